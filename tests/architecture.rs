@@ -108,7 +108,7 @@ fn files() -> Vec<(PathBuf, String)> {
 }
 
 /// Returns the part of a file before its tests.
-fn shipped(text: &str) -> &str {
+fn shipped_part(text: &str) -> &str {
     text.find("\n#[cfg(test)]\nmod ").map_or(text, |at| &text[..at])
 }
 
@@ -137,7 +137,7 @@ fn imports_follow_the_layer_table() {
         if module == "main" || module == "lib" || is_test_file(&path) {
             continue;
         }
-        for (number, line) in shipped(&text).lines().enumerate() {
+        for (number, line) in shipped_part(&text).lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for target in code.split("crate::").skip(1) {
                 let target: String = target
@@ -174,7 +174,7 @@ fn files_stay_below_the_line_limit() {
     let long: Vec<String> = files()
         .iter()
         .filter(|(path, _)| !is_test_file(path))
-        .map(|(path, text)| (path, shipped(text).lines().count()))
+        .map(|(path, text)| (path, shipped_part(text).lines().count()))
         .filter(|(_, lines)| *lines > MAX_LINES)
         .map(|(path, lines)| format!("{}: {lines} lines", path.display()))
         .collect();
@@ -211,7 +211,7 @@ const PUBLIC_ITEMS: &[&str] = &[
 fn public_items_are_documented() {
     let mut undocumented = Vec::new();
     for (path, text) in files().iter().filter(|(path, _)| !is_test_file(path)) {
-        let lines: Vec<&str> = shipped(text).lines().map(str::trim).collect();
+        let lines: Vec<&str> = shipped_part(text).lines().map(str::trim).collect();
         for (index, line) in lines.iter().enumerate() {
             // Attributes may separate an item from its documentation.
             let above = lines[..index].iter().rev();
@@ -367,7 +367,7 @@ fn workspace_files_are_opened_through_nofollow() {
 fn domain_types_are_not_serializable() {
     let derived: Vec<String> = files()
         .iter()
-        .filter(|(path, text)| path.starts_with("domain") && shipped(text).contains("Serialize"))
+        .filter(|(path, text)| path.starts_with("domain") && shipped_part(text).contains("Serialize"))
         .map(|(path, _)| path.display().to_string())
         .collect();
     assert!(

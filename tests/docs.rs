@@ -181,7 +181,7 @@ fn normalize(path: &Path) -> Option<PathBuf> {
 }
 
 #[track_caller]
-fn none_wrong(wrong: Vec<String>) {
+fn assert_no_problems(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
@@ -221,7 +221,7 @@ fn documentation_links_resolve() {
         }
     }
     assert!(count > 20, "only {count} links were found");
-    none_wrong(wrong);
+    assert_no_problems(wrong);
 }
 
 /// mdBook renders only what its summary lists.
@@ -278,7 +278,7 @@ fn example_configurations_load() {
         }
     }
     assert!(count > 10, "only {count} configurations were found");
-    none_wrong(wrong);
+    assert_no_problems(wrong);
 }
 
 #[test]
@@ -293,11 +293,11 @@ fn example_json_parses() {
             }
         }
     }
-    none_wrong(wrong);
+    assert_no_problems(wrong);
 }
 
 /// Splits the first command of a shell line into words. A pipe, redirection or comment ends it; quotes are removed.
-fn words(line: &str) -> Result<Vec<String>, String> {
+fn split_words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -333,7 +333,7 @@ fn example_commands_parse() {
             let text = block.text.replace("\\\n", "  ");
             for line in text.lines().filter(|line| line.starts_with("agentls ")) {
                 count += 1;
-                let parsed = words(line).and_then(|words| match Arguments::try_parse_from(words) {
+                let parsed = split_words(line).and_then(|words| match Arguments::try_parse_from(words) {
                     // clap returns help and the version as errors with exit code 0.
                     Err(error) if error.exit_code() != 0 => Err(error.to_string()),
                     _ => Ok(()),
@@ -352,5 +352,5 @@ fn example_commands_parse() {
         }
     }
     assert!(count > 5, "only {count} commands were found");
-    none_wrong(wrong);
+    assert_no_problems(wrong);
 }

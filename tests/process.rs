@@ -101,11 +101,11 @@ const SHAPES: [(&str, &str); 9] = [
     ),
 ];
 
-fn lasting(shape: &str) -> String {
+fn lasting_command(shape: &str) -> String {
     shape.replace(";;", ";")
 }
 
-fn ending(shape: &str) -> String {
+fn exiting_command(shape: &str) -> String {
     shape.split(" ;;").next().unwrap().to_owned()
 }
 
@@ -115,7 +115,7 @@ fn fresh_mark() -> String {
 }
 
 /// Returns the pid and command line of every living process that carries `mark`.
-fn marked(mark: &str) -> Vec<(i32, String)> {
+fn find_marked(mark: &str) -> Vec<(i32, String)> {
     let wanted = format!("{MARK}={mark}");
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -135,10 +135,10 @@ fn marked(mark: &str) -> Vec<(i32, String)> {
 }
 
 /// Waits until no process carries `mark`, and returns how long that took. It polls, since there is no event.
-async fn all_gone(mark: &str, case: &str) -> Duration {
+async fn wait_until_all_gone(mark: &str, case: &str) -> Duration {
     let start = clock::now();
     loop {
-        let left = marked(mark);
+        let left = find_marked(mark);
         if left.is_empty() {
             return start.elapsed();
         }
@@ -153,11 +153,11 @@ async fn all_gone(mark: &str, case: &str) -> Duration {
 /// Waits until `count` processes carry `mark`: during `exec` a process has no environment for a moment.
 async fn wait_for_marked(mark: &str, count: usize, case: &str) {
     let until = tokio::time::timeout(Duration::from_secs(10), async {
-        while marked(mark).len() < count {
+        while find_marked(mark).len() < count {
             tokio::task::yield_now().await;
         }
     });
-    assert!(until.await.is_ok(), "{case}: only {:?}", marked(mark));
+    assert!(until.await.is_ok(), "{case}: only {:?}", find_marked(mark));
 }
 
 fn launcher() -> Launcher {
@@ -172,7 +172,7 @@ async fn start(script: &str, mark: &str) -> Child {
 }
 
 /// Reads until the script reports that all its processes run.
-async fn ready(child: &mut Child, case: &str) {
+async fn wait_until_ready(child: &mut Child, case: &str) {
     let mut seen = Vec::new();
     while !seen.ends_with(b"ready\n") {
         let chunk = child
@@ -185,13 +185,13 @@ async fn ready(child: &mut Child, case: &str) {
 }
 
 /// Starts every shape, runs `end` on it once it is ready, and asserts that no process survives.
-async fn on_every_shape<F: Future<Output = ()>>(text: fn(&str) -> String, end: impl Fn(Child) -> F) {
+async fn end_every_shape<F: Future<Output = ()>>(text: fn(&str) -> String, end: impl Fn(Child) -> F) {
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
         let mut child = start(&text(shape), &mark).await;
-        ready(&mut child, name).await;
+        wait_until_ready(&mut child, name).await;
         end(child).await;
-        all_gone(&mark, name).await;
+        wait_until_all_gone(&mark, name).await;
     }
 }
 
@@ -200,15 +200,15 @@ async fn shapes_run_several_processes_until_stopped() {
     // Otherwise the tests below would prove nothing.
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
-        let mut child = start(&lasting(shape), &mark).await;
-        ready(&mut child, name).await;
+        let mut child = start(&lasting_command(shape), &mark).await;
+        wait_until_ready(&mut child, name).await;
         wait_for_marked(&mark, 2, name).await;
     }
 }
 
 #[tokio::test]
 async fn kill_ends_every_process() {
-    on_every_shape(lasting, async |child| {
+    end_every_shape(lasting_command, async |child| {
         child.process.kill();
         let ending = child.process.wait_until_gone().await;
         assert!(ending.gone);
@@ -222,17 +222,17 @@ async fn kill_ends_every_process() {
 async fn no_process_is_left_when_gone_is_reported() {
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
-        let mut child = start(&lasting(shape), &mark).await;
-        ready(&mut child, name).await;
+        let mut child = start(&lasting_command(shape), &mark).await;
+        wait_until_ready(&mut child, name).await;
         child.process.kill();
         assert!(child.process.wait_until_gone().await.gone, "{name}");
-        assert_eq!(marked(&mark), [], "{name}");
+        assert_eq!(find_marked(&mark), [], "{name}");
     }
 }
 
 #[tokio::test]
 async fn staged_interrupt_ends_every_process() {
-    on_every_shape(lasting, async |child| {
+    end_every_shape(lasting_command, async |child| {
         let start = clock::now();
         let ending = child
             .process
@@ -250,7 +250,7 @@ async fn staged_interrupt_ends_every_process() {
 
 #[tokio::test]
 async fn staged_server_end_ends_every_process() {
-    on_every_shape(lasting, async |child| {
+    end_every_shape(lasting_command, async |child| {
         let ending = child
             .process
             .stop(Stop::ServerEnd, &CancellationToken::new())
@@ -262,12 +262,12 @@ async fn staged_server_end_ends_every_process() {
 
 #[tokio::test]
 async fn dropping_a_child_kills_every_process() {
-    on_every_shape(lasting, async |child| drop(child)).await;
+    end_every_shape(lasting_command, async |child| drop(child)).await;
 }
 
 #[tokio::test]
 async fn survivors_of_a_normal_exit_are_killed() {
-    on_every_shape(ending, async |child| {
+    end_every_shape(exiting_command, async |child| {
         assert_eq!(child.process.wait().await, ExitStatus::Code(0));
         assert!(child.process.wait_until_gone().await.gone);
     })
@@ -287,18 +287,18 @@ async fn server_role() {
         return;
     }
     if let Ok(end) = std::env::var(SERVER_END) {
-        return server_that_adopts(&script, &end).await;
+        return run_adopting_server(&script, &end).await;
     }
     let mut child = launcher()
         .spawn(Command::from_script(script).merge_stderr())
         .await
         .unwrap();
-    ready(&mut child, "server").await;
+    wait_until_ready(&mut child, "server").await;
     println!("\nserver ready");
     std::future::pending::<()>().await;
 }
 
-async fn server_that_adopts(script: &str, end: &str) {
+async fn run_adopting_server(script: &str, end: &str) {
     adopt_orphans();
     let content = || std::io::stdout().write_all(b"\nserver content\n").unwrap();
     if end == "start" {
@@ -312,18 +312,18 @@ async fn server_that_adopts(script: &str, end: &str) {
         let command = Command::from_script("").env(MARK, &mark);
         let refused = Launcher::with_helper(&helper, []).spawn(command).await;
         assert!(matches!(refused, Err(SpawnError::Helper { .. })), "{refused:?}");
-        assert_eq!(marked(&mark), [], "nobody is left once the error is there");
+        assert_eq!(find_marked(&mark), [], "nobody is left once the error is there");
         return content();
     }
     // An unrelated command, which must be left alone.
     let mut other = start("setsid sleep 1000 & echo ready; wait", &fresh_mark()).await;
-    ready(&mut other, "other").await;
+    wait_until_ready(&mut other, "other").await;
     // The attack waits until the start was reported; otherwise the start itself would fail.
     let go = folder.path().join("go");
     let script = format!("until [ -e '{}' ]; do sleep 0.01; done; {script}", go.display());
     let mut child = start(&script, &mark).await;
     std::fs::write(&go, "").unwrap();
-    ready(&mut child, end).await;
+    wait_until_ready(&mut child, end).await;
     let begun = clock::now();
     match end {
         "stop" => {
@@ -337,24 +337,24 @@ async fn server_that_adopts(script: &str, end: &str) {
                 "{:?}",
                 begun.elapsed()
             );
-            assert_eq!(marked(&mark), [], "nobody is left once gone is told");
+            assert_eq!(find_marked(&mark), [], "nobody is left once gone is told");
         }
         "drop" => drop(child),
         other => panic!("{other}"),
     }
-    all_gone(&mark, end).await;
+    wait_until_all_gone(&mark, end).await;
     // The other command, its child and its helper remain; the killed processes leave not even zombies.
     let reaped = tokio::time::timeout(Duration::from_secs(5), async {
-        while count_below(std::process::id()) != 3 {
+        while count_descendants(std::process::id()) != 3 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });
-    assert!(reaped.await.is_ok(), "{}", count_below(std::process::id()));
+    assert!(reaped.await.is_ok(), "{}", count_descendants(std::process::id()));
     content();
 }
 
 /// Returns the number of descendants of a process.
-fn count_below(root: u32) -> usize {
+fn count_descendants(root: u32) -> usize {
     let stat = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
         .unwrap()
@@ -389,7 +389,7 @@ fn write_program(path: &std::path::Path, script: &str) {
 }
 
 /// Runs `server_role` in its own process and expects its final message.
-fn expect_content(script: &str, end: &str, case: &str) {
+fn expect_server_success(script: &str, end: &str, case: &str) {
     let mark = fresh_mark();
     let server = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
@@ -404,7 +404,7 @@ fn expect_content(script: &str, end: &str, case: &str) {
         told.contains("\nserver content\n"),
         "{case}, {end}: {told}{errors}"
     );
-    assert_eq!(marked(&mark), [], "{case}");
+    assert_eq!(find_marked(&mark), [], "{case}");
 }
 
 /// A fast command can kill its helper before the helper has reported the start.
@@ -412,14 +412,14 @@ fn expect_content(script: &str, end: &str, case: &str) {
 async fn helper_that_dies_during_start_leaves_no_process() {
     // `setsid`: a real helper also leads its own session.
     let helper = "exec setsid sh -c 'setsid sleep 1000 & kill -KILL $$'\n";
-    expect_content(helper, "refuse", "helper");
+    expect_server_success(helper, "refuse", "helper");
 }
 
 #[tokio::test]
 async fn attacks_on_the_helper_free_no_process() {
     for (name, attack) in ATTACKS {
         for end in ["stop", "drop"] {
-            expect_content(attack, end, name);
+            expect_server_success(attack, end, name);
         }
     }
 }
@@ -471,7 +471,7 @@ async fn killed_server_leaves_no_process() {
         let mark = fresh_mark();
         let mut server = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
-            .env(SERVER_SCRIPT, lasting(shape))
+            .env(SERVER_SCRIPT, lasting_command(shape))
             .env(MARK, &mark)
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -481,7 +481,7 @@ async fn killed_server_leaves_no_process() {
         wait_for_marked(&mark, 3, name).await;
         server.kill().unwrap();
         server.wait().unwrap();
-        all_gone(&mark, name).await;
+        wait_until_all_gone(&mark, name).await;
     }
 }
 
@@ -493,8 +493,8 @@ async fn signals_to_the_helper_free_no_process() {
         &mark,
     )
     .await;
-    ready(&mut child, "signals").await;
-    let (helper, _) = marked(&mark)
+    wait_until_ready(&mut child, "signals").await;
+    let (helper, _) = find_marked(&mark)
         .into_iter()
         .find(|(_, line)| line.starts_with("agentls __exec"))
         .unwrap();
@@ -506,20 +506,20 @@ async fn signals_to_the_helper_free_no_process() {
         assert!(kill.process.wait().await.success());
     }
     assert!(
-        marked(&mark).iter().any(|(pid, _)| *pid == helper),
+        find_marked(&mark).iter().any(|(pid, _)| *pid == helper),
         "the helper is still there"
     );
     child.process.kill();
     assert!(child.process.wait_until_gone().await.gone);
-    all_gone(&mark, "signals").await;
+    wait_until_all_gone(&mark, "signals").await;
 }
 
 #[tokio::test]
 async fn killed_helper_frees_no_process() {
     let mark = fresh_mark();
     let mut child = start("sleep 1000 & ( (sleep 1000 &) & ) ; echo ready; wait", &mark).await;
-    ready(&mut child, "helper").await;
-    let (helper, _) = marked(&mark)
+    wait_until_ready(&mut child, "helper").await;
+    let (helper, _) = find_marked(&mark)
         .into_iter()
         .find(|(_, line)| line.starts_with("agentls __exec"))
         .unwrap();
@@ -529,7 +529,7 @@ async fn killed_helper_frees_no_process() {
         .unwrap();
     assert!(kill.process.wait().await.success());
     assert_eq!(child.process.wait_until_gone().await.status, ExitStatus::Unknown);
-    all_gone(&mark, "helper").await;
+    wait_until_all_gone(&mark, "helper").await;
 }
 
 #[tokio::test]
@@ -540,7 +540,7 @@ async fn second_cancel_kills_immediately() {
         &mark,
     )
     .await;
-    ready(&mut child, "hurry").await;
+    wait_until_ready(&mut child, "hurry").await;
     let hurry = CancellationToken::new();
     let start = clock::now();
     let (ending, ()) = tokio::join!(
@@ -554,7 +554,7 @@ async fn second_cancel_kills_immediately() {
         "{:?}",
         start.elapsed()
     );
-    all_gone(&mark, "hurry").await;
+    wait_until_all_gone(&mark, "hurry").await;
 }
 
 #[tokio::test]
@@ -570,7 +570,7 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
 
     let script = "trap 'echo cleaned; exit 3' INT; echo ready; while :; do sleep 0.05; done";
     let mut child = start(script, "-").await;
-    ready(&mut child, "cleanup").await;
+    wait_until_ready(&mut child, "cleanup").await;
     let ending = child
         .process
         .stop(Stop::Interrupt, &CancellationToken::new())
@@ -583,7 +583,7 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
 async fn finish_waits_no_longer_than_its_limit() {
     let script = "trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done";
     let mut child = start(script, "-").await;
-    ready(&mut child, "finish").await;
+    wait_until_ready(&mut child, "finish").await;
     let limit = Duration::from_millis(300);
     let start = clock::now();
     let ending = child
@@ -597,7 +597,7 @@ async fn finish_waits_no_longer_than_its_limit() {
 #[tokio::test]
 async fn a_stopped_command_can_clean_up() {
     let mut child = start("trap 'exit 5' TERM; echo ready; kill -STOP $$; exit 6", "-").await;
-    ready(&mut child, "stopped").await;
+    wait_until_ready(&mut child, "stopped").await;
     let stat = format!("/proc/{}/stat", child.process.pid());
     while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -914,7 +914,7 @@ async fn output_ends_when_a_child_keeps_the_pipe_open() {
 async fn output_ends_when_an_unrelated_process_keeps_the_pipe_open() {
     // A process outside the tree holds the pipe open, and we must not kill it.
     let mut child = start("echo ready; sleep 1000", "-").await;
-    ready(&mut child, "stranger").await;
+    wait_until_ready(&mut child, "stranger").await;
     let pid = child.process.pid();
     let held = std::fs::File::options()
         .write(true)
@@ -1035,6 +1035,6 @@ async fn cancelled_start_leaves_no_process() {
             }
             Err(error) => assert!(matches!(error, SpawnError::Cancelled), "{delay}: {error}"),
         }
-        assert_eq!(marked(&mark), [], "{delay}");
+        assert_eq!(find_marked(&mark), [], "{delay}");
     }
 }

@@ -76,7 +76,7 @@ fn esc_denies_an_open_approval() {
 }
 
 /// Starts a chat in which an endless command runs, and returns the command's process id.
-fn with_command(world: &World) -> (Terminal, Pid) {
+fn start_chat_with_command(world: &World) -> (Terminal, Pid) {
     let mut chat = world.terminal(&["chat", "--mode", "full"], &[], 100);
     chat.sees("› ");
     chat.keys("run it\r");
@@ -97,7 +97,7 @@ pub(crate) fn is_gone(pid: Pid) {
     }
 }
 
-fn sleeper() -> World {
+fn world_with_endless_command() -> World {
     World::with(json!([
         {"repeat": true, "events": [{"tool": {"name": "bash", "input": {
             "command": "echo $$ > pid; echo run$((1))ning; exec sleep 600", "timeout_s": 600}}}]},
@@ -106,8 +106,8 @@ fn sleeper() -> World {
 
 #[test]
 fn second_ctrl_c_leaves_a_hung_server() {
-    let world = sleeper();
-    let (mut chat, command) = with_command(&world);
+    let world = world_with_endless_command();
+    let (mut chat, command) = start_chat_with_command(&world);
     let server = server_of(&chat);
     kill_process(server, Signal::STOP).unwrap();
     // More than a pipe holds, so the write to the stopped server blocks.
@@ -161,8 +161,8 @@ fn ctrl_c_interrupts_a_request_to_a_hung_server() {
 
 #[test]
 fn killed_server_leaves_no_command_behind() {
-    let world = sleeper();
-    let (mut chat, command) = with_command(&world);
+    let world = world_with_endless_command();
+    let (mut chat, command) = start_chat_with_command(&world);
     kill_process(server_of(&chat), Signal::KILL).unwrap();
     chat.sees("! the server exited");
     chat.sees("/resume continues the interrupted turn");

@@ -478,7 +478,7 @@ fn doctor_reports_the_provider_and_no_secret() {
 }
 
 /// Answers one request with `head` and `body`; the thread returns the head of the request.
-fn answering(head: &'static str, body: &'static str) -> (u16, std::thread::JoinHandle<String>) {
+fn serve_one_response(head: &'static str, body: &'static str) -> (u16, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let thread = std::thread::spawn(move || {
@@ -508,7 +508,7 @@ fn doctor_checks_the_providers_address_and_key() {
         ));
         world.run(&["doctor"])
     };
-    let (port, thread) = answering("200 OK", r#"{"data":[{"id":"a"},{"id":"claude-sonnet-5"}]}"#);
+    let (port, thread) = serve_one_response("200 OK", r#"{"data":[{"id":"a"},{"id":"claude-sonnet-5"}]}"#);
     ask(port)
         .is(0)
         .says("lists 2 models")
@@ -518,7 +518,7 @@ fn doctor_checks_the_providers_address_and_key() {
     // Anthropic's default page has only 20 models.
     assert!(request.starts_with("get /v1/models?limit=1000 "), "{request}");
     assert!(request.contains("x-api-key: sk-canary-012345"), "{request}");
-    let (port, thread) = answering(
+    let (port, thread) = serve_one_response(
         "200 OK",
         r#"{"data":[{"id":"claude-sonnet-7"},{"id":"claude-opus-7"}]}"#,
     );
@@ -528,7 +528,7 @@ fn doctor_checks_the_providers_address_and_key() {
         .says("work lists 2 models, but not claude-sonnet-5")
         .says("set [provider.work] model to claude-sonnet-7");
     thread.join().unwrap();
-    let (port, thread) = answering(
+    let (port, thread) = serve_one_response(
         "401 Unauthorized",
         r#"{"type":"error","error":{"type":"authentication_error","message":"bad key sk-canary-012345"}}"#,
     );
@@ -539,7 +539,7 @@ fn doctor_checks_the_providers_address_and_key() {
         .says("→ check the key in [provider.work]");
     assert!(!refused.out.contains("canary"), "{}", refused.out);
     thread.join().unwrap();
-    let (port, thread) = answering("404 Not Found", "{}");
+    let (port, thread) = serve_one_response("404 Not Found", "{}");
     ask(port).is(0).says("it lists no models");
     thread.join().unwrap();
     // The listener is gone.

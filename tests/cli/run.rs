@@ -31,7 +31,7 @@ impl World {
     }
 
     /// Returns all user messages in the order of the session list: the newest session first.
-    fn said(&self) -> Vec<String> {
+    fn user_messages(&self) -> Vec<String> {
         let listed = self.run(&["sessions", "--json"]);
         let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
         let said = sessions.iter().flat_map(|session| {
@@ -68,7 +68,7 @@ fn piped_stdin_becomes_context_of_the_prompt() {
     fs::write(world.path("work/x"), "").unwrap();
     let diff = b"diff --git a/x b/x\n-old @x\n+new\n";
     world.run_piped(&["run", "review this"], diff).is(0).says("Hello");
-    let said = world.said();
+    let said = world.user_messages();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
         said[0].starts_with("review this")
@@ -81,7 +81,7 @@ fn piped_stdin_becomes_context_of_the_prompt() {
         .run_piped(&["run", "-p", "look"], b"caf\xe9\n")
         .is(0)
         .complains("stdin is not UTF-8 in 1 places");
-    assert!(world.said()[0].contains("caf\u{fffd}"));
+    assert!(world.user_messages()[0].contains("caf\u{fffd}"));
     world
         .run_piped(&["run", "look"], b"\x89PNG\0")
         .is(2)
@@ -93,16 +93,16 @@ fn piped_stdin_becomes_context_of_the_prompt() {
     // Empty or blank input adds nothing to the prompt.
     for (args, input) in [(["run", "plain"], &b""[..]), (["run", "plain"], b" \n\n")] {
         world.run_piped(&args, input).is(0);
-        assert_eq!(world.said()[0], "plain");
+        assert_eq!(world.user_messages()[0], "plain");
     }
     world.run(&["run", "plain"]).is(0);
-    assert_eq!(world.said()[0], "plain");
+    assert_eq!(world.user_messages()[0], "plain");
     // Stdin may be a file, but not a folder.
     fs::write(world.path("work/notes"), "from a file").unwrap();
     let file = fs::File::open(world.path("work/notes")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(file).output().unwrap();
     Done::of(&output).is(0);
-    assert!(world.said()[0].contains("<stdin>\nfrom a file\n</stdin>"));
+    assert!(world.user_messages()[0].contains("<stdin>\nfrom a file\n</stdin>"));
     let folder = fs::File::open(world.path("work")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(folder).output().unwrap();
     Done::of(&output).is(2).complains("cannot read stdin");
@@ -117,13 +117,13 @@ fn prompt_comes_from_an_argument_or_stdin() {
         &["run", "--json", "hi there"],
     ] {
         world.run(args).is(0).says("Hello");
-        assert_eq!(world.said()[0], "hi there");
+        assert_eq!(world.user_messages()[0], "hi there");
     }
     for args in [&["run"][..], &["run", "-"], &["run", "-p", "-"]] {
         world.run_piped(args, b"from stdin\n").is(0).says("Hello");
-        assert_eq!(world.said()[0], "from stdin", "{args:?}");
+        assert_eq!(world.user_messages()[0], "from stdin", "{args:?}");
     }
-    let count = world.said().len();
+    let count = world.user_messages().len();
     for (args, why) in [
         (&["run", "fix", "the", "tests"][..], "quote a prompt"),
         (&["run", "-p", " "], "the prompt is empty"),
@@ -149,7 +149,7 @@ fn prompt_comes_from_an_argument_or_stdin() {
     ] {
         world.run(args).is(2).complains(why);
     }
-    assert_eq!(world.said().len(), count, "nothing was run");
+    assert_eq!(world.user_messages().len(), count, "nothing was run");
     fs::create_dir(world.path("work/sub")).unwrap();
     world.run(&["run", "hi", "--cwd", "sub"]).is(0);
     world.run(&["sessions"]).says("work/sub");
@@ -184,7 +184,7 @@ fn waiting_for_stdin_is_announced_and_can_be_interrupted() {
         }
         drop(stdin);
     }
-    assert_eq!(world.said().len(), 0);
+    assert_eq!(world.user_messages().len(), 0);
     // Input that comes after the announcement still counts.
     let mut child = world.start(&["run", "hi"]);
     let mut stdin = child.stdin.take().unwrap();
@@ -194,7 +194,7 @@ fn waiting_for_stdin_is_announced_and_can_be_interrupted() {
     stdin.write_all(b"late").unwrap();
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(world.said()[0].contains("<stdin>\nlate\n</stdin>"));
+    assert!(world.user_messages()[0].contains("<stdin>\nlate\n</stdin>"));
 }
 
 #[test]

@@ -656,7 +656,7 @@ fn approval_shows_control_characters_visibly() {
 }
 
 /// Returns the only open question of `agent/listApprovals`.
-fn the_open_one(client: &Client, params: Value) -> Value {
+fn only_open_approval(client: &Client, params: Value) -> Value {
     let open: Value = client.call("agent/listApprovals", params);
     assert_eq!(open["approvals"].as_array().unwrap().len(), 1, "{open}");
     open["approvals"][0].clone()
@@ -673,10 +673,13 @@ fn open_approval_is_listed_exactly_as_it_was_asked() {
     let asked = client.asked(&session);
     let title = json!({"sessionId": session, "title": "later events"});
     let _: Value = client.call("agent/renameSession", title);
-    assert_eq!(the_open_one(&client, json!({})), asked.params);
+    assert_eq!(only_open_approval(&client, json!({})), asked.params);
     client.kill();
     let client = world.start();
-    assert_eq!(the_open_one(&client, json!({"sessionId": session})), asked.params);
+    assert_eq!(
+        only_open_approval(&client, json!({"sessionId": session})),
+        asked.params
+    );
     let loaded = client.load(&session);
     assert_eq!(
         serde_json::to_value(&loaded.open_approvals[0]).unwrap(),
@@ -692,6 +695,6 @@ fn open_approval_is_listed_exactly_as_it_was_asked() {
     let _abandoned = client.send("agent/resumeTurn", json!({"sessionId": session}));
     let again = client.asked(&session);
     assert_ne!(again.params["turnId"], asked.params["turnId"]);
-    assert_eq!(the_open_one(&client, json!({})), again.params);
+    assert_eq!(only_open_approval(&client, json!({})), again.params);
     client.kill();
 }

@@ -8,7 +8,7 @@ use crate::harness::{Client, Id, Options, World};
 use crate::mock_llm::Reply;
 
 /// Starts a turn whose command runs, with children that try to escape.
-fn run(world: &World, client: &Client, session: &str) -> Id {
+fn start_command_turn(world: &World, client: &Client, session: &str) -> Id {
     let command = "setsid sleep 1000 & (sleep 1000 &) ; echo started; sleep 1000; touch after";
     world
         .mock()
@@ -21,7 +21,7 @@ fn run(world: &World, client: &Client, session: &str) -> Id {
     id
 }
 
-fn full(client: &Client) -> String {
+fn full_session(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
@@ -30,8 +30,8 @@ fn cancel_ends_a_command_and_all_its_processes() {
     for by_request in [false, true] {
         let world = World::new();
         let client = world.start();
-        let session = full(&client);
-        let id = run(&world, &client, &session);
+        let session = full_session(&client);
+        let id = start_command_turn(&world, &client, &session);
         let start = crate::harness::now();
         let ended = if !by_request {
             client.cancel(&session);
@@ -60,8 +60,8 @@ fn server_exit_ends_its_commands() {
     for killed in [false, true] {
         let world = World::new();
         let client = world.start();
-        let session = full(&client);
-        let id = run(&world, &client, &session);
+        let session = full_session(&client);
+        let id = start_command_turn(&world, &client, &session);
         if killed {
             client.kill();
         } else {
@@ -109,7 +109,7 @@ fn commands_ask_for_approval_and_see_no_secrets() {
 fn key_in_tool_output_is_redacted_everywhere() {
     let world = World::new();
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     let [.., key] = world.secrets() else {
         unreachable!()
     };
@@ -233,7 +233,7 @@ fn git_settings_from_the_environment_are_kept() {
             .to_vec(),
         ..Options::default()
     });
-    let session = full(&client);
+    let session = full_session(&client);
     let command = "git config user.name; git config core.fsmonitor";
     world
         .mock()
@@ -244,7 +244,7 @@ fn git_settings_from_the_environment_are_kept() {
 }
 
 /// Waits until a file that a command writes to stops growing, because nobody reads the command's output.
-fn held_up(world: &World, name: &str) {
+fn wait_until_blocked(world: &World, name: &str) {
     world.until(|| world.read(name).is_some());
     crate::harness::still("the command's file", || world.read(name));
 }
@@ -263,7 +263,7 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
             ..crate::harness::Config::default()
         });
         let client = world.start();
-        let session = full(&client);
+        let session = full_session(&client);
         let command = "trap 'echo interrupted; exit 3' INT; echo started; n=0; \
              while [ ! -e stop ]; do n=$((n+1)); echo $n > count; echo \"line $n\"; done; echo finished";
         world
@@ -275,7 +275,7 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
         });
         if !reads {
             client.stop_reading();
-            held_up(&world, "count");
+            wait_until_blocked(&world, "count");
         }
         let count = world.read("count");
         client.cancel(&session);
@@ -332,7 +332,7 @@ fn no_child_survives_a_cancel_or_exit_by_killing_the_helper() {
         for end in ["cancel", "end of input"] {
             let world = World::new();
             let client = world.start();
-            let session = full(&client);
+            let session = full_session(&client);
             world.mock().push(Reply::tool("bash", json!({"command": attack})));
             let id = client.prompt(&session, "run it");
             client.next_where(&session, "agent/toolOutputDelta", |note| {
@@ -363,7 +363,7 @@ fn no_child_of_a_hook_or_background_command_survives_its_helper() {
             ..crate::harness::Config::default()
         });
         let client = world.start();
-        let session = full(&client);
+        let session = full_session(&client);
         world.write("go", "");
         world.mock().push(Reply::tool(
             "bash",

@@ -31,7 +31,7 @@ const PHASES: [Phase; 7] = [
 
 /// The message that cancels.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum By {
+enum CancelMessage {
     Notification,
     Request,
 }
@@ -45,7 +45,7 @@ fn slow_retries() -> Config {
 }
 
 /// Starts a turn and waits until it has reached a phase.
-fn bring(world: &World, client: &Client, session: &str, phase: Phase) -> Id {
+fn start_turn_in(world: &World, client: &Client, session: &str, phase: Phase) -> Id {
     let write = |path: &str| ("write_file".to_owned(), json!({"path": path, "content": "x"}));
     let gate = Gate::new();
     let reply = match phase {
@@ -90,17 +90,17 @@ fn cancel_takes_effect_in_every_phase() {
     let world = World::with(slow_retries());
     let client = world.start();
     for phase in PHASES {
-        for by in [By::Notification, By::Request] {
+        for by in [CancelMessage::Notification, CancelMessage::Request] {
             let session = client.session();
             let at = world.requests();
-            let id = bring(&world, &client, &session, phase);
+            let id = start_turn_in(&world, &client, &session, phase);
             let seen = world.seen(at);
             let ended = match by {
-                By::Notification => {
+                CancelMessage::Notification => {
                     client.cancel(&session);
                     client.done(&id)
                 }
-                By::Request => {
+                CancelMessage::Request => {
                     client.cancel_request(&id);
                     client.cancelled(&id)
                 }
@@ -143,13 +143,13 @@ fn cancel_takes_effect_in_every_phase() {
 }
 
 /// A port with a full backlog: a further connection is neither accepted nor refused.
-struct Deaf {
+struct FullBacklog {
     port: u16,
     _listener: rustix::fd::OwnedFd,
     _waiting: Vec<rustix::fd::OwnedFd>,
 }
 
-impl Deaf {
+impl FullBacklog {
     fn new() -> Self {
         use rustix::net::{
             AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with,
@@ -177,7 +177,7 @@ impl Deaf {
     }
 
     /// Returns the number of connections in progress to it.
-    fn knocking(&self) -> usize {
+    fn pending_connections(&self) -> usize {
         let end = format!(":{:04X}", self.port);
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
         let rows = table
@@ -191,7 +191,7 @@ impl Deaf {
 
 #[test]
 fn cancel_takes_effect_while_connecting() {
-    let deaf = Deaf::new();
+    let deaf = FullBacklog::new();
     let world = World::with(Config {
         tables: format!(
             "[provider.deaf]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{}\"\n\
@@ -201,18 +201,18 @@ fn cancel_takes_effect_while_connecting() {
         ..Config::default()
     });
     let client = world.start();
-    for by in [By::Notification, By::Request] {
+    for by in [CancelMessage::Notification, CancelMessage::Request] {
         let session = client.session_with(json!({"model": "deaf"}));
-        let before = deaf.knocking();
+        let before = deaf.pending_connections();
         let id = client.prompt(&session, "hello");
-        world.until(|| deaf.knocking() > before);
+        world.until(|| deaf.pending_connections() > before);
         let start = crate::harness::now();
         let ended = match by {
-            By::Notification => {
+            CancelMessage::Notification => {
                 client.cancel(&session);
                 client.done(&id)
             }
-            By::Request => {
+            CancelMessage::Request => {
                 client.cancel_request(&id);
                 client.cancelled(&id)
             }
@@ -220,7 +220,7 @@ fn cancel_takes_effect_while_connecting() {
         // R-CANCEL allows 100 ms; the rest is slack for a busy machine. The connect timeout is 10 s.
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
         assert_eq!(json!(ended.reason), "aborted_streaming");
-        world.until(|| deaf.knocking() <= before);
+        world.until(|| deaf.pending_connections() <= before);
     }
 }
 
@@ -315,7 +315,7 @@ fn cancelling_the_resume_request_cancels_the_turn() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    let id = bring(&world, &client, &session, Phase::Streaming);
+    let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     client.cancel(&session);
     let first = client.done(&id);
     let gate = Gate::new();
@@ -334,7 +334,7 @@ fn a_cancelled_turn_can_be_resumed() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    let id = bring(&world, &client, &session, Phase::Streaming);
+    let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     client.cancel(&session);
     let cancelled = client.done(&id);
     world.mock().push(Reply::text("and more"));
@@ -397,7 +397,7 @@ fn cancels_for_other_turns_and_sessions_do_nothing() {
     gate.release();
     assert_eq!(client.done(&id).text, "half whole");
     // A cancel with the right turn id takes effect.
-    let id = bring(&world, &client, &session, Phase::Streaming);
+    let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     let turn = client.all(&session, "agent/turnStarted").pop().unwrap();
     client.notify(
         "agent/cancel",
@@ -411,7 +411,7 @@ fn repeated_cancels_end_a_turn_once() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    let id = bring(&world, &client, &session, Phase::Approval);
+    let id = start_turn_in(&world, &client, &session, Phase::Approval);
     for _ in 0..20 {
         client.cancel(&session);
     }

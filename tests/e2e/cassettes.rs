@@ -50,7 +50,7 @@ fn replies(world: &World) -> Vec<Reply> {
     ]
 }
 
-fn play(client: &Client) -> Vec<String> {
+fn run_prompts(client: &Client) -> Vec<String> {
     let session = client.session();
     for prompt in PROMPTS {
         client.ask(&session, prompt);
@@ -73,7 +73,7 @@ fn recorded_session_plays_back_identically() {
         replies.into_iter().for_each(|reply| world.mock().push(reply));
         let client = world.start();
         world.write("a.txt", format!("the key is {}\n", world.secrets()[0]));
-        let original = play(&client);
+        let original = run_prompts(&client);
         assert_eq!(world.requests(), calls, "{kind}");
         // A call that the client cancels.
         let gate = Gate::new();
@@ -117,7 +117,7 @@ fn recorded_session_plays_back_identically() {
         let client = world.start();
         // The server no longer knows the key.
         world.write("a.txt", "the key is secret\n");
-        let played = play(&client);
+        let played = run_prompts(&client);
         assert_eq!(played, original, "{kind}");
         assert_eq!(world.requests(), asked, "{kind}");
         // A recorded cancel plays as a cut stream.

@@ -35,7 +35,7 @@ fn git(world: &World, args: &[&str]) {
 }
 
 /// Backdates a file: git's index does not trust a file that is as young as the index itself.
-fn age(path: &Path) {
+fn backdate(path: &Path) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     file.set_modified(long_ago).unwrap();
@@ -44,7 +44,7 @@ fn age(path: &Path) {
 /// Creates a repository and commits the files.
 fn commit(world: &World, files: &[(&str, &[u8])]) {
     for (name, bytes) in files {
-        age(&world.write(name, bytes));
+        backdate(&world.write(name, bytes));
     }
     std::thread::sleep(Duration::from_millis(30));
     git(world, &["init", "-q"]);
@@ -52,11 +52,11 @@ fn commit(world: &World, files: &[(&str, &[u8])]) {
     git(world, &["commit", "-qm", "first"]);
 }
 
-fn bytes(world: &World, name: &str) -> Vec<u8> {
+fn read_bytes(world: &World, name: &str) -> Vec<u8> {
     std::fs::read(world.workspace().join(name)).unwrap()
 }
 
-fn link(world: &World, name: &str) -> String {
+fn read_link_target(world: &World, name: &str) -> String {
     let target = std::fs::read_link(world.workspace().join(name)).unwrap();
     target.to_str().unwrap().to_owned()
 }
@@ -161,11 +161,11 @@ fn revert_restores_from_git_without_running_repository_programs() {
             ("ident.id", UNKNOWN)
         ]
     );
-    assert_eq!(bytes(&world, "a.txt"), b"a\n");
-    assert_eq!(bytes(&world, "bin"), b"\0\xff\x01");
-    assert_eq!(bytes(&world, "crlf.txt"), b"one\r\ntwo\r\n");
-    assert_eq!(bytes(&world, "deleted.txt"), b"deleted\n");
-    assert_eq!(bytes(&world, "dir/run.sh"), b"#!/bin/sh\n");
+    assert_eq!(read_bytes(&world, "a.txt"), b"a\n");
+    assert_eq!(read_bytes(&world, "bin"), b"\0\xff\x01");
+    assert_eq!(read_bytes(&world, "crlf.txt"), b"one\r\ntwo\r\n");
+    assert_eq!(read_bytes(&world, "deleted.txt"), b"deleted\n");
+    assert_eq!(read_bytes(&world, "dir/run.sh"), b"#!/bin/sh\n");
     let mode = world
         .path("work/dir/run.sh")
         .metadata()
@@ -173,7 +173,7 @@ fn revert_restores_from_git_without_running_repository_programs() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o755);
-    assert_eq!(link(&world, "link"), "a.txt");
+    assert_eq!(read_link_target(&world, "link"), "a.txt");
     assert_eq!(world.read("new.txt"), None);
     assert_eq!(world.read("dirty.txt").unwrap(), "1\n");
     assert!(
@@ -191,7 +191,7 @@ fn revert_uses_the_git_index_from_before_the_command() {
     );
     // A second worktree inside, with its own index.
     git(&world, &["worktree", "add", "-q", "inner"]);
-    age(&world.path("work/inner/a.txt"));
+    backdate(&world.path("work/inner/a.txt"));
     std::thread::sleep(Duration::from_millis(30));
     let inner = world.path("work/inner");
     git(
@@ -224,7 +224,7 @@ fn revert_uses_the_git_index_from_before_the_command() {
         assert_eq!(world.read(name).as_deref(), Some(text), "{name}");
     }
     // If the attributes change with the file, the old content is unknown.
-    age(&world.path("work/a.txt"));
+    backdate(&world.path("work/a.txt"));
     std::thread::sleep(Duration::from_millis(30));
     git(&world, &["add", "-A", "--", "a.txt"]);
     let id = turn(
@@ -237,7 +237,7 @@ fn revert_uses_the_git_index_from_before_the_command() {
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(done["conflicts"], json!([]));
     let other = free(&client);
-    age(&world.path("work/a.txt"));
+    backdate(&world.path("work/a.txt"));
     git(&world, &["add", "-A", "--", "a.txt"]);
     let id = turn(
         &world,
@@ -294,7 +294,7 @@ fn renamed_files_are_restored() {
     assert_eq!(done["conflicts"], json!([]));
     assert_eq!(world.read("precious.txt").unwrap(), "precious\n");
     assert_eq!(world.read("dir/a").unwrap(), "a\n");
-    assert_eq!(bytes(&world, "dir/deep/b"), [0, 255, 1]);
+    assert_eq!(read_bytes(&world, "dir/deep/b"), [0, 255, 1]);
     assert!(!there.iter().any(|name| world.workspace().join(name).exists()));
     revert(&client, &session, &id, json!({"redo": true}));
     assert!(there.iter().all(|name| world.workspace().join(name).exists()));
@@ -366,13 +366,13 @@ fn revert_and_redo_swap_files_folders_and_links() {
         assert_eq!(world.read("folder/y/z").unwrap(), "z\n");
         assert_eq!(world.read("tree/t").unwrap(), "t\n");
         assert!(!world.path("work/tree").is_symlink() && world.read("wood/t").is_none());
-        assert_eq!(link(&world, "link"), "file");
+        assert_eq!(read_link_target(&world, "link"), "file");
     };
     let after = || {
         assert_eq!(world.read("file/in/n").unwrap(), "n\n");
         assert_eq!(world.read("folder").unwrap(), "f\n");
         assert_eq!(world.read("wood/t").unwrap(), "t\n");
-        assert_eq!(link(&world, "tree"), "wood");
+        assert_eq!(read_link_target(&world, "tree"), "wood");
         assert_eq!(world.read("link/l").unwrap(), "l\n");
     };
     after();
@@ -421,7 +421,7 @@ fn long_file_changed_by_two_commands_is_restored() {
     assert_eq!(done["conflicts"], json!([]));
     assert!(world.read("long").is_none());
     revert(&client, &session, &first, json!({"redo": true}));
-    assert_eq!(bytes(&world, "long").len(), 2_000_004);
+    assert_eq!(read_bytes(&world, "long").len(), 2_000_004);
 }
 
 #[test]
@@ -703,7 +703,7 @@ fn ten_thousand_files_are_restored_from_git() {
     for number in 0..10_000 {
         let path = folder.join(format!("f{number}"));
         std::fs::write(&path, format!("file {number}\n")).unwrap();
-        age(&path);
+        backdate(&path);
     }
     std::thread::sleep(Duration::from_millis(30));
     git(&world, &["init", "-q"]);

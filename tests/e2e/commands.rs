@@ -6,7 +6,7 @@ use crate::harness::{Client, World};
 use crate::mock_llm::{Gate, Reply};
 
 /// Returns the user messages of a session, as clients show them.
-fn said(client: &Client, session: &str) -> Vec<String> {
+fn user_messages(client: &Client, session: &str) -> Vec<String> {
     let notes = client.all(session, "agent/message");
     let of_user = notes.iter().filter(|note| note.text("role") == "user");
     of_user
@@ -28,7 +28,7 @@ fn slash_command_is_expanded_for_the_model_and_the_client() {
     client.ask(&session, "/review src/a.rs now");
     let wanted = "Review src/a.rs with care. (src/a.rs now)";
     assert_eq!(world.seen(0).last_text(), wanted);
-    assert_eq!(said(&client, &session), [wanted]);
+    assert_eq!(user_messages(&client, &session), [wanted]);
     // The title is what the person typed.
     let titled = client.all(&session, "agent/sessionUpdated");
     assert_eq!(titled[0].text("title"), "/review src/a.rs now");
@@ -82,5 +82,5 @@ fn steer_expands_slash_commands() {
     );
     gate.release();
     client.done(&id);
-    assert_eq!(said(&client, &session), ["work", "Be quick about it."]);
+    assert_eq!(user_messages(&client, &session), ["work", "Be quick about it."]);
 }

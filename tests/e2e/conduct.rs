@@ -15,15 +15,15 @@ fn world(agent: &str, tables: &str) -> World {
     })
 }
 
-fn missing() -> Reply {
+fn read_missing_file() -> Reply {
     Reply::tool("read_file", json!({"path": "missing.txt"}))
 }
 
-fn sleeper() -> Reply {
+fn sleeping_command() -> Reply {
     Reply::tool("bash", json!({"command": "sleep 30"}))
 }
 
-fn full(client: &Client) -> String {
+fn full_session(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
@@ -42,14 +42,26 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
     let degraded = ["next_turn", "completed", "completed / degraded / no error"];
     let failed = ["tool_failed", "tool_failed / failed / tool_execution"];
     let cases: [(&str, Reply, Vec<&str>); 9] = [
-        ("", missing(), went_on.to_vec()),
-        ("tool_failure = \"continue\"", missing(), went_on.to_vec()),
-        ("tool_failure = \"degrade\"", missing(), degraded.to_vec()),
-        ("tool_failure = \"fail\"", missing(), failed.to_vec()),
-        ("tool_failure = \"fail\"", sleeper(), went_on.to_vec()),
-        ("tool_timeout = \"fail\"", missing(), went_on.to_vec()),
-        ("tool_timeout = \"degrade\"", sleeper(), degraded.to_vec()),
-        ("tool_timeout = \"fail\"", sleeper(), failed.to_vec()),
+        ("", read_missing_file(), went_on.to_vec()),
+        (
+            "tool_failure = \"continue\"",
+            read_missing_file(),
+            went_on.to_vec(),
+        ),
+        (
+            "tool_failure = \"degrade\"",
+            read_missing_file(),
+            degraded.to_vec(),
+        ),
+        ("tool_failure = \"fail\"", read_missing_file(), failed.to_vec()),
+        ("tool_failure = \"fail\"", sleeping_command(), went_on.to_vec()),
+        ("tool_timeout = \"fail\"", read_missing_file(), went_on.to_vec()),
+        (
+            "tool_timeout = \"degrade\"",
+            sleeping_command(),
+            degraded.to_vec(),
+        ),
+        ("tool_timeout = \"fail\"", sleeping_command(), failed.to_vec()),
         // A command with a nonzero exit code has failed, although the model reads a result.
         (
             "tool_failure = \"fail\"",
@@ -61,7 +73,7 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
         let world = world(agent, "[tool.bash]\ntimeout_s = 0.3\n");
         world.mock().push(reply);
         let client = world.start();
-        let session = full(&client);
+        let session = full_session(&client);
         let ended = json!(client.ask(&session, "do it"));
         assert_eq!(course(&client, &session, &ended), wanted, "{agent}: {ended}");
         if ended["state"] == "failed" {
@@ -138,7 +150,7 @@ fn nonzero_exit_is_a_failure_for_all_but_the_model() {
             .push(Reply::tool("bash", json!({"command": command})));
     }
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     client.ask(&session, "do it");
     let calls = client.all(&session, "agent/toolCall");
     let ended: Vec<_> = calls
@@ -168,14 +180,14 @@ fn nonzero_exit_is_a_failure_for_all_but_the_model() {
 fn tool_circuit_can_be_reset() {
     let world = world("", "");
     for _ in 0..3 {
-        world.mock().push(missing());
+        world.mock().push(read_missing_file());
         world.mock().push(Reply::tool("list_dir", json!({})));
     }
     world.write("there.txt", "here\n");
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     client.ask(&session, "read it");
-    let other = full(&client);
+    let other = full_session(&client);
     let reset = |session: &str| json!({"subject": "tool", "name": "read_file", "sessionId": session});
     let done: serde_json::Value = client.call("agent/resetCircuit", reset(&other));
     assert_eq!(done, json!({"wasOpen": false}));
@@ -208,7 +220,7 @@ fn tool_circuit_can_be_reset() {
 fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     let world = world("", "[tool.default]\ncircuit_cooldown_s = 0.5\n");
     for _ in 0..3 {
-        world.mock().push(missing());
+        world.mock().push(read_missing_file());
         // A call of another tool in between avoids the doom-loop guard and does not reset the circuit.
         world.mock().push(Reply::tool("list_dir", json!({})));
     }
@@ -217,7 +229,7 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
         .push(Reply::tool("read_file", json!({"path": "there.txt"})));
     world.write("there.txt", "here\n");
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     client.ask(&session, "read it");
     let open = ("read_file".to_owned(), "open".to_owned());
     assert_eq!(circuits(&client, &session), [open]);
@@ -251,7 +263,7 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     );
     assert!(refused["durationMs"].is_null(), "it did not run: {refused}");
     // Circuits of tools are per session.
-    let other = full(&client);
+    let other = full_session(&client);
     world
         .mock()
         .push(Reply::tool("read_file", json!({"path": "there.txt"})));
@@ -386,7 +398,7 @@ fn repeated_calls_are_held_back_and_the_step_limit_holds() {
         json!({"command": "echo x >> ../ran; echo same"}),
     ));
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     let ended = json!(client.ask(&session, "loop"));
     assert_eq!(ended["reason"], "max_turns");
     assert_eq!(world.requests(), 8);
@@ -418,7 +430,7 @@ fn polling_a_background_process_is_not_a_loop() {
             .push(Reply::tool("bash_output", json!({"id": "bg1"})));
     }
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     assert_eq!(client.ask(&session, "wait").text, "ok");
     let calls = client.all(&session, "agent/toolCall");
     let held_back = calls
@@ -447,7 +459,7 @@ fn doom_loop_question_lets_the_person_decide() {
             ));
         }
         let client = world.start_asking();
-        let session = full(&client);
+        let session = full_session(&client);
         let id = client.prompt(&session, "loop");
         let asked = client.next(&session, "agent/questionRequested");
         assert!(

@@ -9,12 +9,12 @@ use crate::harness::{Client, Config, Id, Note, World, now};
 use crate::mock_llm::{Gate, Reply, Seen};
 
 /// About 500 tokens.
-fn long(name: &str) -> String {
+fn long_prompt(name: &str) -> String {
     format!("{name}: {}", "lorem ipsum ".repeat(165))
 }
 
 /// An answer without a token count, so that it does not correct the estimate.
-fn ok() -> Reply {
+fn uncounted_ok() -> Reply {
     Reply::text("ok").tokens(0, 0)
 }
 
@@ -36,7 +36,7 @@ fn asks_for_notes(seen: &Seen) -> bool {
 }
 
 /// Returns one line per message of a request: its role and the start of its text.
-fn said(seen: &Seen) -> Vec<String> {
+fn message_outline(seen: &Seen) -> Vec<String> {
     let messages = seen.body["messages"].as_array().unwrap().iter();
     messages
         .map(|message| {
@@ -54,24 +54,24 @@ fn said(seen: &Seen) -> Vec<String> {
 }
 
 /// Opens a session and holds `rounds` rounds of talk. The mock answers unscripted requests with "ok".
-fn talked(world: &World, client: &Client, rounds: usize, params: Value) -> String {
-    world.mock().default_reply(ok());
+fn session_with_rounds(world: &World, client: &Client, rounds: usize, params: Value) -> String {
+    world.mock().default_reply(uncounted_ok());
     let session = client.session_with(params);
     for round in 0..rounds {
-        assert_eq!(client.ask(&session, long(&format!("q{round}"))).text, "ok");
+        assert_eq!(client.ask(&session, long_prompt(&format!("q{round}"))).text, "ok");
     }
     session
 }
 
 /// Holds three more rounds of talk.
-fn talked_on(client: &Client, session: &str) {
+fn add_rounds(client: &Client, session: &str) {
     for round in 0..3 {
-        client.ask(session, long(&format!("more{round}")));
+        client.ask(session, long_prompt(&format!("more{round}")));
     }
 }
 
 /// A configuration with extra tables, for example the window of a model.
-fn windows(tables: &str, agent: &str) -> Config {
+fn config_with(tables: &str, agent: &str) -> Config {
     Config {
         agent: agent.to_owned(),
         tables: tables.to_owned(),
@@ -79,7 +79,7 @@ fn windows(tables: &str, agent: &str) -> Config {
     }
 }
 
-fn end_of(ended: &Value) -> String {
+fn describe_end(ended: &Value) -> String {
     format!(
         "{} / {} / {}",
         ended["reason"].as_str().unwrap(),
@@ -91,7 +91,7 @@ fn end_of(ended: &Value) -> String {
 /// Returns the reasons of all transitions from index `from` on, then the end of the turn.
 fn course(client: &Client, session: &str, from: usize, ended: &Value) -> Vec<String> {
     let mut course = client.reasons(session).split_off(from);
-    course.push(end_of(ended));
+    course.push(describe_end(ended));
     course
 }
 
@@ -117,19 +117,19 @@ fn each_recovery_from_a_full_window_has_its_reason() {
         (
             "old results become stubs",
             true,
-            vec![too_long(), ok()],
+            vec![too_long(), uncounted_ok()],
             vec!["collapse_drain_retry", "completed", done],
         ),
         (
             "without old results it is summarised",
             false,
-            vec![too_long(), notes(), ok()],
+            vec![too_long(), notes(), uncounted_ok()],
             vec!["reactive_compact_retry", "completed", done],
         ),
         (
             "one after the other",
             true,
-            vec![too_long(), too_long(), notes(), ok()],
+            vec![too_long(), too_long(), notes(), uncounted_ok()],
             vec![
                 "collapse_drain_retry",
                 "reactive_compact_retry",
@@ -151,7 +151,7 @@ fn each_recovery_from_a_full_window_has_its_reason() {
         (
             "the right comes back with a step that led on",
             false,
-            vec![too_long(), notes(), read(), too_long(), notes(), ok()],
+            vec![too_long(), notes(), read(), too_long(), notes(), uncounted_ok()],
             vec![
                 "reactive_compact_retry",
                 "next_turn",
@@ -180,7 +180,7 @@ fn each_recovery_from_a_full_window_has_its_reason() {
             world.mock().push(read());
         }
         let client = world.start();
-        let session = talked(&world, &client, 6, json!({}));
+        let session = session_with_rounds(&world, &client, 6, json!({}));
         let (before, from) = (world.requests(), client.reasons(&session).len());
         let count = replies.len();
         replies.into_iter().for_each(|reply| world.mock().push(reply));
@@ -191,7 +191,7 @@ fn each_recovery_from_a_full_window_has_its_reason() {
         for at in before..world.requests() {
             let seen = world.seen(at);
             if !asks_for_notes(&seen) {
-                let said = said(&seen);
+                let said = message_outline(&seen);
                 assert_eq!(said[0], "user q0", "{name}");
                 assert!(
                     String::from_utf8_lossy(&seen.raw).contains("and now?"),
@@ -212,7 +212,7 @@ fn stubs_of_old_results_say_how_to_get_them_back() {
         .mock()
         .push(Reply::tool("read_file", json!({"path": "a.txt"})).tokens(0, 0));
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     world.mock().push(too_long());
     client.ask(&session, "and now?");
     let told = client.next(&session, "agent/compacted");
@@ -242,14 +242,16 @@ fn stubs_of_old_results_say_how_to_get_them_back() {
 #[test]
 fn conversation_above_the_threshold_is_summarized_before_the_call() {
     // The threshold of a window of 30,000 tokens is 16,356.
-    let world = World::with(windows("[model.small]\ncontext_window = 30000", ""));
+    let world = World::with(config_with("[model.small]\ncontext_window = 30000", ""));
     let client = world.start();
     world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
-    let session = talked(&world, &client, 0, json!({"model": "mock/small"}));
+    let session = session_with_rounds(&world, &client, 0, json!({"model": "mock/small"}));
     let mut rounds = 0;
     while compactions(&client, &session).is_empty() {
         assert_eq!(
-            client.ask(&session, long(&format!("q{rounds}")).repeat(2)).text,
+            client
+                .ask(&session, long_prompt(&format!("q{rounds}")).repeat(2))
+                .text,
             "ok"
         );
         rounds += 1;
@@ -273,7 +275,7 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
         "assistant ok".to_owned(),
         format!("user q{last}"),
     ];
-    assert_eq!(said(&seen), expected);
+    assert_eq!(message_outline(&seen), expected);
     let asked = world.seen(world.requests() - 2);
     assert!(asks_for_notes(&asked));
     assert!(asked.last_text().contains("Person: q1: lorem") && !asked.last_text().contains("Person: q0"));
@@ -293,17 +295,17 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
         .count();
     assert_eq!(kept, 2 * rounds);
     client.ask(&session, "next");
-    let again = said(&world.seen(world.requests() - 1));
+    let again = message_outline(&world.seen(world.requests() - 1));
     assert_eq!(again[..expected.len()], expected);
 }
 
 #[test]
 fn provider_token_count_corrects_the_next_estimate() {
     // The threshold of a window of 30,000 tokens is 16,356; the conversation is estimated at half of that.
-    let world = World::with(windows("[model.small]\ncontext_window = 30000", ""));
+    let world = World::with(config_with("[model.small]\ncontext_window = 30000", ""));
     let client = world.start();
     world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
-    let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
+    let session = session_with_rounds(&world, &client, 8, json!({"model": "mock/small"}));
     // If the provider counts nothing, the usage shows the estimate.
     let usage = client.all(&session, "agent/usage").pop().unwrap();
     let used = usage.params["contextUsed"].as_u64().unwrap();
@@ -327,10 +329,10 @@ fn compaction_threshold_follows_the_settings() {
         ("output_reserve = 10000", true),
         ("output_reserve = 10000\ncompaction_threshold = 0.9", false),
     ] {
-        let world = World::with(windows(window, agent));
+        let world = World::with(config_with(window, agent));
         let client = world.start();
         world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
-        let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
+        let session = session_with_rounds(&world, &client, 8, json!({"model": "mock/small"}));
         world.mock().push(Reply::text("ok").tokens(22_800, 0));
         client.ask(&session, "count");
         client.ask(&session, "next");
@@ -340,9 +342,9 @@ fn compaction_threshold_follows_the_settings() {
 
 #[test]
 fn prompt_larger_than_the_window_fails_without_a_call() {
-    let world = World::with(windows("[model.small]\ncontext_window = 20000", ""));
+    let world = World::with(config_with("[model.small]\ncontext_window = 20000", ""));
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({"model": "mock/small"}));
+    let session = session_with_rounds(&world, &client, 6, json!({"model": "mock/small"}));
     let (before, from) = (world.requests(), client.reasons(&session).len());
     let ended = json!(client.ask(&session, "x".repeat(100_000)));
     assert_eq!(
@@ -361,12 +363,12 @@ fn prompt_larger_than_the_window_fails_without_a_call() {
 
 #[test]
 fn full_window_blocks_without_auto_compact() {
-    let world = World::with(windows(
+    let world = World::with(config_with(
         "[model.small]\ncontext_window = 20000",
         "auto_compact = false",
     ));
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({"model": "mock/small"}));
+    let session = session_with_rounds(&world, &client, 6, json!({"model": "mock/small"}));
     world.mock().push(too_long());
     let from = client.reasons(&session).len();
     let blocked = ["blocking_limit", "blocking_limit / failed / context_limit"];
@@ -379,14 +381,14 @@ fn full_window_blocks_without_auto_compact() {
     let mut rounds = 0;
     let ended = loop {
         let before = world.requests();
-        let ended = json!(client.ask(&session, long("more")));
+        let ended = json!(client.ask(&session, long_prompt("more")));
         if world.requests() == before {
             break ended;
         }
         rounds += 1;
         assert!(rounds < 40, "it is never full");
     };
-    assert_eq!(end_of(&ended), blocked[1]);
+    assert_eq!(describe_end(&ended), blocked[1]);
     assert!(
         ended["error"]["userAction"]
             .as_str()
@@ -398,7 +400,7 @@ fn full_window_blocks_without_auto_compact() {
     // `agent/compact` still works.
     world.mock().push(notes());
     assert_eq!(
-        end_of(&client.answer(&compact(&client, &session)).unwrap()),
+        describe_end(&client.answer(&compact(&client, &session)).unwrap()),
         "completed / completed / no error"
     );
     assert_eq!(client.ask(&session, "now?").text, "ok");
@@ -412,7 +414,7 @@ const DOT: &str =
 fn refused_picture_is_removed_once_and_stays_removed() {
     let world = World::new();
     world.mock().allow_rewrites();
-    world.mock().default_reply(ok());
+    world.mock().default_reply(uncounted_ok());
     let client = world.start();
     let session = client.session();
     let shows =
@@ -508,7 +510,7 @@ fn overflow_error_teaches_the_window_size_to_all_sessions() {
     for (name, status, body, learnt) in cases {
         for provider in ["mock", "other", "responses"] {
             let model = format!("{provider}/{name}-model");
-            let session = talked(&world, &client, 6, json!({"model": model}));
+            let session = session_with_rounds(&world, &client, 6, json!({"model": model}));
             assert_eq!(window(&session), 200_000, "{model}");
             let reply = Reply::status(status)
                 .header("content-type", "application/json")
@@ -516,9 +518,13 @@ fn overflow_error_teaches_the_window_size_to_all_sessions() {
             world.mock().push(reply);
             world.mock().push(notes());
             let ended = json!(client.ask(&session, "and now?"));
-            assert_eq!(end_of(&ended), "completed / completed / no error", "{model}");
+            assert_eq!(
+                describe_end(&ended),
+                "completed / completed / no error",
+                "{model}"
+            );
             assert_eq!(window(&session), learnt, "{model}");
-            let other = talked(&world, &client, 1, json!({"model": model}));
+            let other = session_with_rounds(&world, &client, 1, json!({"model": model}));
             assert_eq!(window(&other), learnt, "{model}");
         }
     }
@@ -528,7 +534,7 @@ fn overflow_error_teaches_the_window_size_to_all_sessions() {
 fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     // An empty summary, one that is not shorter, and an error each count as a failure.
     let failures = [
         Reply::new().tokens(0, 0),
@@ -538,7 +544,11 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     for (n, failure) in failures.into_iter().enumerate() {
         world.mock().push(too_long());
         world.mock().push(failure);
-        assert_eq!(client.ask(&session, long(&format!("p{n}"))).text, "ok", "{n}");
+        assert_eq!(
+            client.ask(&session, long_prompt(&format!("p{n}"))).text,
+            "ok",
+            "{n}"
+        );
         let all = compactions(&client, &session);
         assert_eq!(all.len(), n + 1);
         let told = &all[n].params;
@@ -553,7 +563,7 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
             usize::from(n == 2)
         );
         for more in 0..3 {
-            client.ask(&session, long(&format!("p{n}{more}")));
+            client.ask(&session, long_prompt(&format!("p{n}{more}")));
         }
     }
     let (before, from) = (world.requests(), client.reasons(&session).len());
@@ -570,11 +580,11 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     client.load(&session);
     world.mock().push(too_long());
     let ended = json!(client.ask(&session, "again"));
-    assert_eq!(end_of(&ended), "prompt_too_long / failed / context_limit");
+    assert_eq!(describe_end(&ended), "prompt_too_long / failed / context_limit");
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     for more in 0..3 {
-        client.ask(&session, long(&format!("r{more}")));
+        client.ask(&session, long_prompt(&format!("r{more}")));
     }
     world.mock().push(too_long());
     world.mock().push(notes());
@@ -586,7 +596,7 @@ fn overflowing_summary_request_shrinks_at_most_three_times() {
     let world = World::new();
     let client = world.start();
     for (refusals, digest) in [(3, false), (4, true)] {
-        let session = talked(&world, &client, 20, json!({}));
+        let session = session_with_rounds(&world, &client, 20, json!({}));
         let before = world.requests();
         world.mock().push(too_long());
         for _ in 0..refusals {
@@ -618,9 +628,9 @@ fn overflowing_summary_request_shrinks_at_most_three_times() {
 
 #[test]
 fn another_model_may_write_the_summary() {
-    let world = World::with(windows("", "compaction_model = \"other/cheap\""));
+    let world = World::with(config_with("", "compaction_model = \"other/cheap\""));
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     let seen = world.seen(world.requests() - 1);
@@ -634,12 +644,12 @@ fn another_model_may_write_the_summary() {
 fn manual_compaction_summarizes_on_request() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     world.mock().push(notes());
     let before = world.requests();
     let params = json!({"sessionId": session, "instructions": "keep the numbers"});
     let ended: Value = client.call("agent/compact", params);
-    assert_eq!(end_of(&ended), "completed / completed / no error");
+    assert_eq!(describe_end(&ended), "completed / completed / no error");
     assert_eq!(ended["text"], "");
     assert_eq!(world.requests(), before + 1);
     let seen = world.seen(before);
@@ -652,12 +662,12 @@ fn manual_compaction_summarizes_on_request() {
         assert_eq!(ended[tokens], told.params[tokens], "{ended}");
     }
     assert_eq!(client.ask(&session, "next").text, "ok");
-    let sent = said(&world.seen(before + 1));
+    let sent = message_outline(&world.seen(before + 1));
     assert_eq!(sent[..2], ["user q0", "user [Previous conversation summary]"]);
     // A short conversation stays unchanged, and the transition says why.
-    let short = talked(&world, &client, 1, json!({}));
+    let short = session_with_rounds(&world, &client, 1, json!({}));
     let ended = client.answer(&compact(&client, &short)).unwrap();
-    assert_eq!(end_of(&ended), "completed / completed / no error");
+    assert_eq!(describe_end(&ended), "completed / completed / no error");
     let why = client.next(&short, "agent/transition");
     assert_eq!(why.text("reason"), "completed");
     let why = client.next(&short, "agent/transition");
@@ -670,14 +680,14 @@ fn manual_compaction_summarizes_on_request() {
     // So does an empty one.
     let empty = client.session();
     let ended = client.answer(&compact(&client, &empty)).unwrap();
-    assert_eq!(end_of(&ended), "completed / completed / no error");
+    assert_eq!(describe_end(&ended), "completed / completed / no error");
 }
 
 #[test]
 fn manual_compaction_error_is_reported_and_changes_nothing() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     world
         .mock()
         .push(Reply::error(400, "invalid_request_error", "messages: nonsense"));
@@ -690,20 +700,20 @@ fn manual_compaction_error_is_reported_and_changes_nothing() {
     assert!(compactions(&client, &session).is_empty());
     let before = world.requests();
     client.ask(&session, "next");
-    assert_eq!(said(&world.seen(before)).len(), 13);
+    assert_eq!(message_outline(&world.seen(before)).len(), 13);
 }
 
 #[test]
 fn manual_compaction_falls_back_to_a_digest() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     let from = client.reasons(&session).len();
     for useless in [Reply::text(" "), Reply::text("no").stop("refusal")] {
         world.mock().push(useless.tokens(0, 0));
         let ended = client.answer(&compact(&client, &session)).unwrap();
-        assert_eq!(end_of(&ended), "completed / completed / no error");
-        talked_on(&client, &session);
+        assert_eq!(describe_end(&ended), "completed / completed / no error");
+        add_rounds(&client, &session);
     }
     assert_eq!(client.reasons(&session)[from..], ["completed"; 8]);
     assert_eq!(warnings(&client, &session, "compaction_failed"), 2);
@@ -718,7 +728,7 @@ fn manual_compaction_falls_back_to_a_digest() {
 fn prompt_and_compaction_exclude_each_other() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let prompt = client.prompt(&session, "wait");
@@ -748,7 +758,7 @@ fn prompt_and_compaction_exclude_each_other() {
 fn cancel_ends_a_compaction_immediately() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     for by_request in [false, true] {
         let gate = Gate::new();
         world.mock().push(notes().gate(&gate));
@@ -764,7 +774,10 @@ fn cancel_ends_a_compaction_immediately() {
             client.done(&id)
         };
         let took = begun.elapsed();
-        assert_eq!(end_of(&json!(ended)), "aborted_streaming / cancelled / cancelled");
+        assert_eq!(
+            describe_end(&json!(ended)),
+            "aborted_streaming / cancelled / cancelled"
+        );
         assert!(took < Duration::from_millis(100), "{took:?}");
         assert!(world.closed(&world.seen(at)).dropped);
         assert!(compactions(&client, &session).is_empty());
@@ -780,7 +793,7 @@ fn cancel_ends_a_compaction_immediately() {
     world.at(&gate);
     client.cancel(&session);
     assert_eq!(
-        end_of(&json!(client.done(&id))),
+        describe_end(&json!(client.done(&id))),
         "aborted_streaming / cancelled / cancelled"
     );
     assert!(compactions(&client, &session).is_empty());
@@ -792,7 +805,7 @@ fn cancel_ends_a_compaction_immediately() {
 fn kill_during_a_compaction_loses_only_the_compaction() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     // An earlier cancelled turn must stay resumable.
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
@@ -816,7 +829,7 @@ fn kill_during_a_compaction_loses_only_the_compaction() {
     let before = world.requests();
     let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
     assert_eq!(ended["text"], "ok");
-    assert_eq!(said(&world.seen(before)).len(), 15);
+    assert_eq!(message_outline(&world.seen(before)).len(), 15);
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     assert_eq!(compactions(&client, &session).len(), 1);

@@ -316,7 +316,7 @@ fn read_only_load_shows_a_cut_turn_without_repairing_it() {
         );
         assert_eq!(cut.seq, running.seq, "nothing is mended");
     }
-    assert!(shown(&world, &session).contains("some words"));
+    assert!(show_session(&world, &session).contains("some words"));
     let mended = other.load(&session);
     assert_eq!(mended.partial, None);
     assert_eq!(mended.state.resumable_turn_id, Some(turn));
@@ -331,7 +331,7 @@ fn read_only_load_shows_a_cut_turn_without_repairing_it() {
 
 /// Returns the output of `agentls sessions show`.
 #[expect(clippy::disallowed_methods, reason = "the test plays the person")]
-fn shown(world: &World, session: &str) -> String {
+fn show_session(world: &World, session: &str) -> String {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_agentls"))
         .args(["sessions", "show", session])
         .env_clear()

@@ -52,14 +52,14 @@ fn start(world: &World) -> Client {
 }
 
 /// Waits until the server asks for the key of `provider`.
-fn asks(client: &Client, provider: &str) -> Asked {
+fn expect_key_request(client: &Client, provider: &str) -> Asked {
     let asked = client.server_asks(ASK);
     assert_eq!(asked.params, json!({"provider": provider}));
     asked
 }
 
-fn give(client: &Client, provider: &str, key: &str) {
-    client.reply(&asks(client, provider), json!({"apiKey": key}));
+fn provide_key(client: &Client, provider: &str, key: &str) {
+    client.reply(&expect_key_request(client, provider), json!({"apiKey": key}));
 }
 
 fn provider<'a>(listed: &'a Value, name: &str) -> &'a Value {
@@ -91,7 +91,7 @@ fn key_is_requested_once_used_and_never_shown() {
         &format!("nonsense with {key}"),
     ));
     let prompt = client.prompt(&session, "look");
-    give(&client, "anthropic", &key);
+    provide_key(&client, "anthropic", &key);
     let failed = client.done(&prompt);
     assert_eq!(failed.state, TurnState::Failed);
     assert!(
@@ -124,7 +124,7 @@ fn refused_key_or_reload_requests_the_key_again() {
         .mock()
         .push(Reply::error(401, "authentication_error", &refusal));
     let prompt = client.prompt(&session, "one");
-    give(&client, "anthropic", &old);
+    provide_key(&client, "anthropic", &old);
     let failed = client.done(&prompt);
     assert_eq!(failed.state, TurnState::Failed);
     let error = format!("{:?}", failed.error.unwrap());
@@ -138,7 +138,7 @@ fn refused_key_or_reload_requests_the_key_again() {
         }
         world.mock().push(Reply::text("well"));
         let prompt = client.prompt(&session, text);
-        give(&client, "anthropic", &new);
+        provide_key(&client, "anthropic", &new);
         assert_eq!(client.done(&prompt).text, "well");
     }
     assert_eq!(world.seen(2).header("x-api-key"), Some(new.as_str()));
@@ -169,7 +169,7 @@ fn cancel_does_not_wait_for_the_key_and_a_late_key_is_harmless() {
     let client = start(&world);
     let session = client.session();
     let prompt = client.prompt(&session, "hello");
-    let asked = asks(&client, "anthropic");
+    let asked = expect_key_request(&client, "anthropic");
     let at = now();
     client.cancel(&session);
     let ended = client.next(&session, "agent/turnEnded");
@@ -178,7 +178,7 @@ fn cancel_does_not_wait_for_the_key_and_a_late_key_is_harmless() {
     client.reply(&asked, json!({"apiKey": key(&world)}));
     world.mock().push(Reply::text("well"));
     let prompt = client.prompt(&session, "again");
-    give(&client, "anthropic", &another_key(&world));
+    provide_key(&client, "anthropic", &another_key(&world));
     assert_eq!(client.done(&prompt).text, "well");
     assert_eq!(
         world.seen(0).header("x-api-key"),
@@ -193,14 +193,14 @@ fn key_request_times_out_after_ten_seconds() {
     let session = client.session();
     let at = now();
     let prompt = client.prompt(&session, "hello");
-    let _silent = asks(&client, "anthropic");
+    let _silent = expect_key_request(&client, "anthropic");
     let failed = client.done(&prompt);
     assert!(now() - at >= Duration::from_secs(10));
     let message = failed.error.unwrap().message;
     assert!(message.contains("did not answer within 10 s"), "{message}");
     // A malformed answer counts as no key, and the error does not repeat it.
     let prompt = client.prompt(&session, "again");
-    client.reply(&asks(&client, "anthropic"), json!(key(&world)));
+    client.reply(&expect_key_request(&client, "anthropic"), json!(key(&world)));
     let message = client.done(&prompt).error.unwrap().message;
     assert!(
         message.contains("is malformed") && !message.contains("canary"),
@@ -224,7 +224,7 @@ fn fallback_provider_gets_its_key_from_the_editor() {
     world.mock().push(Reply::error(500, "api_error", "broken"));
     world.mock().push(Reply::text("taken over"));
     let prompt = client.prompt(&session, "hello");
-    give(&client, "openrouter", &key(&world));
+    provide_key(&client, "openrouter", &key(&world));
     assert_eq!(client.done(&prompt).text, "taken over");
     let bearer = format!("Bearer {}", key(&world));
     assert_eq!(world.seen(1).header("authorization"), Some(bearer.as_str()));
@@ -272,7 +272,7 @@ fn key_check_lists_models_and_uses_no_tokens() {
     let client = start(&world);
     let check = || client.send("agent/listModels", json!({"check": "anthropic"}));
     let checked = check();
-    client.reply(&asks(&client, "anthropic"), json!({}));
+    client.reply(&expect_key_request(&client, "anthropic"), json!({}));
     let listed = client.answer(&checked).unwrap();
     assert_eq!(
         provider(&listed, "anthropic")["health"],
@@ -281,7 +281,7 @@ fn key_check_lists_models_and_uses_no_tokens() {
     );
     let _: Value = client.call("agent/reloadConfig", json!({}));
     let checked = check();
-    give(&client, "anthropic", &wrong);
+    provide_key(&client, "anthropic", &wrong);
     let listed = client.answer(&checked).unwrap();
     let shown = provider(&listed, "anthropic");
     assert_eq!(shown["health"], "failing", "{listed}");
@@ -290,7 +290,7 @@ fn key_check_lists_models_and_uses_no_tokens() {
     assert!(!message.contains(&wrong), "{message}");
     // A refused key is forgotten.
     let checked = check();
-    give(&client, "anthropic", &right);
+    provide_key(&client, "anthropic", &right);
     let listed = client.answer(&checked).unwrap();
     assert_eq!(provider(&listed, "anthropic")["health"], "ok", "{listed}");
     let refused = client.refused("agent/listModels", json!({"check": "nobody"}));

@@ -11,15 +11,15 @@ use crate::mock_llm::{Gate, Reply, Seen};
 
 /// Scripted replies by agent name: the first message of each conversation starts with `name:`.
 #[derive(Clone, Default)]
-struct Cast(Arc<Mutex<HashMap<String, VecDeque<Reply>>>>);
+struct ScriptedAgents(Arc<Mutex<HashMap<String, VecDeque<Reply>>>>);
 
-impl Cast {
+impl ScriptedAgents {
     fn of(world: &World) -> Self {
         let cast = Self::default();
         let replies = cast.clone();
         world.mock().respond_with(move |seen| {
             let mut replies = replies.0.lock().unwrap();
-            replies.get_mut(&who(seen))?.pop_front()
+            replies.get_mut(&agent_name(seen))?.pop_front()
         });
         cast
     }
@@ -32,7 +32,7 @@ impl Cast {
 }
 
 /// Returns the name of the agent that made a request.
-fn who(seen: &Seen) -> String {
+fn agent_name(seen: &Seen) -> String {
     let first = &seen.messages()[0]["content"];
     let text = first
         .as_str()
@@ -42,13 +42,13 @@ fn who(seen: &Seen) -> String {
 }
 
 /// Returns the requests of one agent.
-fn of(world: &World, name: &str) -> Vec<Arc<Seen>> {
+fn requests_of(world: &World, name: &str) -> Vec<Arc<Seen>> {
     let mut all = world.mock().requests();
-    all.retain(|seen| who(seen) == name);
+    all.retain(|seen| agent_name(seen) == name);
     all
 }
 
-fn world_with(agent: &str, tables: &str) -> (World, Cast) {
+fn world_with(agent: &str, tables: &str) -> (World, ScriptedAgents) {
     let world = World::with(Config {
         agent: agent.to_owned(),
         tables: tables.to_owned(),
@@ -57,11 +57,11 @@ fn world_with(agent: &str, tables: &str) -> (World, Cast) {
         ..Config::default()
     });
     world.write("a.txt", "one\n");
-    let cast = Cast::of(&world);
+    let cast = ScriptedAgents::of(&world);
     (world, cast)
 }
 
-fn world() -> (World, Cast) {
+fn world() -> (World, ScriptedAgents) {
     world_with("", "")
 }
 
@@ -70,7 +70,7 @@ fn delegate(input: Value) -> Reply {
 }
 
 /// A permanent model error.
-fn fails() -> Reply {
+fn permanent_error() -> Reply {
     Reply::error(400, "invalid_request_error", "no such thing")
 }
 
@@ -130,7 +130,7 @@ fn final_answer_of_a_child_becomes_the_call_result() {
     assert_eq!(live, "Reading.\nIt says one.\n");
 
     // The child has its own history, but the same tools and instructions.
-    let (mine, its) = (of(&world, "me"), of(&world, "child"));
+    let (mine, its) = (requests_of(&world, "me"), requests_of(&world, "child"));
     assert_eq!((mine.len(), its.len()), (2, 2));
     for key in ["tools", "system", "model"] {
         assert_eq!(mine[0].body[key], its[0].body[key], "{key}");
@@ -165,7 +165,7 @@ fn final_answer_of_a_child_becomes_the_call_result() {
     let loaded = client.load(&session);
     assert_eq!(loaded.state.usage.input_tokens, 350);
     client.ask(&session, "me: more");
-    let told = of(&world, "me").last().unwrap().body.to_string();
+    let told = requests_of(&world, "me").last().unwrap().body.to_string();
     assert!(
         told.contains("It says one.") && !told.contains("Reading."),
         "{told}"
@@ -258,7 +258,7 @@ fn each_join_policy_decides_the_outcome() {
             cast.says(
                 name,
                 if fail.contains(name) {
-                    fails()
+                    permanent_error()
                 } else {
                     Reply::text(format!("{name} is done"))
                 },
@@ -299,7 +299,7 @@ fn subagent_failure_policy_decides_the_turns_end() {
     ] {
         let (world, cast) = world_with(&format!("subagent_failure = \"{policy}\""), "");
         cast.says("me", delegate(json!({"prompt": "child: x"})))
-            .says("child", fails())
+            .says("child", permanent_error())
             .says("me", Reply::text("done"));
         let client = world.start();
         let session = client.session();
@@ -341,7 +341,7 @@ fn first_success_cancels_the_others_and_closes_their_connections() {
         "{output}"
     );
     assert!(output.contains("## 2: completed"), "{output}");
-    let slow = of(&world, "slow")[0].clone();
+    let slow = requests_of(&world, "slow")[0].clone();
     assert!(world.closed(&slow).dropped);
 }
 
@@ -359,15 +359,15 @@ fn delegation_stops_at_depth_three() {
     let session = client.session();
     assert_eq!(client.ask(&session, "me: do it").text, "me is done");
     let delegates = |name: &str| {
-        let tools = of(&world, name)[0].body["tools"].to_string();
+        let tools = requests_of(&world, name)[0].body["tools"].to_string();
         tools.contains("\"delegate\"")
     };
     assert_eq!(
         ["me", "one", "two", "three"].map(delegates),
         [true, true, true, false]
     );
-    assert!(of(&world, "four").is_empty());
-    let refused = of(&world, "three")[1].body.to_string();
+    assert!(requests_of(&world, "four").is_empty());
+    let refused = requests_of(&world, "three")[1].body.to_string();
     assert!(refused.contains("unknown tool"), "{refused}");
     // Each call names the call that caused it as its parent.
     let mut parents: HashMap<String, String> = HashMap::new();
@@ -406,7 +406,7 @@ fn timed_out_child_reports_its_partial_result() {
         if last && seen.last_text().contains("The time for this task is up") {
             return Some(Reply::text("half of it"));
         }
-        replies.0.lock().unwrap().get_mut(&who(seen))?.pop_front()
+        replies.0.lock().unwrap().get_mut(&agent_name(seen))?.pop_front()
     });
     let client = world.start();
     let session = client.session();
@@ -472,7 +472,7 @@ fn cancel_reaches_children_in_every_phase() {
             provider: "max_retry_after_s = 1000".to_owned(),
             ..Config::default()
         });
-        let cast = Cast::of(&world);
+        let cast = ScriptedAgents::of(&world);
         let gate = Gate::new();
         cast.says(
             "me",
@@ -575,7 +575,12 @@ fn crash_closes_a_childs_calls_and_the_turn_can_resume() {
     assert_eq!(client.done(&id).text, "I do it myself");
     assert!(client.all(&session, "agent/approvalRequested").is_empty());
     assert_eq!(world.read("b.txt"), None);
-    assert!(of(&world, "me")[1].body.to_string().contains("interrupted"));
+    assert!(
+        requests_of(&world, "me")[1]
+            .body
+            .to_string()
+            .contains("interrupted")
+    );
 }
 
 #[test]
@@ -617,7 +622,7 @@ fn denial_of_a_childs_call_reaches_only_the_child() {
         json!({"approvalId": asked.text("approvalId"), "decision": "deny", "feedback": "not there"}),
     );
     assert_eq!(client.done(&id).text, "done");
-    let told = of(&world, "child")[1].body.to_string();
+    let told = requests_of(&world, "child")[1].body.to_string();
     assert!(told.contains("Denied by user: not there"), "{told}");
     assert_eq!(world.read("b.txt"), None);
 }
@@ -711,7 +716,7 @@ fn invalid_delegations_are_errors_for_the_model() {
         assert!(failed.contains(says), "{failed}");
     }
     // The system prompt lists the agents.
-    let system = of(&world, "me")[0].body["system"].to_string();
+    let system = requests_of(&world, "me")[0].body["system"].to_string();
     assert!(system.contains("- reader: reads much"), "{system}");
 }
 
@@ -740,7 +745,7 @@ fn named_subagent_uses_its_own_settings_within_the_parents_limits() {
         json!({"sessionId": session, "model": "mock/chosen"}),
     );
     assert_eq!(client.ask(&session, "me: do it").text, "done");
-    let reader = of(&world, "read");
+    let reader = requests_of(&world, "read");
     assert_eq!(reader[0].body["model"], "wise");
     assert!(reader[0].body["system"].to_string().contains("Only read."));
     let names = |seen: &Seen| {
@@ -759,7 +764,7 @@ fn named_subagent_uses_its_own_settings_within_the_parents_limits() {
     assert!(reader[1].body.to_string().contains("plan mode is read only"));
     assert_eq!(world.read("r.txt"), None);
     // An agent without a model uses the session's.
-    assert_eq!(of(&world, "write")[0].body["model"], "chosen");
+    assert_eq!(requests_of(&world, "write")[0].body["model"], "chosen");
     assert_eq!(world.read("w.txt").as_deref(), Some("b"));
 }
 
@@ -769,7 +774,7 @@ fn eight_children_survive_repeated_429_responses() {
         provider: "max_retries = 8".to_owned(),
         ..Config::default()
     });
-    let cast = Cast::of(&world);
+    let cast = ScriptedAgents::of(&world);
     let names: Vec<String> = (0..8).map(|n| format!("c{n}")).collect();
     let tasks: Vec<Value> = names
         .iter()
@@ -829,7 +834,7 @@ fn tool_hooks_apply_to_children() {
     let session = client.session();
     assert_eq!(client.ask(&session, "me: do it").text, "done");
     assert_eq!(world.read("b.txt"), None);
-    assert!(of(&world, "child")[1].body.to_string().contains("never"));
+    assert!(requests_of(&world, "child")[1].body.to_string().contains("never"));
     // The stop hook runs for the turn, not for its child.
     assert_eq!(world.read("stops").as_deref(), Some("stop\n"));
 }
@@ -849,10 +854,10 @@ fn max_subagents_limits_the_subagents_of_a_turn() {
     let client = world.start();
     let session = client.session();
     client.ask(&session, "me: go");
-    let ran = ["one", "two", "three", "four"].map(|name| of(&world, name).len());
+    let ran = ["one", "two", "three", "four"].map(|name| requests_of(&world, name).len());
     assert_eq!(ran[..2], [1, 1]);
     assert_eq!(ran[2] + ran[3], 1, "{ran:?}");
-    let sent = of(&world, "me")[2].body.to_string();
+    let sent = requests_of(&world, "me")[2].body.to_string();
     assert!(
         sent.contains("max_subagents") && sent.contains("3 sub-agents"),
         "{sent}"

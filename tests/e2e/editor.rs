@@ -63,7 +63,7 @@ impl<'a> Document<'a> {
         self.state.borrow().1.clone()
     }
 
-    fn show(&self, text: &str) {
+    fn change_text(&self, text: &str) {
         let mut state = self.state.borrow_mut();
         *state = (state.0 + 1, text.to_owned());
         self.client.notify(
@@ -73,7 +73,7 @@ impl<'a> Document<'a> {
     }
 
     /// Applies the requested edit.
-    fn make(&self, asked: &Asked, encoding: PositionEncoding) {
+    fn apply_edit(&self, asked: &Asked, encoding: PositionEncoding) {
         let change = &asked.params["edit"]["documentChanges"][0];
         assert_eq!(change["textDocument"]["uri"], self.uri.as_str());
         assert_eq!(change["textDocument"]["version"], self.state.borrow().0);
@@ -90,13 +90,13 @@ impl<'a> Document<'a> {
             let fresh = edit["newText"].as_str().unwrap().to_owned();
             apply_changes(&mut text, &[ContentChange { range, text: fresh }], encoding);
         }
-        self.show(&text);
+        self.change_text(&text);
     }
 
     /// Does everything an honest editor does for one edit of a clean document.
-    fn serve(&self) {
+    fn apply_and_save(&self) {
         let asked = self.client.server_asks(APPLY);
-        self.make(&asked, PositionEncoding::Utf16);
+        self.apply_edit(&asked, PositionEncoding::Utf16);
         self.client.reply(&asked, json!({"applied": true}));
         self.save();
     }
@@ -121,7 +121,7 @@ fn edit(path: &str, old: &str, new: &str) -> Reply {
 }
 
 /// Returns the last message that the model got.
-fn told(world: &World) -> String {
+fn last_model_input(world: &World) -> String {
     let seen = world.seen(world.requests() - 1);
     seen.body["messages"]
         .as_array()
@@ -131,7 +131,7 @@ fn told(world: &World) -> String {
         .to_string()
 }
 
-fn full(client: &Client) -> String {
+fn full_session(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
@@ -141,7 +141,7 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
         let world = World::new();
         world.write("a.txt", "😀 one\nrest\n");
         let client = start_with(&world, &[encoding], json!([]));
-        let session = full(&client);
+        let session = full_session(&client);
         let document = Document::open(&client, world.uri("a.txt"), "😀 one\nrest\n");
         world.mock().push(edit("a.txt", "one", "two"));
         world
@@ -167,17 +167,21 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
                 "newText": "two",
             }])
         );
-        document.make(&asked, counts);
+        document.apply_edit(&asked, counts);
         client.reply(&asked, json!({"applied": true}));
         document.save();
         client.done(&id);
-        assert!(told(&world).contains("😀 two"), "{}", told(&world));
+        assert!(
+            last_model_input(&world).contains("😀 two"),
+            "{}",
+            last_model_input(&world)
+        );
         assert_eq!(world.read("a.txt").as_deref(), Some("😀 two\nrest\n"));
         // The next edit names the next version.
         world.mock().push(edit("a.txt", "rest", "end"));
         let id = client.prompt(&session, "and on");
         let asked = client.server_asks(APPLY);
-        document.make(&asked, counts);
+        document.apply_edit(&asked, counts);
         client.reply(&asked, json!({"applied": true}));
         document.save();
         client.done(&id);
@@ -190,19 +194,19 @@ fn unsaved_text_is_edited_and_stays_unsaved() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
-    document.show("one\nmine\n");
+    document.change_text("one\nmine\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
     let asked = client.server_asks(APPLY);
-    document.make(&asked, PositionEncoding::Utf16);
+    document.apply_edit(&asked, PositionEncoding::Utf16);
     client.reply(&asked, json!({"applied": true}));
     client.done(&id);
     assert!(
-        told(&world).contains("the file on disk and commands do not have this edit yet"),
+        last_model_input(&world).contains("the file on disk and commands do not have this edit yet"),
         "{}",
-        told(&world)
+        last_model_input(&world)
     );
     assert_eq!(document.text(), "two\nmine\n");
     assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
@@ -214,7 +218,7 @@ fn edit_that_the_document_does_not_show_is_a_failure() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
@@ -222,9 +226,9 @@ fn edit_that_the_document_does_not_show_is_a_failure() {
     client.reply(&asked, json!({"applied": true}));
     client.done(&id);
     assert!(
-        told(&world).contains("does not contain the edit"),
+        last_model_input(&world).contains("does not contain the edit"),
         "{}",
-        told(&world)
+        last_model_input(&world)
     );
     assert_eq!(client.tool_call(&session, "failed").text("name"), "edit_file");
     // The reason of a refusal is quoted; a malformed answer counts as a failure.
@@ -240,7 +244,11 @@ fn edit_that_the_document_does_not_show_is_a_failure() {
         let asked = client.server_asks(APPLY);
         client.reply(&asked, answer);
         client.done(&id);
-        assert!(told(&world).contains(says), "{}", told(&world));
+        assert!(
+            last_model_input(&world).contains(says),
+            "{}",
+            last_model_input(&world)
+        );
     }
     assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
     assert_eq!(document.text(), "one\n");
@@ -253,21 +261,25 @@ fn text_typed_during_an_edit_is_kept_and_reported() {
         let world = World::new();
         world.write("a.txt", "one\n");
         let client = start(&world);
-        let session = full(&client);
+        let session = full_session(&client);
         let document = Document::open(&client, world.uri("a.txt"), "one\n");
         world.mock().push(edit("a.txt", "one", "two"));
         let id = client.prompt(&session, "do it");
         let asked = client.server_asks(APPLY);
-        document.show("one\ntyped\n");
+        document.change_text("one\ntyped\n");
         client.reply(&asked, json!({"applied": yes, "failureReason": "it has changed"}));
         client.done(&id);
-        assert!(told(&world).contains("2\\ttyped"), "{}", told(&world));
+        assert!(
+            last_model_input(&world).contains("2\\ttyped"),
+            "{}",
+            last_model_input(&world)
+        );
         assert_eq!(document.text(), "one\ntyped\n");
         // The model has now read the typed text, so the edit goes through.
         world.mock().push(edit("a.txt", "one", "two"));
         let id = client.prompt(&session, "again");
         let asked = client.server_asks(APPLY);
-        document.make(&asked, PositionEncoding::Utf16);
+        document.apply_edit(&asked, PositionEncoding::Utf16);
         client.reply(&asked, json!({"applied": true}));
         client.done(&id);
         assert_eq!(document.text(), "two\ntyped\n");
@@ -280,21 +292,25 @@ fn text_typed_between_read_and_edit_is_reported() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
     world
         .mock()
         .push(Reply::tool("read_file", json!({"path": "a.txt"})));
     client.ask(&session, "read it");
-    document.show("one\ntyped\n");
+    document.change_text("one\ntyped\n");
     world.mock().push(edit("a.txt", "one", "two"));
     client.ask(&session, "do it");
     assert!(
-        told(&world).contains("has changed since you read it"),
+        last_model_input(&world).contains("has changed since you read it"),
         "{}",
-        told(&world)
+        last_model_input(&world)
     );
-    assert!(told(&world).contains("2\\ttyped"), "{}", told(&world));
+    assert!(
+        last_model_input(&world).contains("2\\ttyped"),
+        "{}",
+        last_model_input(&world)
+    );
 }
 
 #[test]
@@ -302,7 +318,7 @@ fn silent_editor_delays_no_cancel_and_times_out_after_ten_seconds() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let _document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
@@ -320,9 +336,9 @@ fn silent_editor_delays_no_cancel_and_times_out_after_ten_seconds() {
     client.done(&id);
     assert!(begun.elapsed() >= Duration::from_secs(10));
     assert!(
-        told(&world).contains("did not answer within 10 s"),
+        last_model_input(&world).contains("did not answer within 10 s"),
         "{}",
-        told(&world)
+        last_model_input(&world)
     );
     client.reply(&never, json!({"applied": false}));
     client.ping();
@@ -334,7 +350,7 @@ fn editor_that_quits_during_a_request_ends_the_server_in_time() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let _document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
@@ -353,15 +369,19 @@ fn without_apply_edit_clean_files_change_on_disk_and_dirty_ones_are_refused() {
     world.write("a.txt", "one\n");
     // This client fails the test if the server sends it a request.
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     client.ask(&session, "do it");
     assert_eq!(world.read("a.txt").as_deref(), Some("two\n"));
-    document.show("mine\ntwo\n");
+    document.change_text("mine\ntwo\n");
     world.mock().push(edit("a.txt", "two", "three"));
     client.ask(&session, "do it");
-    assert!(told(&world).contains("does not accept edits"), "{}", told(&world));
+    assert!(
+        last_model_input(&world).contains("does not accept edits"),
+        "{}",
+        last_model_input(&world)
+    );
     assert_eq!(world.read("a.txt").as_deref(), Some("two\n"));
 }
 
@@ -374,14 +394,14 @@ fn same_path_in_two_roots_is_kept_apart() {
     std::fs::write(other.join("a.txt"), "one\n").unwrap();
     let uri = format!("file://{}", other.display());
     let client = start_with(&world, &["utf-16"], json!([{"uri": uri, "name": "other"}]));
-    let session = full(&client);
+    let session = full_session(&client);
     let here = Document::open(&client, world.uri("a.txt"), "one\n");
     let there = Document::open(&client, format!("{uri}/a.txt"), "one\n");
     world.mock().push(edit("other/a.txt", "one", "there"));
     world.mock().push(edit("a.txt", "one", "here"));
     let id = client.prompt(&session, "do it");
-    there.serve();
-    here.serve();
+    there.apply_and_save();
+    here.apply_and_save();
     client.done(&id);
     assert_eq!(
         (here.text(), there.text()),
@@ -389,7 +409,11 @@ fn same_path_in_two_roots_is_kept_apart() {
     );
     assert_eq!(world.read("a.txt").as_deref(), Some("here\n"));
     assert_eq!(std::fs::read_to_string(other.join("a.txt")).unwrap(), "there\n");
-    assert!(told(&world).contains("edited a.txt"), "{}", told(&world));
+    assert!(
+        last_model_input(&world).contains("edited a.txt"),
+        "{}",
+        last_model_input(&world)
+    );
     // References by a person are named in the same way.
     client.ask(&session, json!([{"type": "reference", "uri": there.uri}]));
     let said = client.all(&session, "agent/message");
@@ -409,7 +433,7 @@ fn allowed_edit_is_applied_in_the_editor() {
     let asked = client.asked(&session);
     assert!(asked.text("diff").contains("+two"));
     client.decide(&asked, "allow");
-    document.serve();
+    document.apply_and_save();
     client.done(&id);
     assert_eq!(world.read("a.txt").as_deref(), Some("two\nrest\n"));
 }
@@ -421,11 +445,11 @@ fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\nunsaved\n");
     let change = || {
         let asked = client.server_asks(APPLY);
-        document.make(&asked, PositionEncoding::Utf16);
+        document.apply_edit(&asked, PositionEncoding::Utf16);
         client.reply(&asked, json!({"applied": true}));
     };
     world.mock().push(edit("a.txt", "one", "1"));
@@ -449,7 +473,7 @@ fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
     change();
     assert_eq!(client.answer(&asked).unwrap()["conflicts"], json!([]));
     assert_eq!(document.text(), "1\nunsaved\n");
-    document.show("1\nunsaved\nand more\n");
+    document.change_text("1\nunsaved\nand more\n");
     client.ping();
     let answer = client.answer(&revert(false)).unwrap();
     assert_eq!(answer["files"], json!([]));
@@ -463,16 +487,16 @@ fn revert_of_a_clean_document_saves_it() {
     let world = World::new();
     world.write("a.txt", "one\r\ntwo\r\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\r\ntwo\r\n");
     world.mock().push(edit("a.txt", "one", "1"));
     world.mock().push(Reply::text("done"));
     let prompt = client.prompt(&session, "edit it");
-    document.serve();
+    document.apply_and_save();
     let turn = client.done(&prompt).turn_id;
     assert_eq!(world.read("a.txt").unwrap(), "1\r\ntwo\r\n");
     let asked = client.send("agent/revert", json!({"sessionId": session, "turnId": turn}));
-    document.serve();
+    document.apply_and_save();
     assert_eq!(client.answer(&asked).unwrap()["conflicts"], json!([]));
     assert_eq!(document.text(), "one\r\ntwo\r\n");
     assert_eq!(world.read("a.txt").unwrap(), "one\r\ntwo\r\n");
@@ -485,7 +509,7 @@ fn revert_skips_a_file_with_unsaved_text() {
     world.write("a.txt", "one\n");
     world.write("b.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     for name in ["a.txt", "b.txt"] {
         world.mock().push(Reply::tool("read_file", json!({"path": name})));
     }
@@ -496,7 +520,7 @@ fn revert_skips_a_file_with_unsaved_text() {
     world.mock().push(Reply::text("done"));
     let turn = client.ask(&session, "do it").turn_id;
     let document = Document::open(&client, world.uri("a.txt"), "two\n");
-    document.show("two\nand a person's\n");
+    document.change_text("two\nand a person's\n");
     client.ping();
     let params = json!({"sessionId": session, "turnId": turn, "dryRun": true});
     let would: Value = client.call("agent/revert", params);

@@ -32,7 +32,7 @@ fn kind(api: Api) -> &'static str {
 }
 
 /// Returns the address of a port on which nothing listens.
-fn nobody() -> String {
+fn unused_address() -> String {
     let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     format!("http://{}", free.local_addr().unwrap())
 }
@@ -41,7 +41,7 @@ fn provider(world: &World, api: Api, case: &Case) -> String {
     let base = match (case.at, api) {
         (Where::Mock, Api::Anthropic) => world.mock().anthropic_url(),
         (Where::Mock, Api::OpenAi | Api::Responses) => world.mock().openai_url(),
-        (Where::Nobody, _) => nobody(),
+        (Where::Nobody, _) => unused_address(),
         (Where::UnknownCertificate, _) => format!("https://{}", tls_server::start()),
     };
     let mut more = case.settings.to_owned();
@@ -51,25 +51,25 @@ fn provider(world: &World, api: Api, case: &Case) -> String {
     if !case.next.is_empty() {
         more.push_str(&format!("\nfallback = \"{}{NEXT}\"", account(case)));
     }
-    let first = table(api, &base, &account(case), &model(case, FIRST), &more);
+    let first = provider_table(api, &base, &account(case), &model(case, FIRST), &more);
     if case.next.is_empty() {
         first
     } else {
-        first + &next(world, api, case)
+        first + &next_provider(world, api, case)
     }
 }
 
 /// The configuration of the provider that takes over.
-fn next(world: &World, api: Api, case: &Case) -> String {
+fn next_provider(world: &World, api: Api, case: &Case) -> String {
     let base = match api {
         Api::Anthropic => world.mock().anthropic_url(),
         Api::OpenAi | Api::Responses => world.mock().openai_url(),
     };
     let name = format!("{}{NEXT}", account(case));
-    table(api, &base, &name, &model(case, NEXT), "")
+    provider_table(api, &base, &name, &model(case, NEXT), "")
 }
 
-fn table(api: Api, base: &str, name: &str, model: &str, more: &str) -> String {
+fn provider_table(api: Api, base: &str, name: &str, model: &str, more: &str) -> String {
     format!(
         "[provider.{name}]\nkind = \"{kind}\"\nbase_url = \"{base}\"\napi_key = \"key\"\nmodel = \"{model}\"\n\
          initial_backoff_ms = {}\nmax_backoff_ms = {}\nmax_retry_after_s = 5\n{more}\n",
@@ -200,7 +200,7 @@ fn check_waits(
 }
 
 fn compare(client: &Client, case: &Case, api: Api, session: &str, lines: &[String]) {
-    let mut text = readable(&lines.join("\n"), &account(case));
+    let mut text = normalize(&lines.join("\n"), &account(case));
     if kind(api) == "openai-responses" {
         // In this API a second text is a message of its own, so a blank line separates it.
         text = text.replace(r#""here \n\nI am""#, r#""here I am""#);
@@ -227,7 +227,7 @@ fn compare(client: &Client, case: &Case, api: Api, session: &str, lines: &[Strin
 }
 
 /// Replaces names and ports, so that the text is the same for every API kind and machine.
-fn readable(text: &str, name: &str) -> String {
+fn normalize(text: &str, name: &str) -> String {
     let text = text
         .replace(&format!("{name}-model"), "the-model")
         .replace(name, "the-provider");

@@ -11,7 +11,7 @@ use crate::mock_llm::{Reply, Seen};
 const MIB: u64 = 1 << 20;
 
 /// Waits until the mock's socket accepts no more data, and returns the number of accepted bytes.
-fn stalled(seen: &Arc<Seen>) -> u64 {
+fn wait_until_stalled(seen: &Arc<Seen>) -> u64 {
     crate::harness::still("the provider's socket", || seen.accepted())
 }
 
@@ -25,7 +25,7 @@ fn stopped_reader_applies_backpressure_and_loses_nothing() {
     client.next(&session, "agent/textDelta");
     client.stop_reading();
     let seen = world.seen(0);
-    let accepted = stalled(&seen);
+    let accepted = wait_until_stalled(&seen);
     assert!(
         accepted < 64 * MIB,
         "{} MiB were taken from the provider",
@@ -66,7 +66,7 @@ fn cancel_takes_effect_while_the_client_does_not_read() {
     client.next(&session, "agent/textDelta");
     client.stop_reading();
     let seen = world.seen(0);
-    stalled(&seen);
+    wait_until_stalled(&seen);
     client.cancel(&session);
     // The cancel takes effect although the client does not read: the provider's connection closes.
     assert!(world.closed(&seen).dropped);
@@ -85,7 +85,7 @@ fn server_exits_in_time_although_the_client_does_not_read() {
     let id = client.prompt(&session, "flood me");
     client.next(&session, "agent/textDelta");
     client.stop_reading();
-    stalled(&world.seen(0));
+    wait_until_stalled(&world.seen(0));
     client.close_input();
     let start = now();
     client.gone();

@@ -13,10 +13,10 @@ const MOMENTS: [&str; 4] = ["prompt", "pre_tool", "post_tool", "stop"];
 
 /// The table of one hook; `command` is a shell script.
 fn hook(on: &str, command: &str) -> String {
-    named("h", on, command)
+    named_hook("h", on, command)
 }
 
-fn named(name: &str, on: &str, command: &str) -> String {
+fn named_hook(name: &str, on: &str, command: &str) -> String {
     format!("[hook.{name}]\non = \"{on}\"\ncommand = '''\n{command}\n'''\n")
 }
 
@@ -41,7 +41,7 @@ fn warnings(client: &Client, session: &str) -> Vec<(String, String)> {
 }
 
 /// Returns the texts that a session's last turn gave back at its end.
-fn given_back(client: &Client, session: &str) -> Vec<String> {
+fn returned_steers(client: &Client, session: &str) -> Vec<String> {
     let ends = client.all(session, "agent/turnEnded");
     let steers = ends.last().unwrap().params["unusedSteers"].clone();
     let steers = steers.as_array().cloned().unwrap_or_default();
@@ -71,7 +71,7 @@ fn hooks_get_their_event_and_the_sessions_folder_but_no_keys() {
     let tables: String = MOMENTS
         .iter()
         .map(|on| {
-            named(
+            named_hook(
                 on,
                 on,
                 "cat >> ../told; echo >> ../told; pwd >> ../pwd; env >> ../env",
@@ -149,7 +149,7 @@ fn blocked_prompt_reaches_no_model_and_is_returned() {
         ["hook_stopped", "hook_stopped / completed / no error"]
     );
     assert_eq!(world.requests(), 0);
-    assert_eq!(given_back(&client, &session), ["the secret is 42"]);
+    assert_eq!(returned_steers(&client, &session), ["the secret is 42"]);
     let told = "the hook `h` blocked your message: no secrets, please";
     assert_eq!(
         warnings(&client, &session),
@@ -183,15 +183,15 @@ fn blocked_steer_is_returned_and_the_turn_continues() {
     assert_eq!(json!(done.state), "completed");
     assert_eq!(world.seen(1).last_text(), "go on");
     assert!(!String::from_utf8_lossy(&world.seen(1).raw).contains("magenta"));
-    assert_eq!(given_back(&client, &session), ["a magenta"]);
+    assert_eq!(returned_steers(&client, &session), ["a magenta"]);
 }
 
 #[test]
 fn turn_ends_if_its_only_steer_is_blocked() {
     let tables = format!(
         "{}{}",
-        named("a", "prompt", "if grep -q magenta; then exit 2; fi"),
-        named("b", "stop", "touch ../stopped")
+        named_hook("a", "prompt", "if grep -q magenta; then exit 2; fi"),
+        named_hook("b", "stop", "touch ../stopped")
     );
     let world = world(&tables);
     let gate = Gate::new();
@@ -204,7 +204,7 @@ fn turn_ends_if_its_only_steer_is_blocked() {
     gate.release();
     assert_eq!(client.done(&id).text, "one");
     assert_eq!(client.reasons(&session), ["completed"]);
-    assert_eq!(given_back(&client, &session), ["magenta"]);
+    assert_eq!(returned_steers(&client, &session), ["magenta"]);
     assert!(world.path("stopped").exists(), "stop hooks were asked");
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
@@ -213,12 +213,12 @@ fn turn_ends_if_its_only_steer_is_blocked() {
 fn prompt_hook_may_rewrite_the_prompt_or_end_the_turn() {
     let world = world(&format!(
         "{}{}",
-        named(
+        named_hook(
             "a",
             "prompt",
             r#"grep -q '"prompt":"one"' && echo '{"prompt": "two"}' || true"#
         ),
-        named(
+        named_hook(
             "b",
             "prompt",
             r#"grep -q '"prompt":"stop"' && echo '{"endTurn": true, "reason": "closed today"}' || true"#
@@ -235,7 +235,7 @@ fn prompt_hook_may_rewrite_the_prompt_or_end_the_turn() {
     );
     let ended = json!(client.ask(&session, "stop"));
     assert_eq!(ended["reason"], "hook_stopped");
-    assert_eq!(given_back(&client, &session), ["stop"]);
+    assert_eq!(returned_steers(&client, &session), ["stop"]);
     let last = client.all(&session, "agent/transition").last().unwrap().clone();
     assert_eq!(last.text("detail"), "hook `b`: closed today");
     assert_eq!(world.requests(), 1);
@@ -588,7 +588,7 @@ fn cancel_ends_a_hook_and_all_its_processes() {
         // I8: the processes are gone before the end is reported.
         assert_eq!(client.processes(), 1, "{on}");
         match on {
-            "prompt" => assert_eq!(given_back(&client, &session), ["write"]),
+            "prompt" => assert_eq!(returned_steers(&client, &session), ["write"]),
             "post_tool" => assert_eq!(last_call(&client, &session)["status"], "completed"),
             _ => {}
         }
@@ -646,8 +646,11 @@ fn killed_server_ends_its_hook_and_returns_the_prompt() {
 
 #[test]
 fn workspace_hooks_run_only_in_trusted_folders() {
-    let world = world(&named("mine", "stop", "touch ../mine"));
-    world.write(".agentls/config.toml", named("theirs", "stop", "touch ../theirs"));
+    let world = world(&named_hook("mine", "stop", "touch ../mine"));
+    world.write(
+        ".agentls/config.toml",
+        named_hook("theirs", "stop", "touch ../theirs"),
+    );
     let client = world.start();
     let session = client.session();
     for (trusted, mine, theirs) in [(false, true, false), (true, true, true), (false, true, false)] {

@@ -68,7 +68,7 @@ fn git(world: &World, args: &[&str]) {
 }
 
 /// Creates a repository whose files are all committed, with a canary outside the workspace.
-fn cloned() -> World {
+fn hostile_clone() -> World {
     let world = World::new();
     std::fs::write(world.path("outside.txt"), format!("{CANARY}\n")).unwrap();
     std::fs::create_dir(world.path("outside")).unwrap();
@@ -172,7 +172,7 @@ const KINDS: [(&str, Make); 14] = [
 ];
 
 /// Creates something in place of a file, and keeps the file next to the workspace.
-fn put(world: &World, place: &str, make: Make) {
+fn replace_file(world: &World, place: &str, make: Make) {
     let path = world.workspace().join(place);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     if path.symlink_metadata().is_ok() {
@@ -181,7 +181,7 @@ fn put(world: &World, place: &str, make: Make) {
     make(world, &path);
 }
 
-fn take_back(world: &World, place: &str) {
+fn restore_file(world: &World, place: &str) {
     let path = world.workspace().join(place);
     if path.symlink_metadata().unwrap().is_dir() {
         std::fs::remove_dir(&path).unwrap()
@@ -279,11 +279,11 @@ fn last_result(world: &World) -> String {
     }
 }
 
-fn every_place_at_once(kinds: &[(&str, Make)]) {
+fn check_all_places_together(kinds: &[(&str, Make)]) {
     for (kind, make) in kinds {
-        let world = cloned();
+        let world = hostile_clone();
         for place in PLACES {
-            put(&world, place, *make);
+            replace_file(&world, place, *make);
             let _ = std::fs::remove_file(world.path("aside"));
         }
         let client = world.start();
@@ -291,7 +291,7 @@ fn every_place_at_once(kinds: &[(&str, Make)]) {
         look_around(&world, &client, kind, 0);
         // When the client is dropped, it reads the whole world to find leaked secrets.
         for place in PLACES {
-            take_back(&world, place);
+            restore_file(&world, place);
         }
         for source in LARGE {
             let _ = std::fs::remove_file(world.path(source));
@@ -299,41 +299,41 @@ fn every_place_at_once(kinds: &[(&str, Make)]) {
     }
 }
 
-fn each_place(kind: &str, make: Make) {
-    let world = cloned();
+fn check_each_place(kind: &str, make: Make) {
+    let world = hostile_clone();
     let client = world.start();
     limit_memory(&client);
     for (number, place) in PLACES.into_iter().enumerate() {
-        put(&world, place, make);
+        replace_file(&world, place, make);
         look_around(&world, &client, &format!("{kind} as {place}"), number);
-        take_back(&world, place);
+        restore_file(&world, place);
     }
 }
 
 #[test]
 fn links_and_pipes_in_all_places_are_harmless() {
-    every_place_at_once(&KINDS[..7]);
+    check_all_places_together(&KINDS[..7]);
 }
 
 #[test]
 fn large_and_odd_files_in_all_places_are_harmless() {
-    every_place_at_once(&KINDS[7..]);
+    check_all_places_together(&KINDS[7..]);
 }
 
 #[test]
 fn pipe_in_each_place_is_harmless() {
-    each_place("pipe", pipe);
+    check_each_place("pipe", pipe);
 }
 
 #[test]
 fn endless_file_in_each_place_is_harmless() {
-    each_place("endless", KINDS[0].1);
+    check_each_place("endless", KINDS[0].1);
 }
 
 #[test]
 fn search_reports_unreadable_ignore_files() {
-    let world = cloned();
-    put(&world, ".gitignore", pipe);
+    let world = hostile_clone();
+    replace_file(&world, ".gitignore", pipe);
     world.write("sub/.ignore", "file.txt\n");
     let client = world.start();
     let session = client.session_with(json!({"mode": "plan"}));
@@ -387,7 +387,7 @@ fn names_with_newlines_and_invalid_bytes_are_one_entry_each() {
 
 #[test]
 fn reference_through_a_link_is_refused_and_a_direct_one_is_sent() {
-    let world = cloned();
+    let world = hostile_clone();
     symlink(world.path("outside.txt"), world.workspace().join("README.md")).unwrap();
     symlink(world.path("outside"), world.workspace().join("docs")).unwrap();
     world.write(".env", CANARY);
@@ -422,7 +422,7 @@ fn search_stays_inside_while_folders_are_swapped_for_links() {
 
     use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-    let world = cloned();
+    let world = hostile_clone();
     for number in 0..20 {
         world.write(&format!("swapped/{number}/data.txt"), "needle\n");
     }

@@ -183,7 +183,7 @@ fn key_in_a_provider_response_is_never_shown() {
 }
 
 /// Creates a folder of programs that record that they ran.
-fn traps(folder: &std::path::Path, names: &[&str]) {
+fn create_traps(folder: &std::path::Path, names: &[&str]) {
     std::fs::create_dir_all(folder).unwrap();
     for name in names {
         let path = folder.join(name);
@@ -202,9 +202,9 @@ fn bash_and_git_never_come_from_the_workspace() {
     let trapped = world.path("trapped");
     let names = ["bash", "sh", "git", "ls"];
     for folder in ["bin", "node_modules/.bin"] {
-        traps(&world.workspace().join(folder), &names);
+        create_traps(&world.workspace().join(folder), &names);
     }
-    traps(&world.workspace(), &names);
+    create_traps(&world.workspace(), &names);
     world.write(".git/HEAD", "ref: refs/heads/main\n");
     let inside = world.workspace().join("bin");
     let env = [

@@ -31,7 +31,7 @@ const LIVES: usize = 25;
 const INTEGRITY: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Kind {
+enum Workload {
     Stream,
     Fast,
     Tools,
@@ -50,31 +50,31 @@ enum Kind {
     Delete,
 }
 
-const KINDS: [Kind; 18] = [
-    Kind::Stream,
-    Kind::Stream,
-    Kind::Write,
-    Kind::Fast,
-    Kind::Tools,
-    Kind::Write,
-    Kind::Bash,
-    Kind::Background,
-    Kind::Flood,
-    Kind::Retry,
-    Kind::Retract,
-    Kind::Steer,
-    Kind::Cancel,
-    Kind::Two,
-    Kind::Idle,
-    Kind::Ending,
-    Kind::StartUp,
-    Kind::Delete,
+const KINDS: [Workload; 18] = [
+    Workload::Stream,
+    Workload::Stream,
+    Workload::Write,
+    Workload::Fast,
+    Workload::Tools,
+    Workload::Write,
+    Workload::Bash,
+    Workload::Background,
+    Workload::Flood,
+    Workload::Retry,
+    Workload::Retract,
+    Workload::Steer,
+    Workload::Cancel,
+    Workload::Two,
+    Workload::Idle,
+    Workload::Ending,
+    Workload::StartUp,
+    Workload::Delete,
 ];
 
 /// Counts of what the kills hit, printed at the end.
 #[derive(Debug, Default)]
 struct Figures {
-    kinds: std::collections::BTreeMap<Kind, usize>,
+    kinds: std::collections::BTreeMap<Workload, usize>,
     /// Turns that were cut.
     mended: usize,
     /// Messages that were cut.
@@ -95,7 +95,7 @@ struct Session {
 }
 
 /// A request whose answer matters.
-enum Asked {
+enum PendingRequest {
     Load,
     Steer(String),
     Decide(String, bool),
@@ -103,7 +103,7 @@ enum Asked {
     Other,
 }
 
-struct Run {
+struct KillRun {
     world: World,
     brief: Arc<AtomicBool>,
     dice: SmallRng,
@@ -120,15 +120,15 @@ struct Run {
 }
 
 /// The life of one server.
-struct Life {
+struct ServerLife {
     client: Client,
-    asked: HashMap<Id, (usize, Asked)>,
+    asked: HashMap<Id, (usize, PendingRequest)>,
     /// The number of notifications that have been processed.
     known: usize,
 }
 
-impl Life {
-    fn ask(&mut self, session: usize, asked: Asked, method: &str, params: Value) {
+impl ServerLife {
+    fn ask(&mut self, session: usize, asked: PendingRequest, method: &str, params: Value) {
         let id = self.client.send(method, params);
         self.asked.insert(id, (session, asked));
     }
@@ -191,7 +191,7 @@ fn content(number: &str) -> String {
     format!("file {number}\n").repeat(500)
 }
 
-impl Run {
+impl KillRun {
     fn new(seed: u64) -> Self {
         let world = World::new();
         world.write("a.txt", "a\n".repeat(100));
@@ -215,7 +215,7 @@ impl Run {
             let kind = KINDS[self.dice.random_range(0..KINDS.len())];
             self.doing = format!("kill {kill}, {kind:?}");
             *self.figures.kinds.entry(kind).or_default() += 1;
-            if kind == Kind::StartUp && !self.sessions.is_empty() {
+            if kind == Workload::StartUp && !self.sessions.is_empty() {
                 self.start_up();
             } else {
                 let mut life = self.begin(kill);
@@ -231,7 +231,7 @@ impl Run {
             }
         }
         "the end".clone_into(&mut self.doing);
-        let Life { client, asked, .. } = self.begin(0);
+        let ServerLife { client, asked, .. } = self.begin(0);
         for id in asked.keys() {
             // An answer of an earlier life may already have settled the question, so a refusal is fine.
             let _ = client.answer(id);
@@ -244,7 +244,7 @@ impl Run {
     fn start_up(&mut self) {
         let client = self.world.launch(Options::default());
         let params = client.initialize_params(None);
-        let mut life = Life {
+        let mut life = ServerLife {
             client,
             asked: HashMap::new(),
             known: 0,
@@ -255,7 +255,7 @@ impl Run {
             life.client.initialized();
             for session in 0..self.sessions.len() {
                 let params = json!({"sessionId": self.sessions[session].id, "tail": 1_000});
-                life.ask(session, Asked::Load, "agent/loadSession", params);
+                life.ask(session, PendingRequest::Load, "agent/loadSession", params);
             }
         }
         let moment = now() + self.up_to(40_000);
@@ -266,8 +266,8 @@ impl Run {
     }
 
     /// Starts a server on what the last one left, and checks it.
-    fn begin(&mut self, kill: usize) -> Life {
-        let mut life = Life {
+    fn begin(&mut self, kill: usize) -> ServerLife {
+        let mut life = ServerLife {
             client: self.world.start(),
             asked: HashMap::new(),
             known: 0,
@@ -314,7 +314,7 @@ impl Run {
     }
 
     /// Asserts that the next prompt works or that the cut turn can be resumed.
-    fn go_on(&mut self, session: usize, life: &mut Life, loaded: &LoadSessionResult) {
+    fn go_on(&mut self, session: usize, life: &mut ServerLife, loaded: &LoadSessionResult) {
         let id = self.sessions[session].id.clone();
         let resumes = loaded.state.resumable_turn_id.is_some() && self.dice.random_bool(0.4);
         self.brief.store(resumes, Ordering::Release);
@@ -425,48 +425,51 @@ impl Run {
     }
 
     /// Works until the moment of the kill.
-    fn work(&mut self, kind: Kind, life: &mut Life) {
+    fn work(&mut self, kind: Workload, life: &mut ServerLife) {
         // Writes mostly happen in the session that asks for approval.
-        let one = usize::from(self.dice.random_bool(if kind == Kind::Write { 0.2 } else { 0.5 }));
-        let mut later: Vec<(Instant, usize, Later)> = Vec::new();
+        let one = usize::from(
+            self.dice
+                .random_bool(if kind == Workload::Write { 0.2 } else { 0.5 }),
+        );
+        let mut later: Vec<(Instant, usize, DelayedAction)> = Vec::new();
         match kind {
-            Kind::Idle | Kind::StartUp => {}
-            Kind::Two => {
+            Workload::Idle | Workload::StartUp => {}
+            Workload::Two => {
                 let kinds = [
-                    Kind::Stream,
-                    Kind::Fast,
-                    Kind::Tools,
-                    Kind::Write,
-                    Kind::Bash,
-                    Kind::Flood,
+                    Workload::Stream,
+                    Workload::Fast,
+                    Workload::Tools,
+                    Workload::Write,
+                    Workload::Bash,
+                    Workload::Flood,
                 ];
                 for session in 0..2 {
                     let kind = kinds[self.dice.random_range(0..kinds.len())];
                     self.start(session, kind, life);
                 }
             }
-            Kind::Steer => {
+            Workload::Steer => {
                 let kind = if self.dice.random_bool(0.5) {
-                    Kind::Steer
+                    Workload::Steer
                 } else {
-                    Kind::Stream
+                    Workload::Stream
                 };
                 self.start(1, kind, life);
                 for _ in 0..self.dice.random_range(1..4) {
-                    later.push((now() + self.up_to(80_000), 1, Later::Steer));
+                    later.push((now() + self.up_to(80_000), 1, DelayedAction::Steer));
                 }
             }
-            Kind::Cancel => {
-                let kinds = [Kind::Stream, Kind::Bash, Kind::Tools];
+            Workload::Cancel => {
+                let kinds = [Workload::Stream, Workload::Bash, Workload::Tools];
                 let kind = kinds[self.dice.random_range(0..kinds.len())];
                 self.start(one, kind, life);
-                later.push((now() + self.up_to(150_000), one, Later::Cancel));
+                later.push((now() + self.up_to(150_000), one, DelayedAction::Cancel));
             }
-            Kind::Ending => {
-                self.start(one, Kind::Stream, life);
-                later.push((now() + self.up_to(100_000), one, Later::CloseInput));
+            Workload::Ending => {
+                self.start(one, Workload::Stream, life);
+                later.push((now() + self.up_to(100_000), one, DelayedAction::CloseInput));
             }
-            Kind::Delete => {
+            Workload::Delete => {
                 let id = life.client.session();
                 let mut ledger = Ledger::default();
                 let what = self.mark("after");
@@ -481,7 +484,7 @@ impl Run {
                 ));
                 life.ask(
                     usize::MAX,
-                    Asked::Delete,
+                    PendingRequest::Delete,
                     "agent/deleteSession",
                     json!({"sessionId": id}),
                 );
@@ -489,7 +492,7 @@ impl Run {
             kind => self.start(one, kind, life),
         }
         // The moment is a random time, or a random number of notifications.
-        let long = !matches!(kind, Kind::Idle | Kind::Delete | Kind::StartUp);
+        let long = !matches!(kind, Workload::Idle | Workload::Delete | Workload::StartUp);
         let (limit, most) = if self.dice.random_bool(0.6) {
             (self.up_to(if long { 700_000 } else { 20_000 }), usize::MAX)
         } else {
@@ -512,7 +515,7 @@ impl Run {
                 // Some approvals are never answered.
                 if let (Some(session), true) = (session, self.dice.random_bool(0.6)) {
                     let allow = self.dice.random_bool(0.7);
-                    let decision = Later::Decide(note.text("approvalId").to_owned(), allow);
+                    let decision = DelayedAction::Decide(note.text("approvalId").to_owned(), allow);
                     later.push((now() + self.up_to(60_000), session, decision));
                 }
             }
@@ -524,43 +527,43 @@ impl Run {
         }
     }
 
-    fn act(&mut self, session: usize, what: Later, life: &mut Life) {
+    fn act(&mut self, session: usize, what: DelayedAction, life: &mut ServerLife) {
         let id = self.sessions[session].id.clone();
         match what {
-            Later::Steer => {
+            DelayedAction::Steer => {
                 let what = self.mark("steered");
                 self.sessions[session].ledger.says(&what);
                 let params = json!({"sessionId": id, "prompt": what});
-                life.ask(session, Asked::Steer(what), "agent/steer", params);
+                life.ask(session, PendingRequest::Steer(what), "agent/steer", params);
             }
-            Later::Cancel => life.client.cancel(&id),
-            Later::CloseInput => life.client.close_input(),
-            Later::Decide(approval, allow) => self.decide(session, life, &approval, allow),
+            DelayedAction::Cancel => life.client.cancel(&id),
+            DelayedAction::CloseInput => life.client.close_input(),
+            DelayedAction::Decide(approval, allow) => self.decide(session, life, &approval, allow),
         }
     }
 
-    fn decide(&mut self, session: usize, life: &mut Life, approval: &str, allow: bool) {
+    fn decide(&mut self, session: usize, life: &mut ServerLife, approval: &str, allow: bool) {
         self.sessions[session].ledger.decides(approval, allow);
         let decision = if allow { "allow" } else { "deny" };
         let params = json!({"approvalId": approval, "decision": decision});
         life.ask(
             session,
-            Asked::Decide(approval.to_owned(), allow),
+            PendingRequest::Decide(approval.to_owned(), allow),
             "agent/approvalRespond",
             params,
         );
     }
 
-    fn start(&mut self, session: usize, kind: Kind, life: &mut Life) {
+    fn start(&mut self, session: usize, kind: Workload, life: &mut ServerLife) {
         let what = self.mark(&format!("{kind:?}").to_lowercase());
         let Session { id, ledger } = &mut self.sessions[session];
         ledger.says(&what);
         let params = json!({"sessionId": id, "prompt": what});
-        life.ask(session, Asked::Other, "agent/prompt", params);
+        life.ask(session, PendingRequest::Other, "agent/prompt", params);
     }
 
     /// Waits for new notifications and returns the approval requests among them.
-    fn look(&mut self, life: &mut Life, until: Instant) -> Vec<Arc<Note>> {
+    fn look(&mut self, life: &mut ServerLife, until: Instant) -> Vec<Arc<Note>> {
         let new = life.client.arrived(life.known, until);
         life.known += new.len();
         new.into_iter()
@@ -569,8 +572,8 @@ impl Run {
     }
 
     /// Kills the server and records what it had shown and accepted.
-    fn end(&mut self, life: Life) {
-        let Life { client, asked, .. } = life;
+    fn end(&mut self, life: ServerLife) {
+        let ServerLife { client, asked, .. } = life;
         let remains: Remains = client.killed();
         self.killed = remains.at;
         for session in 0..self.sessions.len() {
@@ -590,20 +593,20 @@ impl Run {
             };
             let mut wrong = Vec::new();
             match asked {
-                Asked::Load => {
+                PendingRequest::Load => {
                     let loaded = serde_json::from_value(answer.clone()).expect("a page");
                     self.sessions[session].ledger.page(&loaded, &mut wrong);
                     self.judge(session, &wrong);
                 }
-                Asked::Steer(what) => {
+                PendingRequest::Steer(what) => {
                     self.figures.steers += 1;
                     self.sessions[session].ledger.accepted(&what);
                 }
-                Asked::Decide(approval, allow) => {
+                PendingRequest::Decide(approval, allow) => {
                     self.sessions[session].ledger.decision_accepted(&approval, allow);
                 }
-                Asked::Delete => self.dying.iter_mut().for_each(|(_, confirmed)| *confirmed = true),
-                Asked::Other => {}
+                PendingRequest::Delete => self.dying.iter_mut().for_each(|(_, confirmed)| *confirmed = true),
+                PendingRequest::Other => {}
             }
         }
     }
@@ -657,7 +660,7 @@ impl Run {
 }
 
 /// An action at a later moment.
-enum Later {
+enum DelayedAction {
     Steer,
     Cancel,
     CloseInput,
@@ -680,7 +683,7 @@ fn random_kills_lose_nothing_shown_and_sessions_continue() {
             .map(|at| {
                 let share = kills / WORLDS + usize::from(at < kills % WORLDS);
                 scope.spawn(move || {
-                    let mut run = Run::new(seed.wrapping_add(at as u64));
+                    let mut run = KillRun::new(seed.wrapping_add(at as u64));
                     let outcome = catch_unwind(AssertUnwindSafe(|| run.kills(share)));
                     match outcome {
                         Ok(()) => Ok(run.figures),

@@ -144,7 +144,7 @@ fn shutdown_and_exit_in_one_write_both_take_effect() {
 
 /// The event that ends a server.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum EndCause {
     EndOfInput,
     Exit,
     Terminate,
@@ -155,14 +155,14 @@ enum Way {
 #[test]
 fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
     for way in [
-        Way::EndOfInput,
-        Way::Exit,
-        Way::Terminate,
-        Way::Interrupt,
-        Way::ParentGone,
+        EndCause::EndOfInput,
+        EndCause::Exit,
+        EndCause::Terminate,
+        EndCause::Interrupt,
+        EndCause::ParentGone,
     ] {
         let world = World::new();
-        let mut parent = stranger();
+        let mut parent = start_idle_process();
         let client = world.start_with(Options {
             process_id: Some(i64::from(parent.id())),
             ..Options::default()
@@ -176,11 +176,11 @@ fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
             note.text("text").contains("words")
         });
         match way {
-            Way::EndOfInput => client.close_input(),
-            Way::Exit => client.notify("exit", Value::Null),
-            Way::Terminate => client.signal(Signal::TERM),
-            Way::Interrupt => client.signal(Signal::INT),
-            Way::ParentGone => {
+            EndCause::EndOfInput => client.close_input(),
+            EndCause::Exit => client.notify("exit", Value::Null),
+            EndCause::Terminate => client.signal(Signal::TERM),
+            EndCause::Interrupt => client.signal(Signal::INT),
+            EndCause::ParentGone => {
                 parent.kill().unwrap();
                 parent.wait().unwrap();
             }
@@ -211,7 +211,7 @@ fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
 
 #[test]
 fn server_ends_in_time_although_commands_ignore_signals() {
-    for way in [Way::EndOfInput, Way::Exit, Way::Terminate] {
+    for way in [EndCause::EndOfInput, EndCause::Exit, EndCause::Terminate] {
         let world = World::new();
         let client = world.start();
         let session = client.session_with(json!({"mode": "full"}));
@@ -229,8 +229,8 @@ fn server_ends_in_time_although_commands_ignore_signals() {
         });
         assert!(client.processes() > 2, "both commands run");
         match way {
-            Way::EndOfInput => client.close_input(),
-            Way::Exit => client.notify("exit", Value::Null),
+            EndCause::EndOfInput => client.close_input(),
+            EndCause::Exit => client.notify("exit", Value::Null),
             _ => client.signal(Signal::TERM),
         }
         let (code, took) = client.exited();
@@ -258,13 +258,17 @@ fn server_ends_in_time_although_commands_ignore_signals() {
 
 #[test]
 fn idle_server_ends_in_time() {
-    for (way, code) in [(Way::EndOfInput, 1), (Way::Exit, 1), (Way::Terminate, 1)] {
+    for (way, code) in [
+        (EndCause::EndOfInput, 1),
+        (EndCause::Exit, 1),
+        (EndCause::Terminate, 1),
+    ] {
         let world = World::new();
         let client = world.start();
         client.ping();
         match way {
-            Way::EndOfInput => client.close_input(),
-            Way::Exit => client.notify("exit", Value::Null),
+            EndCause::EndOfInput => client.close_input(),
+            EndCause::Exit => client.notify("exit", Value::Null),
             _ => client.signal(Signal::TERM),
         }
         let (got, took) = client.exited();
@@ -315,7 +319,7 @@ fn frames_may_be_split_or_joined_across_writes() {
 
 /// Starts an idle process that serves as the parent in `processId`.
 #[expect(clippy::disallowed_methods, reason = "the test plays an editor's process")]
-fn stranger() -> Child {
+fn start_idle_process() -> Child {
     Command::new("sleep")
         .arg("1000")
         .stdin(Stdio::null())

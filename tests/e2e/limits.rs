@@ -32,7 +32,7 @@ fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
 }
 
 /// Waits for the next limit question, which must be about `name`.
-fn limit(client: &Client, session: &str, name: &str) -> std::sync::Arc<Note> {
+fn next_limit(client: &Client, session: &str, name: &str) -> std::sync::Arc<Note> {
     let asked = client.next(session, "agent/limitRequested");
     assert_eq!(asked.text("limit"), name, "{:?}", asked.params);
     asked
@@ -89,7 +89,7 @@ fn wall_time_limit_can_be_raised() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     // The running step completes, but no further call is made.
     gate.release();
     client.tool_call(&session, "completed");
@@ -115,7 +115,7 @@ fn stop_at_a_limit_interrupts_the_turn() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     respond(&client, &asked, json!({"stop": true}));
     let done = json!(client.done(&id));
     assert_eq!(
@@ -136,7 +136,7 @@ fn cancel_settles_an_open_limit() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    limit(&client, &session, "max_wall_time_s");
+    next_limit(&client, &session, "max_wall_time_s");
     client.cancel(&session);
     assert_eq!(json!(client.done(&id))["state"], "cancelled");
     let resolved = client.next(&session, "agent/limitResolved");
@@ -155,7 +155,7 @@ fn invalid_limit_answers_are_refused() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     let limit = asked.text("limitId");
     for (method, params, field) in [
         (
@@ -196,12 +196,12 @@ fn invalid_limit_answers_are_refused() {
 }
 
 /// Kills a server while a session asks for more time. Returns the session and the id of the limit question.
-fn crashed(world: &World) -> (String, String) {
+fn crash_at_limit(world: &World) -> (String, String) {
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start_asking();
     let session = client.session();
     client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     let id = asked.text("limitId").to_owned();
     client.kill();
     (session, id)
@@ -210,14 +210,14 @@ fn crashed(world: &World) -> (String, String) {
 #[test]
 fn limit_stays_open_after_a_crash_and_is_asked_again_on_resume() {
     let world = world("max_wall_time_s = 0.3");
-    let (session, limit_id) = crashed(&world);
+    let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     let listed: Value = client.call("agent/listApprovals", json!({}));
     assert_eq!(listed["limits"][0]["limitId"], limit_id.as_str(), "{listed}");
     let loaded = client.load(&session);
     assert_eq!(loaded.open_limits[0].limit_id, limit_id);
     let id = resume(&client, &session);
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     assert_eq!(asked.text("limitId"), limit_id);
     respond(&client, &asked, json!({"raiseBy": 60}));
     assert_eq!(client.done(&id).text, "ok");
@@ -226,7 +226,7 @@ fn limit_stays_open_after_a_crash_and_is_asked_again_on_resume() {
 #[test]
 fn limit_answer_before_the_resume_is_kept() {
     let world = world("max_wall_time_s = 0.3");
-    let (session, limit_id) = crashed(&world);
+    let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     let stop = json!({"limitId": limit_id, "stop": true});
     let _: Value = client.call("agent/limitRespond", stop.clone());
@@ -246,7 +246,7 @@ fn limit_answer_before_the_resume_is_kept() {
 #[test]
 fn new_prompt_settles_an_open_limit() {
     let world = world("max_wall_time_s = 0.3");
-    let (session, limit_id) = crashed(&world);
+    let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     client.load(&session);
     assert_eq!(client.ask(&session, "something else").text, "ok");
@@ -258,7 +258,7 @@ fn new_prompt_settles_an_open_limit() {
 /// A model that costs one dollar per thousand tokens; each request here costs about that much.
 const DEAR: &str = "[model.dear]\ninput = 1000.0\noutput = 1000.0\n";
 
-fn dear(agent: &str, provider: &str) -> World {
+fn expensive_world(agent: &str, provider: &str) -> World {
     let world = World::with(Config {
         agent: agent.to_owned(),
         provider: provider.to_owned(),
@@ -269,12 +269,12 @@ fn dear(agent: &str, provider: &str) -> World {
     world
 }
 
-fn dear_session(client: &Client) -> String {
+fn expensive_session(client: &Client) -> String {
     client.session_with(json!({"model": "mock/dear"}))
 }
 
 /// Makes an answer cost `dollars`.
-fn costing(reply: Reply, dollars: u64) -> Reply {
+fn reply_costing(reply: Reply, dollars: u64) -> Reply {
     reply.tokens(0, dollars * 1_000)
 }
 
@@ -342,10 +342,10 @@ fn warning_at_80_percent_comes_once() {
 
 #[test]
 fn missing_usage_is_estimated_for_limits() {
-    let world = dear("max_session_cost = 30.0", "");
+    let world = expensive_world("max_session_cost = 30.0", "");
     world.mock().default_reply(Reply::text("ok").tokens(0, 0));
     let client = world.start();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     let mut rounds = 0;
     while json!(client.ask(&session, "go on"))["reason"] == "completed" {
         rounds += 1;
@@ -357,7 +357,7 @@ fn missing_usage_is_estimated_for_limits() {
 
 #[test]
 fn cancelled_calls_without_usage_still_cost() {
-    let world = dear("max_session_cost = 30.0", "");
+    let world = expensive_world("max_session_cost = 30.0", "");
     let client = world.start();
     // Chat Completions report usage only at the end of an answer.
     let session = client.session_with(json!({"model": "other/dear"}));
@@ -388,14 +388,14 @@ fn cancelled_calls_without_usage_still_cost() {
 
 #[test]
 fn session_limit_is_raised_for_the_session() {
-    let world = dear("max_session_cost = 9.0", "");
-    world.mock().push(costing(read(), 10));
+    let world = expensive_world("max_session_cost = 9.0", "");
+    world.mock().push(reply_costing(read(), 10));
     // A client without questions has no `ask_user` tool, so the restart changes the requests.
     world.mock().allow_rewrites();
     let client = world.start_asking();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_session_cost");
+    let asked = next_limit(&client, &session, "max_session_cost");
     assert_eq!(asked.params["max"], 9.0);
     assert!(
         asked.params["used"].as_f64().unwrap() > 10.0,
@@ -414,10 +414,10 @@ fn session_limit_is_raised_for_the_session() {
 
 #[test]
 fn turn_limit_applies_to_one_turn() {
-    let world = dear("max_turn_cost = 9.0", "");
-    world.mock().push(costing(read(), 10));
+    let world = expensive_world("max_turn_cost = 9.0", "");
+    world.mock().push(reply_costing(read(), 10));
     let client = world.start();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     let ended = json!(client.ask(&session, "do it"));
     assert_eq!(ended["reason"], "budget_exceeded", "{ended}");
     assert!(
@@ -432,12 +432,12 @@ fn turn_limit_applies_to_one_turn() {
 
 #[test]
 fn stop_at_a_money_limit_interrupts_the_turn() {
-    let world = dear("max_session_cost = 9.0", "");
-    world.mock().push(costing(read(), 10));
+    let world = expensive_world("max_session_cost = 9.0", "");
+    world.mock().push(reply_costing(read(), 10));
     let client = world.start_asking();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_session_cost");
+    let asked = next_limit(&client, &session, "max_session_cost");
     respond(&client, &asked, json!({"stop": true}));
     let ended = json!(client.done(&id));
     assert_eq!(
@@ -451,10 +451,10 @@ fn stop_at_a_money_limit_interrupts_the_turn() {
 }
 
 /// Opens a session and exhausts its limit of $100 in six rounds.
-fn used_up(world: &World, client: &Client) -> String {
-    let session = dear_session(client);
+fn exhausted_session(world: &World, client: &Client) -> String {
+    let session = expensive_session(client);
     for n in 0..6 {
-        world.mock().push(costing(Reply::text("ok"), 17));
+        world.mock().push(reply_costing(Reply::text("ok"), 17));
         client.ask(&session, format!("q{n}"));
     }
     session
@@ -462,15 +462,15 @@ fn used_up(world: &World, client: &Client) -> String {
 
 #[test]
 fn manual_compaction_obeys_money_limits() {
-    let world = dear("max_session_cost = 100.0", "");
+    let world = expensive_world("max_session_cost = 100.0", "");
     for asks in [false, true] {
         let client = if asks { world.start_asking() } else { world.start() };
-        let session = used_up(&world, &client);
+        let session = exhausted_session(&world, &client);
         let before = client.reasons(&session).len();
         let calls = world.requests();
         let id = client.send("agent/compact", json!({"sessionId": session}));
         if asks {
-            let asked = limit(&client, &session, "max_session_cost");
+            let asked = next_limit(&client, &session, "max_session_cost");
             respond(&client, &asked, json!({"stop": true}));
         }
         let ended = client.answer(&id).unwrap();
@@ -489,18 +489,18 @@ fn manual_compaction_obeys_money_limits() {
 
 #[test]
 fn money_limit_is_asked_again_after_a_crash_and_can_be_raised() {
-    let world = dear("max_session_cost = 9.0", "");
-    world.mock().push(costing(read(), 10));
+    let world = expensive_world("max_session_cost = 9.0", "");
+    world.mock().push(reply_costing(read(), 10));
     let client = world.start_asking();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_session_cost");
+    let asked = next_limit(&client, &session, "max_session_cost");
     let limit_id = asked.text("limitId").to_owned();
     client.kill();
     let client = world.start_asking();
     client.load(&session);
     let id = resume(&client, &session);
-    let again = limit(&client, &session, "max_session_cost");
+    let again = next_limit(&client, &session, "max_session_cost");
     assert_eq!(again.text("limitId"), limit_id);
     respond(&client, &again, json!({"raiseBy": 100}));
     assert_eq!(client.done(&id).text, "ok");
@@ -513,12 +513,12 @@ fn money_limit_is_asked_again_after_a_crash_and_can_be_raised() {
 
 #[test]
 fn day_limit_covers_all_sessions_and_concurrent_calls() {
-    let world = dear("max_day_cost = 6.0", "");
+    let world = expensive_world("max_day_cost = 6.0", "");
     let gate = Gate::new();
     // One call reserves about three dollars, and costs next to nothing once it is done.
     world.mock().push(Reply::text("one").tokens(0, 1).gate(&gate));
     let client = world.start();
-    let (one, two) = (dear_session(&client), dear_session(&client));
+    let (one, two) = (expensive_session(&client), expensive_session(&client));
     let first = client.prompt(&one, "x".repeat(4_000));
     world.at(&gate);
     let ended = json!(client.ask(&two, "y".repeat(8_000)));
@@ -532,26 +532,26 @@ fn day_limit_covers_all_sessions_and_concurrent_calls() {
     gate.release();
     client.done(&first);
     // The reservation is released.
-    world.mock().push(costing(Reply::text("two"), 5));
+    world.mock().push(reply_costing(Reply::text("two"), 5));
     assert_eq!(client.ask(&two, "z").text, "two");
     // The day's spending survives a restart.
     drop(client);
     let client = world.start();
-    let three = dear_session(&client);
+    let three = expensive_session(&client);
     assert_eq!(json!(client.ask(&three, "again"))["reason"], "budget_exceeded");
 }
 
 #[test]
 fn day_limit_and_its_raise_are_shared_across_servers() {
-    let world = dear("max_day_cost = 9.0", "");
+    let world = expensive_world("max_day_cost = 9.0", "");
     let here = world.start_asking();
     let there = world.start();
-    let session = dear_session(&here);
-    world.mock().push(costing(Reply::text("there"), 10));
-    let other = dear_session(&there);
+    let session = expensive_session(&here);
+    world.mock().push(reply_costing(Reply::text("there"), 10));
+    let other = expensive_session(&there);
     assert_eq!(there.ask(&other, "spend").text, "there");
     let id = here.prompt(&session, "do it");
-    let asked = limit(&here, &session, "max_day_cost");
+    let asked = next_limit(&here, &session, "max_day_cost");
     respond(&here, &asked, json!({"raiseBy": 100}));
     assert_eq!(here.done(&id).text, "ok");
     // The raise applies to the other server, too.
@@ -560,10 +560,10 @@ fn day_limit_and_its_raise_are_shared_across_servers() {
 
 #[test]
 fn provider_day_limit_applies_to_that_provider_only() {
-    let world = dear("", "max_day_cost = 9.0");
-    world.mock().push(costing(Reply::text("much"), 10));
+    let world = expensive_world("", "max_day_cost = 9.0");
+    world.mock().push(reply_costing(Reply::text("much"), 10));
     let client = world.start();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     client.ask(&session, "spend");
     let ended = json!(client.ask(&session, "more"));
     let message = ended["error"]["message"].as_str().unwrap();
@@ -574,7 +574,7 @@ fn provider_day_limit_applies_to_that_provider_only() {
 }
 
 /// A world with a provider whose address does not look local, so that an unknown price does not count as free.
-fn unpriced() -> World {
+fn unpriced_world() -> World {
     let world = World::new();
     let far = world.mock().anthropic_url().replace("127.0.0.1", "0.0.0.0");
     world.configure(Config {
@@ -588,7 +588,7 @@ fn unpriced() -> World {
 
 #[test]
 fn unknown_price_warns_once_without_a_person() {
-    let world = unpriced();
+    let world = unpriced_world();
     world.mock().push(read());
     let client = world.start();
     let session = client.session_with(json!({"model": "far/nobody-knows"}));
@@ -602,12 +602,12 @@ fn unknown_price_warns_once_without_a_person() {
 
 #[test]
 fn unknown_price_is_asked_about_once_per_session() {
-    let world = unpriced();
+    let world = unpriced_world();
     world.mock().push(read());
     let client = world.start_asking();
     let session = client.session_with(json!({"model": "far/nobody-knows"}));
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "unknown_price");
+    let asked = next_limit(&client, &session, "unknown_price");
     assert_eq!(asked.text("model"), "far/nobody-knows");
     let error = client.refused(
         "agent/limitRespond",
@@ -622,7 +622,7 @@ fn unknown_price_is_asked_about_once_per_session() {
     // Another session asks again, and the person may stop.
     let other = client.session_with(json!({"model": "far/nobody-knows"}));
     let id = client.prompt(&other, "do it");
-    let asked = limit(&client, &other, "unknown_price");
+    let asked = next_limit(&client, &other, "unknown_price");
     respond(&client, &asked, json!({"stop": true}));
     assert_eq!(json!(client.done(&id))["reason"], "stopped_by_user");
 }
@@ -671,15 +671,15 @@ fn tool_call_and_step_limits_can_be_raised() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_tool_calls");
+    let asked = next_limit(&client, &session, "max_tool_calls");
     assert_eq!(
         (&asked.params["used"], &asked.params["max"]),
         (&json!(2.0), &json!(1.0))
     );
     respond(&client, &asked, json!({"raiseBy": 5}));
-    let asked = limit(&client, &session, "max_steps");
+    let asked = next_limit(&client, &session, "max_steps");
     respond(&client, &asked, json!({"raiseBy": 1}));
-    let asked = limit(&client, &session, "max_steps");
+    let asked = next_limit(&client, &session, "max_steps");
     assert_eq!(asked.params["max"], 3.0);
     respond(&client, &asked, json!({"raiseBy": 10}));
     let ended = json!(client.done(&id));
@@ -748,14 +748,14 @@ fn failed_final_summary_keeps_the_limit_error() {
 
 #[test]
 fn untrusted_folder_can_lower_limits_but_not_raise_them() {
-    let world = dear("max_session_cost = 9.0", "");
+    let world = expensive_world("max_session_cost = 9.0", "");
     world.write(
         ".agentls/config.toml",
         "[agent.default]\nmax_session_cost = 900.0\nmax_turn_cost = 4.0\n",
     );
     let client = world.start();
-    let session = dear_session(&client);
-    world.mock().push(costing(read(), 5));
+    let session = expensive_session(&client);
+    world.mock().push(reply_costing(read(), 5));
     let ended = json!(client.ask(&session, "do it"));
     assert!(
         ended["error"]["message"]
@@ -764,7 +764,7 @@ fn untrusted_folder_can_lower_limits_but_not_raise_them() {
             .starts_with("turn cost"),
         "{ended}"
     );
-    world.mock().push(costing(Reply::text("much"), 5));
+    world.mock().push(reply_costing(Reply::text("much"), 5));
     client.ask(&session, "do it");
     let ended = json!(client.ask(&session, "do it"));
     assert!(

@@ -20,7 +20,7 @@ fn add(client: &Client, session: &str, prompt: &str) -> String {
 }
 
 /// Returns the texts of the queued prompts.
-fn texts(answer: &Value) -> Vec<&str> {
+fn queued_texts(answer: &Value) -> Vec<&str> {
     let prompts = answer["prompts"].as_array().unwrap();
     let text = |prompt: &'_ Value| prompt["content"][0]["text"].as_str().map(str::len);
     assert!(prompts.iter().all(|prompt| text(prompt).is_some()));
@@ -30,7 +30,7 @@ fn texts(answer: &Value) -> Vec<&str> {
 }
 
 /// Waits until a turn started `by` that trigger has ended, and returns its id.
-fn turn_by(client: &Client, session: &str, by: &str) -> String {
+fn wait_for_turn_by(client: &Client, session: &str, by: &str) -> String {
     let started = client.next_where(session, "agent/turnStarted", |note| note.text("by") == by);
     let turn = started.text("turnId").to_owned();
     client.next_where(session, "agent/turnEnded", |note| note.text("turnId") == turn);
@@ -64,9 +64,9 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
         "edit",
         json!({"promptId": three, "prompt": "three"}),
     );
-    assert_eq!(texts(&edited), ["two", "gone", "three"]);
+    assert_eq!(queued_texts(&edited), ["two", "gone", "three"]);
     let left = queue(&client, &session, "remove", json!({"promptId": gone}));
-    assert_eq!(texts(&left), ["two", "three"]);
+    assert_eq!(queued_texts(&left), ["two", "three"]);
     assert_eq!(queue(&client, &session, "list", json!({})), left);
     let loaded = client.load(&session);
     assert_eq!(loaded.state.queue.unwrap().prompts.len(), 2);
@@ -87,7 +87,7 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
     gate.release();
     assert_eq!(client.done(&first).text, "first");
     for text in ["two", "three"] {
-        let turn = turn_by(&client, &session, "queue");
+        let turn = wait_for_turn_by(&client, &session, "queue");
         let said = client.next_where(&session, "agent/message", |note| {
             note.text("turnId") == turn && note.text("role") == "user"
         });
@@ -107,9 +107,9 @@ fn queued_prompt_starts_immediately_if_no_turn_runs() {
     let client = world.start();
     let session = client.session();
     let added = queue(&client, &session, "add", json!({"prompt": "go"}));
-    assert_eq!(texts(&added), Vec::<&str>::new());
+    assert_eq!(queued_texts(&added), Vec::<&str>::new());
     assert_eq!(
-        turn_by(&client, &session, "queue"),
+        wait_for_turn_by(&client, &session, "queue"),
         added["turnId"].as_str().unwrap()
     );
     assert_eq!(world.seen(0).last_text(), "go");
@@ -134,7 +134,7 @@ fn cancel_pauses_the_queue_until_send_now() {
     });
     let held = queue(&client, &session, "list", json!({}));
     assert_eq!(
-        (&held["paused"], texts(&held)),
+        (&held["paused"], queued_texts(&held)),
         (&json!(true), vec!["two", "three", "four"])
     );
     // A prompt that is added while the queue is paused waits, too.
@@ -146,7 +146,7 @@ fn cancel_pauses_the_queue_until_send_now() {
     assert!(sent["turnId"].is_string(), "{sent}");
     assert_eq!(sent["paused"], false);
     for _ in 0..4 {
-        turn_by(&client, &session, "queue");
+        wait_for_turn_by(&client, &session, "queue");
     }
     let said: Vec<_> = (1..5).map(|index| world.seen(index).last_text()).collect();
     assert_eq!(said, ["three", "two", "four", "five"]);
@@ -165,7 +165,7 @@ fn completed_turn_resumes_a_paused_queue() {
     client.cancel(&session);
     client.done(&first);
     client.ask(&session, "something else");
-    turn_by(&client, &session, "queue");
+    wait_for_turn_by(&client, &session, "queue");
     assert_eq!(world.seen(2).last_text(), "two");
 }
 
@@ -181,7 +181,7 @@ fn send_now_joins_the_running_turn() {
     world.at(&gate);
     let id = add(&client, &session, "mind the tests");
     let sent = queue(&client, &session, "sendNow", json!({"promptId": id}));
-    assert_eq!(texts(&sent), Vec::<&str>::new());
+    assert_eq!(queued_texts(&sent), Vec::<&str>::new());
     gate.release();
     let done = client.done(&first);
     assert_eq!(sent["turnId"], done.turn_id);
@@ -211,7 +211,7 @@ fn queued_prompts_survive_a_kill() {
     assert_eq!(world.requests(), 1);
     queue(&client, &session, "sendNow", json!({}));
     for _ in 0..2 {
-        turn_by(&client, &session, "queue");
+        wait_for_turn_by(&client, &session, "queue");
     }
     assert_eq!(world.seen(1).last_text(), "two");
     assert_eq!(world.seen(2).last_text(), "three");

@@ -9,7 +9,7 @@ use crate::harness::{Client, Config, World};
 use crate::mock_llm::{MockLlm, Reply};
 
 /// Returns the block types of every assistant message of a request.
-fn kinds(world: &World, request: usize) -> Vec<Vec<String>> {
+fn block_kinds(world: &World, request: usize) -> Vec<Vec<String>> {
     let body = &world.seen(request).body;
     let messages = body["messages"].as_array().unwrap().iter();
     messages
@@ -23,7 +23,7 @@ fn kinds(world: &World, request: usize) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn thinks(world: &World, request: usize) -> bool {
+fn has_thinking(world: &World, request: usize) -> bool {
     world.seen(request).body["thinking"].is_object()
 }
 
@@ -32,7 +32,7 @@ fn set_model(client: &Client, session: &str, model: &str) {
     let _: Value = client.call("agent/setModel", params);
 }
 
-fn thinking() -> Config {
+fn thinking_config() -> Config {
     Config {
         agent: "reasoning_effort = \"high\"".to_owned(),
         tables: "[model.\"mock-two\"]\nmax_output_tokens = 64000".to_owned(),
@@ -46,7 +46,7 @@ fn read() -> Reply {
 
 #[test]
 fn redacted_reasoning_is_sent_back_unchanged() {
-    let world = World::with(thinking());
+    let world = World::with(thinking_config());
     world.write("a.txt", "hello");
     let look = Reply::new()
         .redacted("b3BhcXVl")
@@ -64,7 +64,7 @@ fn redacted_reasoning_is_sent_back_unchanged() {
 
 #[test]
 fn encrypted_reasoning_is_sent_back_with_its_calls() {
-    let world = World::with(thinking());
+    let world = World::with(thinking_config());
     world.write("a.txt", "hello");
     world
         .mock()
@@ -93,7 +93,7 @@ fn encrypted_reasoning_is_sent_back_with_its_calls() {
 
 #[test]
 fn reasoning_is_sent_only_to_the_model_that_produced_it() {
-    let world = World::with(thinking());
+    let world = World::with(thinking_config());
     world.write("a.txt", "hello");
     let client = world.start();
     let session = client.session();
@@ -115,7 +115,7 @@ fn reasoning_is_sent_only_to_the_model_that_produced_it() {
         client.ask(&session, "and now?");
         let last = world.requests() - 1;
         if model.starts_with("mock/") {
-            assert_eq!(kinds(&world, last)[..2], expected, "{model}");
+            assert_eq!(block_kinds(&world, last)[..2], expected, "{model}");
         }
     }
 }
@@ -123,7 +123,7 @@ fn reasoning_is_sent_only_to_the_model_that_produced_it() {
 #[test]
 fn reasoning_belongs_to_its_provider_even_after_a_restart() {
     let elsewhere = MockLlm::start();
-    let mut config = thinking();
+    let mut config = thinking_config();
     config.tables.push_str(&format!(
         "\n[provider.elsewhere]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"key\"\nmodel = \"mock-model\"",
         elsewhere.anthropic_url()
@@ -147,14 +147,14 @@ fn reasoning_belongs_to_its_provider_even_after_a_restart() {
     client.ask(&session, "and here?");
     let last = world.requests() - 1;
     assert_eq!(
-        kinds(&world, last)[0],
+        block_kinds(&world, last)[0],
         ["thinking", "redacted_thinking", "tool_use"]
     );
 }
 
 #[test]
 fn tool_loop_continues_with_another_model_without_thinking() {
-    let world = World::with(thinking());
+    let world = World::with(thinking_config());
     let client = world.start();
     let session = client.session();
     let write = json!({"path": "x", "content": "x"});
@@ -170,15 +170,15 @@ fn tool_loop_continues_with_another_model_without_thinking() {
     assert_eq!(ended["text"], "ok");
     assert_eq!(world.read("x").unwrap(), "x");
     assert_eq!(world.seen(1).body["model"], "mock-two");
-    assert_eq!(kinds(&world, 1), [["tool_use"]]);
-    assert!(thinks(&world, 0) && !thinks(&world, 1));
+    assert_eq!(block_kinds(&world, 1), [["tool_use"]]);
+    assert!(has_thinking(&world, 0) && !has_thinking(&world, 1));
     client.ask(&session, "and now?");
-    assert!(thinks(&world, 2));
+    assert!(has_thinking(&world, 2));
 }
 
 #[test]
 fn prompt_after_cancelled_tools_belongs_to_the_tool_loop() {
-    let world = World::with(thinking());
+    let world = World::with(thinking_config());
     let client = world.start();
     let session = client.session();
     let write = json!({"path": "x", "content": "x"});
@@ -190,7 +190,7 @@ fn prompt_after_cancelled_tools_belongs_to_the_tool_loop() {
     set_model(&client, &session, "mock/mock-two");
     client.ask(&session, "something else");
     assert!(
-        !thinks(&world, 1),
+        !has_thinking(&world, 1),
         "the API takes the results and this prompt for one message"
     );
 }

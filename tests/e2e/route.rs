@@ -84,7 +84,7 @@ pub fn asked(world: &World) -> Vec<String> {
 type Answers = (&'static str, fn() -> Reply);
 
 /// Makes these models always answer in the same way.
-fn always(world: &World, answers: &'static [Answers]) {
+fn always_answer(world: &World, answers: &'static [Answers]) {
     world.mock().respond_with(move |seen| {
         let model = seen.body["model"].as_str().unwrap_or_default();
         let found = answers.iter().find(|(name, _)| *name == model);
@@ -133,7 +133,7 @@ pub fn story(client: &Client, session: &str) -> String {
 }
 
 /// Asserts that each gap between two requests to one model matches the retry announced between them.
-fn waits_are_as_told(world: &World, client: &Client, session: &str) {
+fn assert_waits_match(world: &World, client: &Client, session: &str) {
     let told = client.all(session, "agent/retry");
     let mut told = told.iter();
     let models = asked(world);
@@ -152,7 +152,7 @@ fn waits_are_as_told(world: &World, client: &Client, session: &str) {
 #[test]
 fn fallback_chain_of_three_presets() {
     let world = chain(["", "", ""]);
-    always(&world, &[("model-one", down), ("model-two", down)]);
+    always_answer(&world, &[("model-one", down), ("model-two", down)]);
     let client = world.start();
     let session = client.session();
     let ended = client.ask(&session, "hello");
@@ -181,7 +181,7 @@ fn fallback_chain_of_three_presets() {
     assert_eq!(world.seen(0).header("x-api-key"), Some("key-of-one"));
     assert_eq!(world.seen(2).header("authorization"), Some("Bearer key-of-two"));
     assert_eq!(world.seen(4).header("authorization"), Some("Bearer key-of-three"));
-    waits_are_as_told(&world, &client, &session);
+    assert_waits_match(&world, &client, &session);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn next_turn_returns_to_the_first_provider() {
 #[test]
 fn three_overloads_in_a_row_switch_to_the_fallback_model() {
     let world = chain(["max_retries = 9\nfallback_model = \"model-small\"", "", ""]);
-    always(&world, &[("model-one", overloaded)]);
+    always_answer(&world, &[("model-one", overloaded)]);
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
@@ -243,7 +243,7 @@ fn three_overloads_in_a_row_switch_to_the_fallback_model() {
     ");
     let switched = client.next(&session, "agent/modelSwitched");
     assert_eq!(switched.text("why"), "Switched to model-small due to high demand");
-    waits_are_as_told(&world, &client, &session);
+    assert_waits_match(&world, &client, &session);
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn persistent_profile_waits_visibly_for_the_trial() {
     let opened = &client.all(&session, "agent/circuit")[0].params["until"];
     let late = retries[4].params["resumeAt"].as_i64().unwrap() - opened.as_i64().unwrap();
     assert!((0..250).contains(&late), "{late}");
-    waits_are_as_told(&world, &client, &session);
+    assert_waits_match(&world, &client, &session);
     insta::assert_snapshot!(story(&client, &session), @r"
       retry 1 of 10; 9 more attempts
       retry 2 of 10; 8 more attempts
@@ -537,7 +537,7 @@ fn permanent_errors_do_not_fall_back() {
 #[test]
 fn exhausted_route_reports_the_last_error() {
     let world = chain(["", "", ""]);
-    always(
+    always_answer(
         &world,
         &[("model-one", down), ("model-two", down), ("model-three", down)],
     );
@@ -611,7 +611,7 @@ fn unsuitable_fallback_is_skipped_with_a_warning() {
         (no_tools, "model-two cannot use tools"),
     ] {
         let world = chain(["", "", tables]);
-        always(&world, &[("model-one", down)]);
+        always_answer(&world, &[("model-one", down)]);
         let client = world.start();
         let session = client.session();
         assert_eq!(client.ask(&session, "word ".repeat(2_000)).text, "ok");
@@ -689,7 +689,7 @@ fn turn_fails_if_no_fallback_fits() {
         "",
         "\n[model.\"model-two\"]\ncontext_window = 900\n[model.\"model-three\"]\ncontext_window = 900",
     ]);
-    always(&world, &[("model-one", down)]);
+    always_answer(&world, &[("model-one", down)]);
     let client = world.start();
     let session = client.session();
     let ended = json!(client.ask(&session, "word ".repeat(2_000)));
@@ -698,7 +698,7 @@ fn turn_fails_if_no_fallback_fits() {
 }
 
 /// An answer whose rate limit is exhausted until `reset`.
-fn used_up(reset: &str) -> Reply {
+fn exhausted_rate_limit(reset: &str) -> Reply {
     Reply::text("ok")
         .header("anthropic-ratelimit-requests-limit", "100")
         .header("anthropic-ratelimit-requests-remaining", "0")
@@ -708,8 +708,8 @@ fn used_up(reset: &str) -> Reply {
 #[test]
 fn pacer_delays_calls_of_all_sessions() {
     let world = World::new();
-    world.mock().push(used_up("700ms"));
-    world.mock().push(used_up("700ms"));
+    world.mock().push(exhausted_rate_limit("700ms"));
+    world.mock().push(exhausted_rate_limit("700ms"));
     let client = world.start();
     let (session, other) = (client.session(), client.session());
     client.ask(&session, "one");
@@ -730,7 +730,7 @@ fn pacer_delays_calls_of_all_sessions() {
 #[test]
 fn cancel_ends_a_pacer_wait_immediately() {
     let world = World::new();
-    world.mock().push(used_up("60s"));
+    world.mock().push(exhausted_rate_limit("60s"));
     let client = world.start();
     let session = client.session();
     client.ask(&session, "one");

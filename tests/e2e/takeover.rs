@@ -24,13 +24,13 @@ fn overloads(n: usize) -> impl Iterator<Item = Reply> {
 }
 
 /// Waits until the open circuit of a session allows a trial.
-fn rest(client: &Client, session: &str) {
+fn wait_for_cooldown(client: &Client, session: &str) {
     let open = client.next_where(session, "agent/circuit", |note| note.text("state") == "open");
     let left = open.params["until"].as_i64().unwrap() - agentls::base::clock::wall_ms();
     std::thread::sleep(Duration::from_millis(left.max(0) as u64 + 20));
 }
 
-fn soon(before: Instant) {
+fn assert_within_a_second(before: Instant) {
     assert!(
         before.elapsed() < Duration::from_secs(1),
         "{:?}",
@@ -124,7 +124,7 @@ fn turn_returns_to_the_first_provider_when_its_circuit_allows_a_trial() {
         let session = client.session();
         let id = client.prompt(&session, "hello");
         world.at(&gate);
-        rest(&client, &session);
+        wait_for_cooldown(&client, &session);
         gate.release();
         assert_eq!(client.done(&id).text, "ok");
         assert_eq!(asked(&world)[..5], failures);
@@ -149,7 +149,7 @@ fn only_one_of_several_sessions_makes_the_trial() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "one").text, "ok");
-    rest(&client, &session);
+    wait_for_cooldown(&client, &session);
     let gate = Gate::new();
     push(&world, "model-one", [Reply::text("well again").gate_first(&gate)]);
     let trial = client.prompt(&session, "two");
@@ -229,7 +229,7 @@ fn cancel_and_exit_end_a_wait_for_a_circuit() {
     let before = now();
     client.cancel(&session);
     assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
-    soon(before);
+    assert_within_a_second(before);
     // The second prompt is the trial; after it fails, it waits as well.
     world.mock().push(down());
     let second = client.prompt(&other, "two");
@@ -273,7 +273,7 @@ fn patient_profile_waits_a_day_visibly_and_a_cancel_ends_it() {
     let before = now();
     client.cancel(&session);
     assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
-    soon(before);
+    assert_within_a_second(before);
     assert_eq!(client.ask(&session, "two").text, "ok");
 }
 
@@ -383,7 +383,7 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
     let shown = client.next_where(&session, "agent/textDelta", |note| {
         note.text("text").contains("half")
     });
-    rest(&client, &session);
+    wait_for_cooldown(&client, &session);
     gate.release();
     assert_eq!(client.done(&id).text, "ok");
     let retracted = client.all(&session, "agent/messageRetracted");

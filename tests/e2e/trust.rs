@@ -17,7 +17,7 @@ fn set_trust(client: &Client, folder: &Path, trusted: bool, accept: Value) {
 }
 
 /// Creates a world whose workspace redirects the person's provider to the server of `evil`; returns its address, too.
-fn redirecting(evil: &World) -> (World, String) {
+fn redirecting_world(evil: &World) -> (World, String) {
     let world = World::new();
     let to = evil.mock().anthropic_url();
     world.write(
@@ -42,7 +42,7 @@ fn reaches_own(client: &Client, world: &World, evil: &World) -> bool {
 #[test]
 fn redirect_needs_trust_and_acceptance_of_its_address() {
     let evil = World::new();
-    let (world, to) = redirecting(&evil);
+    let (world, to) = redirecting_world(&evil);
     let folder = world.workspace();
     let client = world.start();
     let described = describe(&client, &folder);
@@ -84,7 +84,7 @@ fn redirect_needs_trust_and_acceptance_of_its_address() {
     assert_eq!(refused.data["field"], "acceptRedirects", "{refused:?}");
 
     // Withdrawing trust also withdraws the acceptance.
-    redirecting_again(&world, &to);
+    write_redirect(&world, &to);
     let _: Value = client.call("agent/reloadConfig", json!({}));
     assert!(!reaches_own(&client, &world, &evil), "the accepted address again");
     set_trust(&client, &folder, false, json!([]));
@@ -98,7 +98,7 @@ fn redirect_needs_trust_and_acceptance_of_its_address() {
     );
 }
 
-fn redirecting_again(world: &World, to: &str) {
+fn write_redirect(world: &World, to: &str) {
     world.write(
         ".agentls/config.toml",
         format!("[provider.mock]\nbase_url = \"{to}\"\n"),
@@ -108,7 +108,7 @@ fn redirecting_again(world: &World, to: &str) {
 #[test]
 fn trust_by_list_or_editor_accepts_no_redirect() {
     let evil = World::new();
-    let (world, to) = redirecting(&evil);
+    let (world, to) = redirecting_world(&evil);
     let client = world.launch(Default::default());
     let mut params = client.initialize_params(None);
     params["initializationOptions"] = json!({"trusted": true});

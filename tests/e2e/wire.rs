@@ -6,13 +6,13 @@ use crate::harness::{Client, Config, Id, World};
 use crate::mock_llm::{Gate, Reply};
 
 /// A turn that runs during a test and proves afterwards that it was not disturbed.
-struct Running {
+struct OpenTurn {
     session: String,
     prompt: Id,
     gate: Gate,
 }
 
-impl Running {
+impl OpenTurn {
     fn start(world: &World, client: &Client) -> Self {
         let gate = Gate::new();
         let reply = Reply::text("the first half").gate(&gate).say(" and the second");
@@ -44,7 +44,7 @@ impl Running {
 fn garbage_between_frames_is_an_error_and_harmless() {
     let world = World::new();
     let client = world.start();
-    let running = Running::start(&world, &client);
+    let running = OpenTurn::start(&world, &client);
     let garbage: Vec<(&str, Vec<u8>)> = vec![
         ("a line", b"hello, is this LSP?\r\n\r\n".to_vec()),
         (
@@ -119,7 +119,7 @@ fn header_variants_are_accepted() {
 fn oversized_frame_is_skipped_without_buffering() {
     let world = World::new();
     let client = world.start();
-    let running = Running::start(&world, &client);
+    let running = OpenTurn::start(&world, &client);
     let size = 100 << 20;
     client.raw(format!("Content-Length: {size}\r\n\r\n").as_bytes());
     let error = client.null_error();
@@ -347,7 +347,7 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
 fn hundreds_of_invalid_bodies_are_harmless() {
     let world = World::new();
     let client = world.start();
-    let running = Running::start(&world, &client);
+    let running = OpenTurn::start(&world, &client);
     let bodies = nasty_bodies(&running.session);
     assert!(bodies.len() >= 300, "{}", bodies.len());
     // The client cannot match the answers to these handwritten ids; it only checks their form.

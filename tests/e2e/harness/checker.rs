@@ -18,12 +18,12 @@ pub struct Checker {
     /// Whether the client has sent `initialized`.
     pub initialized: bool,
     pub violations: Vec<String>,
-    sessions: HashMap<String, View>,
+    sessions: HashMap<String, SessionView>,
     cut: Option<String>,
 }
 
 #[derive(Default)]
-struct View {
+struct SessionView {
     /// The last `seq` seen.
     seq: Option<u64>,
     /// Durable events that came as notifications, by `seq`.
@@ -37,7 +37,7 @@ struct View {
     running: Option<String>,
     ended: HashMap<String, TurnEndedNotification>,
     /// Messages in progress.
-    open: HashMap<String, Progress>,
+    open: HashMap<String, MessageProgress>,
     /// Messages that were completed or retracted.
     closed: HashSet<String>,
     /// The answer so far, by turn: the last message and the messages that it continues.
@@ -55,7 +55,7 @@ struct View {
 }
 
 #[derive(Default)]
-struct Progress {
+struct MessageProgress {
     text: String,
     reasoning: String,
 }
@@ -133,7 +133,7 @@ impl Checker {
             }
             Some(_) => {}
             None => {
-                let progress = Progress {
+                let progress = MessageProgress {
                     text: partial.text.clone(),
                     reasoning: partial.reasoning.clone(),
                 };
@@ -171,7 +171,7 @@ impl Checker {
             Some(session) => {
                 let mut wrong = Vec::new();
                 let view = self.sessions.entry(session.to_owned()).or_default();
-                view.take(durable, method, params, &typed, &mut wrong);
+                view.check_event(durable, method, params, &typed, &mut wrong);
                 let wrong = wrong.into_iter().map(|what| format!("{session}: {what}"));
                 self.violations.extend(wrong);
             }
@@ -234,11 +234,11 @@ impl Checker {
     }
 }
 
-fn view_whole(sessions: &HashMap<String, View>, session: &str) -> bool {
+fn view_whole(sessions: &HashMap<String, SessionView>, session: &str) -> bool {
     sessions.get(session).is_some_and(|view| view.whole)
 }
 
-impl View {
+impl SessionView {
     /// Checks a page: its events were not sent before, unless the client already had the session; then they are equal.
     fn page(&mut self, result: &LoadSessionResult, wrong: &mut Vec<String>) {
         let known = self.asked || !self.paged.is_empty();
@@ -271,7 +271,7 @@ impl View {
         }
     }
 
-    fn take(
+    fn check_event(
         &mut self,
         durable: bool,
         method: &str,
@@ -381,22 +381,24 @@ impl View {
                     wrong.push("an approval is settled twice".to_owned());
                 }
             }
-            ServerNotification::LimitRequested(asked) => self.inquired(&asked.limit_id, wrong),
-            ServerNotification::QuestionRequested(asked) => self.inquired(&asked.question_id, wrong),
-            ServerNotification::LimitResolved(settled) => self.replied(&settled.limit_id, wrong),
-            ServerNotification::QuestionResolved(settled) => self.replied(&settled.question_id, wrong),
+            ServerNotification::LimitRequested(asked) => self.question_asked(&asked.limit_id, wrong),
+            ServerNotification::QuestionRequested(asked) => self.question_asked(&asked.question_id, wrong),
+            ServerNotification::LimitResolved(settled) => self.question_settled(&settled.limit_id, wrong),
+            ServerNotification::QuestionResolved(settled) => {
+                self.question_settled(&settled.question_id, wrong)
+            }
             _ => {}
         }
     }
 
-    fn inquired(&mut self, id: &str, wrong: &mut Vec<String>) {
+    fn question_asked(&mut self, id: &str, wrong: &mut Vec<String>) {
         if self.settled.contains(id) {
             wrong.push("a question is asked that was settled".to_owned());
         }
         self.approvals.insert(id.to_owned());
     }
 
-    fn replied(&mut self, id: &str, wrong: &mut Vec<String>) {
+    fn question_settled(&mut self, id: &str, wrong: &mut Vec<String>) {
         if !self.approvals.remove(id) && self.whole {
             wrong.push("a question is settled that was not asked".to_owned());
         }
@@ -494,16 +496,16 @@ impl View {
         }
         let shown = shown.unwrap_or_default();
         if message.more.is_empty() {
-            let text = joined(message, |block| match block {
+            let text = join_blocks(message, |block| match block {
                 MessageBlock::Text { text, more } => Some((text, more)),
                 _ => None,
             });
-            compare(id, "text", &text, &shown.text, wrong);
-            let reasoning = joined(message, |block| match block {
+            compare_text(id, "text", &text, &shown.text, wrong);
+            let reasoning = join_blocks(message, |block| match block {
                 MessageBlock::Reasoning { text, more } => Some((text, more)),
                 _ => None,
             });
-            compare(id, "reasoning", &reasoning, &shown.reasoning, wrong);
+            compare_text(id, "reasoning", &reasoning, &shown.reasoning, wrong);
         }
         if let Some(turn) = &message.header.turn_id {
             let said = self.said.entry(turn.clone()).or_default();
@@ -565,7 +567,7 @@ fn is_final(status: ToolCallStatus) -> bool {
 }
 
 /// Joins the texts of a message's blocks. Returns the text, the full length in bytes, and whether the text is cut.
-fn joined<'m>(
+fn join_blocks<'m>(
     message: &'m MessageNotification,
     of: impl Fn(&'m MessageBlock) -> Option<(&'m String, &'m agentls::protocol::MoreFields)>,
 ) -> (String, u64, bool) {
@@ -582,7 +584,7 @@ fn joined<'m>(
 }
 
 /// Checks I5: a message equals its joined deltas.
-fn compare(id: &str, what: &str, told: &(String, u64, bool), shown: &str, wrong: &mut Vec<String>) {
+fn compare_text(id: &str, what: &str, told: &(String, u64, bool), shown: &str, wrong: &mut Vec<String>) {
     let (text, bytes, cut) = told;
     let same = match cut {
         true => shown.starts_with(text.as_str()),

@@ -58,7 +58,9 @@ pub fn screen(client: &Client, session: &str) -> Vec<String> {
         match note.method.as_str() {
             "agent/textDelta" => shown.entry(id).or_default().push_str(note.text("text")),
             "agent/messageRetracted" => _ = shown.remove(&id),
-            "agent/message" if note.text("role") == "assistant" => _ = shown.insert(id, said(&note.params)),
+            "agent/message" if note.text("role") == "assistant" => {
+                _ = shown.insert(id, message_text(&note.params))
+            }
             _ => {}
         }
     }
@@ -85,7 +87,7 @@ pub fn short(text: &str) -> String {
     }
 }
 
-fn said(params: &Value) -> String {
+fn message_text(params: &Value) -> String {
     let blocks = params["content"].as_array().into_iter().flatten();
     blocks.filter_map(|block| block["text"].as_str()).collect()
 }
@@ -106,7 +108,7 @@ fn line(note: &Note) -> Option<String> {
             let kinds: Vec<&str> = blocks
                 .map(|block| block["type"].as_str().unwrap_or("?"))
                 .collect();
-            let text = short(&said(params));
+            let text = short(&message_text(params));
             let role = note.text("role");
             format!(
                 "message {role}{}{} [{}] {text}",

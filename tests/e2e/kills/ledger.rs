@@ -20,35 +20,35 @@ pub(super) struct Ledger {
     /// Durable events that were shown, in a page or as notifications.
     told: BTreeMap<u64, (String, Value)>,
     /// Messages that were in progress in the last server life.
-    shown: HashMap<String, Shown>,
+    shown: HashMap<String, ShownMessage>,
     /// Prompts and steers: the text, and whether the server certainly accepted it.
     said: BTreeMap<String, bool>,
     /// Approvals that were allowed or denied.
-    decided: BTreeMap<String, Decided>,
+    decided: BTreeMap<String, Decision>,
     /// References to content that have not been read yet.
     refs: BTreeSet<String>,
 }
 
 #[derive(Default)]
-struct Decided {
+struct Decision {
     tried: Vec<bool>,
     accepted: Option<bool>,
 }
 
 #[derive(Default)]
-struct Shown {
-    text: Stream,
-    reasoning: Stream,
+struct ShownMessage {
+    text: ShownText,
+    reasoning: ShownText,
 }
 
 #[derive(Default)]
-struct Stream {
+struct ShownText {
     text: String,
     /// Time and length after each delta.
     grown: Vec<(Instant, usize)>,
 }
 
-impl Stream {
+impl ShownText {
     fn grow(&mut self, text: &str, at: Instant) {
         self.text.push_str(text);
         self.grown.push((at, self.text.len()));
@@ -123,7 +123,7 @@ impl Ledger {
 
     fn note(&mut self, note: &Note, wrong: &mut Vec<String>) {
         if let Some(seq) = note.params["seq"].as_u64() {
-            return self.tell(seq, &note.method, &note.params, wrong);
+            return self.record_event(seq, &note.method, &note.params, wrong);
         }
         let shown = || note.text("messageId").to_owned();
         match note.method.as_str() {
@@ -139,7 +139,7 @@ impl Ledger {
         }
     }
 
-    fn tell(&mut self, seq: u64, method: &str, params: &Value, wrong: &mut Vec<String>) {
+    fn record_event(&mut self, seq: u64, method: &str, params: &Value, wrong: &mut Vec<String>) {
         if let Some(more) = params["more"].as_object() {
             let refs = more.values().filter_map(|more| more["ref"].as_str());
             self.refs.extend(refs.map(str::to_owned));
@@ -171,7 +171,7 @@ impl Ledger {
             }
         }
         for event in &loaded.events {
-            self.tell(seq_of(event), &event.method, &event.params, wrong);
+            self.record_event(seq_of(event), &event.method, &event.params, wrong);
         }
     }
 
@@ -215,7 +215,7 @@ impl Ledger {
     fn check_message(
         &self,
         id: &str,
-        shown: &Shown,
+        shown: &ShownMessage,
         killed: Instant,
         figures: &mut Figures,
         wrong: &mut Vec<String>,
@@ -382,7 +382,7 @@ impl Ledger {
             wrong.push(format!("open approvals are {told:?}, they should be {open:?}"));
         }
         for (id, decided) in &self.decided {
-            let Decided { tried, accepted } = decided;
+            let Decision { tried, accepted } = decided;
             match settled.get(id.as_str()) {
                 Some((decision, true))
                     if !tried.contains(decision) || accepted.is_some_and(|it| it != *decision) =>
