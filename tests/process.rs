@@ -799,6 +799,7 @@ async fn command_inherits_only_three_descriptors() {
         "ls -l /proc/self/fd >{}/$$; echo ready",
         directory.path().display()
     );
+    // `exec` does not close the descriptors that cargo or other tests left inheritable.
     let close =
         "for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; exec \"$@\"";
     let server = std::process::Command::new("bash")

@@ -65,6 +65,7 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentls"));
         command
             .args(args)
+            // The developer's own keys and settings must not reach the program.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.path("home"))

@@ -106,6 +106,7 @@ impl Terminal {
     fn show(&mut self, bytes: &[u8]) {
         self.part.extend_from_slice(bytes);
         loop {
+            // A read may end within an escape sequence or a character; the rest of it comes with the next read.
             let (length, text) = match self.part.as_slice() {
                 [] => return,
                 [0x1b, b'[', rest @ ..] => match rest.iter().position(|byte| (0x40..0x7f).contains(byte)) {

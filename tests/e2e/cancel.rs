@@ -463,6 +463,7 @@ fn thousand_pending_prompts_do_not_delay_a_cancel() {
             (session, id)
         })
         .collect();
+    // The last prompt reports its wait, so every free call is taken by then.
     client.next(&turns[999].0, "agent/wait");
     // One prompt is with the provider, the other waits for a free call.
     for at in [10, 990] {

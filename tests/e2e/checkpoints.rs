@@ -46,6 +46,7 @@ fn commit(world: &World, files: &[(&str, &[u8])]) {
     for (name, bytes) in files {
         backdate(&world.write(name, bytes));
     }
+    // The index must be younger than the files.
     std::thread::sleep(Duration::from_millis(30));
     git(world, &["init", "-q"]);
     git(world, &["add", "-A"]);

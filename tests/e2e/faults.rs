@@ -123,6 +123,7 @@ fn run(api: Api) {
         }
     }
     let client = world.start();
+    // All cases run at the same time, because many of them spend seconds waiting.
     let asked: Vec<_> = cases
         .iter()
         .map(|case| {

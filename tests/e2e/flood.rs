@@ -44,6 +44,7 @@ fn stopped_reader_applies_backpressure_and_loses_nothing() {
         (json!(ended.reason), json!(ended.state)),
         (json!("max_output_tokens"), json!("degraded"))
     );
+    // R-WIRE-3: an answer ends at 8 MiB, so the rest of the 100 MiB is never read.
     assert_eq!(ended.text.len() as u64, 8 * MIB, "the first 8 MiB arrive whole");
     assert!(client.shown(&session) == ended.text);
     assert!(world.closed(&seen).dropped);

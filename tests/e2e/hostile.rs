@@ -287,6 +287,7 @@ fn check_all_places_together(kinds: &[(&str, Make)]) {
             let _ = std::fs::remove_file(world.path("aside"));
         }
         let client = world.start();
+        // After the start, when the size of the server is known.
         limit_memory(&client);
         look_around(&world, &client, kind, 0);
         // When the client is dropped, it reads the whole world to find leaked secrets.

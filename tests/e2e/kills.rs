@@ -684,6 +684,7 @@ fn random_kills_lose_nothing_shown_and_sessions_continue() {
                 let share = kills / WORLDS + usize::from(at < kills % WORLDS);
                 scope.spawn(move || {
                     let mut run = KillRun::new(seed.wrapping_add(at as u64));
+                    // Catch the panic, so that the failure can name the seed and the activity.
                     let outcome = catch_unwind(AssertUnwindSafe(|| run.kills(share)));
                     match outcome {
                         Ok(()) => Ok(run.figures),

@@ -116,6 +116,7 @@ fn answer(stream: &mut TcpStream, path: &str, here: SocketAddr) -> std::io::Resu
                 "200 OK",
                 "content-type: text/plain\r\ncontent-encoding: gzip\r\n",
             )?;
+            // 64 MiB that compress about a thousandfold: only a limit on the decompressed size stops it.
             static BOMB: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
             stream.write_all(BOMB.get_or_init(|| gzip(&vec![b'x'; 64 << 20])))
         }

@@ -511,6 +511,7 @@ impl Connection {
                     .write_all(&[head.as_bytes(), body.as_bytes()].concat())
                     .await
                     .ok()?;
+                // A list of models is not part of the script, so continue with the next request.
                 return Box::pin(self.exchange(shared)).await;
             }
         };
@@ -538,6 +539,7 @@ impl Connection {
             }
             Err(Broken::Ordered(cut)) => {
                 if cut == Cut::Reset {
+                    // Without lingering, the close sends an RST instead of a FIN.
                     let _ = self.write.as_ref().set_zero_linger();
                 }
                 Some((seen, false))

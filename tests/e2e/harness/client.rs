@@ -61,6 +61,7 @@ impl Client {
         }
         let mut child = command
             .args(&options.args)
+            // The developer's own keys and proxies must not reach the server.
             .env_clear()
             .envs(world.env())
             .envs(options.env)
@@ -110,6 +111,7 @@ impl Client {
 
     /// Sends `initialized`; only after it may the server send notifications.
     pub fn initialized(&self) {
+        // Before the write, since the reader thread may see the first notification right after it.
         self.shared.lock().checker.initialized = true;
         self.notify("initialized", json!({}));
     }
@@ -158,6 +160,7 @@ impl Client {
     pub fn expect_answer(&self, id: &Value, method: &str, session: &str) -> Id {
         let id = Id(id.to_string());
         let asked = (method.to_owned(), session.to_owned());
+        // Registered before the frame is written: an answer that nobody expects is a violation.
         let mut state = self.shared.lock();
         state.checker.asks(session, method);
         state.waiting.insert(id.clone(), asked);
@@ -557,6 +560,7 @@ impl Client {
         let killed = *self.killed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wrong = Vec::new();
         self.read_on();
+        // Without a running turn, the exit of the server must not change the workspace.
         let quiet = folders::contents(&self.world.workspace());
         let idle = self.shared.lock().checker.running() == 0;
         if !killed
@@ -668,6 +672,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        // A second panic would abort the process and hide the first one.
         if std::thread::panicking() {
             if let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 let _ = child.kill();

@@ -118,6 +118,7 @@ pub(super) fn read_all(mut stdout: ChildStdout, shared: &Shared, secrets: &[Stri
         while state.paused {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        // Unlock first: the read blocks until the server writes, and tests look at the state meanwhile.
         drop(state);
         let more = frames.fill(&mut stdout).unwrap_or(false);
         let mut bodies = Vec::new();

@@ -313,6 +313,7 @@ pub(super) fn prefix(
     const SUMMARY: &str = "[Previous conversation summary]";
     let key = format!("{model}\n{}", prefix.messages.first()?);
     let group = known.entry(key).or_default();
+    // A single message may start another conversation that begins with the same words.
     let fits = group.is_empty()
         || prefix.messages.len() == 1
         || prefix.messages.iter().any(|message| message.contains(SUMMARY))
