@@ -1,5 +1,7 @@
-//! Rules that the compiler does not check: which module may import which, how long a file may be, that modules
-//! and public items are documented, and that workspace files are opened without following links.
+//! Rules that the compiler does not check.
+//!
+//! They cover imports between modules, the length of files, and the documentation of modules and public items.
+//! Workspace files are opened only without following links.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 

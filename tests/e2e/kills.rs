@@ -1,7 +1,7 @@
 //! `kill -9` at random moments of random work, again and again in the same data folder.
 //!
-//! After each kill, everything that was shown is stored, every turn and call has its end, no process survives, nothing
-//! happens without approval, and the session continues (R-SESS-1, R-CANCEL, R-APPR-4, I3, I7, I8, I9, I16).
+//! After each kill, everything that was shown is stored, and every turn and call has its end. No process survives,
+//! nothing happens without approval, and the session continues (R-SESS-1, R-CANCEL, R-APPR-4, I3, I7, I8, I9, I16).
 //!
 //! `AGENTLS_KILLS` is the number of kills (default 200), `AGENTLS_KILLS_SEED` the seed of the plan; a failure prints
 //! its seed. The same seed gives the same plan, but how far a server has come at the kill depends on the machine.

@@ -11,8 +11,8 @@ use super::Figures;
 use crate::harness::{Note, Remains};
 
 /// The most text that a kill may lose, by the time for which it was shown. The server stores partial text every 250 ms
-/// (R-SESS-1). The test measures from the reading of a delta to just before the signal, so the server's timer, its
-/// commit and a busy machine get another 250 ms. The test prints the greatest loss.
+/// (R-SESS-1). The test measures from the reading of a delta to just before the signal. The server's timer, its
+/// commit and a busy machine therefore get another 250 ms. The test prints the greatest loss.
 const LOSS: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
@@ -258,8 +258,8 @@ impl Ledger {
         }
     }
 
-    /// Checks that every turn has exactly one end with no later events, that every call has exactly one result unless
-    /// its approval is open, and that the usage adds up.
+    /// Checks that every turn has exactly one end with no later events, and that the usage adds up. Every call has
+    /// exactly one result unless its approval is open.
     fn check_turns(&self, loaded: &LoadSessionResult, wrong: &mut Vec<String>) {
         let open: HashSet<&str> = loaded
             .open_approvals

@@ -1,6 +1,6 @@
 //! Checks that apply to every request of every test.
 //!
-//! A request is valid for its API, each tool call has exactly one result in order (I4), nothing is empty, and the
+//! A request is valid for its API, each tool call has exactly one result in order (I4), and nothing is empty. The
 //! prefix is stable from call to call, so that prompt caches hit.
 
 use std::collections::{HashMap, HashSet};
