@@ -1,10 +1,10 @@
-//! `cargo bench`: what the server costs, beside the least that any program in its place would cost.
+//! `cargo bench`: what the server costs, next to the least that any program in its place would cost.
 //!
-//! Starts the binary against the mock provider, then a bare pass-through (this program once more) in the same
-//! way, and prints a table. Asserts no time: a regression shows in the table that `benches/RESULTS.md` keeps.
+//! Starts the binary against the mock provider, then a bare pass-through (this program again) in the same way,
+//! and prints a table. It asserts no times: a regression shows up in the table of `benches/RESULTS.md`.
 //!
-//! `cargo bench -- NAME…` makes only the measurements whose name holds one of the words, `--json FILE` writes
-//! the figures too. `AGENTLS_BENCH_BIN` names another binary to measure.
+//! `cargo bench -- NAME…` runs only the measurements whose name contains one of the words; `--json FILE` also
+//! writes the figures to a file. `AGENTLS_BENCH_BIN` names another binary to measure.
 
 #![expect(
     clippy::disallowed_methods,
@@ -41,7 +41,7 @@ fn main() {
     let (mut wanted, mut file, mut bench) = (Vec::new(), None, false);
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            // Cargo's word; `cargo test --all-targets` comes without it and wants no figures.
+            // `cargo bench` passes it; `cargo test --all-targets` does not, and needs no figures.
             "--bench" => bench = true,
             "--json" => file = args.next(),
             _ => wanted.push(arg),
@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// Makes each measurement of both programs, one right after the other: they share the machine's moods.
+/// Measures both programs, one right after the other, so that a change in the machine's load hits both.
 fn run(binary: &PathBuf, wanted: &[String]) -> (Values, Values) {
     let (mut agentls, mut bare) = (Values::default(), Values::default());
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));

@@ -1,5 +1,7 @@
-//! The house rules that a compiler does not check: who may import whom, how long a file may be, and that
-//! every module says what it is for.
+//! Rules that the compiler does not check.
+//!
+//! They cover imports between modules, the length of files, and the documentation of modules and public items.
+//! Workspace files are opened only without following links.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -7,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Who may import whom, besides `base` and `domain`. A module that is not listed may import nothing.
+/// The allowed imports, besides `base` and `domain`. A module that is not listed may import nothing else.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("domain", &[]),
     ("protocol", &[]),
     ("transport", &[]),
-    // A rule is read once, by the parser that judges by it.
+    // `config` parses rules with the parser of `approval`, so both read a rule alike.
     ("config", &["approval"]),
     ("store", &[]),
     ("workspace", &["config"]),
@@ -39,7 +41,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "config",
         ],
     ),
-    // The edge converts what sessions and the store hold; it calls no provider.
+    // `server` converts values of sessions and the store; it does not call providers.
     (
         "server",
         &[
@@ -53,7 +55,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "config",
         ],
     ),
-    // `config test` judges as a session would, with the same rules and the same look at files.
+    // `config test` judges as a session does, with the same rules and the same view of files.
     (
         "cli",
         &[
@@ -81,7 +83,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Lines of a file before its tests.
+/// The most lines that a file may have before its tests.
 const MAX_LINES: usize = 800;
 
 fn source_files(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -107,8 +109,8 @@ fn files() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// The text before the tests: what ships.
-fn shipped(text: &str) -> &str {
+/// Returns the part of a file before its tests.
+fn shipped_part(text: &str) -> &str {
     text.find("\n#[cfg(test)]\nmod ").map_or(text, |at| &text[..at])
 }
 
@@ -126,7 +128,7 @@ fn is_test_file(path: &Path) -> bool {
 }
 
 #[test]
-fn imports_go_one_way() {
+fn imports_follow_the_layer_table() {
     let allowed: BTreeMap<&str, BTreeSet<&str>> = MAY_IMPORT
         .iter()
         .map(|(module, may)| (*module, may.iter().copied().collect()))
@@ -137,7 +139,7 @@ fn imports_go_one_way() {
         if module == "main" || module == "lib" || is_test_file(&path) {
             continue;
         }
-        for (number, line) in shipped(&text).lines().enumerate() {
+        for (number, line) in shipped_part(&text).lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for target in code.split("crate::").skip(1) {
                 let target: String = target
@@ -146,7 +148,7 @@ fn imports_go_one_way() {
                     .collect();
                 let free =
                     matches!(target.as_str(), "base" | "domain") || target == module || target.is_empty();
-                // `base` knows nothing; `domain` knows `base`.
+                // `base` imports nothing; `domain` must not depend on the wire.
                 let bound =
                     module == "base" && target != "base" || module == "domain" && target == "protocol";
                 let listed = allowed
@@ -170,11 +172,11 @@ fn imports_go_one_way() {
 }
 
 #[test]
-fn files_are_short_enough() {
+fn files_stay_below_the_line_limit() {
     let long: Vec<String> = files()
         .iter()
         .filter(|(path, _)| !is_test_file(path))
-        .map(|(path, text)| (path, shipped(text).lines().count()))
+        .map(|(path, text)| (path, shipped_part(text).lines().count()))
         .filter(|(_, lines)| *lines > MAX_LINES)
         .map(|(path, lines)| format!("{}: {lines} lines", path.display()))
         .collect();
@@ -186,7 +188,7 @@ fn files_are_short_enough() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_has_a_header() {
     let silent: Vec<String> = files()
         .iter()
         .filter(|(_, text)| !text.starts_with("//!"))
@@ -211,7 +213,7 @@ const PUBLIC_ITEMS: &[&str] = &[
 fn public_items_are_documented() {
     let mut undocumented = Vec::new();
     for (path, text) in files().iter().filter(|(path, _)| !is_test_file(path)) {
-        let lines: Vec<&str> = shipped(text).lines().map(str::trim).collect();
+        let lines: Vec<&str> = shipped_part(text).lines().map(str::trim).collect();
         for (index, line) in lines.iter().enumerate() {
             // Attributes may separate an item from its documentation.
             let above = lines[..index].iter().rev();
@@ -234,7 +236,7 @@ fn public_items_are_documented() {
     );
 }
 
-/// Ways to a file by its path, which follow links and wait for pipes.
+/// Calls that open a file by path: they follow links and block on pipes.
 const BY_PATH: &[&str] = &[
     "std::fs",
     "tokio::fs",
@@ -257,7 +259,7 @@ const BY_PATH: &[&str] = &[
     "openat",
 ];
 
-/// Where that is right, because the path is not one that a repository can provide, or nothing is read from it.
+/// Files that may use these calls, because a repository cannot provide the path, or because they read nothing.
 /// Everything else goes through `base::nofollow`.
 const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("base/nofollow.rs", "the one way to a workspace file"),
@@ -324,7 +326,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn workspace_files_are_opened_in_one_way() {
+fn workspace_files_are_opened_through_nofollow() {
     let allowed: BTreeMap<&str, &str> = MAY_OPEN_BY_PATH.iter().copied().collect();
     let mut used = BTreeSet::new();
     let mut wrong = Vec::new();
@@ -338,11 +340,11 @@ fn workspace_files_are_opened_in_one_way() {
         let name = path.to_str().unwrap();
         for (number, line) in shipped.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            // A type alone opens nothing.
+            // An import of the type opens nothing.
             if code.trim() == "use std::fs::File;" {
                 continue;
             }
-            // `RegularFile::open` is the right way.
+            // `RegularFile::open` is the safe call, but contains `File::open(`.
             let code = code.replace("RegularFile::open(", "");
             let Some(way) = BY_PATH.iter().find(|way| code.contains(**way)) else {
                 continue;
@@ -364,10 +366,10 @@ fn workspace_files_are_opened_in_one_way() {
 }
 
 #[test]
-fn domain_values_are_not_serialised() {
+fn domain_types_are_not_serializable() {
     let derived: Vec<String> = files()
         .iter()
-        .filter(|(path, text)| path.starts_with("domain") && shipped(text).contains("Serialize"))
+        .filter(|(path, text)| path.starts_with("domain") && shipped_part(text).contains("Serialize"))
         .map(|(path, _)| path.display().to_string())
         .collect();
     assert!(

@@ -24,19 +24,19 @@ use tokio::sync::mpsc;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
 
-/// Keeps content as files of a directory.
-struct Files(PathBuf);
+/// Keeps content as files in a directory.
+struct FolderSink(PathBuf);
 
-struct Written {
+struct FileWriter {
     name: String,
     file: File,
     bytes: u64,
 }
 
-impl ContentSink for Files {
+impl ContentSink for FolderSink {
     fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
         let file = File::create_new(self.0.join(name)).map_err(|error| error.to_string())?;
-        Ok(Box::new(Written {
+        Ok(Box::new(FileWriter {
             name: name.to_owned(),
             file,
             bytes: 0,
@@ -44,7 +44,7 @@ impl ContentSink for Files {
     }
 }
 
-impl ContentWriter for Written {
+impl ContentWriter for FileWriter {
     fn append_text(&mut self, text: &str) -> Result<(), String> {
         self.bytes += text.len() as u64;
         self.file
@@ -60,7 +60,7 @@ impl ContentWriter for Written {
     }
 }
 
-/// A session with a directory of its own, and a client that reads as it likes.
+/// A session with its own directory, and a client that decides when to read progress.
 struct Session {
     cx: ToolContext,
     news: mpsc::Receiver<ToolProgress>,
@@ -87,7 +87,7 @@ impl Session {
             hurry: CancellationToken::new(),
             time_limit: None,
             progress: sender,
-            content_sink: Arc::new(Files(kept.path().to_owned())),
+            content_sink: Arc::new(FolderSink(kept.path().to_owned())),
             checkpoints: Arc::new(agentls::tool::NoCheckpoints),
             allows_uncheckpointed: false,
             judged: None,
@@ -95,10 +95,10 @@ impl Session {
         Self { cx, news, kept, cwd }
     }
 
-    /// Calls `bash` while somebody reads the news, and gives those too.
+    /// Calls `bash` while reading its progress, and returns the live output, too.
     async fn bash(&mut self, input: Value) -> (Result<ToolOutput, ToolError>, String) {
         let mut live = String::new();
-        let mut call = Box::pin(call(Bash, &self.cx, input));
+        let mut call = Box::pin(call_tool(Bash, &self.cx, input));
         let result = loop {
             tokio::select! {
                 biased;
@@ -116,8 +116,8 @@ impl Session {
         self.bash(json!({ "command": command })).await.0.unwrap().text
     }
 
-    /// Reads news until `ready` was told.
-    async fn ready(&mut self) {
+    /// Reads progress until the command prints `ready`.
+    async fn wait_until_ready(&mut self) {
         let mut live = String::new();
         while !live.contains("ready\n") {
             live.push_str(&text_of(self.news.recv().await.unwrap()));
@@ -132,17 +132,17 @@ fn text_of(news: ToolProgress) -> String {
     }
 }
 
-async fn call(tool: impl DynTool, cx: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
+async fn call_tool(tool: impl DynTool, cx: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
     Arc::new(tool).prepare_call(&input).unwrap().run(cx.clone()).await
 }
 
-fn alive(pid_file: &Path) -> bool {
+fn is_alive(pid_file: &Path) -> bool {
     let pid = std::fs::read_to_string(pid_file).unwrap();
     Path::new("/proc").join(pid.trim()).exists()
 }
 
-/// Polls, since `/proc` tells no events.
-async fn until(what: &str, condition: impl Fn() -> bool) {
+/// Polls, since `/proc` has no events.
+async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let start = clock::now();
     while !condition() {
         assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
@@ -151,7 +151,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_command_gives_its_output_and_its_exit_code() {
+async fn command_returns_its_output_and_exit_code() {
     let mut session = Session::new();
     let cwd = session.cx.cwd.display().to_string();
     for (command, want) in [
@@ -177,7 +177,7 @@ async fn a_command_gives_its_output_and_its_exit_code() {
 }
 
 #[tokio::test]
-async fn a_look_at_a_repository_runs_nothing_that_its_settings_name() {
+async fn read_only_git_runs_no_program_of_the_repository() {
     let mut session = Session::new();
     let cwd = session.cx.cwd.clone();
     session.cx.workspace.shared().set_trusted(&cwd, true);
@@ -205,7 +205,7 @@ async fn a_look_at_a_repository_runs_nothing_that_its_settings_name() {
         assert!(!result.unwrap().text.contains("exit code"), "{look}");
         assert!(!sprung.exists(), "{look}");
     }
-    // The person's own settings stay, what a command says wins, and hooks run.
+    // The user's own settings stay, settings of the command line win, and hooks run.
     for (command, runs) in [
         (format!("git -c core.fsmonitor={shown} status"), true),
         ("unset GIT_CONFIG_COUNT; git status".to_owned(), true),
@@ -221,27 +221,27 @@ async fn a_look_at_a_repository_runs_nothing_that_its_settings_name() {
     }
 }
 
-/// Another time of change, so that git looks into the file again.
+/// Changes the modification time, so that git reads the file again.
 fn touch(path: &std::path::Path) {
     let text = std::fs::read(path).unwrap();
     std::fs::write(path, text).unwrap();
 }
 
 #[tokio::test]
-async fn a_repository_is_made_and_used_by_one_command_in_a_folder_that_nobody_trusts() {
+async fn untrusted_folder_allows_using_a_repository_the_command_created() {
     let mut session = Session::new();
     let command = "git init -q && git config user.name t && git config user.email t@example.invalid && echo one >a \
                    && git add a && git commit -qm one && git log --format=%s";
     let output = session.bash(json!({ "command": command })).await.0.unwrap();
     assert_eq!(output.text, "one");
-    // Another one below it was looked at by nobody.
+    // Nobody has inspected a second repository below it.
     let command = "git init -q below && git -C below status";
     let output = session.bash(json!({ "command": command })).await.0.unwrap();
     assert!(output.text.contains("exit code: "), "{}", output.text);
 }
 
 #[tokio::test]
-async fn a_directory_that_is_gone_is_reported() {
+async fn missing_working_directory_is_reported() {
     let mut session = Session::new();
     std::fs::remove_dir(session.cwd.path()).unwrap();
     let (result, _) = session.bash(json!({ "command": "true" })).await;
@@ -250,13 +250,13 @@ async fn a_directory_that_is_gone_is_reported() {
 }
 
 #[tokio::test]
-async fn output_is_told_live_in_order_and_whole() {
+async fn output_streams_live_complete_and_in_order() {
     let mut session = Session::new();
     let cx = session.cx.clone();
     let go = cx.cwd.join("go");
     let command = "printf 'ready\\n\\303'; while [ ! -e go ]; do sleep 0.01; done; printf '\\251'; seq 3 >&2";
     let client = async {
-        session.ready().await;
+        session.wait_until_ready().await;
         File::create(&go).unwrap();
         let mut live = String::new();
         while let Some(news) = session.news.recv().await {
@@ -267,21 +267,21 @@ async fn output_is_told_live_in_order_and_whole() {
         }
         live
     };
-    let (result, live) = tokio::join!(call(Bash, &cx, json!({ "command": command })), client);
+    let (result, live) = tokio::join!(call_tool(Bash, &cx, json!({ "command": command })), client);
     assert_eq!(live, "é1\n2\n3\n");
     assert_eq!(result.unwrap().text, "ready\né1\n2\n3");
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_makes_the_command_wait() {
+async fn slow_client_applies_backpressure_to_the_command() {
     let session = Session::new();
     let counted = session.cx.cwd.join("counted");
     let command =
         "for n in $(seq 200); do head -c 65536 /dev/zero | tr '\\0' x; echo >>counted; done; echo done";
-    let mut running = Box::pin(call(Bash, &session.cx, json!({ "command": command })));
+    let mut running = Box::pin(call_tool(Bash, &session.cx, json!({ "command": command })));
     let size = || std::fs::metadata(&counted).map_or(0, |file| file.len());
     let mut last = (0, clock::now());
-    // Until it has not got on for a while.
+    // Wait until it makes no progress for a while.
     while last.1.elapsed() < Duration::from_millis(300) {
         let _ = tokio::time::timeout(Duration::from_millis(10), &mut running).await;
         if size() > last.0 {
@@ -300,9 +300,9 @@ async fn a_client_that_does_not_read_makes_the_command_wait() {
 }
 
 #[tokio::test]
-async fn long_output_is_cut_for_the_model_and_kept_whole() {
+async fn long_output_is_cut_for_the_model_and_kept_in_full() {
     let mut session = Session::new();
-    // Less than what is kept at once, and more; and what is just short enough.
+    // Less and more than the part that is kept in memory; below, output that just fits.
     for (count, call) in [(8_000, "short"), (200_000, "long")] {
         session.cx.call = call.into();
         let (result, live) = session
@@ -341,7 +341,7 @@ async fn long_output_is_cut_for_the_model_and_kept_whole() {
 }
 
 #[tokio::test]
-async fn output_that_cannot_be_kept_is_said_so() {
+async fn failure_to_keep_output_is_reported() {
     let mut session = Session::new();
     std::fs::write(session.kept.path().join("call_test-output.txt"), "taken").unwrap();
     for count in [8_000, 200_000] {
@@ -357,7 +357,7 @@ async fn output_that_cannot_be_kept_is_said_so() {
     }
 }
 
-/// In a program of its own, so that no other test's memory counts.
+/// Runs in its own process, so that the memory of other tests does not count.
 #[tokio::test]
 async fn huge_output_does_not_grow_memory() {
     const ROLE: &str = "huge_output_in_bounded_memory";
@@ -370,7 +370,7 @@ async fn huge_output_does_not_grow_memory() {
 
 #[tokio::test]
 async fn huge_output_in_bounded_memory() {
-    // It measures its process, so it needs one of its own.
+    // It measures its whole process, so only `huge_output_does_not_grow_memory` runs it.
     if !std::env::vars_os().any(|(name, _)| name == "AGENTLS_TEST_ROLE") {
         return;
     }
@@ -386,7 +386,7 @@ async fn huge_output_in_bounded_memory() {
     let start = clock::now();
     let command = format!("yes 'a line of output, as programs write it' | head -c {BYTES}");
     let cx = session.cx.clone();
-    let mut running = Box::pin(call(Bash, &cx, json!({ "command": command })));
+    let mut running = Box::pin(call_tool(Bash, &cx, json!({ "command": command })));
     let mut live = 0;
     let output = loop {
         tokio::select! {
@@ -405,7 +405,7 @@ async fn huge_output_in_bounded_memory() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_stopped() {
+async fn command_is_stopped_at_its_time_limit() {
     let mut session = Session::new();
     let command = "trap 'echo cleaned up; exit 9' INT; echo started; while :; do sleep 0.02; done";
     let (result, live) = session
@@ -430,20 +430,24 @@ async fn a_command_that_takes_too_long_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_slow_client_does_not_hold_up_the_time_limit() {
+async fn slow_client_does_not_delay_the_time_limit() {
     let session = Session::new();
     let start = clock::now();
     let input = json!({ "command": "yes", "timeout_s": 0.3 });
-    let output = call(Bash, &session.cx, input).await.unwrap();
+    let output = call_tool(Bash, &session.cx, input).await.unwrap();
     assert!(output.text.contains("timed out after 0.3 s"));
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
 }
 
-/// Runs `command` until it says `ready`, then cancels, and hurries too where asked.
-async fn cancelled(session: &mut Session, command: &str, hurry: Option<Duration>) -> (ToolOutput, Duration) {
+/// Runs `command` until it prints `ready`, then cancels. With `hurry` it sends the second cancel after that delay.
+async fn run_and_cancel(
+    session: &mut Session,
+    command: &str,
+    hurry: Option<Duration>,
+) -> (ToolOutput, Duration) {
     let cx = session.cx.clone();
     let client = async {
-        session.ready().await;
+        session.wait_until_ready().await;
         let start = clock::now();
         if hurry == Some(Duration::ZERO) {
             cx.hurry.cancel();
@@ -455,7 +459,7 @@ async fn cancelled(session: &mut Session, command: &str, hurry: Option<Duration>
         }
         start
     };
-    let (result, start) = tokio::join!(call(Bash, &cx, json!({ "command": command })), client);
+    let (result, start) = tokio::join!(call_tool(Bash, &cx, json!({ "command": command })), client);
     match result {
         Err(ToolError::CutShort(output)) => (*output, start.elapsed()),
         other => panic!("not cut short: {other:?}"),
@@ -463,10 +467,10 @@ async fn cancelled(session: &mut Session, command: &str, hurry: Option<Duration>
 }
 
 #[tokio::test]
-async fn a_cancel_interrupts_and_keeps_what_came() {
+async fn cancel_interrupts_and_keeps_the_output() {
     let mut session = Session::new();
     let command = "trap 'echo cleaned up; exit 5' INT; echo ready; while :; do sleep 0.02; done";
-    let (output, took) = cancelled(&mut session, command, None).await;
+    let (output, took) = run_and_cancel(&mut session, command, None).await;
     assert_eq!(
         output.text,
         "ready\ncleaned up\ncancelled while it ran\nexit code: 5"
@@ -475,10 +479,10 @@ async fn a_cancel_interrupts_and_keeps_what_came() {
 }
 
 #[tokio::test]
-async fn a_stubborn_command_is_killed_in_time_though_it_floods() {
+async fn flooding_command_that_ignores_signals_is_killed_in_time() {
     let mut session = Session::new();
     let command = "trap '' INT TERM; echo ready; (trap '' INT TERM; exec yes) & while :; do sleep 1000; done";
-    let (output, took) = cancelled(&mut session, command, None).await;
+    let (output, took) = run_and_cancel(&mut session, command, None).await;
     assert!(
         output
             .text
@@ -491,64 +495,64 @@ async fn a_stubborn_command_is_killed_in_time_though_it_floods() {
 }
 
 #[tokio::test]
-async fn finish_lets_a_command_come_to_its_end() {
+async fn on_cancel_finish_lets_a_command_complete() {
     let mut session = Session::new();
     session
         .cx
         .workspace
         .set_on_cancel(OnCancel::Finish(Duration::from_secs(5)));
-    // More than a pipe holds, which nobody reads live any more.
+    // More than a pipe holds, although nobody reads live output after the cancel.
     let command = "echo ready; sleep 0.3; head -c 1000000 /dev/zero | tr '\\0' x; echo finished";
-    let (output, _) = cancelled(&mut session, command, None).await;
+    let (output, _) = run_and_cancel(&mut session, command, None).await;
     assert!(output.text.ends_with("xfinished\ncancelled while it ran"));
     assert_eq!(output.full.unwrap().bytes, 1_000_000 + 6 + 9);
 }
 
 #[tokio::test]
-async fn a_second_cancel_kills_at_once() {
+async fn second_cancel_kills_immediately() {
     let mut session = Session::new();
     let command = "trap '' INT TERM; echo ready; while :; do sleep 1000; done";
-    let (output, took) = cancelled(&mut session, command, Some(Duration::from_millis(50))).await;
+    let (output, took) = run_and_cancel(&mut session, command, Some(Duration::from_millis(50))).await;
     assert_eq!(output.text, "ready\ncancelled while it ran\nkilled by signal 9");
     assert!(took < Duration::from_millis(900), "{took:?}");
 }
 
 #[tokio::test]
-async fn the_end_of_the_server_terminates_and_then_kills() {
+async fn server_shutdown_terminates_and_then_kills() {
     for (traps, want, most) in [
         ("trap 'exit 6' TERM", "exit code: 6", 900),
         ("trap '' TERM", "killed by signal 9", 1_700),
     ] {
         let mut session = Session::new();
         let command = format!("{traps}; echo ready; while :; do sleep 0.02; done");
-        let (output, took) = cancelled(&mut session, &command, Some(Duration::ZERO)).await;
+        let (output, took) = run_and_cancel(&mut session, &command, Some(Duration::ZERO)).await;
         assert!(output.text.ends_with(want), "{}", output.text);
         assert!(took < Duration::from_millis(most), "{took:?}");
     }
 }
 
 #[tokio::test]
-async fn a_cancel_before_the_start_starts_nothing() {
+async fn cancel_before_the_start_starts_nothing() {
     let session = Session::new();
     session.cx.cancel.cancel();
     for background in [false, true] {
         let input = json!({ "command": "touch started", "background": background });
-        let result = call(Bash, &session.cx, input).await;
+        let result = call_tool(Bash, &session.cx, input).await;
         assert!(matches!(result, Err(ToolError::Cancelled)));
     }
     assert!(!session.cx.cwd.join("started").exists());
 }
 
 #[tokio::test]
-async fn nothing_of_a_command_is_left_when_it_gives_its_result() {
-    // They do not hold the output open, so its end says nothing about theirs.
+async fn no_process_of_a_command_outlives_its_result() {
+    // The children do not hold the output open, so its end does not prove theirs.
     let command =
         "for n in $(seq 40); do setsid sh -c 'echo $$ >pid$0; exec sleep 1000' $n >/dev/null 2>&1 & done
         until [ $(cat pid* | wc -l) = 40 ]; do sleep 0.01; done; echo done";
     let mut session = Session::new();
     assert!(session.text(command).await.ends_with("done"));
     let pids: Vec<PathBuf> = (1..=40).map(|n| session.cx.cwd.join(format!("pid{n}"))).collect();
-    assert!(!pids.iter().any(|pid| alive(pid)));
+    assert!(!pids.iter().any(|pid| is_alive(pid)));
 }
 
 #[tokio::test]
@@ -557,15 +561,15 @@ async fn dropping_the_call_kills_the_command() {
     let cx = session.cx.clone();
     let input = json!({ "command": "echo $$ >pid; echo ready; exec sleep 1000" });
     tokio::select! {
-        _ = call(Bash, &cx, input) => panic!("it cannot end"),
-        () = session.ready() => {}
+        _ = call_tool(Bash, &cx, input) => panic!("it cannot end"),
+        () = session.wait_until_ready() => {}
     }
     let pid = cx.cwd.join("pid");
-    until("the command is gone", || !alive(&pid)).await;
+    wait_until("the command is gone", || !is_alive(&pid)).await;
 }
 
 #[tokio::test]
-async fn secrets_reach_no_command() {
+async fn stripped_variables_reach_no_command() {
     // Cargo sets this for every test.
     const NAME: &str = "CARGO_MANIFEST_DIR";
     let mut session = Session::new();
@@ -574,22 +578,22 @@ async fn secrets_reach_no_command() {
     let shared = session.cx.workspace.shared().clone();
     shared.set_stripped_env([NAME.to_owned()].into());
     assert_eq!(session.text(&command).await, "[]\n0\nexit code: 1");
-    let started = call(
+    let started = call_tool(
         Bash,
         &session.cx,
         json!({ "command": command, "background": true }),
     )
     .await;
     started.unwrap();
-    let read = call(BashOutput, &session.cx, json!({ "id": "bg1", "wait_s": 20 })).await;
+    let read = call_tool(BashOutput, &session.cx, json!({ "id": "bg1", "wait_s": 20 })).await;
     assert_eq!(read.unwrap().text, "[]\n0\nbg1 has ended\nexit code: 1");
     shared.set_stripped_env([].into());
     assert!(!session.text(&command).await.starts_with("[]"));
 }
 
-/// Starts a background command; its id.
-async fn background(cx: &ToolContext, command: &str) -> String {
-    let output = call(Bash, cx, json!({ "command": command, "background": true })).await;
+/// Starts a background command and returns its id.
+async fn start_in_background(cx: &ToolContext, command: &str) -> String {
+    let output = call_tool(Bash, cx, json!({ "command": command, "background": true })).await;
     let text = output.unwrap().text;
     let id = text
         .strip_prefix("started in the background as ")
@@ -597,15 +601,15 @@ async fn background(cx: &ToolContext, command: &str) -> String {
     id.unwrap().to_owned()
 }
 
-async fn read(cx: &ToolContext, id: &str, wait_s: f64) -> String {
-    let output = call(BashOutput, cx, json!({ "id": id, "wait_s": wait_s })).await;
+async fn read_background(cx: &ToolContext, id: &str, wait_s: f64) -> String {
+    let output = call_tool(BashOutput, cx, json!({ "id": id, "wait_s": wait_s })).await;
     output.unwrap().text
 }
 
-/// The first answer in which it has written something.
+/// Reads until the command has written something, and returns that answer.
 async fn read_some(cx: &ToolContext, id: &str) -> String {
     loop {
-        let text = read(cx, id, 0.02).await;
+        let text = read_background(cx, id, 0.02).await;
         if !text.starts_with("(no output)") {
             return text;
         }
@@ -613,11 +617,11 @@ async fn read_some(cx: &ToolContext, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_background_process_is_read_and_killed() {
+async fn background_process_can_be_read_and_killed() {
     let session = Session::new();
     let cx = &session.cx;
     assert!(cx.workspace.background().is_empty());
-    let id = background(
+    let id = start_in_background(
         cx,
         "trap 'echo bye; exit 0' TERM; echo $$ >pid; echo one; while [ ! -e go ]; do sleep 0.01; done; \
          echo two; while :; do sleep 0.02; done",
@@ -626,28 +630,30 @@ async fn a_background_process_is_read_and_killed() {
     assert_eq!(id, "bg1");
     assert!(!cx.workspace.background().is_empty());
     assert_eq!(read_some(cx, &id).await, "one\nbg1 is running");
-    assert_eq!(read(cx, &id, 0.0).await, "(no output)\nbg1 is running");
+    assert_eq!(read_background(cx, &id, 0.0).await, "(no output)\nbg1 is running");
     File::create(cx.cwd.join("go")).unwrap();
     assert_eq!(read_some(cx, &id).await, "two\nbg1 is running");
-    let killed = call(BashKill, cx, json!({ "id": id })).await.unwrap();
-    // Before it, bash may tell of its own child's end.
+    let killed = call_tool(BashKill, cx, json!({ "id": id })).await.unwrap();
+    // bash may first report that its own child was terminated.
     assert!(killed.text.ends_with("bye\nbg1 has ended"), "{}", killed.text);
-    assert!(!alive(&cx.cwd.join("pid")) && cx.workspace.background().list_jobs().is_empty());
+    assert!(!is_alive(&cx.cwd.join("pid")) && cx.workspace.background().list_jobs().is_empty());
 
-    let unknown = call(BashKill, cx, json!({ "id": id })).await.unwrap_err();
+    let unknown = call_tool(BashKill, cx, json!({ "id": id })).await.unwrap_err();
     assert_eq!(unknown.to_string(), "no background process `bg1`: there is none");
-    background(cx, "true").await;
-    let unknown = call(BashOutput, cx, json!({ "id": "bg9" })).await.unwrap_err();
+    start_in_background(cx, "true").await;
+    let unknown = call_tool(BashOutput, cx, json!({ "id": "bg9" }))
+        .await
+        .unwrap_err();
     assert_eq!(unknown.to_string(), "no background process `bg9`: there are bg2");
 }
 
 #[tokio::test]
-async fn waiting_for_a_background_process_obeys_a_cancel_and_loses_nothing() {
+async fn cancelled_wait_for_a_background_process_loses_no_output() {
     let mut session = Session::new();
-    let id = background(&session.cx, "echo one; exec sleep 1000").await;
+    let id = start_in_background(&session.cx, "echo one; exec sleep 1000").await;
     let cancel = session.cx.cancel.clone();
     let input = json!({ "id": id, "wait_s": 100 });
-    let (result, ()) = tokio::join!(call(BashOutput, &session.cx, input), async {
+    let (result, ()) = tokio::join!(call_tool(BashOutput, &session.cx, input), async {
         tokio::task::yield_now().await;
         cancel.cancel();
     });
@@ -657,11 +663,11 @@ async fn waiting_for_a_background_process_obeys_a_cancel_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_background_process_that_floods_is_bounded_and_does_not_wait() {
+async fn flooding_background_process_is_bounded_and_not_blocked() {
     let session = Session::new();
     let lines = 1_000_000;
-    let id = background(&session.cx, &format!("seq {lines}")).await;
-    let output = call(BashOutput, &session.cx, json!({ "id": id, "wait_s": 60 })).await;
+    let id = start_in_background(&session.cx, &format!("seq {lines}")).await;
+    let output = call_tool(BashOutput, &session.cx, json!({ "id": id, "wait_s": 60 })).await;
     let output = output.unwrap();
     assert!(output.text.starts_with("[… "), "{}", &output.text[..100]);
     assert!(output.text.ends_with(&format!("\n{lines}\nbg1 has ended")));
@@ -670,14 +676,14 @@ async fn a_background_process_that_floods_is_bounded_and_does_not_wait() {
 }
 
 #[tokio::test]
-async fn background_processes_are_bounded_and_those_that_ended_make_room() {
+async fn background_processes_are_limited_and_ended_ones_make_room() {
     let session = Session::new();
     let cx = &session.cx;
     for _ in 0..MAX_BACKGROUND {
-        background(cx, "exec sleep 1000").await;
+        start_in_background(cx, "exec sleep 1000").await;
     }
     let input = json!({ "command": "exec sleep 1000", "background": true });
-    let refused = call(Bash, cx, input).await.unwrap_err();
+    let refused = call_tool(Bash, cx, input).await.unwrap_err();
     assert!(
         matches!(&refused, ToolError::Reported(text) if text.starts_with("16 background processes are already running")),
         "{refused}"
@@ -689,36 +695,36 @@ async fn background_processes_are_bounded_and_those_that_ended_make_room() {
         .into_iter()
         .map(|job| job.id)
         .collect();
-    call(BashKill, cx, json!({ "id": ids[3] })).await.unwrap();
-    let last = background(cx, "true").await;
-    read(cx, &last, 20.0).await;
-    // The one that ended, still on the list, goes for this one.
-    let next = background(cx, "exec sleep 1000").await;
+    call_tool(BashKill, cx, json!({ "id": ids[3] })).await.unwrap();
+    let last = start_in_background(cx, "true").await;
+    read_background(cx, &last, 20.0).await;
+    // The ended process, which is still listed, makes room for this one.
+    let next = start_in_background(cx, "exec sleep 1000").await;
     let list = cx.workspace.background().list_jobs();
     assert_eq!(list.len(), MAX_BACKGROUND);
     assert!(list.iter().all(|job| job.id != last) && list.iter().any(|job| job.id == next));
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_ends_its_background_processes() {
+async fn closing_a_session_ends_its_background_processes() {
     let session = Session::new();
     let cx = &session.cx;
-    background(
+    start_in_background(
         cx,
         "trap 'touch ended; exit 0' TERM; echo $$ >pid; while :; do sleep 0.02; done",
     )
     .await;
-    background(cx, "trap '' TERM; echo $$ >pid2; while :; do sleep 0.02; done").await;
+    start_in_background(cx, "trap '' TERM; echo $$ >pid2; while :; do sleep 0.02; done").await;
     let pids = [cx.cwd.join("pid"), cx.cwd.join("pid2")];
     for pid in &pids {
-        until("it runs", || pid.metadata().is_ok_and(|file| file.len() > 0)).await;
+        wait_until("it runs", || pid.metadata().is_ok_and(|file| file.len() > 0)).await;
     }
     let start = clock::now();
     cx.workspace.background().end_all().await;
     assert!(start.elapsed() < Duration::from_millis(1_700));
-    assert!(cx.cwd.join("ended").exists() && !pids.iter().any(|pid| alive(pid)));
+    assert!(cx.cwd.join("ended").exists() && !pids.iter().any(|pid| is_alive(pid)));
     let input = json!({ "command": "true", "background": true });
-    let refused = call(Bash, cx, input).await.unwrap_err();
+    let refused = call_tool(Bash, cx, input).await.unwrap_err();
     assert!(
         refused.to_string().contains("the session is closing"),
         "{refused}"
@@ -731,9 +737,9 @@ async fn dropping_a_session_kills_its_background_processes() {
     let cwd = session.cx.cwd.clone();
     let command =
         "(setsid sh -c 'trap \"\" TERM INT; echo $$ >pid; while :; do sleep 1; done' &); sleep 1000";
-    background(&session.cx, command).await;
+    start_in_background(&session.cx, command).await;
     let pid = cwd.join("pid");
-    until("it runs", || pid.metadata().is_ok_and(|file| file.len() > 0)).await;
+    wait_until("it runs", || pid.metadata().is_ok_and(|file| file.len() > 0)).await;
     drop(session.cx);
-    until("it is gone", || !alive(&pid)).await;
+    wait_until("it is gone", || !is_alive(&pid)).await;
 }

@@ -1,4 +1,4 @@
-//! The documentation keeps its word: links lead somewhere, examples load, commands parse.
+//! Checks the documentation: links resolve, example configurations load, JSON and commands parse.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -11,11 +11,11 @@ use agentls::config::{ConfigPaths, ConfigSource, Env, Trust};
 use agentls::server::tool_names;
 use clap::Parser;
 
-/// A Markdown file, without its code blocks, and these.
+/// A Markdown file, split into prose and code blocks.
 struct Page {
-    /// From the top of the repository.
+    /// Relative to the top of the repository.
     path: PathBuf,
-    /// Lines of prose, with their numbers.
+    /// Lines of prose with their line numbers.
     prose: Vec<(usize, String)>,
     blocks: Vec<Block>,
 }
@@ -23,7 +23,7 @@ struct Page {
 /// A fenced code block.
 struct Block {
     language: String,
-    /// The line of its first line.
+    /// The line number of its first line of text.
     line: usize,
     text: String,
 }
@@ -101,7 +101,7 @@ fn read_page(path: &Path) -> Page {
     page
 }
 
-/// `line` with the text of inline code replaced by blanks: it contains no links.
+/// Returns `line` with inline code replaced by blanks, since code contains no links.
 fn without_code(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -120,7 +120,7 @@ fn without_code(line: &str) -> String {
     text + rest
 }
 
-/// Targets of links and pictures.
+/// Returns the targets of links and pictures.
 fn targets(line: &str) -> Vec<String> {
     let line = without_code(line);
     let mut found: Vec<String> = Vec::new();
@@ -136,7 +136,7 @@ fn targets(line: &str) -> Vec<String> {
     found
 }
 
-/// The anchors of a page's headings, as GitHub and mdBook make them.
+/// Returns the anchors of a page's headings, as GitHub and mdBook generate them.
 fn anchors(page: &Page) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -166,7 +166,7 @@ fn anchors(page: &Page) -> BTreeSet<String> {
     anchors
 }
 
-/// `path` without `.` and `..`; none if it leads out of the repository.
+/// Resolves `.` and `..` in `path`; `None` if it leads out of the repository.
 fn normalize(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -181,12 +181,12 @@ fn normalize(path: &Path) -> Option<PathBuf> {
 }
 
 #[track_caller]
-fn none_wrong(wrong: Vec<String>) {
+fn assert_no_problems(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn links_resolve() {
+fn documentation_links_resolve() {
     let pages = pages();
     let by_path: BTreeMap<&Path, BTreeSet<String>> = pages
         .iter()
@@ -220,8 +220,9 @@ fn links_resolve() {
             }
         }
     }
+    // A parser that finds nothing would pass every check.
     assert!(count > 20, "only {count} links were found");
-    none_wrong(wrong);
+    assert_no_problems(wrong);
 }
 
 /// mdBook renders only what its summary lists.
@@ -240,7 +241,7 @@ fn summary_lists_every_page() {
     assert_eq!(listed, pages);
 }
 
-/// The names in `${NAME}`.
+/// Returns a value for each `${NAME}` in an example.
 fn variables(text: &str) -> Vec<(String, String)> {
     text.split("${")
         .skip(1)
@@ -249,7 +250,7 @@ fn variables(text: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn configurations_load() {
+fn example_configurations_load() {
     let mut wrong = Vec::new();
     let mut count = 0;
     for page in pages() {
@@ -278,26 +279,26 @@ fn configurations_load() {
         }
     }
     assert!(count > 10, "only {count} configurations were found");
-    none_wrong(wrong);
+    assert_no_problems(wrong);
 }
 
 #[test]
-fn json_parses() {
+fn example_json_parses() {
     let mut wrong = Vec::new();
     for page in pages() {
         for block in page.blocks.iter().filter(|block| block.language == "json") {
-            // A block may also show several messages, one on each line.
+            // A block may show several messages, one per line.
             let values = serde_json::Deserializer::from_str(&block.text).into_iter::<serde_json::Value>();
             if let Some(error) = values.filter_map(Result::err).next() {
                 wrong.push(format!("{}:{}: {error}", page.path.display(), block.line));
             }
         }
     }
-    none_wrong(wrong);
+    assert_no_problems(wrong);
 }
 
-/// The words of the first command of a line of shell: quotes are removed, a pipe, redirection or comment ends it.
-fn words(line: &str) -> Result<Vec<String>, String> {
+/// Splits the first command of a shell line into words. A pipe, redirection or comment ends it; quotes are removed.
+fn split_words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -325,7 +326,7 @@ fn words(line: &str) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn commands_parse() {
+fn example_commands_parse() {
     let mut wrong = Vec::new();
     let mut count = 0;
     for page in pages() {
@@ -333,8 +334,8 @@ fn commands_parse() {
             let text = block.text.replace("\\\n", "  ");
             for line in text.lines().filter(|line| line.starts_with("agentls ")) {
                 count += 1;
-                let parsed = words(line).and_then(|words| match Arguments::try_parse_from(words) {
-                    // Help and the version are errors to clap.
+                let parsed = split_words(line).and_then(|words| match Arguments::try_parse_from(words) {
+                    // clap returns help and the version as errors with exit code 0.
                     Err(error) if error.exit_code() != 0 => Err(error.to_string()),
                     _ => Ok(()),
                 });
@@ -352,5 +353,5 @@ fn commands_parse() {
         }
     }
     assert!(count > 5, "only {count} commands were found");
-    none_wrong(wrong);
+    assert_no_problems(wrong);
 }

@@ -1,6 +1,6 @@
 //! Measures the shape of the code: prints a table, and fails where a figure exceeds its limit.
 //!
-//! `cargo test --test measure -- --nocapture` shows the table. Tests, and what only tests use, are not counted.
+//! `cargo test --test measure -- --nocapture` shows the table. Tests and code that only tests use do not count.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
 
-/// The widest struct that `session` and `turn` may contain, in fields.
+/// The most fields that a struct in `session` or `turn` may have. The target is 12; the limit only stops growth.
 const MAX_FIELDS: usize = 38;
-/// Groups of files that import one another.
+/// The most groups of files that import one another. The target is 0; the limit only stops growth.
 const MAX_CIRCLES: usize = 27;
-/// The share of functions whose name is one word, in percent.
+/// The largest share of functions whose name is one word, in percent.
 const MAX_BARE_NAMES: usize = 30;
 
 /// A module path from the crate's root, such as `["turn", "step"]`.
@@ -27,19 +27,19 @@ struct SourceFile {
     syntax: syn::File,
 }
 
-/// The crate's files, and which names each module takes from elsewhere.
+/// The crate's files and the imports of each module.
 struct Crate {
     files: Vec<SourceFile>,
     by_module: BTreeMap<Module, usize>,
     imports: Vec<Imports>,
 }
 
-/// What the `use` items of a file bring into its scope.
+/// The names that a file's `use` items bring into scope.
 #[derive(Default)]
 struct Imports {
-    /// Names and the absolute paths behind them.
+    /// Each name with its absolute path.
     named: BTreeMap<String, Vec<String>>,
-    /// Modules of which everything is imported.
+    /// Modules that are imported with a glob.
     globs: Vec<Vec<String>>,
 }
 
@@ -54,7 +54,7 @@ fn find_sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a file only serves tests: by its name, as everywhere in this crate.
+/// Returns whether a file serves only tests, judged by its name.
 fn is_test_module(module: &Module) -> bool {
     module
         .iter()
@@ -119,7 +119,7 @@ fn attributes_of(item: &syn::Item) -> &[syn::Attribute] {
     }
 }
 
-/// The absolute path that `path` means in `module`; none if it leads out of the crate.
+/// Resolves `path` in `module` to an absolute path; `None` if it leads out of the crate.
 fn to_absolute(path: &[String], module: &Module, by_module: &BTreeMap<Module, usize>) -> Option<Vec<String>> {
     let mut base = module.clone();
     let mut rest = path;
@@ -145,7 +145,7 @@ fn to_absolute(path: &[String], module: &Module, by_module: &BTreeMap<Module, us
     Some(base)
 }
 
-/// All leaves of a `use` tree: the path, the name it gets, and whether it is a glob.
+/// Collects the leaves of a `use` tree: the path, its name in scope, and whether it is a glob.
 fn flatten_use(tree: &syn::UseTree, prefix: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, String, bool)>) {
     match tree {
         syn::UseTree::Path(path) => {
@@ -197,7 +197,7 @@ fn find_imports(file: &SourceFile, by_module: &BTreeMap<Module, usize>) -> Impor
     imports
 }
 
-/// Whether the file defines an item with this name.
+/// Returns whether the file defines an item with this name.
 fn defines(file: &SourceFile, name: &str) -> bool {
     file.syntax.items.iter().any(|item| match item {
         syn::Item::Fn(item) => item.sig.ident == name,
@@ -212,7 +212,7 @@ fn defines(file: &SourceFile, name: &str) -> bool {
 }
 
 impl Crate {
-    /// The file that defines what `path` names, through re-exports.
+    /// Finds the file that defines `path`, following re-exports.
     fn resolve(&self, path: &[String], depth: usize) -> Option<usize> {
         let mut module = Module::new();
         for (index, part) in path.iter().enumerate() {
@@ -222,7 +222,7 @@ impl Crate {
             }
             module.pop();
             let file = *self.by_module.get(&module)?;
-            // A circle of re-exports does not compile; the limit only guards this test.
+            // A cycle of re-exports does not compile; the limit only protects this test from endless recursion.
             if depth > 8 || defines(&self.files[file], part) {
                 return Some(file);
             }
@@ -245,7 +245,7 @@ impl Crate {
         self.by_module.get(&module).copied()
     }
 
-    /// For each file, the files whose items it uses. A re-export alone uses nothing.
+    /// Returns, for each file, the files whose items it uses. A re-export alone does not count as a use.
     fn find_uses(&self) -> Vec<BTreeSet<usize>> {
         let mut uses = Vec::new();
         for (index, file) in self.files.iter().enumerate() {
@@ -263,7 +263,7 @@ impl Crate {
     }
 }
 
-/// Every path of a file that may name something of the crate.
+/// Collects every path in a file that may refer to an item of the crate.
 #[derive(Default)]
 struct PathFinder {
     found: Vec<Vec<String>>,
@@ -295,7 +295,7 @@ impl<'ast> Visit<'ast> for PathFinder {
     }
 }
 
-/// Groups of more than one file that reach each other (Tarjan's algorithm).
+/// Finds groups of files that reach each other, without single files (Tarjan's algorithm).
 fn find_circles(uses: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     struct Search<'a> {
         uses: &'a [BTreeSet<usize>],
@@ -349,7 +349,7 @@ fn find_circles(uses: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     search.circles
 }
 
-/// Names of functions, and structs with their number of fields.
+/// Counts of functions and their bare names, and structs with their number of fields.
 #[derive(Default)]
 struct Shapes {
     functions: usize,
@@ -381,7 +381,7 @@ impl<'ast> Visit<'ast> for Shapes {
     }
 }
 
-/// Lines with code: no blanks, no comments, no tests.
+/// Counts lines of code: no blank lines, no comments, no tests.
 fn count_code_lines(text: &str) -> usize {
     let shipped = text.find("\n#[cfg(test)]\nmod ").map_or(text, |at| &text[..at]);
     let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
@@ -389,7 +389,7 @@ fn count_code_lines(text: &str) -> usize {
 }
 
 #[test]
-fn the_shape_of_the_code_stays_within_its_limits() {
+fn code_metrics_stay_within_their_limits() {
     let krate = read_crate();
     let name = |index: &usize| krate.files[*index].module.join("/");
     let circles = find_circles(&krate.find_uses());

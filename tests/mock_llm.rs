@@ -1,4 +1,4 @@
-//! The mock itself: what it sends, what it notices.
+//! Tests of the mock LLM itself: what it sends, and which invalid requests it detects.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -42,7 +42,7 @@ fn hello(model: &str) -> Value {
 }
 
 #[tokio::test]
-async fn speaks_all_formats_and_keeps_alive() {
+async fn replies_in_all_formats_and_keeps_connections_alive() {
     let mock = MockLlm::start();
     mock.push(Reply::text("good day").call("read_file", json!({"path": "a"})));
     mock.push_for("marked", Reply::text("for you"));
@@ -83,7 +83,7 @@ async fn speaks_all_formats_and_keeps_alive() {
 }
 
 #[tokio::test]
-async fn sees_a_peer_that_leaves_at_a_gate() {
+async fn detects_a_peer_that_leaves_at_a_gate() {
     let mock = MockLlm::start();
     let gate = Gate::new();
     mock.push(Reply::text("one").gate(&gate).say("two"));
@@ -98,7 +98,7 @@ async fn sees_a_peer_that_leaves_at_a_gate() {
 }
 
 #[tokio::test]
-async fn cuts_drips_floods_and_fails_on_order() {
+async fn cuts_drips_floods_and_fails_as_scripted() {
     let mock = MockLlm::start();
     mock.push(Reply::text("a b c d").cut_after(3).drip(7));
     let text = read_until(&mut post(&mock, "/v1/messages", &hello("m")).await, "never").await;
@@ -112,7 +112,7 @@ async fn cuts_drips_floods_and_fails_on_order() {
     mock.push(Reply::flood(64 << 20, 64 << 10));
     let stream = post(&mock, "/v1/messages", &hello("m")).await;
     let seen = mock.request(2).await;
-    // Nobody reads: the socket takes what fits its buffers, and no more.
+    // Nothing reads: the socket accepts only what fits into its buffers.
     let mut last = u64::MAX;
     while seen.accepted() != last {
         last = seen.accepted();
@@ -123,7 +123,7 @@ async fn cuts_drips_floods_and_fails_on_order() {
 }
 
 #[tokio::test]
-async fn finds_what_is_wrong_with_requests() {
+async fn reports_invalid_requests() {
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "t", "input": {}});
     let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "x"});
     let user = |content: Value| json!({"role": "user", "content": content});
@@ -160,7 +160,7 @@ async fn finds_what_is_wrong_with_requests() {
 }
 
 #[tokio::test]
-async fn finds_what_is_wrong_with_responses_requests() {
+async fn reports_invalid_requests_of_the_responses_api() {
     let said = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
     let user = || said("user", "input_text", "a");
     let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "t", "arguments": "{}"});
@@ -214,7 +214,7 @@ async fn finds_what_is_wrong_with_responses_requests() {
 }
 
 #[tokio::test]
-async fn finds_a_prefix_that_changed() {
+async fn reports_a_changed_prefix() {
     let mock = MockLlm::start();
     let body = |system: &str, more: &str| {
         let mut messages = vec![json!({"role": "user", "content": "hello"})];

@@ -1,5 +1,7 @@
-//! Child processes die with us, whatever they do (I8, R-CANCEL, architecture §3a), shown with real
-//! processes: those of a case carry a mark in their environment and are looked for in `/proc`.
+//! Child processes die with us, whatever they do (I8, R-CANCEL, architecture §3a).
+//!
+//! The tests use real processes: those of one case carry a mark in their environment, by which the tests find
+//! them in `/proc`.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 #![expect(
@@ -21,11 +23,11 @@ const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
 const MARK: &str = "AGENTLS_TEST_MARK";
 const SERVER_SCRIPT: &str = "AGENTLS_TEST_SERVER_SCRIPT";
 const SERVER_COUNT: &str = "AGENTLS_TEST_SERVER_COUNT";
-/// The server of others adopts orphans, and stops the command in this way once it is there.
+/// Makes the server of `server_role` adopt orphans, and names how it ends the command.
 const SERVER_END: &str = "AGENTLS_TEST_SERVER_END";
 const COMMAND_MARK: &str = "AGENTLS_TEST_COMMAND_MARK";
 
-/// What a command does to its helper, with children that try to get away. `;;` as above.
+/// Commands that attack their helper, with children that try to escape.
 const ATTACKS: [(&str, &str); 11] = [
     ("kill", "setsid sleep 1000 & echo ready; kill -KILL $PPID"),
     (
@@ -70,8 +72,8 @@ const ATTACKS: [(&str, &str); 11] = [
     ),
 ];
 
-/// How children try to get away. Each prints `ready` when all its processes are there. The part
-/// after `;;` keeps the command itself running.
+/// Ways in which children try to escape. Each command prints `ready` once all its processes run. The part after
+/// `;;` keeps the command itself running.
 const SHAPES: [(&str, &str); 9] = [
     ("plain", "echo ready ;; sleep 1000"),
     ("background", "sleep 1000 & echo ready ;; wait"),
@@ -99,11 +101,11 @@ const SHAPES: [(&str, &str); 9] = [
     ),
 ];
 
-fn lasting(shape: &str) -> String {
+fn lasting_command(shape: &str) -> String {
     shape.replace(";;", ";")
 }
 
-fn ending(shape: &str) -> String {
+fn exiting_command(shape: &str) -> String {
     shape.split(" ;;").next().unwrap().to_owned()
 }
 
@@ -112,8 +114,8 @@ fn fresh_mark() -> String {
     format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Pid and command line of every living process that carries `mark`.
-fn marked(mark: &str) -> Vec<(i32, String)> {
+/// Returns the pid and command line of every living process that carries `mark`.
+fn find_marked(mark: &str) -> Vec<(i32, String)> {
     let wanted = format!("{MARK}={mark}");
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -132,11 +134,11 @@ fn marked(mark: &str) -> Vec<(i32, String)> {
     found
 }
 
-/// Waits until no process carries `mark` (there is no event for it); how long it took.
-async fn all_gone(mark: &str, case: &str) -> Duration {
+/// Waits until no process carries `mark`, and returns how long that took. It polls, since there is no event.
+async fn wait_until_all_gone(mark: &str, case: &str) -> Duration {
     let start = clock::now();
     loop {
-        let left = marked(mark);
+        let left = find_marked(mark);
         if left.is_empty() {
             return start.elapsed();
         }
@@ -148,14 +150,14 @@ async fn all_gone(mark: &str, case: &str) -> Duration {
     }
 }
 
-/// Waits until `count` processes carry `mark`: one that becomes another program has no environment for a moment.
+/// Waits until `count` processes carry `mark`: during `exec` a process has no environment for a moment.
 async fn wait_for_marked(mark: &str, count: usize, case: &str) {
     let until = tokio::time::timeout(Duration::from_secs(10), async {
-        while marked(mark).len() < count {
+        while find_marked(mark).len() < count {
             tokio::task::yield_now().await;
         }
     });
-    assert!(until.await.is_ok(), "{case}: only {:?}", marked(mark));
+    assert!(until.await.is_ok(), "{case}: only {:?}", find_marked(mark));
 }
 
 fn launcher() -> Launcher {
@@ -169,8 +171,8 @@ async fn start(script: &str, mark: &str) -> Child {
         .unwrap()
 }
 
-/// Reads until the script says that all its processes are there.
-async fn ready(child: &mut Child, case: &str) {
+/// Reads until the script reports that all its processes run.
+async fn wait_until_ready(child: &mut Child, case: &str) {
     let mut seen = Vec::new();
     while !seen.ends_with(b"ready\n") {
         let chunk = child
@@ -182,31 +184,31 @@ async fn ready(child: &mut Child, case: &str) {
     }
 }
 
-/// Runs `end` on every shape, started and ready; afterwards nobody may be left.
-async fn on_every_shape<F: Future<Output = ()>>(text: fn(&str) -> String, end: impl Fn(Child) -> F) {
+/// Starts every shape, runs `end` on it once it is ready, and asserts that no process survives.
+async fn end_every_shape<F: Future<Output = ()>>(text: fn(&str) -> String, end: impl Fn(Child) -> F) {
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
         let mut child = start(&text(shape), &mark).await;
-        ready(&mut child, name).await;
+        wait_until_ready(&mut child, name).await;
         end(child).await;
-        all_gone(&mark, name).await;
+        wait_until_all_gone(&mark, name).await;
     }
 }
 
 #[tokio::test]
-async fn shapes_leave_processes_when_nobody_stops_them() {
-    // Else the tests below would show nothing.
+async fn shapes_run_several_processes_until_stopped() {
+    // Otherwise the tests below would prove nothing.
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
-        let mut child = start(&lasting(shape), &mark).await;
-        ready(&mut child, name).await;
+        let mut child = start(&lasting_command(shape), &mark).await;
+        wait_until_ready(&mut child, name).await;
         wait_for_marked(&mark, 2, name).await;
     }
 }
 
 #[tokio::test]
-async fn kill_leaves_nobody() {
-    on_every_shape(lasting, async |child| {
+async fn kill_ends_every_process() {
+    end_every_shape(lasting_command, async |child| {
         child.process.kill();
         let ending = child.process.wait_until_gone().await;
         assert!(ending.gone);
@@ -217,20 +219,20 @@ async fn kill_leaves_nobody() {
 }
 
 #[tokio::test]
-async fn nobody_is_left_once_gone_is_told() {
+async fn no_process_is_left_when_gone_is_reported() {
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
-        let mut child = start(&lasting(shape), &mark).await;
-        ready(&mut child, name).await;
+        let mut child = start(&lasting_command(shape), &mark).await;
+        wait_until_ready(&mut child, name).await;
         child.process.kill();
         assert!(child.process.wait_until_gone().await.gone, "{name}");
-        assert_eq!(marked(&mark), [], "{name}");
+        assert_eq!(find_marked(&mark), [], "{name}");
     }
 }
 
 #[tokio::test]
-async fn interrupt_in_stages_leaves_nobody() {
-    on_every_shape(lasting, async |child| {
+async fn staged_interrupt_ends_every_process() {
+    end_every_shape(lasting_command, async |child| {
         let start = clock::now();
         let ending = child
             .process
@@ -247,8 +249,8 @@ async fn interrupt_in_stages_leaves_nobody() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_server_in_stages_leaves_nobody() {
-    on_every_shape(lasting, async |child| {
+async fn staged_server_end_ends_every_process() {
+    end_every_shape(lasting_command, async |child| {
         let ending = child
             .process
             .stop(Stop::ServerEnd, &CancellationToken::new())
@@ -259,21 +261,21 @@ async fn the_end_of_the_server_in_stages_leaves_nobody() {
 }
 
 #[tokio::test]
-async fn dropping_a_child_leaves_nobody() {
-    on_every_shape(lasting, async |child| drop(child)).await;
+async fn dropping_a_child_kills_every_process() {
+    end_every_shape(lasting_command, async |child| drop(child)).await;
 }
 
 #[tokio::test]
 async fn survivors_of_a_normal_exit_are_killed() {
-    on_every_shape(ending, async |child| {
+    end_every_shape(exiting_command, async |child| {
         assert_eq!(child.process.wait().await, ExitStatus::Code(0));
         assert!(child.process.wait_until_gone().await.gone);
     })
     .await;
 }
 
-/// Not a test of its own: under its variable it is the server of others, a process that launches a
-/// command, tells when all is there, and waits to be killed; or runs it some times to its end.
+/// Not a test: with its variable set, this is the server process of other tests. It launches a command, reports
+/// when all processes run, and waits to be killed. With a count it runs the command that many times to its end.
 #[tokio::test]
 async fn server_role() {
     let Ok(script) = std::env::var(SERVER_SCRIPT) else {
@@ -285,18 +287,18 @@ async fn server_role() {
         return;
     }
     if let Ok(end) = std::env::var(SERVER_END) {
-        return server_that_adopts(&script, &end).await;
+        return run_adopting_server(&script, &end).await;
     }
     let mut child = launcher()
         .spawn(Command::from_script(script).merge_stderr())
         .await
         .unwrap();
-    ready(&mut child, "server").await;
+    wait_until_ready(&mut child, "server").await;
     println!("\nserver ready");
     std::future::pending::<()>().await;
 }
 
-async fn server_that_adopts(script: &str, end: &str) {
+async fn run_adopting_server(script: &str, end: &str) {
     adopt_orphans();
     let content = || std::io::stdout().write_all(b"\nserver content\n").unwrap();
     if end == "start" {
@@ -310,18 +312,18 @@ async fn server_that_adopts(script: &str, end: &str) {
         let command = Command::from_script("").env(MARK, &mark);
         let refused = Launcher::with_helper(&helper, []).spawn(command).await;
         assert!(matches!(refused, Err(SpawnError::Helper { .. })), "{refused:?}");
-        assert_eq!(marked(&mark), [], "nobody is left once the error is there");
+        assert_eq!(find_marked(&mark), [], "nobody is left once the error is there");
         return content();
     }
-    // Another command, which has nothing to do with it and must be left alone.
+    // An unrelated command, which must be left alone.
     let mut other = start("setsid sleep 1000 & echo ready; wait", &fresh_mark()).await;
-    ready(&mut other, "other").await;
-    // The attack begins once the start was reported; else the start would fail.
+    wait_until_ready(&mut other, "other").await;
+    // The attack waits until the start was reported; otherwise the start itself would fail.
     let go = folder.path().join("go");
     let script = format!("until [ -e '{}' ]; do sleep 0.01; done; {script}", go.display());
     let mut child = start(&script, &mark).await;
     std::fs::write(&go, "").unwrap();
-    ready(&mut child, end).await;
+    wait_until_ready(&mut child, end).await;
     let begun = clock::now();
     match end {
         "stop" => {
@@ -335,24 +337,24 @@ async fn server_that_adopts(script: &str, end: &str) {
                 "{:?}",
                 begun.elapsed()
             );
-            assert_eq!(marked(&mark), [], "nobody is left once gone is told");
+            assert_eq!(find_marked(&mark), [], "nobody is left once gone is told");
         }
         "drop" => drop(child),
         other => panic!("{other}"),
     }
-    all_gone(&mark, end).await;
-    // The other command, its child and its helper stay; of those that were killed not even zombies do.
+    wait_until_all_gone(&mark, end).await;
+    // The other command, its child and its helper remain; the killed processes leave not even zombies.
     let reaped = tokio::time::timeout(Duration::from_secs(5), async {
-        while count_below(std::process::id()) != 3 {
+        while count_descendants(std::process::id()) != 3 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });
-    assert!(reaped.await.is_ok(), "{}", count_below(std::process::id()));
+    assert!(reaped.await.is_ok(), "{}", count_descendants(std::process::id()));
     content();
 }
 
-/// How many processes descend from one.
-fn count_below(root: u32) -> usize {
+/// Returns the number of descendants of a process.
+fn count_descendants(root: u32) -> usize {
     let stat = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
         .unwrap()
@@ -386,8 +388,8 @@ fn write_program(path: &std::path::Path, script: &str) {
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Runs `server_role` in a process of its own and expects its last word.
-fn expect_content(script: &str, end: &str, case: &str) {
+/// Runs `server_role` in its own process and expects its final message.
+fn expect_server_success(script: &str, end: &str, case: &str) {
     let mark = fresh_mark();
     let server = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
@@ -402,29 +404,29 @@ fn expect_content(script: &str, end: &str, case: &str) {
         told.contains("\nserver content\n"),
         "{case}, {end}: {told}{errors}"
     );
-    assert_eq!(marked(&mark), [], "{case}");
+    assert_eq!(find_marked(&mark), [], "{case}");
 }
 
-/// A quick command can kill its helper before that has reported the start.
+/// A fast command can kill its helper before the helper has reported the start.
 #[tokio::test]
-async fn a_helper_that_dies_while_it_starts_leaves_nobody() {
-    // In a session of its own, like a helper.
+async fn helper_that_dies_during_start_leaves_no_process() {
+    // `setsid`: a real helper also leads its own session.
     let helper = "exec setsid sh -c 'setsid sleep 1000 & kill -KILL $$'\n";
-    expect_content(helper, "refuse", "helper");
+    expect_server_success(helper, "refuse", "helper");
 }
 
 #[tokio::test]
-async fn attacks_on_the_helper_free_nobody() {
+async fn attacks_on_the_helper_free_no_process() {
     for (name, attack) in ATTACKS {
         for end in ["stop", "drop"] {
-            expect_content(attack, end, name);
+            expect_server_success(attack, end, name);
         }
     }
 }
 
-/// A quick command can stop its helper before that has told of the start.
+/// A fast command can stop its helper before the helper has reported the start.
 #[tokio::test]
-async fn a_helper_that_is_stopped_while_it_starts_goes_on() {
+async fn helper_stopped_during_start_is_continued() {
     let folder = tempfile::tempdir().unwrap();
     let helper = folder.path().join("helper");
     write_program(&helper, &format!("kill -STOP $$\nexec {HELPER} \"$@\"\n"));
@@ -435,10 +437,10 @@ async fn a_helper_that_is_stopped_while_it_starts_goes_on() {
     assert_eq!(text(&collected.stdout), "done\n");
 }
 
-/// In a container, or wherever else processes have numbers of their own, the server's session has the number 0.
+/// In a container, or in any other pid namespace, the session id of the server can be 0.
 #[tokio::test]
-async fn a_session_begun_outside_of_the_namespace_is_no_obstacle() {
-    // With `/proc` of the namespace, and with that of the machine, whose numbers belong to other processes.
+async fn server_in_a_pid_namespace_without_its_session_works() {
+    // Once with the namespace's `/proc`, once with the machine's, where the pids belong to other processes.
     for (option, end) in [("--mount-proc", "stop"), ("--kill-child", "start")] {
         let script = r#""$0" --exact server_role --nocapture --test-threads=1; exit $?"#;
         let namespace = ["--map-root-user", "--pid", "--fork", option, "sh", "-c", script];
@@ -464,12 +466,12 @@ async fn a_session_begun_outside_of_the_namespace_is_no_obstacle() {
 }
 
 #[tokio::test]
-async fn killing_the_server_leaves_nobody() {
+async fn killed_server_leaves_no_process() {
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
         let mut server = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
-            .env(SERVER_SCRIPT, lasting(shape))
+            .env(SERVER_SCRIPT, lasting_command(shape))
             .env(MARK, &mark)
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -479,20 +481,20 @@ async fn killing_the_server_leaves_nobody() {
         wait_for_marked(&mark, 3, name).await;
         server.kill().unwrap();
         server.wait().unwrap();
-        all_gone(&mark, name).await;
+        wait_until_all_gone(&mark, name).await;
     }
 }
 
 #[tokio::test]
-async fn signals_to_the_helper_free_nobody() {
+async fn signals_to_the_helper_free_no_process() {
     let mark = fresh_mark();
     let mut child = start(
         "trap '' TERM INT HUP QUIT; echo ready; while :; do sleep 1000; done",
         &mark,
     )
     .await;
-    ready(&mut child, "signals").await;
-    let (helper, _) = marked(&mark)
+    wait_until_ready(&mut child, "signals").await;
+    let (helper, _) = find_marked(&mark)
         .into_iter()
         .find(|(_, line)| line.starts_with("agentls __exec"))
         .unwrap();
@@ -504,20 +506,20 @@ async fn signals_to_the_helper_free_nobody() {
         assert!(kill.process.wait().await.success());
     }
     assert!(
-        marked(&mark).iter().any(|(pid, _)| *pid == helper),
+        find_marked(&mark).iter().any(|(pid, _)| *pid == helper),
         "the helper is still there"
     );
     child.process.kill();
     assert!(child.process.wait_until_gone().await.gone);
-    all_gone(&mark, "signals").await;
+    wait_until_all_gone(&mark, "signals").await;
 }
 
 #[tokio::test]
-async fn a_killed_helper_frees_nobody_of_its_session() {
+async fn killed_helper_frees_no_process() {
     let mark = fresh_mark();
     let mut child = start("sleep 1000 & ( (sleep 1000 &) & ) ; echo ready; wait", &mark).await;
-    ready(&mut child, "helper").await;
-    let (helper, _) = marked(&mark)
+    wait_until_ready(&mut child, "helper").await;
+    let (helper, _) = find_marked(&mark)
         .into_iter()
         .find(|(_, line)| line.starts_with("agentls __exec"))
         .unwrap();
@@ -527,18 +529,18 @@ async fn a_killed_helper_frees_nobody_of_its_session() {
         .unwrap();
     assert!(kill.process.wait().await.success());
     assert_eq!(child.process.wait_until_gone().await.status, ExitStatus::Unknown);
-    all_gone(&mark, "helper").await;
+    wait_until_all_gone(&mark, "helper").await;
 }
 
 #[tokio::test]
-async fn a_second_cancel_kills_at_once() {
+async fn second_cancel_kills_immediately() {
     let mark = fresh_mark();
     let mut child = start(
         "trap '' INT TERM; echo ready; while :; do sleep 1000; done",
         &mark,
     )
     .await;
-    ready(&mut child, "hurry").await;
+    wait_until_ready(&mut child, "hurry").await;
     let hurry = CancellationToken::new();
     let start = clock::now();
     let (ending, ()) = tokio::join!(
@@ -552,7 +554,7 @@ async fn a_second_cancel_kills_at_once() {
         "{:?}",
         start.elapsed()
     );
-    all_gone(&mark, "hurry").await;
+    wait_until_all_gone(&mark, "hurry").await;
 }
 
 #[tokio::test]
@@ -568,7 +570,7 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
 
     let script = "trap 'echo cleaned; exit 3' INT; echo ready; while :; do sleep 0.05; done";
     let mut child = start(script, "-").await;
-    ready(&mut child, "cleanup").await;
+    wait_until_ready(&mut child, "cleanup").await;
     let ending = child
         .process
         .stop(Stop::Interrupt, &CancellationToken::new())
@@ -578,10 +580,10 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
 }
 
 #[tokio::test]
-async fn finish_waits_no_longer_than_it_says() {
+async fn finish_waits_no_longer_than_its_limit() {
     let script = "trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done";
     let mut child = start(script, "-").await;
-    ready(&mut child, "finish").await;
+    wait_until_ready(&mut child, "finish").await;
     let limit = Duration::from_millis(300);
     let start = clock::now();
     let ending = child
@@ -595,7 +597,7 @@ async fn finish_waits_no_longer_than_it_says() {
 #[tokio::test]
 async fn a_stopped_command_can_clean_up() {
     let mut child = start("trap 'exit 5' TERM; echo ready; kill -STOP $$; exit 6", "-").await;
-    ready(&mut child, "stopped").await;
+    wait_until_ready(&mut child, "stopped").await;
     let stat = format!("/proc/{}/stat", child.process.pid());
     while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -621,7 +623,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[tokio::test]
-async fn ends_are_told() {
+async fn exit_status_is_reported() {
     for (script, want) in [
         ("exit 0", ExitStatus::Code(0)),
         ("exit 42", ExitStatus::Code(42)),
@@ -634,7 +636,7 @@ async fn ends_are_told() {
 }
 
 #[tokio::test]
-async fn refusals_say_what_is_wrong() {
+async fn spawn_errors_name_the_cause() {
     let missing = launcher()
         .spawn(Command::from_argv(["no-such-program-here", "x"]))
         .await
@@ -699,7 +701,7 @@ async fn refusals_say_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_helper_without_a_server_says_so() {
+async fn helper_started_by_hand_explains_itself() {
     let collected = run(Command::from_argv([HELPER, "__exec"])).await;
     assert_eq!(collected.status, ExitStatus::Code(2));
     assert!(
@@ -724,7 +726,7 @@ async fn streams_are_separate_or_merged_in_order() {
 }
 
 #[tokio::test]
-async fn directory_and_environment_arrive() {
+async fn command_gets_its_directory_and_environment() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap();
     let command = Command::from_script("pwd -P; echo \"$ONE\"; echo \"${PATH-none}\"")
@@ -737,8 +739,8 @@ async fn directory_and_environment_arrive() {
 }
 
 #[tokio::test]
-async fn stripped_variables_reach_nobody() {
-    // Set by cargo for every test; the helper's environment is looked at too, as `/proc` shows it.
+async fn stripped_variables_reach_neither_helper_nor_command() {
+    // Cargo sets it for every test. The script checks the helper's environment in `/proc`, too.
     let name = "CARGO_MANIFEST_DIR";
     assert!(std::env::var_os(name).is_some());
     let script = format!("echo \"[${name}]\"; tr '\\0' '\\n' </proc/$PPID/environ | grep -c ^{name}=");
@@ -765,7 +767,7 @@ async fn stripped_variables_reach_nobody() {
 }
 
 #[tokio::test]
-async fn stdin_is_empty_or_given_or_piped() {
+async fn stdin_is_empty_given_or_piped() {
     assert_eq!(run(Command::from_script("cat; echo end")).await.stdout, b"end\n");
 
     let large: Vec<u8> = (0..1_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
@@ -789,14 +791,15 @@ async fn stdin_is_empty_or_given_or_piped() {
 }
 
 #[tokio::test]
-async fn the_command_gets_three_descriptors_and_nothing_else() {
-    // A server of its own, freed of what this one inherited; it starts many at once, since a
-    // descriptor that is inheritable for a moment would be caught by another's start.
+async fn command_inherits_only_three_descriptors() {
+    // The server is a separate process without the descriptors that this one inherited. It starts many commands
+    // at once: a descriptor that is inheritable for a moment would leak into another command's start.
     let directory = tempfile::tempdir().unwrap();
     let script = format!(
         "ls -l /proc/self/fd >{}/$$; echo ready",
         directory.path().display()
     );
+    // `exec` does not close the descriptors that cargo or other tests left inheritable.
     let close =
         "for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; exec \"$@\"";
     let server = std::process::Command::new("bash")
@@ -823,7 +826,7 @@ async fn the_command_gets_three_descriptors_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_command_has_its_own_group_no_terminal_and_default_signals() {
+async fn command_has_its_own_group_no_terminal_and_default_signals() {
     let script =
         "cat /proc/self/stat | cut -d' ' -f5,7; echo $$; grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status";
     let got = run(Command::from_script(script)).await;
@@ -835,8 +838,8 @@ async fn the_command_has_its_own_group_no_terminal_and_default_signals() {
     );
     assert_eq!((group, terminal), (pid, "0"));
     let inherited = std::fs::read_to_string("/proc/self/status").unwrap();
-    // SIGPIPE is ignored in Rust programs; these are heard by the helper, and so are as they are by default in the
-    // command, even where whoever started us ignores them (nohup): else nothing could interrupt it.
+    // Rust programs ignore SIGPIPE, and the helper handles the other signals. The command gets their default action,
+    // even if our parent ignores them (nohup); otherwise nothing could interrupt it.
     let heard = [1, 2, 3, 10, 12, 13, 14, 15, 17, 20, 21, 22, 24, 25, 26, 27, 29];
     let heard: u64 = heard.iter().map(|signal| 1 << (signal - 1)).sum();
     for (name, none) in [("SigBlk", 0), ("SigIgn", heard)] {
@@ -850,14 +853,14 @@ async fn the_command_has_its_own_group_no_terminal_and_default_signals() {
 }
 
 #[tokio::test]
-async fn unread_output_stalls_the_command_and_large_output_is_not_kept() {
+async fn unread_output_blocks_the_command_without_growing_memory() {
     let memory = || -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
     let mut child = start("head -c 100000000 /dev/zero; echo done >&2", "-").await;
-    // The command cannot end while nobody reads.
+    // The command cannot end until its output is read.
     let stalled = tokio::time::timeout(Duration::from_millis(300), child.process.wait()).await;
     assert!(stalled.is_err(), "{stalled:?}");
     let before = memory();
@@ -869,7 +872,7 @@ async fn unread_output_stalls_the_command_and_large_output_is_not_kept() {
     }
     assert_eq!(total, 100_000_000 + 5);
     assert_eq!(child.process.wait().await, ExitStatus::Code(0));
-    // Other tests of this program run meanwhile; ten times less than the output is clear enough.
+    // Other tests share this process, so the limit is loose; a tenth of the output is clear enough.
     assert!(
         most.saturating_sub(before) < 10_000,
         "grew by {} KiB",
@@ -892,7 +895,7 @@ async fn collected_output_is_cut_at_the_limit() {
 }
 
 #[tokio::test]
-async fn output_ends_though_a_survivor_holds_it() {
+async fn output_ends_when_a_child_keeps_the_pipe_open() {
     for script in [
         "echo one; sleep 1000 & exit 0",
         "echo one; setsid sleep 1000 & exit 0",
@@ -909,10 +912,10 @@ async fn output_ends_though_a_survivor_holds_it() {
 }
 
 #[tokio::test]
-async fn output_ends_though_a_stranger_holds_it() {
-    // A process outside the family opens the pipe: nothing that we may kill.
+async fn output_ends_when_an_unrelated_process_keeps_the_pipe_open() {
+    // A process outside the tree holds the pipe open, and we must not kill it.
     let mut child = start("echo ready; sleep 1000", "-").await;
-    ready(&mut child, "stranger").await;
+    wait_until_ready(&mut child, "stranger").await;
     let pid = child.process.pid();
     let held = std::fs::File::options()
         .write(true)
@@ -926,7 +929,7 @@ async fn output_ends_though_a_stranger_holds_it() {
 }
 
 #[tokio::test]
-async fn what_was_written_before_the_end_is_read_however_late() {
+async fn output_written_before_the_exit_can_be_read_later() {
     let mut child = start("echo ready", "-").await;
     child.process.wait_until_gone().await;
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -936,7 +939,7 @@ async fn what_was_written_before_the_end_is_read_however_late() {
 }
 
 #[tokio::test]
-async fn both_streams_flow_though_one_floods() {
+async fn flooding_stream_does_not_starve_the_other() {
     let mut child = launcher()
         .spawn(Command::from_script(
             "cat /dev/zero & while echo x >&2; do :; done",
@@ -953,7 +956,7 @@ async fn both_streams_flow_though_one_floods() {
 }
 
 #[tokio::test]
-async fn git_runs_nothing_that_the_repository_names() {
+async fn git_command_runs_no_program_of_the_repository() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let git = async |args: &[&str]| {
@@ -1002,9 +1005,9 @@ async fn git_runs_nothing_that_the_repository_names() {
     );
 }
 
-/// A start that is cancelled at any moment leaves nobody when that is told (I8).
+/// A start may be cancelled at any moment; no process is left when the error is reported (I8).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_is_cancelled_leaves_nobody() {
+async fn cancelled_start_leaves_no_process() {
     let slow = tempfile::NamedTempFile::new().unwrap();
     let script = format!("#!/bin/sh\nsleep 0.2\nexec {HELPER} \"$@\"\n");
     std::fs::write(slow.path(), script).unwrap();
@@ -1033,6 +1036,6 @@ async fn a_start_that_is_cancelled_leaves_nobody() {
             }
             Err(error) => assert!(matches!(error, SpawnError::Cancelled), "{delay}: {error}"),
         }
-        assert_eq!(marked(&mark), [], "{delay}");
+        assert_eq!(find_marked(&mark), [], "{delay}");
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP providers over real sockets: against the mock, which misbehaves on order.
+//! The HTTP providers over real sockets, against a mock that misbehaves as scripted.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -90,7 +90,7 @@ fn text_of(events: &[StreamEvent]) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_comes_whole_over_one_kept_connection() {
+async fn answers_arrive_complete_over_one_kept_connection() {
     for kind in KINDS {
         let mock = MockLlm::start();
         let provider = provider(&mock, kind);
@@ -107,7 +107,7 @@ async fn an_answer_comes_whole_over_one_kept_connection() {
             );
             let events = collect(&provider).await.unwrap();
             assert_eq!(text_of(&events), "good day to you");
-            // The client reads on to the end of the body, which makes the connection free again.
+            // The client reads to the end of the body, which frees the connection for reuse.
             tokio::time::sleep(Duration::from_millis(60)).await;
             assert_eq!(events.last(), Some(&StreamEvent::Stop(StopReason::ToolUse)));
             let usage = events.iter().rev().find_map(|event| match event {
@@ -137,7 +137,7 @@ async fn an_answer_comes_whole_over_one_kept_connection() {
 }
 
 #[tokio::test]
-async fn a_history_with_everything_is_valid_and_keeps_its_prefix() {
+async fn history_with_every_block_is_valid_and_keeps_its_prefix() {
     for kind in KINDS {
         let mock = MockLlm::start();
         let provider = provider(&mock, kind);
@@ -213,7 +213,7 @@ async fn dropping_a_stream_or_a_call_closes_the_connection() {
         drop(stream);
         let closed = mock.wait_closed(&mock.request(0).await).await;
         assert!(closed.dropped && closed.closed.unwrap() - dropped < Duration::from_secs(1));
-        // Before the head of the response, too.
+        // The same before the head of the response.
         mock.push(Reply::silent());
         let call = provider.open_stream(hello());
         let mut call = Box::pin(call);
@@ -229,7 +229,7 @@ async fn dropping_a_stream_or_a_call_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn broken_answers_are_one_error() {
+async fn broken_answer_yields_one_error() {
     for kind in KINDS {
         let mock = MockLlm::start();
         let provider = provider(&mock, kind);
@@ -276,7 +276,7 @@ async fn broken_answers_are_one_error() {
 }
 
 #[tokio::test]
-async fn refusals_carry_what_is_needed_and_no_key() {
+async fn refusals_carry_details_and_no_key() {
     let mock = MockLlm::start();
     let provider = provider(&mock, ApiKind::OpenAi);
     mock.push(Reply::error(429, "rate_limit", "slow down").header("retry-after", "7"));
@@ -295,7 +295,7 @@ async fn refusals_carry_what_is_needed_and_no_key() {
 }
 
 #[tokio::test]
-async fn nobody_there_says_so() {
+async fn unreachable_address_is_a_connection_error() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
@@ -314,7 +314,7 @@ async fn nobody_there_says_so() {
 }
 
 #[tokio::test]
-async fn certificates_are_checked_and_their_issuer_is_named() {
+async fn untrusted_certificate_error_names_its_issuer() {
     let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
     spec.base_url = Some(format!("https://{}/v1", tls_server::start()));
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
@@ -334,7 +334,7 @@ async fn certificates_are_checked_and_their_issuer_is_named() {
 }
 
 #[tokio::test]
-async fn tls_to_a_plain_port_says_so() {
+async fn tls_to_a_plain_port_suggests_checking_the_url() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -353,7 +353,7 @@ async fn tls_to_a_plain_port_says_so() {
 }
 
 #[tokio::test]
-async fn time_limits_end_a_call_and_close_its_connection() {
+async fn timeouts_end_a_call_and_close_its_connection() {
     let mock = MockLlm::start();
     let limits = CallLimits {
         first_event: Some(Duration::from_millis(300)),
@@ -382,7 +382,7 @@ async fn time_limits_end_a_call_and_close_its_connection() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_presses_back() {
+async fn stopped_reader_applies_backpressure() {
     let mock = MockLlm::start();
     let provider = provider(&mock, ApiKind::Anthropic);
     mock.push(Reply::flood(256 << 20, 32 << 10));
@@ -401,7 +401,7 @@ async fn a_reader_that_stops_presses_back() {
 }
 
 #[tokio::test]
-async fn many_calls_at_once() {
+async fn hundred_concurrent_calls_complete() {
     let mock = MockLlm::start();
     mock.unchecked();
     mock.default_reply(Reply::deltas((0..50).map(|n| format!("{n} "))));

@@ -1,5 +1,7 @@
-//! A small client of a framed JSON-RPC server: one thread reads, stamps each frame the moment it is whole, and
-//! hands it on unparsed. Knows nothing of what is measured.
+//! A small client of a framed JSON-RPC server.
+//!
+//! One thread reads, stamps each frame when it is complete, and hands it on unparsed, so that parsing is not
+//! measured. It knows nothing about the measurements.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A frame that arrived.
 pub struct Note {
-    /// When its last byte was read.
+    /// The time at which its last byte was read.
     pub at: Instant,
     raw: Vec<u8>,
 }
@@ -26,7 +28,7 @@ impl std::fmt::Debug for Note {
 }
 
 impl Note {
-    /// Whether it is a notification of that name.
+    /// Returns whether it is a notification of `method`, without parsing it.
     pub fn is(&self, method: &str) -> bool {
         const KEY: &[u8] = b"\"method\":\"";
         let at = memchr::memmem::find(&self.raw, KEY);
@@ -36,12 +38,12 @@ impl Note {
         })
     }
 
-    /// The message.
+    /// Parses the whole message.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.raw).expect("the server writes JSON")
     }
 
-    /// The message's params.
+    /// Parses the message and returns its params.
     pub fn params(&self) -> Value {
         self.json()["params"].take()
     }
@@ -51,20 +53,20 @@ impl Note {
     }
 }
 
-/// A server that was started, and the way to it.
+/// A running server and the pipes to it.
 pub struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     notes: Receiver<Note>,
-    /// What was read while something else was waited for.
+    /// Frames that arrived while the client waited for another one.
     kept: VecDeque<Note>,
     next_id: u64,
-    /// From the start of the process to the answer to `initialize`.
+    /// Time from the start of the process to the answer to `initialize`.
     pub start: Duration,
 }
 
 impl Client {
-    /// Starts the server and greets it.
+    /// Starts the server and completes the handshake.
     pub fn start(mut command: Command, workspace: &str) -> Self {
         let begun = Instant::now();
         let mut child = command
@@ -92,22 +94,22 @@ impl Client {
         client
     }
 
-    /// The server's process.
+    /// Returns the server's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a notification. Gives back when.
+    /// Sends a notification and returns the time of the write.
     pub fn notify(&mut self, method: &str, params: Value) -> Instant {
         self.frame(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
 
-    /// Sends a request. Gives back its id.
+    /// Sends a request and returns its id.
     pub fn send(&mut self, method: &str, params: Value) -> u64 {
         self.send_at(method, params).0
     }
 
-    /// Sends a request. Gives back its id, and when.
+    /// Sends a request and returns its id and the time of the write.
     pub fn send_at(&mut self, method: &str, params: Value) -> (u64, Instant) {
         let id = self.next_id;
         self.next_id += 1;
@@ -123,7 +125,7 @@ impl Client {
         note
     }
 
-    /// Asks and waits for the result.
+    /// Sends a request and waits for its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(id).json()["result"].take()
@@ -134,7 +136,7 @@ impl Client {
         self.until(method, |note| note.is(method))
     }
 
-    /// Waits for a frame; those before it are kept.
+    /// Waits for a frame; keeps the ones that come before it.
     pub fn until(&mut self, what: &str, is: impl Fn(&Note) -> bool) -> Note {
         if let Some(at) = self.kept.iter().position(&is) {
             return self.kept.remove(at).expect("it is there");
@@ -148,18 +150,18 @@ impl Client {
         }
     }
 
-    /// The next frame, whatever it is.
+    /// Returns the next frame, whatever it is.
     pub fn any(&mut self, what: &str) -> Note {
         self.kept.pop_front().unwrap_or_else(|| self.read(what))
     }
 
-    /// Waits for the next answer to any request.
+    /// Waits for the answer to the last request.
     pub fn next_answer(&mut self) {
         let last = self.next_id - 1;
         self.answer(last);
     }
 
-    /// Forgets what was kept.
+    /// Drops the frames that `until` kept.
     pub fn forget(&mut self) {
         self.kept.clear();
     }
@@ -182,7 +184,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // The end of its input is the end of the server.
+        // The server exits at the end of its input.
         drop(self.stdin.take());
         let _ = self.child.wait();
     }

@@ -1,7 +1,7 @@
-//! The measurements. Each starts a program of its own, and is made of both programs in turn.
+//! The measurements. Each one starts its own program and runs for both programs in turn.
 //!
-//! What is *added* is the time from the moment at which the provider hands an event to its socket until the
-//! client has read the frame that holds it.
+//! *Added* time runs from the moment the provider hands an event to its socket until the client has read the
+//! frame that contains it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::mock_llm::{Reply, Seen};
 use crate::report::{Unit, Values};
 use crate::world::{Cpu, Target, World, memory, sleeps};
 
-/// Something to measure, by name.
+/// A named measurement.
 pub type Measure = (&'static str, fn(&Target, &mut Values));
 
-/// All of them, in the table's order.
+/// All measurements, in the order of the table.
 pub const MEASURES: &[Measure] = &[
     ("start", start),
     ("memory", memory_use),
@@ -36,22 +36,22 @@ const STARTS: usize = 20;
 const PROMPTS: usize = 60;
 const ROUNDS: usize = 100;
 const BASH_ROUNDS: usize = 60;
-/// Deltas of the steady stream, and the time between two; timers add about 1 ms.
+/// Number of deltas of the steady stream, and the time between two; timers add about 1 ms.
 const STEADY: (usize, Duration) = (300, Duration::from_millis(9));
 const FLOOD: usize = 100_000;
 const FLOODS: usize = 3;
-/// Messages before the measured steps, and how many are measured.
+/// Messages before the measured steps, and the number of measured steps.
 const HISTORY: [(usize, usize); 3] = [(1, 40), (100, 40), (1_000, 40)];
 const SESSIONS: usize = 100;
-/// Deltas of each of the many streams, and the time between two.
+/// Number of deltas of each of the many streams, and the time between two.
 const MANY: (usize, Duration) = (35, Duration::from_millis(100));
 const REST: Duration = Duration::from_secs(2);
 
-/// Of the length of an ordinary sentence or two.
+/// As long as an ordinary sentence or two.
 const PROMPT: &str = "Please look at the function that parses the header of a frame, and tell me what it does \
                       when the length is missing, given twice, or larger than what is allowed.";
 
-/// The numbered deltas of a stream.
+/// A stream of numbered deltas, so that each frame can be matched with its time of sending.
 fn numbered(count: usize) -> Reply {
     Reply::deltas((0..count).map(|n| format!("{n:05} ")))
 }
@@ -88,7 +88,7 @@ fn prompt(target: &Target, values: &mut Values) {
     let mut world = World::start(target);
     let (mut requests, mut deltas) = (Vec::new(), Vec::new());
     let session = world.session();
-    // The pass-through's request weighs what a first request of the server's weighs.
+    // The pass-through sends a request as large as the server's first one.
     let like = like_first(values, &world);
     world.ask(&session, PROMPT, &like);
     values.keep_request("first", &world.seen(0).raw);
@@ -107,7 +107,7 @@ fn prompt(target: &Target, values: &mut Values) {
     values.times("first delta, added", deltas);
 }
 
-/// A file with the server's first request.
+/// Returns the path of a file with the server's first request.
 fn like_first(values: &Values, world: &World) -> String {
     like(values, world, "first")
 }
@@ -123,12 +123,12 @@ fn like(values: &Values, world: &World, name: &str) -> String {
     }
 }
 
-/// What the frame that holds it adds to each numbered delta.
+/// Pushes the added time of each numbered delta in a frame.
 fn added(note: &Note, sent: &[Instant], out: &mut Vec<Duration>) {
     let params = note.params();
     for word in params["text"].as_str().unwrap_or_default().split_whitespace() {
         let number: usize = word.parse().expect("a number");
-        // Before the deltas come the message's and the block's beginning.
+        // Two events precede the deltas: the starts of the message and of the block.
         out.push(note.at.saturating_duration_since(sent[number + 2]));
     }
 }
@@ -201,7 +201,7 @@ fn flood(target: &Target, values: &mut Values) {
     values.middle("flood of 100,000: frames to the client", Unit::Count, frames);
 }
 
-/// Brings turns into a phase and cancels them; stamps the end of the turn.
+/// Brings turns into a phase, cancels them, and returns the time until each turn ended.
 fn cancels(
     world: &mut World,
     rounds: usize,
@@ -263,8 +263,8 @@ fn cancel_retry(target: &Target, values: &mut Values) {
     values.times("cancel while waiting for a retry → turnEnded", ended);
 }
 
-/// Turns of one step in a session that has grown. The pass-through has no history: its request carries what
-/// the server's carried.
+/// Measures turns of one step in a session that has grown. The pass-through has no history: its request carries
+/// the body of the server's request.
 fn history(target: &Target, values: &mut Values) {
     let mut world = World::start(target);
     world.mock.default_reply(Reply::text(PROMPT));
@@ -317,13 +317,13 @@ fn hundred(target: &Target, values: &mut Values) {
     let begun = Instant::now();
     let mut names = HashMap::new();
     for (n, session) in sessions.iter().enumerate() {
-        // A name by which the provider's requests are told from each other.
+        // The name tells the provider's requests apart.
         let name = format!("session-{n:03}");
         world.prompt(session, &name);
         names.insert(session.clone(), name);
     }
     world.seen(SESSIONS - 1);
-    // In the middle, one after the other is cancelled, while the others stream.
+    // Halfway through, cancel one session after the other while the rest keep streaming.
     let mut cancels = Vec::new();
     std::thread::sleep(MANY.1 * 15);
     for session in &sessions[..50] {
@@ -361,7 +361,7 @@ fn hundred(target: &Target, values: &mut Values) {
     values.set("100 sessions streaming: CPU of one core", Unit::Percent, share);
 }
 
-/// The name in a request of the measurement with many sessions.
+/// Returns the session name in a request of the measurement with many sessions.
 fn name_of(seen: &Seen) -> String {
     let text = seen.last_text();
     let at = text.find("session-").expect("a name");
@@ -372,7 +372,7 @@ fn rest(target: &Target, values: &mut Values) {
     let mut world = World::start(target);
     let session = world.session();
     world.ask(&session, PROMPT, "");
-    // What a turn leaves to do is done.
+    // Give the work after a turn time to finish.
     std::thread::sleep(Duration::from_millis(500));
     let pid = world.client.pid();
     let (before, slept) = (Cpu::of(pid), sleeps(pid));

@@ -1,6 +1,7 @@
-//! The physical limit: the least that a program between this provider and this client can do. It reads framed
-//! requests, makes the same HTTP calls with a plain TCP socket, and copies each delta into a frame. No store, no
-//! history, no settings, no retries, no merging, no limits. One thread for each session, blocking.
+//! The physical limit: the least that a program between this provider and this client can do.
+//!
+//! It reads framed requests, makes the same HTTP calls with a plain TCP socket, and copies each delta into a
+//! frame. No store, no history, no settings, no retries, no merging, no limits. One blocking thread per session.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -67,7 +68,7 @@ struct House {
 struct Prompt {
     id: Value,
     text: String,
-    /// A file whose bytes the request shall carry too, so that it weighs what the other's weighs.
+    /// A file whose bytes the request also carries, so that it is as large as the server's request.
     like: String,
 }
 
@@ -77,7 +78,7 @@ struct Cancel {
     changed: Condvar,
 }
 
-/// What a cancel has to stop.
+/// The resources that a cancel must stop.
 #[derive(Default)]
 struct Running {
     cancelled: bool,
@@ -110,7 +111,7 @@ impl Worker {
     fn run(mut self, prompts: &Receiver<Prompt>) {
         while let Ok(prompt) = prompts.recv() {
             let body = self.body(&prompt);
-            // A cancelled call ends with an error of its socket.
+            // A cancelled call ends with a socket error.
             let _ = self.call(&body);
             self.cancel.state.lock().expect("a lock").stream = None;
             let mut out = Vec::new();
@@ -160,7 +161,7 @@ impl Worker {
         if chunked {
             tool = self.copy(&mut stream)?;
         }
-        // It is another session's from now on: no cancel of this one may reach it.
+        // From here on another session may use the connection: a cancel of this one must not reach it.
         self.cancel.state.lock().expect("a lock").stream = None;
         self.house.idle.lock().expect("a lock").push(stream);
         match tool {
@@ -169,8 +170,8 @@ impl Worker {
         }
     }
 
-    /// Copies the deltas of a chunked body; what one chunk held goes out in one write. Gives back the command
-    /// of a tool call.
+    /// Copies the deltas of a chunked body, with one write per chunk. Returns the command of a tool call, if there is
+    /// one.
     fn copy(&self, stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<String>> {
         let (mut rest, mut chunk, mut line, mut out) = (Vec::new(), Vec::new(), String::new(), Vec::new());
         let (mut offset, mut tool) = (0, String::new());
@@ -208,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// Waits as long as a refused request asks for, or for a cancel.
+    /// Waits as long as the refused request asks, or until a cancel.
     fn wait(&self) -> std::io::Result<()> {
         let mut out = Vec::new();
         self.note(&mut out, "agent/retry", &json!({"sessionId": self.session}));
@@ -265,7 +266,7 @@ struct Delta {
     partial_json: Option<String>,
 }
 
-/// The status, and whether the body comes in chunks. A body that does not is read away.
+/// Returns the status and whether the body is chunked. Discards a body that is not.
 fn read_head(stream: &mut BufReader<TcpStream>) -> std::io::Result<(u16, bool)> {
     let (mut line, mut status, mut chunked, mut length) = (String::new(), 0, false, 0);
     loop {
@@ -323,7 +324,7 @@ fn frame(out: &mut Vec<u8>, body: &str) {
     out.extend_from_slice(body.as_bytes());
 }
 
-/// One write, past the standard library's buffer of lines; the lock keeps frames whole.
+/// Writes at once, bypassing the standard library's line buffer; the lock keeps frames whole.
 fn write(mut bytes: &[u8]) {
     let stdout = std::io::stdout().lock();
     while !bytes.is_empty() {

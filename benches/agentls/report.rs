@@ -1,24 +1,19 @@
-//! The figures of a run and how they are told: a table, and JSON.
+//! The figures of a run, as a table and as JSON. It knows units and aims, not how a figure is measured.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// In what a figure is told.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unit {
-    /// Kept as milliseconds.
     Milliseconds,
-    /// Microseconds.
     Microseconds,
-    /// Mebibytes.
+    /// Mebibytes, shown as MB.
     Megabytes,
-    /// How many in a second.
     PerSecond,
-    /// How many.
     Count,
-    /// Per cent.
     Percent,
 }
 
@@ -35,7 +30,7 @@ impl Unit {
     }
 }
 
-/// The aims of the design, by the figure's name.
+/// The aims of the design, by the name of the figure.
 const AIMS: &[(&str, &str)] = &[
     ("start → initialize answered, p50", "< 10 ms"),
     ("RSS with a session", "< 15 MB"),
@@ -52,7 +47,7 @@ const AIMS: &[(&str, &str)] = &[
     ("binary", "< 15 MB"),
 ];
 
-/// The figures of one program, in order.
+/// The figures of one program, in the order of measurement.
 #[derive(Debug, Default)]
 pub struct Values {
     figures: Vec<(String, Unit, f64)>,
@@ -60,47 +55,47 @@ pub struct Values {
 }
 
 impl Values {
-    /// Sets a figure.
+    /// Records a figure.
     pub fn set(&mut self, name: &str, unit: Unit, value: f64) {
         self.figures.push((name.to_owned(), unit, value));
     }
 
-    /// The middle one of several.
+    /// Records the median of several values.
     pub fn middle(&mut self, name: &str, unit: Unit, mut all: Vec<f64>) {
         all.sort_by(f64::total_cmp);
         self.set(name, unit, all[all.len() / 2]);
     }
 
-    /// The middle one of several times.
+    /// Records the median of several times.
     pub fn median(&mut self, name: &str, times: Vec<Duration>) {
         let all = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
         self.middle(name, Unit::Milliseconds, all);
     }
 
-    /// The middle and the 99th percentile of many times.
+    /// Records the median and the 99th percentile of many times.
     pub fn times(&mut self, name: &str, mut times: Vec<Duration>) {
         times.sort();
         for percent in [50, 99] {
-            // The nearest rank.
+            // The nearest-rank percentile.
             let rank = (times.len() * percent).div_ceil(100).max(1);
             let value = times[rank - 1].as_secs_f64() * 1e3;
             self.set(&format!("{name}, p{percent}"), Unit::Milliseconds, value);
         }
     }
 
-    /// Keeps a request's body, for the other program to send as much.
+    /// Keeps a request's body, so that the other program can send as much.
     pub fn keep_request(&mut self, name: &str, raw: &[u8]) {
         self.requests
             .entry(name.to_owned())
             .or_insert_with(|| raw.to_vec());
     }
 
-    /// A request's body that was kept.
+    /// Returns a kept request body.
     pub fn request(&self, name: &str) -> Option<&Vec<u8>> {
         self.requests.get(name)
     }
 
-    /// The requests that another program's requests shall be like.
+    /// Creates an empty set of figures with the kept requests of `other`.
     pub fn like(other: &Self) -> Self {
         Self {
             figures: Vec::new(),
@@ -108,7 +103,7 @@ impl Values {
         }
     }
 
-    /// Adds the figures of a measurement.
+    /// Appends the figures of a measurement.
     pub fn extend(&mut self, more: Self) {
         self.figures.extend(more.figures);
         self.requests.extend(more.requests);
@@ -156,7 +151,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// A table in Markdown.
+/// Renders a Markdown table.
 pub fn table(agentls: &Values, bare: &Values) -> String {
     let mut lines = vec![[
         "measure".to_owned(),
@@ -201,7 +196,7 @@ pub fn table(agentls: &Values, bare: &Values) -> String {
     out
 }
 
-/// The same for programs.
+/// Renders the same rows as JSON.
 pub fn json(agentls: &Values, bare: &Values) -> Value {
     let rows = rows(agentls, bare).map(|row| {
         json!({

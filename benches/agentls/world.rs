@@ -1,5 +1,6 @@
-//! What a measurement runs in: a mock provider, folders of its own, and the two programs that are compared;
-//! and what the system tells of a process.
+//! The environment of a measurement: a mock provider, its own folders, and the two programs to compare.
+//!
+//! It also reads CPU time, wake-ups and memory of a process from `/proc`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,9 @@ use crate::mock_llm::{MockLlm, Seen};
 /// The argument that makes this program the pass-through.
 pub const PASSTHROUGH: &str = "passthrough";
 
-/// Which program is measured.
+/// The program to measure.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// The server.
     Agentls(PathBuf),
     /// The pass-through.
     Bare,
@@ -26,18 +26,16 @@ pub enum Target {
 
 /// A provider, folders, and one running program.
 pub struct World {
-    /// The provider.
     pub mock: MockLlm,
-    /// The program.
     pub client: Client,
     dir: tempfile::TempDir,
     target: Target,
-    /// Where the mock is waited for.
+    /// Waits for the mock, whose interface is async.
     runtime: tokio::runtime::Runtime,
 }
 
 impl World {
-    /// Starts everything.
+    /// Starts the mock and the program.
     pub fn start(target: &Target) -> Self {
         let mock = MockLlm::start();
         mock.unchecked();
@@ -69,51 +67,51 @@ impl World {
         }
     }
 
-    /// Starts the program once more, beside the one that runs.
+    /// Starts a second instance of the program.
     pub fn another(&self) -> Client {
         launch(&self.target, self.dir.path(), &self.mock)
     }
 
-    /// A path in the world's folder.
+    /// Returns a path in the world's folder.
     pub fn path(&self, name: &str) -> String {
         self.dir.path().join(name).display().to_string()
     }
 
-    /// A new session.
+    /// Opens a session.
     pub fn session(&mut self) -> String {
         let made = self.client.call("agent/newSession", json!({}));
         made["sessionId"].as_str().expect("a session").to_owned()
     }
 
-    /// Sends a prompt. Gives back the request's id, and when.
+    /// Sends a prompt and returns the request's id and the time of the write.
     pub fn prompt(&mut self, session: &str, prompt: &str) -> (u64, Instant) {
         self.prompt_like(session, prompt, "")
     }
 
-    /// The same; the pass-through's request to the provider carries that file too.
+    /// Sends a prompt; the pass-through's request to the provider also carries the file `like`.
     pub fn prompt_like(&mut self, session: &str, prompt: &str, like: &str) -> (u64, Instant) {
         let params = json!({"sessionId": session, "prompt": prompt, "like": like});
         self.client.send_at("agent/prompt", params)
     }
 
-    /// Sends a prompt and waits until its turn has ended.
+    /// Sends a prompt and waits until its turn ends.
     pub fn ask(&mut self, session: &str, prompt: &str, like: &str) {
         let (id, _) = self.prompt_like(session, prompt, like);
         self.client.answer(id);
         self.client.forget();
     }
 
-    /// The provider's request of that number; waits for it.
+    /// Waits for the provider's request number `index`.
     pub fn seen(&self, index: usize) -> Arc<Seen> {
         self.runtime.block_on(self.mock.request(index))
     }
 
-    /// How many requests the provider has had.
+    /// Returns the number of requests to the provider.
     pub fn requests(&self) -> usize {
         self.mock.requests().len()
     }
 
-    /// Waits until the connection of a request is closed. Gives back when.
+    /// Waits until the connection of a request is closed and returns that time.
     pub fn closed(&self, seen: &Arc<Seen>) -> Instant {
         let progress = self.runtime.block_on(self.mock.wait_closed(seen));
         progress.closed.expect("it is closed")
@@ -141,17 +139,17 @@ fn launch(target: &Target, dir: &Path, mock: &MockLlm) -> Client {
     Client::start(command, &workspace.display().to_string())
 }
 
-/// The CPU time of a process so far.
+/// The CPU time that a process has used.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     /// Nanoseconds of each thread.
     threads: BTreeMap<u32, u64>,
-    /// User and system time of the whole process, ended threads too; in 10 ms.
+    /// User and system time of the whole process, including ended threads, in units of 10 ms.
     ticks: u64,
 }
 
 impl Cpu {
-    /// Now.
+    /// Reads the times of a process now.
     pub fn of(pid: u32) -> Self {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let fields = stat.rsplit(") ").next().unwrap_or_default();
@@ -171,7 +169,7 @@ impl Cpu {
         }
     }
 
-    /// Microseconds since an earlier look: exact, but in steps of 10 ms if a thread has ended meanwhile.
+    /// Returns the microseconds since an earlier reading: exact, but in steps of 10 ms if a thread has ended since.
     pub fn since(&self, earlier: &Self) -> f64 {
         if earlier
             .threads
@@ -186,7 +184,7 @@ impl Cpu {
     }
 }
 
-/// How often the threads of a process went to sleep so far.
+/// Returns how often the threads of a process have gone to sleep.
 pub fn sleeps(pid: u32) -> u64 {
     let each = threads(pid).map(|thread| {
         let path = format!("/proc/{pid}/task/{thread}/status");
@@ -195,7 +193,7 @@ pub fn sleeps(pid: u32) -> u64 {
     each.sum()
 }
 
-/// Resident and proportional memory in MB.
+/// Returns the resident and the proportional memory of a process in MB.
 pub fn memory(pid: u32) -> (f64, f64) {
     let path = format!("/proc/{pid}/smaps_rollup");
     let megabytes = |name| field(&path, name).unwrap_or(0) as f64 / 1_024.0;

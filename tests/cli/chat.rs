@@ -1,4 +1,4 @@
-//! `agentls chat` as a person uses it.
+//! `agentls chat` at a pseudo-terminal: prompts, approvals by key, queue, revert, trust and external editor.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 use crate::{World, hello};
 
 #[test]
-fn chat_asks_by_keys_and_enter_alone_allows_nothing() {
+fn approval_keys_answer_and_enter_alone_allows_nothing() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
     chat.sees("/help lists commands");
@@ -20,7 +20,7 @@ fn chat_asks_by_keys_and_enter_alone_allows_nothing() {
     chat.sees("? Write new.txt");
     chat.sees("+hello");
     chat.sees("y allow");
-    // Neither Enter nor pasted text answers; e says what it lacks.
+    // Neither Enter nor pasted text answers; `e` reports that no editor is set.
     chat.keys("\r\r\u{1b}[200~yyy\r\u{1b}[201~");
     chat.sees("› yyy");
     chat.keys("\u{15}");
@@ -46,7 +46,7 @@ fn chat_asks_by_keys_and_enter_alone_allows_nothing() {
 }
 
 #[test]
-fn chat_refuses_an_unknown_model_and_remembers_the_chosen_one() {
+fn unknown_model_is_refused_and_the_chosen_one_remembered() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 120);
     chat.sees("› ");
@@ -70,7 +70,7 @@ fn chat_refuses_an_unknown_model_and_remembers_the_chosen_one() {
 }
 
 #[test]
-fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
+fn chat_queues_reverts_redoes_forks_and_exports() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");
     let mut chat = world.terminal(&["chat"], &[], 100);
@@ -80,10 +80,11 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     chat.sees("› ");
     chat.keys("slow\r");
     chat.sees("word word");
-    // What is told in the middle of an answer stands below it.
+    // A message that arrives during an answer is shown below it.
     chat.keys("/queue write it\r");
     chat.keys("\u{3}");
-    // The answer to the prompt may come before the queue is held: that is asked for, and shown before the next line.
+    // The answer to the prompt may arrive before the queue is paused; the chat asks for the state and shows it
+    // before the next line.
     let told = chat.rests() + &chat.sees("› ");
     for line in [
         "1 queued prompt until the turn ends",
@@ -119,7 +120,7 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     chat.sees("made again");
     assert!(new.exists());
     chat.sees("› ");
-    // Another writes it: that is left.
+    // A person changes the file: undo leaves it.
     fs::write(&new, "a person's\n").unwrap();
     chat.keys("/undo\r");
     chat.sees("! new.txt was left unchanged: it has changed since");
@@ -142,7 +143,7 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     assert_eq!(chat.ends(), 0);
 }
 
-/// The server that a chat has started.
+/// Returns the server that a chat started.
 pub(crate) fn server_of(chat: &Terminal) -> Pid {
     let id = chat.child.id();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
@@ -150,15 +151,15 @@ pub(crate) fn server_of(chat: &Terminal) -> Pid {
 }
 
 #[test]
-fn what_is_typed_while_a_turn_ends_stands_in_the_next_line() {
+fn text_typed_while_a_turn_ends_moves_to_the_next_prompt() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 100);
     chat.sees("› ");
     chat.keys("slow\r");
     chat.sees("word word");
-    // Commands that a turn does not obey are no words for the model.
+    // A command that does not work during a turn must not reach the model as text.
     chat.keys("/cost\r\u{15}");
-    // The turn is cancelled before the server reads the steer: whatever it answers, it is not lost.
+    // The turn is cancelled before the server reads the steer: whatever the answer, the text is not lost.
     let server = server_of(&chat);
     kill_process(server, Signal::STOP).unwrap();
     chat.keys("\u{3}");
@@ -176,7 +177,7 @@ fn what_is_typed_while_a_turn_ends_stands_in_the_next_line() {
     chat.sees("› and say why");
     chat.keys("\u{15}slow\r");
     chat.sees("word word");
-    // Nor when the server dies before its answer.
+    // It is not lost either if the server dies before it answers.
     kill_process(server, Signal::STOP).unwrap();
     chat.keys("and say how\r");
     chat.sees("› and say how▏");
@@ -191,7 +192,7 @@ fn what_is_typed_while_a_turn_ends_stands_in_the_next_line() {
 }
 
 #[test]
-fn typed_words_approve_nothing_and_a_single_key_does() {
+fn only_a_single_key_approves_and_typed_text_never_does() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");
     let mut chat = world.terminal(&["chat"], &[], 80);
@@ -207,17 +208,17 @@ fn typed_words_approve_nothing_and_a_single_key_does() {
     ] {
         chat.keys(sentence);
         chat.sees(&format!("› {sentence}▏"));
-        // Esc leaves the line, and the question stays.
+        // Esc clears the line; the question remains.
         chat.keys("\u{1b}");
         chat.sees("? Write new.txt");
     }
-    // However slowly it is typed: behind a letter that is no key all is text.
+    // However slowly it is typed: after a letter that is not a key, everything is text.
     for typed in ["w", "wy", "wya", "wyas"] {
         chat.keys(&typed[typed.len() - 1..]);
         chat.sees(&format!("› {typed}▏"));
     }
     assert!(!new.exists());
-    // What Esc is pressed before is a key of its own.
+    // A key after Esc counts as a key of its own.
     chat.keys("\u{1b}\u{15}");
     chat.sees("? Write new.txt");
     chat.keys("n");
@@ -238,7 +239,7 @@ fn typed_words_approve_nothing_and_a_single_key_does() {
 }
 
 #[test]
-fn questions_of_several_sub_agents_are_answered_one_by_one() {
+fn approvals_of_several_subagents_are_answered_one_by_one() {
     let touch =
         |name: &str| json!([{"tool": {"name": "bash", "input": {"command": format!("touch {name}")}}}]);
     let tasks = json!({"prompt": "", "tasks": [{"prompt": "first: do it"}, {"prompt": "second: do it"}, {"prompt": "third: do it"}]});
@@ -253,7 +254,7 @@ fn questions_of_several_sub_agents_are_answered_one_by_one() {
     let mut chat = world.terminal(&["chat"], &[], 80);
     chat.sees("› ");
     chat.keys("split it\r");
-    // All three wait; one is shown, and it is the one that keys answer.
+    // All three wait; keys answer the one that is shown.
     chat.sees("y allow");
     chat.sees("? (2 more) touch ");
     let mut left = vec!["one", "two", "three"];
@@ -293,7 +294,7 @@ fn questions_of_several_sub_agents_are_answered_one_by_one() {
 }
 
 #[test]
-fn a_rule_is_shown_whole_and_can_be_revoked() {
+fn remembered_rule_is_shown_in_full_and_can_be_revoked() {
     let long = format!("make {}", "target-with-a-long-name ".repeat(8).trim_end());
     let world = World::with(json!([
         {"when": {"prompt": "build", "step": 0}, "repeat": true, "events": [
@@ -332,7 +333,7 @@ fn a_rule_is_shown_whole_and_can_be_revoked() {
 }
 
 #[test]
-fn trust_shows_what_it_would_activate_and_asks_about_each_redirect() {
+fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     let world = World::with(hello());
     let mine = fs::read_to_string(world.path("home/.config/agentls/config.toml")).unwrap();
     world.configure(&format!(
@@ -354,7 +355,7 @@ fn trust_shows_what_it_would_activate_and_asks_about_each_redirect() {
         .says(would);
     let mut chat = world.terminal(&["chat"], &[], 90);
     chat.sees("› ");
-    // Even who says yes sees the list first; what is not a yes is a no.
+    // `/trust yes` shows the list first, too; anything but a yes counts as a no.
     chat.keys("/trust yes\r");
     let listed = chat.sees("Trust this folder");
     for line in [
@@ -406,7 +407,7 @@ fn trust_shows_what_it_would_activate_and_asks_about_each_redirect() {
 }
 
 #[test]
-fn nothing_of_a_repository_acts_on_the_terminal() {
+fn control_characters_of_a_repository_never_reach_the_terminal() {
     let evil =
         "\\u001b]52;c;ZXZpbA==\\u0007\\u001b]0;title\\u0007\\u009b2J\\u202e\\U000e0041\\u200b\\u001b[8m";
     let world = World::with(hello());
@@ -439,7 +440,7 @@ fn nothing_of_a_repository_acts_on_the_terminal() {
         &["run", "--json", "-p", "hi"],
         &["sessions", "list", "--json"],
     ] {
-        // At a terminal all bytes are seen; escapes of colours are ours.
+        // A terminal shows all bytes; NO_COLOR removes our own color escapes.
         let mut terminal = world.terminal(args, &[("NO_COLOR", "1")], 200);
         let shown = terminal.raw_until_end();
         for bad in [
@@ -458,7 +459,7 @@ fn nothing_of_a_repository_acts_on_the_terminal() {
 }
 
 #[test]
-fn a_dumb_terminal_gets_text_only() {
+fn dumb_terminal_gets_no_escape_sequences() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[("TERM", "dumb")], 80);
     chat.sees("› ");
@@ -479,7 +480,7 @@ fn a_dumb_terminal_gets_text_only() {
 }
 
 #[test]
-fn the_input_of_a_call_is_changed_in_an_editor() {
+fn tool_input_can_be_edited_in_an_external_editor() {
     let world = World::with(hello());
     let editor = world.path("editor");
     fs::write(&editor, "#!/bin/sh\n. \"$EDITS\"\n").unwrap();
@@ -491,7 +492,7 @@ fn the_input_of_a_call_is_changed_in_an_editor() {
     chat.sees("› ");
     chat.keys("write it\r");
     chat.sees("e edit");
-    // What is not an object is not sent, and not lost.
+    // Input that is not a JSON object is not sent, and not lost.
     does("echo '{' > \"$1\"");
     chat.keys("e");
     chat.sees("not valid JSON");
@@ -501,7 +502,7 @@ fn the_input_of_a_call_is_changed_in_an_editor() {
     chat.sees("? write_file, with your changes");
     chat.sees("content: mine");
     assert_eq!(fs::read_to_string(world.path("work/seen")).unwrap(), "{\n");
-    // No rule goes with it.
+    // Edited input offers no rule.
     let keys = chat.sees("e edit");
     assert!(
         keys.contains("y allow") && !keys.contains("this session"),
@@ -519,7 +520,7 @@ fn the_input_of_a_call_is_changed_in_an_editor() {
     assert_eq!(fs::read_to_string(world.path("work/other.txt")).unwrap(), "mine");
     assert!(!world.path("work/new.txt").exists());
     chat.sees("› ");
-    // Unchanged, or given up: asked as before.
+    // If the person changes nothing or gives up, the question remains as it was.
     chat.keys("write it\r");
     chat.sees("e edit");
     does("cat \"$1\" > seen");
@@ -536,7 +537,7 @@ fn the_input_of_a_call_is_changed_in_an_editor() {
     chat.sees("That was it.");
     assert_eq!(fs::read_to_string(world.path("work/new.txt")).unwrap(), "hello\n");
     chat.sees("› ");
-    // Who is told to end while the editor is open ends it too.
+    // SIGTERM while the editor is open ends the editor, too.
     fs::remove_file(world.path("work/new.txt")).unwrap();
     chat.keys("write it\r");
     chat.sees("e edit");

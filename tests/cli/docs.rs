@@ -1,4 +1,4 @@
-//! `agentls docs`: the pages that the binary contains.
+//! `agentls docs`: the documentation pages that the binary contains.
 
 use std::process::Stdio;
 
@@ -27,7 +27,7 @@ fn docs_lists_topics_and_shows_one_as_plain_text() {
 }
 
 #[test]
-fn docs_of_an_unknown_topic_names_the_nearest() {
+fn docs_suggests_the_nearest_topic_for_an_unknown_one() {
     let world = World::new();
     let unknown = world.run(&["docs", "fualts"]);
     unknown
@@ -38,7 +38,7 @@ fn docs_of_an_unknown_topic_names_the_nearest() {
 }
 
 #[test]
-fn docs_may_be_read_in_part() {
+fn docs_exits_cleanly_when_the_reader_closes_the_pipe() {
     let world = World::new();
     let mut command = world.command(&["docs", "faults"]);
     let mut child = command
@@ -46,7 +46,7 @@ fn docs_may_be_read_in_part() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // As `head` does, but before the first byte.
+    // Like `head`, but it closes the pipe before the first byte.
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(

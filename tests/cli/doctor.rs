@@ -1,4 +1,4 @@
-//! `agentls doctor` and the small commands beside it.
+//! `agentls doctor`, and spellings of commands that people know from other programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ impl World {
 }
 
 #[test]
-fn doctor_is_green_only_where_it_is_true() {
+fn doctor_reports_success_only_if_checks_pass() {
     let world = World::with(hello());
     world
         .doctor(&[], &[])
@@ -23,7 +23,7 @@ fn doctor_is_green_only_where_it_is_true() {
         .says("✓ bash")
         .says("✓ data")
         .says("Everything works.");
-    // The files and folders that it made to try that are gone again; the server has written its log.
+    // Doctor removed the files and folders of its checks; only the server's log remains.
     assert!(!world.path("home/.local/share").exists());
     let state = fs::read_dir(world.path("home/.local/state/agentls")).unwrap();
     let names: Vec<_> = state.map(|file| file.unwrap().file_name()).collect();
@@ -44,7 +44,7 @@ fn doctor_is_green_only_where_it_is_true() {
         .is(0)
         .says("! state")
         .says("see the ! lines");
-    // A program of the workspace is not one of ours.
+    // A program in the workspace never counts as bash or git.
     fs::create_dir_all(world.path("work/bin")).unwrap();
     fs::write(world.path("work/bin/bash"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(world.path("work/bin/bash"), PermissionsExt::from_mode(0o755)).unwrap();
@@ -58,7 +58,7 @@ fn doctor_is_green_only_where_it_is_true() {
 }
 
 #[test]
-fn doctor_says_what_uses_each_key() {
+fn doctor_reports_which_provider_uses_each_key() {
     let world = World::new();
     let groq = world.doctor(&[], &[("GROQ_API_KEY", "gsk-canary-1")]);
     groq.says("GROQ_API_KEY is set, but does not select a provider")
@@ -90,7 +90,7 @@ fn doctor_says_what_uses_each_key() {
 }
 
 #[test]
-fn doctor_speaks_json() {
+fn doctor_prints_a_json_report() {
     let world = World::with(hello());
     let report = |done: &Done| serde_json::from_str::<Value>(&done.out).unwrap();
     let good = world.doctor(&["--json"], &[]);
@@ -132,7 +132,7 @@ fn doctor_speaks_json() {
 }
 
 #[test]
-fn usual_words_of_other_programs_lead_somewhere() {
+fn common_spellings_of_other_programs_work() {
     let world = World::with(hello());
     world.run(&["help"]).is(0).says("chat").says("models");
     world.run(&["help", "run"]).is(0).says("Exit codes");
@@ -155,7 +155,7 @@ fn usual_words_of_other_programs_lead_somewhere() {
         (&["-c"][..], "the newer question"),
         (&["resume"], "the newer question"),
         (&["resume", beginning], "the older question"),
-        // Loaded last, and not changed: the newer one is still the one that was used last.
+        // Loading the older session did not change it, so the newer one still counts as the last used.
         (&["resume"], "the newer question"),
         (&["chat", "--session", beginning], "the older question"),
     ] {

@@ -1,4 +1,4 @@
-//! Esc and Ctrl-C in a chat: they work whatever the server does, and eat no key.
+//! Esc and Ctrl-C in a chat: they work whatever the server does, and do not swallow the key that follows.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ fn quit(mut chat: Terminal) {
 }
 
 #[test]
-fn esc_interrupts_a_turn_that_streams_and_eats_no_key() {
+fn esc_interrupts_a_streaming_turn_and_keeps_the_next_key() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
     chat.sees("› ");
@@ -27,7 +27,7 @@ fn esc_interrupts_a_turn_that_streams_and_eats_no_key() {
     chat.sees("word word");
     chat.keys("\u{1b}");
     chat.sees("■ cancelled");
-    // With another key behind it at once, in one piece and in two.
+    // Another key follows immediately, in the same read and in the next one.
     chat.sees("› ");
     for keys in [&["\u{1b}x"][..], &["\u{1b}", "x"]] {
         chat.keys("\u{15}slow\r");
@@ -36,11 +36,11 @@ fn esc_interrupts_a_turn_that_streams_and_eats_no_key() {
             chat.keys(key);
         }
         chat.sees("■ cancelled");
-        // Until then, keys are for the turn that ends.
+        // Before this, keys go to the turn that is ending.
         chat.rests();
         chat.sees("› x");
     }
-    // Arrow keys are none of them, however they are cut; a line that is typed survives Alt.
+    // Arrow keys do not count as Esc, however their bytes are split; Alt keys keep the typed line.
     chat.keys("\u{15}slow\r");
     chat.sees("word word");
     for keys in [
@@ -57,7 +57,7 @@ fn esc_interrupts_a_turn_that_streams_and_eats_no_key() {
 }
 
 #[test]
-fn esc_denies_what_is_asked() {
+fn esc_denies_an_open_approval() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
     for keys in ["\u{1b}", "\u{1b}y", "\u{1b}a"] {
@@ -75,18 +75,18 @@ fn esc_denies_what_is_asked() {
     assert_eq!(chat.ends(), 0);
 }
 
-/// A chat in which a command runs that does not end; and the command's id.
-fn with_command(world: &World) -> (Terminal, Pid) {
+/// Starts a chat in which an endless command runs, and returns the command's process id.
+fn start_chat_with_command(world: &World) -> (Terminal, Pid) {
     let mut chat = world.terminal(&["chat", "--mode", "full"], &[], 100);
     chat.sees("› ");
     chat.keys("run it\r");
-    // As the command prints it, not as it is written.
+    // Only the output reads `run1ning`; the command line itself contains `run$((1))ning`.
     chat.sees("run1ning");
     let id = fs::read_to_string(world.path("work/pid")).unwrap();
     (chat, Pid::from_raw(id.trim().parse().unwrap()).unwrap())
 }
 
-/// Waits until the process has ended, whether or not somebody has asked how.
+/// Waits until the process has ended; a zombie that nobody has reaped counts as ended.
 #[track_caller]
 pub(crate) fn is_gone(pid: Pid) {
     let patience = Instant::now() + Duration::from_secs(10);
@@ -97,7 +97,7 @@ pub(crate) fn is_gone(pid: Pid) {
     }
 }
 
-fn sleeper() -> World {
+fn world_with_endless_command() -> World {
     World::with(json!([
         {"repeat": true, "events": [{"tool": {"name": "bash", "input": {
             "command": "echo $$ > pid; echo run$((1))ning; exec sleep 600", "timeout_s": 600}}}]},
@@ -105,12 +105,12 @@ fn sleeper() -> World {
 }
 
 #[test]
-fn a_server_that_hangs_is_left_by_the_second_ctrl_c() {
-    let world = sleeper();
-    let (mut chat, command) = with_command(&world);
+fn second_ctrl_c_leaves_a_hung_server() {
+    let world = world_with_endless_command();
+    let (mut chat, command) = start_chat_with_command(&world);
     let server = server_of(&chat);
     kill_process(server, Signal::STOP).unwrap();
-    // More than a pipe holds.
+    // More than a pipe holds, so the write to the stopped server blocks.
     let paste = format!("\u{1b}[200~{}\u{1b}[201~\r", "words ".repeat(40_000));
     chat.keys(&paste);
     chat.keys("\u{1b}");
@@ -127,7 +127,7 @@ fn a_server_that_hangs_is_left_by_the_second_ctrl_c() {
 }
 
 #[test]
-fn a_request_to_a_server_that_hangs_is_interrupted() {
+fn ctrl_c_interrupts_a_request_to_a_hung_server() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
     chat.sees("› ");
@@ -140,7 +140,7 @@ fn a_request_to_a_server_that_hangs_is_interrupted() {
     chat.sees("/tools");
     chat.sees("\n");
     let me = Pid::from_child(&chat.child);
-    // Between the end of the line and the wait a signal counts for neither, so it is sent until it counts.
+    // A signal between the end of the input line and the wait is lost, so repeat it until it takes effect.
     let is_seen = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -160,9 +160,9 @@ fn a_request_to_a_server_that_hangs_is_interrupted() {
 }
 
 #[test]
-fn a_server_that_dies_leaves_no_command_behind() {
-    let world = sleeper();
-    let (mut chat, command) = with_command(&world);
+fn killed_server_leaves_no_command_behind() {
+    let world = world_with_endless_command();
+    let (mut chat, command) = start_chat_with_command(&world);
     kill_process(server_of(&chat), Signal::KILL).unwrap();
     chat.sees("! the server exited");
     chat.sees("/resume continues the interrupted turn");
@@ -171,7 +171,7 @@ fn a_server_that_dies_leaves_no_command_behind() {
 }
 
 #[test]
-fn a_chat_without_a_provider_says_so_before_the_first_prompt() {
+fn chat_without_a_provider_warns_before_the_first_prompt() {
     let world = World::new();
     let mut chat = world.terminal(&["chat"], &[], 80);
     chat.sees("! no provider is available: set ANTHROPIC_API_KEY");
@@ -184,8 +184,8 @@ fn a_chat_without_a_provider_says_so_before_the_first_prompt() {
 }
 
 #[test]
-fn all_of_a_cut_output_can_be_seen() {
-    // More than is read at once.
+fn output_command_shows_truncated_output_in_full() {
+    // More output than one read of the kept content returns.
     let command = "printf -v pad %900s; for i in $(seq 1300); do echo \"line $i of 1300 $pad\"; done; exit 7";
     let world = World::with(json!([
         {"when": {"prompt": "test", "step": 0}, "events": [
@@ -198,7 +198,7 @@ fn all_of_a_cut_output_can_be_seen() {
     chat.sees("No such call with output in this chat.");
     chat.sees("› ");
     chat.keys("test it\r");
-    // Its lines pass by in the line that does not stay; the block is what stays.
+    // While the command runs, its lines show in a transient line; only the final block remains.
     let told = chat.sees("✗ exit 7");
     assert!(
         told.contains("│ line 1300 of 1300") && !told.contains("│ line 1 of 1300"),

@@ -1,4 +1,6 @@
-//! The terminal clients as they are used: the real binary, which starts a real server.
+//! The command line and its terminal clients: the real binary, which starts a real server.
+//!
+//! The model is a cassette (`kind = "script"`), so no network is needed.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// A home, a workspace, and a model that plays a cassette.
+/// A home folder, a workspace, and a provider that plays a cassette.
 struct World {
     dir: tempfile::TempDir,
 }
@@ -38,7 +40,7 @@ impl World {
         world
     }
 
-    /// With this cassette as the only provider.
+    /// Creates a world with this cassette as its only provider.
     fn with(exchanges: Value) -> Self {
         let world = Self::new();
         let cassette = json!({"cassette": 1, "exchanges": exchanges});
@@ -63,6 +65,7 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentls"));
         command
             .args(args)
+            // The developer's own keys and settings must not reach the program.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.path("home"))
@@ -100,7 +103,7 @@ impl Done {
 
     #[track_caller]
     fn says(&self, text: &str) -> &Self {
-        // Folded lines say the same.
+        // A line may be wrapped at any blank.
         let unfolded = self.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             self.out.contains(text) || unfolded.contains(text),
@@ -137,7 +140,7 @@ fn hello() -> Value {
 }
 
 #[test]
-fn demo_shows_the_whole_job_without_a_home() {
+fn demo_runs_end_to_end_without_a_home() {
     let world = World::new();
     let start = Instant::now();
     let mut command = world.command(&["demo", "--yes"]);
@@ -181,7 +184,7 @@ fn demo_shows_the_whole_job_without_a_home() {
 }
 
 #[test]
-fn run_gives_the_answer_and_nothing_else_on_stdout() {
+fn run_prints_only_the_answer_on_stdout() {
     let world = World::with(hello());
     let done = world.run(&["run", "-p", "hi"]);
     done.is(0);
@@ -215,7 +218,7 @@ fn run_gives_the_answer_and_nothing_else_on_stdout() {
 }
 
 #[test]
-fn run_asks_nobody() {
+fn run_denies_what_needs_approval_unless_told_otherwise() {
     let world = World::with(hello());
     let denied = world.run(&["run", "-p", "write it"]);
     denied
@@ -235,7 +238,7 @@ fn run_asks_nobody() {
 }
 
 #[test]
-fn run_speaks_json() {
+fn run_prints_json_lines() {
     let world = World::with(hello());
     let done = world.run(&["run", "--json", "-p", "hi"]);
     done.is(0);
@@ -247,7 +250,7 @@ fn run_speaks_json() {
         .collect();
     let (result, notifications) = lines.split_last().unwrap();
     assert_eq!(result["result"]["state"], "completed");
-    // Programs get what the model wrote.
+    // JSON keeps what the model wrote, control characters included.
     assert_eq!(result["result"]["text"], "Hello **there**.\u{1b}[31m");
     let methods: Vec<&str> = notifications
         .iter()
@@ -334,7 +337,7 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
         .is(1)
         .complains("unknown session `");
     world.run(&["sessions", "show", "ses_"]).is(0);
-    // A session goes on in a later run.
+    // A later run continues a session.
     let id = sessions[0]["sessionId"].as_str().unwrap();
     world.run(&["run", "--session", id, "-p", "and more"]).is(0);
     world
@@ -344,7 +347,7 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
 }
 
 #[test]
-fn config_test_tells_the_verdict_without_running_anything() {
+fn config_test_prints_the_verdict_and_runs_nothing() {
     let world = World::new();
     let config = "[approvals]\nallow = [\"bash(cargo test *)\"]\ndeny = [\"bash(git push *)\"]\n\
                   require_approval = ['bash(wc *)']\n";
@@ -415,7 +418,7 @@ fn config_test_tells_the_verdict_without_running_anything() {
 }
 
 #[test]
-fn configuration_is_checked_like_a_compiler_does() {
+fn config_check_reports_problems_by_file_and_line() {
     let world = World::new();
     world.run(&["config", "check"]).is(0).says("using the defaults");
     world.configure("[agent.default]\nmode = \"ask\"\nmax_stepz = 3\nmax_steps = \"many\"\n");
@@ -429,7 +432,7 @@ fn configuration_is_checked_like_a_compiler_does() {
         .says(": error: ");
     world.configure("[agent.default]\nmode = \"ask\"\n");
     world.run(&["config", "check"]).is(0).says("no problems");
-    // A chain of three that are known by their names.
+    // A fallback chain of three preset providers.
     world.configure(
         "[provider.anthropic]\napi_key = \"a\"\nmodel = \"claude-sonnet-4-20250514\"\nmax_retries = 3\n\
          fallback = \"openrouter\"\n[provider.openrouter]\napi_key = \"b\"\nmodel = \"anthropic/claude-sonnet-4\"\n\
@@ -446,7 +449,7 @@ fn configuration_is_checked_like_a_compiler_does() {
 }
 
 #[test]
-fn doctor_looks_and_tells_no_secret() {
+fn doctor_reports_the_provider_and_no_secret() {
     let world = World::new();
     let mut command = world.command(&["doctor", "--offline"]);
     command.env("ANTHROPIC_API_KEY", "sk-ant-canary-0123456789");
@@ -466,7 +469,7 @@ fn doctor_looks_and_tells_no_secret() {
     );
     world.configure("[agent.default]\nprovider = \"nobody\"\n");
     world.run(&["doctor", "--offline"]).is(1).says("✗ ").says("→ ");
-    // Nothing is configured: that is told, and not as if all were well.
+    // Without a provider, doctor warns instead of reporting that everything works.
     world.configure("");
     let offline = world.run(&["doctor", "--offline"]);
     offline
@@ -475,8 +478,8 @@ fn doctor_looks_and_tells_no_secret() {
         .says("Everything required works; see the ! lines.");
 }
 
-/// Answers every request with `head` and `body`; the requests' heads come out.
-fn answering(head: &'static str, body: &'static str) -> (u16, std::thread::JoinHandle<String>) {
+/// Answers one request with `head` and `body`; the thread returns the head of the request.
+fn serve_one_response(head: &'static str, body: &'static str) -> (u16, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let thread = std::thread::spawn(move || {
@@ -498,7 +501,7 @@ fn answering(head: &'static str, body: &'static str) -> (u16, std::thread::JoinH
 }
 
 #[test]
-fn doctor_tries_address_and_key() {
+fn doctor_checks_the_providers_address_and_key() {
     let world = World::new();
     let ask = |port: u16| {
         world.configure(&format!(
@@ -506,17 +509,17 @@ fn doctor_tries_address_and_key() {
         ));
         world.run(&["doctor"])
     };
-    let (port, thread) = answering("200 OK", r#"{"data":[{"id":"a"},{"id":"claude-sonnet-5"}]}"#);
+    let (port, thread) = serve_one_response("200 OK", r#"{"data":[{"id":"a"},{"id":"claude-sonnet-5"}]}"#);
     ask(port)
         .is(0)
         .says("lists 2 models")
         .says("✓ model")
         .says("priced at list price: $2 in, $10 out");
     let request = thread.join().unwrap().to_lowercase();
-    // Anthropic's first page alone has 20.
+    // Anthropic's default page has only 20 models.
     assert!(request.starts_with("get /v1/models?limit=1000 "), "{request}");
     assert!(request.contains("x-api-key: sk-canary-012345"), "{request}");
-    let (port, thread) = answering(
+    let (port, thread) = serve_one_response(
         "200 OK",
         r#"{"data":[{"id":"claude-sonnet-7"},{"id":"claude-opus-7"}]}"#,
     );
@@ -526,7 +529,7 @@ fn doctor_tries_address_and_key() {
         .says("work lists 2 models, but not claude-sonnet-5")
         .says("set [provider.work] model to claude-sonnet-7");
     thread.join().unwrap();
-    let (port, thread) = answering(
+    let (port, thread) = serve_one_response(
         "401 Unauthorized",
         r#"{"type":"error","error":{"type":"authentication_error","message":"bad key sk-canary-012345"}}"#,
     );
@@ -537,15 +540,15 @@ fn doctor_tries_address_and_key() {
         .says("→ check the key in [provider.work]");
     assert!(!refused.out.contains("canary"), "{}", refused.out);
     thread.join().unwrap();
-    let (port, thread) = answering("404 Not Found", "{}");
+    let (port, thread) = serve_one_response("404 Not Found", "{}");
     ask(port).is(0).says("it lists no models");
     thread.join().unwrap();
-    // Nobody listens there any more.
+    // The listener is gone.
     ask(port).is(1).says("✗ reachable");
 }
 
 #[test]
-fn the_rest_of_the_command_line() {
+fn version_completions_help_and_usage_errors_work() {
     let world = World::new();
     world.run(&["--version"]).is(0).says(env!("CARGO_PKG_VERSION"));
     world.run(&["completions", "bash"]).is(0).says("_agentls()");
@@ -564,13 +567,13 @@ fn the_rest_of_the_command_line() {
     let mut without_home = world.command(&["run", "-p", "hi"]);
     without_home.env("HOME", "/proc/nowhere");
     let done = Done::of(&without_home.output().unwrap());
-    // The store cannot be made there, and it is said why.
+    // The store cannot be created there, and the error says why.
     assert_ne!(done.code, Some(0));
     assert_ne!(done.err, "");
 }
 
 #[test]
-fn what_cannot_be_written_is_no_success() {
+fn failed_write_to_stdout_is_an_error() {
     let world = World::with(hello());
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     for args in [
@@ -585,7 +588,7 @@ fn what_cannot_be_written_is_no_success() {
 }
 
 #[test]
-fn a_run_ends_when_nobody_reads_its_json() {
+fn run_ends_when_the_reader_of_its_json_leaves() {
     let world = World::with(hello());
     let mut child = world
         .command(&["run", "--json", "-p", "slow"])
@@ -600,7 +603,7 @@ fn a_run_ends_when_nobody_reads_its_json() {
 }
 
 #[test]
-fn a_slip_of_the_pen_loosens_nothing() {
+fn mistyped_mode_or_config_path_is_a_usage_error() {
     let world = World::with(hello());
     world
         .run(&["run", "-y", "--mode", "pln", "-p", "write"])
@@ -614,7 +617,7 @@ fn a_slip_of_the_pen_loosens_nothing() {
 }
 
 #[test]
-fn a_server_at_a_terminal_says_what_it_waits_for() {
+fn server_at_a_terminal_says_that_it_waits_for_an_editor() {
     let world = World::new();
     for args in [&[][..], &["serve"]] {
         let mut serve = world.terminal(args, &[], 80);
@@ -622,7 +625,7 @@ fn a_server_at_a_terminal_says_what_it_waits_for() {
         serve.keys("\u{4}");
         serve.ends();
     }
-    // An editor's server says nothing.
+    // A server whose stdin is not a terminal prints nothing.
     let output = world.command(&["serve"]).output().unwrap();
     assert_eq!(Done::of(&output).err, "");
 }

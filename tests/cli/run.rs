@@ -11,11 +11,11 @@ use crate::interrupt::is_gone;
 use crate::{Done, World, hello};
 
 impl World {
-    /// Runs with this on stdin.
+    /// Runs with `input` on stdin.
     fn run_piped(&self, args: &[&str], input: &[u8]) -> Done {
         let mut child = self.start(args);
         let mut stdin = child.stdin.take().unwrap();
-        // What is refused early is not read to its end.
+        // A run that is refused early closes stdin before it has read everything.
         let _ = stdin.write_all(input);
         drop(stdin);
         Done::of(&child.wait_with_output().unwrap())
@@ -30,8 +30,8 @@ impl World {
             .unwrap()
     }
 
-    /// All that people said, in the order of the sessions' list, newest first.
-    fn said(&self) -> Vec<String> {
+    /// Returns all user messages in the order of the session list: the newest session first.
+    fn user_messages(&self) -> Vec<String> {
         let listed = self.run(&["sessions", "--json"]);
         let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
         let said = sessions.iter().flat_map(|session| {
@@ -62,13 +62,13 @@ fn last_line(done: &Done) -> Value {
 }
 
 #[test]
-fn what_is_piped_in_is_context_of_the_prompt() {
+fn piped_stdin_becomes_context_of_the_prompt() {
     let world = World::with(hello());
-    // The folder has that file, but what is piped in points at nothing.
+    // The folder contains `x`, but `@x` in piped text is not a file reference.
     fs::write(world.path("work/x"), "").unwrap();
     let diff = b"diff --git a/x b/x\n-old @x\n+new\n";
     world.run_piped(&["run", "review this"], diff).is(0).says("Hello");
-    let said = world.said();
+    let said = world.user_messages();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
         said[0].starts_with("review this")
@@ -76,12 +76,12 @@ fn what_is_piped_in_is_context_of_the_prompt() {
             && said[0].ends_with("+new\n</stdin>"),
         "{said:?}"
     );
-    // A broken character is replaced, and it is said so; what is no text is refused.
+    // Invalid UTF-8 is replaced with a warning; binary data is refused.
     world
         .run_piped(&["run", "-p", "look"], b"caf\xe9\n")
         .is(0)
         .complains("stdin is not UTF-8 in 1 places");
-    assert!(world.said()[0].contains("caf\u{fffd}"));
+    assert!(world.user_messages()[0].contains("caf\u{fffd}"));
     world
         .run_piped(&["run", "look"], b"\x89PNG\0")
         .is(2)
@@ -90,26 +90,26 @@ fn what_is_piped_in_is_context_of_the_prompt() {
         .run_piped(&["run", "look"], &vec![b'a'; 600 << 10])
         .is(2)
         .complains("exceeds 512 KiB");
-    // Nothing is nothing.
+    // Empty or blank input adds nothing to the prompt.
     for (args, input) in [(["run", "plain"], &b""[..]), (["run", "plain"], b" \n\n")] {
         world.run_piped(&args, input).is(0);
-        assert_eq!(world.said()[0], "plain");
+        assert_eq!(world.user_messages()[0], "plain");
     }
     world.run(&["run", "plain"]).is(0);
-    assert_eq!(world.said()[0], "plain");
-    // A folder and a file.
+    assert_eq!(world.user_messages()[0], "plain");
+    // Stdin may be a file, but not a folder.
     fs::write(world.path("work/notes"), "from a file").unwrap();
     let file = fs::File::open(world.path("work/notes")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(file).output().unwrap();
     Done::of(&output).is(0);
-    assert!(world.said()[0].contains("<stdin>\nfrom a file\n</stdin>"));
+    assert!(world.user_messages()[0].contains("<stdin>\nfrom a file\n</stdin>"));
     let folder = fs::File::open(world.path("work")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(folder).output().unwrap();
     Done::of(&output).is(2).complains("cannot read stdin");
 }
 
 #[test]
-fn the_prompt_is_an_argument_or_stdin() {
+fn prompt_comes_from_an_argument_or_stdin() {
     let world = World::with(hello());
     for args in [
         &["run", "hi there"][..],
@@ -117,13 +117,13 @@ fn the_prompt_is_an_argument_or_stdin() {
         &["run", "--json", "hi there"],
     ] {
         world.run(args).is(0).says("Hello");
-        assert_eq!(world.said()[0], "hi there");
+        assert_eq!(world.user_messages()[0], "hi there");
     }
     for args in [&["run"][..], &["run", "-"], &["run", "-p", "-"]] {
         world.run_piped(args, b"from stdin\n").is(0).says("Hello");
-        assert_eq!(world.said()[0], "from stdin", "{args:?}");
+        assert_eq!(world.user_messages()[0], "from stdin", "{args:?}");
     }
-    let count = world.said().len();
+    let count = world.user_messages().len();
     for (args, why) in [
         (&["run", "fix", "the", "tests"][..], "quote a prompt"),
         (&["run", "-p", " "], "the prompt is empty"),
@@ -149,14 +149,14 @@ fn the_prompt_is_an_argument_or_stdin() {
     ] {
         world.run(args).is(2).complains(why);
     }
-    assert_eq!(world.said().len(), count, "nothing was run");
+    assert_eq!(world.user_messages().len(), count, "nothing was run");
     fs::create_dir(world.path("work/sub")).unwrap();
     world.run(&["run", "hi", "--cwd", "sub"]).is(0);
     world.run(&["sessions"]).says("work/sub");
 }
 
 #[test]
-fn a_stdin_that_never_ends_is_announced_and_interrupted() {
+fn waiting_for_stdin_is_announced_and_can_be_interrupted() {
     let world = World::with(hello());
     for json in [false, true] {
         let args = if json {
@@ -184,8 +184,8 @@ fn a_stdin_that_never_ends_is_announced_and_interrupted() {
         }
         drop(stdin);
     }
-    assert_eq!(world.said().len(), 0);
-    // Whoever writes late is heard.
+    assert_eq!(world.user_messages().len(), 0);
+    // Input that comes after the announcement still counts.
     let mut child = world.start(&["run", "hi"]);
     let mut stdin = child.stdin.take().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
@@ -194,11 +194,11 @@ fn a_stdin_that_never_ends_is_announced_and_interrupted() {
     stdin.write_all(b"late").unwrap();
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(world.said()[0].contains("<stdin>\nlate\n</stdin>"));
+    assert!(world.user_messages()[0].contains("<stdin>\nlate\n</stdin>"));
 }
 
 #[test]
-fn a_run_resumes_by_the_beginning_of_an_id_and_the_newest_session() {
+fn run_resumes_by_id_prefix_or_newest_session() {
     let world = World::with(hello());
     world
         .run(&["run", "-c", "first"])
@@ -217,7 +217,7 @@ fn a_run_resumes_by_the_beginning_of_an_id_and_the_newest_session() {
         .run(&["sessions", "show", ids[0]])
         .says("› second")
         .says("› third");
-    // The shortest beginning that is only the older one's.
+    // The shortest prefix that is unique to the older session.
     let common = ids[0]
         .bytes()
         .zip(ids[1].bytes())
@@ -240,16 +240,16 @@ fn a_run_resumes_by_the_beginning_of_an_id_and_the_newest_session() {
             .complains(ids[1]);
     }
     world.run(&["run", "--session", "ses_", "hi"]).is(2);
-    // The folder's own newest, not the newest of all.
+    // `-c` continues the newest session of this folder, not the newest of all.
     fs::create_dir(world.path("work/sub")).unwrap();
     world.run(&["run", "elsewhere", "--cwd", "sub"]).is(0);
     world.run(&["run", "-c", "fifth"]).is(0);
-    // There are three now, and the third may share the short beginning.
+    // Use the whole id: the third session may share the short prefix.
     world.run(&["sessions", "show", ids[1]]).says("› fifth");
 }
 
 #[test]
-fn the_exit_code_and_the_session_are_in_every_end() {
+fn every_outcome_has_its_exit_code_and_session_id() {
     let world = World::with(hello());
     let json = |args: &[&str], code: i32| {
         let done = world.run(args);
@@ -304,7 +304,7 @@ fn the_exit_code_and_the_session_are_in_every_end() {
 }
 
 #[test]
-fn a_server_that_hangs_is_left_by_the_second_interrupt() {
+fn second_interrupt_leaves_a_hung_server() {
     let world = World::with(hello());
     let mut child = world.start(&["run", "--json", "slow"]);
     drop(child.stdin.take());
@@ -319,7 +319,7 @@ fn a_server_that_hangs_is_left_by_the_second_interrupt() {
     let server = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
     kill_process(server, Signal::STOP).unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
-    // Signals that come at once are one, so the second is sent until it counts.
+    // Two pending signals merge into one, so repeat it until the second takes effect.
     while child.try_wait().unwrap().is_none() {
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -341,7 +341,7 @@ fn a_server_that_hangs_is_left_by_the_second_interrupt() {
 }
 
 #[test]
-fn a_failed_command_shows_its_code_and_its_tail() {
+fn failed_command_shows_its_exit_code_and_last_lines() {
     let world = World::with(json!([
         {"when": {"prompt": "test", "step": 0}, "events": [
             {"tool": {"name": "bash", "input": {"command": "for i in $(seq 40); do echo line $i; done; exit 7"}}}]},

@@ -1,4 +1,4 @@
-//! A program at a pseudo-terminal: keys in, and what is shown out.
+//! Runs a program at a pseudo-terminal: sends keys and reads what it shows.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::World;
 
-/// Stands where the cursor was shown again: it is hidden while a turn runs.
+/// Marks where the cursor was shown again: the chat hides it while a turn runs.
 const CURSOR: &str = "\u{7}";
 
 /// A program at a pseudo-terminal.
@@ -17,7 +17,7 @@ pub(crate) struct Terminal {
     keyboard: fs::File,
     screen: Receiver<Vec<u8>>,
     pub(crate) escapes: u32,
-    /// All that was shown and not yet looked at, without escape sequences.
+    /// Output that no call has consumed yet, without escape sequences.
     shown: String,
     part: Vec<u8>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     fn start(mut command: Command, columns: u16) -> Self {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-        // Ours alone: who holds it too never sees the terminal go.
+        // Close-on-exec: a child that inherited this end would never see the terminal hang up.
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -44,7 +44,7 @@ impl Terminal {
             .stderr(theirs)
             .spawn()
             .unwrap();
-        // The command keeps the other end of the terminal open.
+        // The `Command` holds the other end; with it open, reads would never end.
         drop(command);
         let keyboard = fs::File::from(ours);
         let mut output = keyboard.try_clone().unwrap();
@@ -71,18 +71,18 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// How the terminal treats what is typed.
+    /// Returns the terminal's local modes (echo, line buffering).
     pub(crate) fn modes(&self) -> rustix::termios::LocalModes {
         rustix::termios::tcgetattr(&self.keyboard).unwrap().local_modes
     }
 
-    /// Waits until no turn takes keys any more, so that they are for the prompt; what was shown before that.
+    /// Waits until keys go to the prompt again, not to a turn. Returns what was shown before that.
     #[track_caller]
     pub(crate) fn rests(&mut self) -> String {
         self.sees(CURSOR)
     }
 
-    /// Waits until `text` is shown; what came before it and with it.
+    /// Waits until `text` is shown. Returns the output up to and including it.
     #[track_caller]
     pub(crate) fn sees(&mut self, text: &str) -> String {
         let patience = Instant::now() + Duration::from_secs(20);
@@ -106,6 +106,7 @@ impl Terminal {
     fn show(&mut self, bytes: &[u8]) {
         self.part.extend_from_slice(bytes);
         loop {
+            // A read may end within an escape sequence or a character; the rest of it comes with the next read.
             let (length, text) = match self.part.as_slice() {
                 [] => return,
                 [0x1b, b'[', rest @ ..] => match rest.iter().position(|byte| (0x40..0x7f).contains(byte)) {
@@ -134,7 +135,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for its end; all that was shown, with its escape sequences.
+    /// Waits for the program's end and returns everything it showed, with escape sequences.
     pub(crate) fn raw_until_end(&mut self) -> String {
         let mut bytes = Vec::new();
         while let Ok(more) = self.screen.recv_timeout(Duration::from_secs(20)) {
@@ -144,10 +145,10 @@ impl Terminal {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits for its end.
+    /// Waits for the program's end and returns its exit code.
     #[track_caller]
     pub(crate) fn ends(mut self) -> i32 {
-        // Whatever it still says is read, so that it is never held up.
+        // Drain its output: a full terminal buffer would keep it from exiting.
         while self.screen.recv_timeout(Duration::from_secs(20)).is_ok() {}
         self.child.wait().unwrap().code().unwrap()
     }

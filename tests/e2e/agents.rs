@@ -1,4 +1,4 @@
-//! Named agents: each with its own model, route, instructions, tools and limits.
+//! Named agents: each has its own model, route, instructions, tools and limits.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
         system(&seen)
     );
     assert_eq!(tools(&seen), ["read_file", "grep", "read_skill"]);
-    // A tool that it has not cannot be called either.
+    // A tool that the agent does not have cannot be called either.
     let call = client
         .all(&session, "agent/toolCall")
         .last()
@@ -67,7 +67,7 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
         json!({"name": "researcher", "description": "reads", "provider": "mock", "model": "wise", "mode": "plan",
                "tools": ["read_file", "grep", "read_skill"], "current": true})
     );
-    // The usual one is not touched.
+    // The default agent is unaffected.
     let other = client.session();
     client.ask(&other, "hello");
     assert_eq!(world.seen(1).body["model"], "mock-model");
@@ -77,7 +77,7 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
 }
 
 #[test]
-fn a_prompt_file_that_is_missing_is_named_and_the_usual_instructions_count() {
+fn missing_prompt_file_warns_and_the_default_prompt_applies() {
     let world = world("[agent.x]\nprompt_file = 'gone.md'\n");
     let client = world.start();
     let session = client.session_with(json!({"agent": "x"}));
@@ -91,7 +91,7 @@ fn a_prompt_file_that_is_missing_is_named_and_the_usual_instructions_count() {
         "{}",
         told[0].text("message")
     );
-    // It comes later.
+    // The file appears later.
     world.mock().allow_rewrites();
     std::fs::write(world.path("config/agentls/gone.md"), "Here now.").unwrap();
     client.ask(&session, "again");
@@ -99,9 +99,9 @@ fn a_prompt_file_that_is_missing_is_named_and_the_usual_instructions_count() {
 }
 
 #[test]
-fn an_agents_route_goes_before_the_providers() {
+fn agent_route_takes_precedence_over_the_providers_fallback() {
     let world = world("[agent.x]\nroute = ['other/special', 'printed']\n");
-    // The first provider's retries are used up.
+    // Exhaust the retries of the first provider.
     for _ in 0..4 {
         world.mock().push(Reply::status(503));
     }
@@ -115,7 +115,7 @@ fn an_agents_route_goes_before_the_providers() {
 }
 
 #[test]
-fn an_untrusted_folder_points_no_agent_at_files_of_the_persons() {
+fn untrusted_folder_cannot_set_an_agents_prompt_file() {
     let world = world("");
     let secret = world.path("secret.md");
     std::fs::write(&secret, "do not tell").unwrap();

@@ -1,4 +1,4 @@
-//! Tools and the questions about them (R-TOOL, R-APPR, I4, I9).
+//! Approvals of tool calls: what asks, what an answer does, how long it holds (R-TOOL, R-APPR, I4, I9).
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn write(path: &str, content: &str) -> Reply {
     Reply::tool("write_file", json!({"path": path, "content": content}))
 }
 
-/// The results in the last message of a request to the mock, in order.
+/// Returns the tool results in the last message of a request to the mock, in order.
 fn results(world: &World, request: usize) -> Vec<String> {
     let seen = world.seen(request);
     let messages = seen.body["messages"].as_array().unwrap();
@@ -25,7 +25,7 @@ fn results(world: &World, request: usize) -> Vec<String> {
 }
 
 #[test]
-fn reads_are_free_and_writes_ask_with_a_diff() {
+fn reads_run_freely_and_writes_ask_with_a_diff() {
     let world = World::new();
     world.write("a.txt", "one\ntwo\n");
     world
@@ -101,7 +101,7 @@ fn a_denial_reaches_the_model_with_its_feedback() {
 }
 
 #[test]
-fn edited_input_is_what_runs() {
+fn call_runs_with_the_edited_input() {
     let world = World::new();
     world.mock().push(write("x", "model's"));
     let client = world.start();
@@ -116,7 +116,7 @@ fn edited_input_is_what_runs() {
         (None, Some("mine".to_owned()))
     );
     assert_eq!(client.tool_call(&session, "running").params["input"], edited);
-    // Bad edits are a failed call, not a failed turn.
+    // Invalid edited input fails the call, not the turn.
     world.mock().push(write("x", "x"));
     let id = client.prompt(&session, "again");
     let asked = client.asked(&session);
@@ -129,7 +129,7 @@ fn edited_input_is_what_runs() {
 }
 
 #[test]
-fn allow_session_holds_for_the_session_only() {
+fn allow_session_applies_to_that_session_only() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -154,7 +154,7 @@ fn allow_session_holds_for_the_session_only() {
 }
 
 #[test]
-fn a_listed_grant_of_a_session_that_is_not_loaded_can_be_revoked() {
+fn grant_of_an_unloaded_session_can_be_revoked() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -206,12 +206,12 @@ fn allow_always_outlives_the_server_and_can_be_revoked() {
     client.decide(&client.asked(&session), "deny");
     client.done(&id);
     assert_eq!(world.read("out/3"), None);
-    // Nothing of it stands in the repository.
+    // The grant is not written into the repository.
     assert_eq!(world.read(".agentls/config.toml"), None);
 }
 
 #[test]
-fn rules_of_the_configuration_decide_and_deny_wins() {
+fn configured_rules_decide_and_deny_wins() {
     let world = World::with(Config {
         tables: "[approvals]\nallow = [\"write_file(free/**)\"]\ndeny = [\"write_file(**/secret.txt)\"]\n\
                  require_approval = [\"read_file(slow/**)\"]\n"
@@ -238,7 +238,7 @@ fn rules_of_the_configuration_decide_and_deny_wins() {
     let id = client.prompt(&session, "read it");
     client.decide(&client.asked(&session), "allow");
     client.done(&id);
-    // An edited input cannot get round a deny either.
+    // Edited input cannot bypass a deny rule either.
     let ask = client.session();
     world.mock().push(write("b", "b"));
     let id = client.prompt(&ask, "do it");
@@ -251,9 +251,9 @@ fn rules_of_the_configuration_decide_and_deny_wins() {
     assert_eq!(world.read("secret.txt"), None);
 }
 
-/// Outside testers saw `bsh(touch*)` vanish: in mode `full` the command ran.
+/// External testers found that `bsh(touch*)` was ignored: in mode `full` the command ran.
 #[test]
-fn a_deny_rule_that_cannot_be_read_makes_everything_but_reading_ask() {
+fn invalid_deny_rule_makes_everything_but_reads_ask() {
     let world = World::with(Config {
         tables: "[approvals]\nallow = [\"bash\"]\ndeny = [\"bsh(touch*)\"]\n".to_owned(),
         ..Config::default()
@@ -277,10 +277,10 @@ fn a_deny_rule_that_cannot_be_read_makes_everything_but_reading_ask() {
     assert_eq!(world.read("ran"), None);
 }
 
-/// Next to a `deny` rule, known commands run in mode `full` and others ask; in mode `ask` no rule allows what bash does
-/// unseen.
+/// With a `deny` rule, known commands run in mode `full` and others ask. In mode `ask` no rule allows what bash
+/// does implicitly.
 #[test]
-fn commands_that_hide_others_ask() {
+fn commands_that_may_run_hidden_commands_ask() {
     let world = World::with(Config {
         tables: "[approvals]\nallow = [\"bash(ls*)\"]\ndeny = [\"bash(touch*)\"]\n".to_owned(),
         ..Config::default()
@@ -311,7 +311,7 @@ fn commands_that_hide_others_ask() {
 }
 
 #[test]
-fn one_waiting_call_holds_up_no_other_and_results_keep_their_order() {
+fn waiting_call_does_not_block_others_and_results_keep_their_order() {
     let world = World::new();
     world.write("a", "content a\n");
     world.write("c", "content c\n");
@@ -339,7 +339,7 @@ fn one_waiting_call_holds_up_no_other_and_results_keep_their_order() {
 }
 
 #[test]
-fn two_questions_at_once_are_answered_in_any_order() {
+fn concurrent_approvals_can_be_answered_in_any_order() {
     let world = World::new();
     world.mock().push(
         Reply::new()
@@ -349,7 +349,7 @@ fn two_questions_at_once_are_answered_in_any_order() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    // Each is asked when its preview is ready: which comes first is open.
+    // Each question is asked when its preview is ready, so either may come first.
     let (one, other) = (client.asked(&session), client.asked(&session));
     let (a, b) = if one.text("title").ends_with(" a") {
         (one, other)
@@ -364,7 +364,7 @@ fn two_questions_at_once_are_answered_in_any_order() {
 }
 
 #[test]
-fn a_mode_that_allows_answers_open_questions() {
+fn switching_to_an_allowing_mode_settles_open_approvals() {
     let world = World::new();
     world.mock().push(write("a", "a"));
     let client = world.start();
@@ -386,7 +386,7 @@ fn a_mode_that_allows_answers_open_questions() {
 }
 
 #[test]
-fn unknown_and_settled_approvals_are_errors() {
+fn invalid_unknown_and_settled_approval_answers_are_errors() {
     let world = World::new();
     world.mock().push(write("a", "a"));
     let client = world.start();
@@ -447,7 +447,7 @@ fn edit(path: &str, old: &str) -> Value {
 }
 
 #[test]
-fn read_only_commands_are_free_unless_their_files_are_special() {
+fn read_only_commands_run_freely_unless_they_touch_protected_files() {
     let world = World::new();
     world.write("a.txt", "hello\n");
     world.write("sub/.env", "TOKEN=1\n");
@@ -484,7 +484,7 @@ fn read_only_commands_are_free_unless_their_files_are_special() {
 }
 
 #[test]
-fn secrets_and_what_lies_outside_ask() {
+fn secret_files_and_files_outside_the_workspace_ask() {
     let world = World::new();
     world.write(".env", "TOKEN=1\n");
     let outside = world.path("outside.txt");
@@ -501,7 +501,7 @@ fn secrets_and_what_lies_outside_ask() {
         ("write_file", json!({"path": "away/new.txt", "content": "x"})),
         ("write_file", json!({"path": beside, "content": "x"})),
         ("write_file", json!({"path": "../beside.txt", "content": "x"})),
-        // Edits that do not apply: what is wrong with them is in the files.
+        // Edits that do not apply: their error messages would quote the files.
         ("edit_file", edit(".env", "TOKEM=1")),
         ("edit_file", edit("../outside.txt", "outsidf")),
         ("edit_file", edit(&outside.to_string_lossy(), "")),
@@ -525,7 +525,7 @@ fn secrets_and_what_lies_outside_ask() {
             assert_eq!(results, ["Denied by user"], "{mode} {tool} {input}");
         }
     }
-    // Once it is allowed, the model is told what is wrong.
+    // Once the call is allowed, the model learns why the edit failed.
     let session = client.session();
     world
         .mock()
@@ -551,7 +551,7 @@ fn plan_mode_changes_nothing() {
 }
 
 #[test]
-fn an_unanswered_question_is_denied_after_its_time() {
+fn unanswered_approval_is_denied_after_its_timeout() {
     let world = World::with(Config {
         tables: "[approvals]\ntimeout_s = 0.05\n".to_owned(),
         ..Config::default()
@@ -568,7 +568,7 @@ fn an_unanswered_question_is_denied_after_its_time() {
 }
 
 #[test]
-fn the_plan_is_told_whole() {
+fn plan_notification_contains_the_whole_plan() {
     let world = World::new();
     let items = json!([{"text": "look", "status": "completed"}, {"text": "change", "status": "in_progress"}]);
     world
@@ -587,7 +587,7 @@ fn the_plan_is_told_whole() {
 }
 
 #[test]
-fn a_long_answer_of_a_tool_is_cut_for_the_model_and_kept_whole() {
+fn long_tool_result_is_cut_for_the_model_and_kept_in_full() {
     let world = World::new();
     for n in 0..4_000 {
         world.write(&format!("many/file-with-a-long-name-{n:05}.txt"), "");
@@ -605,13 +605,13 @@ fn a_long_answer_of_a_tool_is_cut_for_the_model_and_kept_whole() {
     client.done(&id);
     let told = &results(&world, 1)[0];
     assert!(told.chars().count() <= 31_000);
-    // The cut is stated, with its size, and both ends are there.
+    // The result states the size of the cut and keeps both ends.
     assert!(
         told.contains("\n[… ") && told.contains(" characters cut …]\n"),
         "{told}"
     );
     assert!(told.starts_with("many/file-with-a-long-name-00000.txt\n"));
-    // The whole is kept, and read back in pieces.
+    // The full text is kept and can be read in pages.
     let call = client.tool_call(&session, "completed");
     let more = &call.params["more"]["output"];
     let (mut whole, mut offset) = (String::new(), 0);
@@ -623,7 +623,7 @@ fn a_long_answer_of_a_tool_is_cut_for_the_model_and_kept_whole() {
         whole.push_str(piece["text"].as_str().unwrap());
         offset = piece["nextOffset"].as_u64().unwrap_or(u64::MAX);
     }
-    // Of more than a thousand results the tool gives a thousand.
+    // The tool returns at most a thousand results.
     for n in 0..1_000 {
         let line = format!("many/file-with-a-long-name-{n:05}.txt\n");
         assert!(whole.contains(&line), "{line}");
@@ -631,7 +631,7 @@ fn a_long_answer_of_a_tool_is_cut_for_the_model_and_kept_whole() {
 }
 
 #[test]
-fn what_is_asked_about_cannot_hide() {
+fn approval_shows_control_characters_visibly() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -655,15 +655,15 @@ fn what_is_asked_about_cannot_hide() {
     client.done(&id);
 }
 
-/// One open question, as `agent/listApprovals` gives it.
-fn the_open_one(client: &Client, params: Value) -> Value {
+/// Returns the only open question of `agent/listApprovals`.
+fn only_open_approval(client: &Client, params: Value) -> Value {
     let open: Value = client.call("agent/listApprovals", params);
     assert_eq!(open["approvals"].as_array().unwrap().len(), 1, "{open}");
     open["approvals"][0].clone()
 }
 
 #[test]
-fn an_open_question_is_listed_just_as_it_was_asked() {
+fn open_approval_is_listed_exactly_as_it_was_asked() {
     let world = World::new();
     let long: String = (0..30_000).map(|n| format!("line {n}\n")).collect();
     world.mock().push(write("x", &long));
@@ -673,10 +673,13 @@ fn an_open_question_is_listed_just_as_it_was_asked() {
     let asked = client.asked(&session);
     let title = json!({"sessionId": session, "title": "later events"});
     let _: Value = client.call("agent/renameSession", title);
-    assert_eq!(the_open_one(&client, json!({})), asked.params);
+    assert_eq!(only_open_approval(&client, json!({})), asked.params);
     client.kill();
     let client = world.start();
-    assert_eq!(the_open_one(&client, json!({"sessionId": session})), asked.params);
+    assert_eq!(
+        only_open_approval(&client, json!({"sessionId": session})),
+        asked.params
+    );
     let loaded = client.load(&session);
     assert_eq!(
         serde_json::to_value(&loaded.open_approvals[0]).unwrap(),
@@ -688,10 +691,10 @@ fn an_open_question_is_listed_just_as_it_was_asked() {
         json!({"sessionId": session, "ref": reference, "limit": 1_000}),
     );
     assert!(read["text"].as_str().unwrap().contains("+line 1\n"), "{read}");
-    // Asked again, it is the question of the new turn.
+    // After a resume, the question belongs to the new turn.
     let _abandoned = client.send("agent/resumeTurn", json!({"sessionId": session}));
     let again = client.asked(&session);
     assert_ne!(again.params["turnId"], asked.params["turnId"]);
-    assert_eq!(the_open_one(&client, json!({})), again.params);
+    assert_eq!(only_open_approval(&client, json!({})), again.params);
     client.kill();
 }

@@ -1,4 +1,4 @@
-//! Commands: what they see, and that none outlives its turn or the server (R-CANCEL, R-SEC, I8).
+//! Commands: what they can see, and that none outlives its turn or the server (R-CANCEL, R-SEC, I8).
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::harness::{Client, Id, Options, World};
 use crate::mock_llm::Reply;
 
-/// Starts a turn whose command runs, with children that try to get away.
-fn run(world: &World, client: &Client, session: &str) -> Id {
+/// Starts a turn whose command runs, with children that try to escape.
+fn start_command_turn(world: &World, client: &Client, session: &str) -> Id {
     let command = "setsid sleep 1000 & (sleep 1000 &) ; echo started; sleep 1000; touch after";
     world
         .mock()
@@ -21,17 +21,17 @@ fn run(world: &World, client: &Client, session: &str) -> Id {
     id
 }
 
-fn full(client: &Client) -> String {
+fn full_session(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
 #[test]
-fn a_cancel_ends_a_command_with_all_its_processes() {
+fn cancel_ends_a_command_and_all_its_processes() {
     for by_request in [false, true] {
         let world = World::new();
         let client = world.start();
-        let session = full(&client);
-        let id = run(&world, &client, &session);
+        let session = full_session(&client);
+        let id = start_command_turn(&world, &client, &session);
         let start = crate::harness::now();
         let ended = if !by_request {
             client.cancel(&session);
@@ -40,7 +40,7 @@ fn a_cancel_ends_a_command_with_all_its_processes() {
             client.cancel_request(&id);
             client.cancelled(&id)
         };
-        // R-CANCEL says 2.5 s; the rest is for a busy machine.
+        // R-CANCEL allows 2.5 s; the rest is slack for a busy machine.
         assert!(
             start.elapsed() < Duration::from_millis(2_500 + 1_000),
             "{:?}",
@@ -55,13 +55,13 @@ fn a_cancel_ends_a_command_with_all_its_processes() {
 }
 
 #[test]
-fn an_end_of_the_server_ends_its_commands() {
-    // The client looks for survivors after every end.
+fn server_exit_ends_its_commands() {
+    // The test client checks for surviving processes after every exit.
     for killed in [false, true] {
         let world = World::new();
         let client = world.start();
-        let session = full(&client);
-        let id = run(&world, &client, &session);
+        let session = full_session(&client);
+        let id = start_command_turn(&world, &client, &session);
         if killed {
             client.kill();
         } else {
@@ -84,7 +84,7 @@ fn an_end_of_the_server_ends_its_commands() {
 }
 
 #[test]
-fn commands_ask_and_see_no_secrets() {
+fn commands_ask_for_approval_and_see_no_secrets() {
     let world = World::new();
     world
         .mock()
@@ -104,17 +104,17 @@ fn commands_ask_and_see_no_secrets() {
     }
 }
 
-/// The client, the store and the log are looked through for keys after every test.
+/// After every test the harness searches the client's messages, the store and the log for keys.
 #[test]
-fn a_key_that_a_tool_prints_goes_nowhere() {
+fn key_in_tool_output_is_redacted_everywhere() {
     let world = World::new();
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     let [.., key] = world.secrets() else {
         unreachable!()
     };
     world.write("a.txt", format!("the key is {key}\nand this is not\n"));
-    // It comes in two pieces; and much that is cut for the model and kept whole.
+    // The key is printed in two pieces, followed by more output than the model gets.
     let slowly = "k=$(sed -n 's/the key is //p' a.txt); printf 'got %s' ${k:0:9}; sleep 0.3; echo ${k:9} done; \
          for i in $(seq 3000); do cat a.txt; done";
     let edit = json!({"path": "a.txt", "edits": [{"old_text": "and this is not", "new_text": "nor this"}]});
@@ -162,9 +162,9 @@ fn a_key_that_a_tool_prints_goes_nowhere() {
             .unwrap()
             .starts_with("got *** done\nthe key is ***\n")
     );
-    // The file itself is as it was, but for the edit.
+    // The file itself still contains the key.
     assert_eq!(world.read("a.txt"), Some(format!("the key is {key}\nnor this\n")));
-    // It is kept without the key, and taken back with it.
+    // The diff hides the key, and a revert restores it.
     let diff = client.next(&session, "agent/turnDiff");
     let shown = diff.params["files"][0]["diff"].as_str().unwrap();
     assert!(
@@ -180,7 +180,7 @@ fn a_key_that_a_tool_prints_goes_nowhere() {
 }
 
 #[test]
-fn each_session_follows_its_own_folder_in_what_a_cancel_does() {
+fn on_cancel_setting_comes_from_the_sessions_own_folder() {
     let world = World::new();
     world.write(".agentls/config.toml", "[tool.bash]\non_cancel = \"finish\"\n");
     let hasty = world.path("hasty");
@@ -191,7 +191,7 @@ fn each_session_follows_its_own_folder_in_what_a_cancel_does() {
         let [own, other] = if patient { [0, 1] } else { [1, 0] };
         let at = |n: usize| client.session_with(json!({"mode": "full", "cwd": folders[n]}));
         let session = at(own);
-        // The other folder's settings are the ones read last.
+        // Read the other folder's settings last, so that a mix-up would show.
         let _: serde_json::Value = client.call("agent/reloadConfig", json!({}));
         client.ask(&session, "hello");
         client.ask(&at(other), "hello");
@@ -220,7 +220,7 @@ fn each_session_follows_its_own_folder_in_what_a_cancel_does() {
 }
 
 #[test]
-fn settings_for_git_in_the_environment_are_kept_beside_ours() {
+fn git_settings_from_the_environment_are_kept() {
     let world = World::new();
     let held = [
         ("GIT_CONFIG_COUNT", "1"),
@@ -233,7 +233,7 @@ fn settings_for_git_in_the_environment_are_kept_beside_ours() {
             .to_vec(),
         ..Options::default()
     });
-    let session = full(&client);
+    let session = full_session(&client);
     let command = "git config user.name; git config core.fsmonitor";
     world
         .mock()
@@ -243,14 +243,14 @@ fn settings_for_git_in_the_environment_are_kept_beside_ours() {
     assert!(sent.contains("somebody\\nfalse"), "{sent}");
 }
 
-/// Waits until a file that a command writes to grows no more: nobody takes its output.
-fn held_up(world: &World, name: &str) {
+/// Waits until a file that a command writes to stops growing, because nobody reads the command's output.
+fn wait_until_blocked(world: &World, name: &str) {
     world.until(|| world.read(name).is_some());
     crate::harness::still("the command's file", || world.read(name));
 }
 
 #[test]
-fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
+fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
     for (on_cancel, reads) in [
         ("interrupt", true),
         ("finish", true),
@@ -263,7 +263,7 @@ fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
             ..crate::harness::Config::default()
         });
         let client = world.start();
-        let session = full(&client);
+        let session = full_session(&client);
         let command = "trap 'echo interrupted; exit 3' INT; echo started; n=0; \
              while [ ! -e stop ]; do n=$((n+1)); echo $n > count; echo \"line $n\"; done; echo finished";
         world
@@ -275,12 +275,12 @@ fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
         });
         if !reads {
             client.stop_reading();
-            held_up(&world, "count");
+            wait_until_blocked(&world, "count");
         }
         let count = world.read("count");
         client.cancel(&session);
-        // The cancel is known when what comes after it is answered, or when the output is taken again; the signal
-        // may also end a command in the very write that nobody took.
+        // The server has the cancel once it answers a later request, or once it reads the output again. The signal
+        // may also end a command inside the blocked write.
         if reads {
             drop(client.call::<serde_json::Value>("agent/metrics", json!({"sessionId": session})))
         } else {
@@ -290,7 +290,7 @@ fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
             world.write("stop", "");
         }
         if !reads {
-            // It takes effect although nobody reads.
+            // The cancel takes effect although the client does not read.
             world.until(|| client.processes() == 1);
             client.read_on();
         }
@@ -317,8 +317,8 @@ fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
     }
 }
 
-/// What a command does to its helper so that a child of it lives on. It waits until the test has seen it start: a helper
-/// that is gone before it reported the start is an error of its own.
+/// Commands that attack their helper so that a child survives. They wait until the test has seen them start: a
+/// helper that dies before it reports the start is a different error.
 const ATTACKS: [&str; 4] = [
     "setsid sleep 1000 & echo started; until [ -e go ]; do sleep 0.01; done; kill -KILL $PPID; sleep 1000",
     "setsid sleep 1000 & echo started; until [ -e go ]; do sleep 0.01; done; kill -STOP $PPID; sleep 1000",
@@ -327,12 +327,12 @@ const ATTACKS: [&str; 4] = [
 ];
 
 #[test]
-fn no_child_outlives_a_cancel_or_the_server_by_killing_its_helper() {
+fn no_child_survives_a_cancel_or_exit_by_killing_the_helper() {
     for attack in ATTACKS {
         for end in ["cancel", "end of input"] {
             let world = World::new();
             let client = world.start();
-            let session = full(&client);
+            let session = full_session(&client);
             world.mock().push(Reply::tool("bash", json!({"command": attack})));
             let id = client.prompt(&session, "run it");
             client.next_where(&session, "agent/toolOutputDelta", |note| {
@@ -348,14 +348,14 @@ fn no_child_outlives_a_cancel_or_the_server_by_killing_its_helper() {
                 client.done(&id);
                 let (_, took) = client.exited();
                 assert!(took < Duration::from_secs(3), "{attack}: {took:?}");
-                // The client looks for survivors.
+                // The test client checks for survivors.
             }
         }
     }
 }
 
 #[test]
-fn no_child_of_a_hook_or_a_background_command_outlives_its_helper() {
+fn no_child_of_a_hook_or_background_command_survives_its_helper() {
     for attack in &ATTACKS[..2] {
         let world = World::with(crate::harness::Config {
             tables: "[hook.h]\non = 'stop'\ncommand = '''setsid sleep 1000 & kill -KILL $PPID'''\n"
@@ -363,7 +363,7 @@ fn no_child_of_a_hook_or_a_background_command_outlives_its_helper() {
             ..crate::harness::Config::default()
         });
         let client = world.start();
-        let session = full(&client);
+        let session = full_session(&client);
         world.write("go", "");
         world.mock().push(Reply::tool(
             "bash",

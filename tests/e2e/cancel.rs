@@ -1,4 +1,4 @@
-//! A cancel is always obeyed, in any phase, and nothing happens afterwards (R-CANCEL, I3, I8).
+//! A cancel takes effect in every phase, and nothing happens afterwards (R-CANCEL, I3, I8).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Config, Id, World};
 use crate::mock_llm::{Gate, Reply};
 
-/// In what a cancel meets a turn.
+/// The phase of a turn in which the cancel arrives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     BeforeTheHead,
@@ -29,23 +29,23 @@ const PHASES: [Phase; 7] = [
     Phase::TwoApprovals,
 ];
 
-/// How it is said.
+/// The message that cancels.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum By {
+enum CancelMessage {
     Notification,
     Request,
 }
 
 fn slow_retries() -> Config {
     Config {
-        // The wait is so long that only a cancel can end it in time.
+        // The mock asks for a wait of 900 s, so only a cancel can end it in time.
         provider: "max_retry_after_s = 1000".to_owned(),
         ..Config::default()
     }
 }
 
-/// Brings a turn into a phase.
-fn bring(world: &World, client: &Client, session: &str, phase: Phase) -> Id {
+/// Starts a turn and waits until it has reached a phase.
+fn start_turn_in(world: &World, client: &Client, session: &str, phase: Phase) -> Id {
     let write = |path: &str| ("write_file".to_owned(), json!({"path": path, "content": "x"}));
     let gate = Gate::new();
     let reply = match phase {
@@ -86,21 +86,21 @@ fn bring(world: &World, client: &Client, session: &str, phase: Phase) -> Id {
 }
 
 #[test]
-fn a_cancel_is_obeyed_in_every_phase() {
+fn cancel_takes_effect_in_every_phase() {
     let world = World::with(slow_retries());
     let client = world.start();
     for phase in PHASES {
-        for by in [By::Notification, By::Request] {
+        for by in [CancelMessage::Notification, CancelMessage::Request] {
             let session = client.session();
             let at = world.requests();
-            let id = bring(&world, &client, &session, phase);
+            let id = start_turn_in(&world, &client, &session, phase);
             let seen = world.seen(at);
             let ended = match by {
-                By::Notification => {
+                CancelMessage::Notification => {
                     client.cancel(&session);
                     client.done(&id)
                 }
-                By::Request => {
+                CancelMessage::Request => {
                     client.cancel_request(&id);
                     client.cancelled(&id)
                 }
@@ -132,7 +132,7 @@ fn a_cancel_is_obeyed_in_every_phase() {
                     "{name}"
                 );
             }
-            // The history is valid (the mock checks it), and the next prompt works.
+            // The history stays valid (the mock checks it), and the next prompt works.
             assert_eq!(client.ask(&session, "go on").text, "ok", "{name}");
             assert_eq!((world.read("x"), world.read("y")), (None, None), "{name}");
         }
@@ -142,14 +142,14 @@ fn a_cancel_is_obeyed_in_every_phase() {
     assert_eq!(world.mock().pending(), 0);
 }
 
-/// A port whose queue of connections is full: one more is neither taken nor refused.
-struct Deaf {
+/// A port with a full backlog: a further connection is neither accepted nor refused.
+struct FullBacklog {
     port: u16,
     _listener: rustix::fd::OwnedFd,
     _waiting: Vec<rustix::fd::OwnedFd>,
 }
 
-impl Deaf {
+impl FullBacklog {
     fn new() -> Self {
         use rustix::net::{
             AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with,
@@ -163,7 +163,7 @@ impl Deaf {
         bind(&listener, &anywhere).unwrap();
         listen(&listener, 0).unwrap();
         let address: std::net::SocketAddr = getsockname(&listener).unwrap().try_into().unwrap();
-        // Not to be waited for: each takes a place in the queue, the last get none.
+        // Non-blocking: the first connections fill the backlog, the last get no place.
         let waiting = (0..8).map(|_| {
             let one = socket();
             let _ = connect(&one, &address);
@@ -176,22 +176,22 @@ impl Deaf {
         }
     }
 
-    /// How many connections are being made to it.
-    fn knocking(&self) -> usize {
+    /// Returns the number of connections in progress to it.
+    fn pending_connections(&self) -> usize {
         let end = format!(":{:04X}", self.port);
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
         let rows = table
             .lines()
             .map(|row| row.split_whitespace().collect::<Vec<_>>());
-        // SYN_SENT, by its remote end.
+        // 02 is SYN_SENT; the port is that of the remote end.
         rows.filter(|row| row.len() > 3 && row[2].ends_with(&end) && row[3] == "02")
             .count()
     }
 }
 
 #[test]
-fn a_cancel_is_obeyed_while_a_connection_is_made() {
-    let deaf = Deaf::new();
+fn cancel_takes_effect_while_connecting() {
+    let deaf = FullBacklog::new();
     let world = World::with(Config {
         tables: format!(
             "[provider.deaf]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{}\"\n\
@@ -201,31 +201,31 @@ fn a_cancel_is_obeyed_while_a_connection_is_made() {
         ..Config::default()
     });
     let client = world.start();
-    for by in [By::Notification, By::Request] {
+    for by in [CancelMessage::Notification, CancelMessage::Request] {
         let session = client.session_with(json!({"model": "deaf"}));
-        let before = deaf.knocking();
+        let before = deaf.pending_connections();
         let id = client.prompt(&session, "hello");
-        world.until(|| deaf.knocking() > before);
+        world.until(|| deaf.pending_connections() > before);
         let start = crate::harness::now();
         let ended = match by {
-            By::Notification => {
+            CancelMessage::Notification => {
                 client.cancel(&session);
                 client.done(&id)
             }
-            By::Request => {
+            CancelMessage::Request => {
                 client.cancel_request(&id);
                 client.cancelled(&id)
             }
         };
-        // R-CANCEL says 100 ms; the rest is for a busy machine. A connection is given up after 10 s.
+        // R-CANCEL allows 100 ms; the rest is slack for a busy machine. The connect timeout is 10 s.
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
         assert_eq!(json!(ended.reason), "aborted_streaming");
-        world.until(|| deaf.knocking() <= before);
+        world.until(|| deaf.pending_connections() <= before);
     }
 }
 
 #[test]
-fn a_cancel_stops_a_tool_that_only_reads() {
+fn cancel_stops_a_read_only_tool() {
     let world = World::new();
     let client = world.start();
     let session = client.session_with(json!({"mode": "full"}));
@@ -245,13 +245,13 @@ fn a_cancel_stops_a_tool_that_only_reads() {
     assert_eq!(json!(ended.reason), "aborted_tools");
     let cut = client.tool_call(&session, "cancelled");
     assert_eq!(cut.text("name"), "bash_output");
-    // The background process is the session's, not the turn's.
+    // The background process belongs to the session, not to the turn.
     assert!(client.processes() > 1);
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
 #[test]
-fn a_second_cancel_kills_at_once() {
+fn second_cancel_kills_immediately() {
     let world = World::with(Config {
         tables: "[tool.bash]\non_cancel = \"finish\"\n".to_owned(),
         ..Config::default()
@@ -270,7 +270,7 @@ fn a_second_cancel_kills_at_once() {
     client.cancel(&session);
     client.cancel(&session);
     assert_eq!(json!(client.done(&id).reason), "aborted_tools");
-    // With patience it would take 7 s.
+    // The graceful stop would take 7 s: 5 s to finish, then 2 s of signals.
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     assert_eq!(client.processes(), 1);
     let cut = client.tool_call(&session, "cancelled");
@@ -281,7 +281,7 @@ fn a_second_cancel_kills_at_once() {
 }
 
 #[test]
-fn a_command_that_does_not_finish_in_time_is_interrupted() {
+fn command_that_exceeds_its_finish_timeout_is_interrupted() {
     let world = World::with(Config {
         tables: "[tool.bash]\non_cancel = \"finish\"\nfinish_timeout_s = 1\n".to_owned(),
         ..Config::default()
@@ -299,7 +299,7 @@ fn a_command_that_does_not_finish_in_time_is_interrupted() {
     let start = crate::harness::now();
     client.cancel(&session);
     assert_eq!(json!(client.done(&id).reason), "aborted_tools");
-    // Not at once, and not after the default of 5 s.
+    // Later than an immediate stop, earlier than the default of 5 s.
     let took = start.elapsed();
     assert!(
         (Duration::from_secs(1)..Duration::from_secs(4)).contains(&took),
@@ -311,11 +311,11 @@ fn a_command_that_does_not_finish_in_time_is_interrupted() {
 }
 
 #[test]
-fn a_resumed_turn_is_cancelled_by_its_request() {
+fn cancelling_the_resume_request_cancels_the_turn() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    let id = bring(&world, &client, &session, Phase::Streaming);
+    let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     client.cancel(&session);
     let first = client.done(&id);
     let gate = Gate::new();
@@ -334,7 +334,7 @@ fn a_cancelled_turn_can_be_resumed() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    let id = bring(&world, &client, &session, Phase::Streaming);
+    let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     client.cancel(&session);
     let cancelled = client.done(&id);
     world.mock().push(Reply::text("and more"));
@@ -347,7 +347,7 @@ fn a_cancelled_turn_can_be_resumed() {
 }
 
 #[test]
-fn prompt_and_cancel_in_one_write() {
+fn prompt_and_cancel_in_one_write_cancel_the_turn() {
     let world = World::new();
     world.mock().default_reply(Reply::silent());
     let client = world.start();
@@ -370,12 +370,12 @@ fn prompt_and_cancel_in_one_write() {
 }
 
 #[test]
-fn what_does_not_concern_the_running_turn_does_nothing() {
+fn cancels_for_other_turns_and_sessions_do_nothing() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
     let first = client.ask(&session, "first").turn_id;
-    // Nothing runs.
+    // No turn is running.
     client.cancel(&session);
     client.cancel("ses_none");
     client.notify("$/cancelRequest", json!({"id": 123_456}));
@@ -396,8 +396,8 @@ fn what_does_not_concern_the_running_turn_does_nothing() {
     client.ping();
     gate.release();
     assert_eq!(client.done(&id).text, "half whole");
-    // The right one is obeyed.
-    let id = bring(&world, &client, &session, Phase::Streaming);
+    // A cancel with the right turn id takes effect.
+    let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     let turn = client.all(&session, "agent/turnStarted").pop().unwrap();
     client.notify(
         "agent/cancel",
@@ -407,16 +407,16 @@ fn what_does_not_concern_the_running_turn_does_nothing() {
 }
 
 #[test]
-fn many_cancels_of_one_turn_are_one() {
+fn repeated_cancels_end_a_turn_once() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    let id = bring(&world, &client, &session, Phase::Approval);
+    let id = start_turn_in(&world, &client, &session, Phase::Approval);
     for _ in 0..20 {
         client.cancel(&session);
     }
     client.cancel_request(&id);
-    // Whichever came first decides the form; the turn ends once (the client checks it).
+    // The first cancel decides the form of the answer; the test client checks that the turn ends once.
     let answer = client.answer(&id);
     let state = match answer {
         Ok(result) => result["state"].clone(),
@@ -427,7 +427,7 @@ fn many_cancels_of_one_turn_are_one() {
 }
 
 #[test]
-fn a_hundred_sessions_are_cancelled_each_for_itself() {
+fn cancel_affects_only_its_session_among_a_hundred() {
     let world = World::new();
     world.mock().default_reply(Reply::text("working").stall());
     let client = world.start();
@@ -452,7 +452,7 @@ fn a_hundred_sessions_are_cancelled_each_for_itself() {
 }
 
 #[test]
-fn a_thousand_pending_prompts_keep_no_cancel_waiting() {
+fn thousand_pending_prompts_do_not_delay_a_cancel() {
     let world = World::new();
     world.mock().default_reply(Reply::silent());
     let client = world.start();
@@ -463,8 +463,9 @@ fn a_thousand_pending_prompts_keep_no_cancel_waiting() {
             (session, id)
         })
         .collect();
+    // The last prompt reports its wait, so every free call is taken by then.
     client.next(&turns[999].0, "agent/wait");
-    // One that is called, and one that waits for a place.
+    // One prompt is with the provider, the other waits for a free call.
     for at in [10, 990] {
         let (session, id) = &turns[at];
         client.cancel(session);
@@ -483,7 +484,7 @@ fn a_thousand_pending_prompts_keep_no_cancel_waiting() {
 }
 
 #[test]
-fn the_257th_call_waits_visibly_and_gets_its_place() {
+fn call_257_reports_its_wait_and_gets_the_next_free_place() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().default_reply(Reply::new().gate(&gate).say("done"));
@@ -500,7 +501,7 @@ fn the_257th_call_waits_visibly_and_gets_its_place() {
     let last = client.prompt(&session, "one more");
     let wait = client.next(&session, "agent/wait");
     assert!(!wait.text("why").is_empty());
-    // One that gives up its wait takes no place.
+    // A cancelled wait must not use up a free place.
     let gone = client.session();
     let id = client.prompt(&gone, "never mind");
     client.next(&gone, "agent/wait");

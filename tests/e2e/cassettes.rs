@@ -1,4 +1,4 @@
-//! Traffic of every kind of provider on a cassette, and the cassette played: the same course, and no secret in it.
+//! Records traffic of every provider kind and plays it back: the run repeats exactly, and the tape has no secrets.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,7 +9,7 @@ use crate::mock_llm::{Gate, Reply};
 
 const KINDS: [&str; 3] = ["anthropic", "openai", "openai-responses"];
 
-/// One provider, called as it is when it is played.
+/// A configuration with one provider, which has the same name when it records and when it plays.
 fn provider(world: &World, kind: &str, lines: &str) -> Config {
     let base = match kind {
         "anthropic" => world.mock().anthropic_url(),
@@ -50,7 +50,7 @@ fn replies(world: &World) -> Vec<Reply> {
     ]
 }
 
-fn play(client: &Client) -> Vec<String> {
+fn run_prompts(client: &Client) -> Vec<String> {
     let session = client.session();
     for prompt in PROMPTS {
         client.ask(&session, prompt);
@@ -59,7 +59,7 @@ fn play(client: &Client) -> Vec<String> {
 }
 
 #[test]
-fn a_recorded_session_is_played_as_it_was() {
+fn recorded_session_plays_back_identically() {
     for kind in KINDS {
         let world = World::new();
         let tape = world.path("tapes/work.jsonl");
@@ -73,9 +73,9 @@ fn a_recorded_session_is_played_as_it_was() {
         replies.into_iter().for_each(|reply| world.mock().push(reply));
         let client = world.start();
         world.write("a.txt", format!("the key is {}\n", world.secrets()[0]));
-        let original = play(&client);
+        let original = run_prompts(&client);
         assert_eq!(world.requests(), calls, "{kind}");
-        // One that is broken off on our side.
+        // A call that the client cancels.
         let gate = Gate::new();
         world.mock().push(Reply::text("half").gate(&gate));
         let session = client.session();
@@ -115,12 +115,12 @@ fn a_recorded_session_is_played_as_it_was() {
         ));
         let asked = world.requests();
         let client = world.start();
-        // The key is known no more.
+        // The server no longer knows the key.
         world.write("a.txt", "the key is secret\n");
-        let played = play(&client);
+        let played = run_prompts(&client);
         assert_eq!(played, original, "{kind}");
         assert_eq!(world.requests(), asked, "{kind}");
-        // What was broken off is a cut when it is played.
+        // A recorded cancel plays as a cut stream.
         let session = client.session();
         client.ask(&session, "never mind");
         let told = tale(&client, &session).join("\n");
@@ -132,7 +132,7 @@ fn a_recorded_session_is_played_as_it_was() {
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_whole_lines() {
+fn killed_server_leaves_only_complete_tape_lines() {
     let world = World::new();
     let tape = world.path("work.jsonl");
     world.configure(provider(
@@ -159,7 +159,7 @@ fn a_server_that_is_killed_leaves_whole_lines() {
 }
 
 #[test]
-fn a_tape_that_cannot_be_written_costs_no_call_and_is_told_once() {
+fn unwritable_tape_warns_once_and_fails_no_call() {
     let world = World::new();
     world.configure(provider(&world, "openai", "record = \"/dev/full\""));
     let client = world.start();

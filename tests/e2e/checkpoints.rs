@@ -1,5 +1,7 @@
-//! What commands change of files is taken back where the old content can be known: git has it, it only got another name,
-//! it was kept before the server was started. And who else writes meanwhile (R-SESS-3).
+//! Reverting files that commands changed (R-SESS-3).
+//!
+//! A revert needs the old content: from git, from a file that was only renamed, or kept by an earlier server. Changes
+//! that others make during a command must stay.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -32,35 +34,36 @@ fn git(world: &World, args: &[&str]) {
     assert!(done.status.success(), "{args:?}: {done:?}");
 }
 
-/// Makes a file look as if it was written long ago: what git's index does not trust is what is as young as itself.
-fn age(path: &Path) {
+/// Backdates a file: git's index does not trust a file that is as young as the index itself.
+fn backdate(path: &Path) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     file.set_modified(long_ago).unwrap();
 }
 
-/// A repository of which all files are committed.
+/// Creates a repository and commits the files.
 fn commit(world: &World, files: &[(&str, &[u8])]) {
     for (name, bytes) in files {
-        age(&world.write(name, bytes));
+        backdate(&world.write(name, bytes));
     }
+    // The index must be younger than the files.
     std::thread::sleep(Duration::from_millis(30));
     git(world, &["init", "-q"]);
     git(world, &["add", "-A"]);
     git(world, &["commit", "-qm", "first"]);
 }
 
-fn bytes(world: &World, name: &str) -> Vec<u8> {
+fn read_bytes(world: &World, name: &str) -> Vec<u8> {
     std::fs::read(world.workspace().join(name)).unwrap()
 }
 
-fn link(world: &World, name: &str) -> String {
+fn read_link_target(world: &World, name: &str) -> String {
     let target = std::fs::read_link(world.workspace().join(name)).unwrap();
     target.to_str().unwrap().to_owned()
 }
 
 #[test]
-fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started() {
+fn revert_restores_from_git_without_running_repository_programs() {
     let world = World::new();
     symlink("a.txt", world.path("work/link")).unwrap();
     let files: [(&str, &[u8]); 9] = [
@@ -82,7 +85,7 @@ fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started()
     )
     .unwrap();
     world.write("dirty.txt", "a person's\n");
-    // Whatever could start something.
+    // Every setting and hook by which git could start a program.
     let trap = world.write(
         "trap.sh",
         format!("#!/bin/sh\ntouch {}\n", world.path("pwned").display()),
@@ -159,11 +162,11 @@ fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started()
             ("ident.id", UNKNOWN)
         ]
     );
-    assert_eq!(bytes(&world, "a.txt"), b"a\n");
-    assert_eq!(bytes(&world, "bin"), b"\0\xff\x01");
-    assert_eq!(bytes(&world, "crlf.txt"), b"one\r\ntwo\r\n");
-    assert_eq!(bytes(&world, "deleted.txt"), b"deleted\n");
-    assert_eq!(bytes(&world, "dir/run.sh"), b"#!/bin/sh\n");
+    assert_eq!(read_bytes(&world, "a.txt"), b"a\n");
+    assert_eq!(read_bytes(&world, "bin"), b"\0\xff\x01");
+    assert_eq!(read_bytes(&world, "crlf.txt"), b"one\r\ntwo\r\n");
+    assert_eq!(read_bytes(&world, "deleted.txt"), b"deleted\n");
+    assert_eq!(read_bytes(&world, "dir/run.sh"), b"#!/bin/sh\n");
     let mode = world
         .path("work/dir/run.sh")
         .metadata()
@@ -171,7 +174,7 @@ fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started()
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o755);
-    assert_eq!(link(&world, "link"), "a.txt");
+    assert_eq!(read_link_target(&world, "link"), "a.txt");
     assert_eq!(world.read("new.txt"), None);
     assert_eq!(world.read("dirty.txt").unwrap(), "1\n");
     assert!(
@@ -181,15 +184,15 @@ fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started()
 }
 
 #[test]
-fn git_is_asked_for_what_its_index_had_before_the_command() {
+fn revert_uses_the_git_index_from_before_the_command() {
     let world = World::new();
     commit(
         &world,
         &[("a.txt", b"a\n"), ("b.txt", b"b\n"), ("sub/c.txt", b"c\n")],
     );
-    // A second work tree within, with an index of its own.
+    // A second worktree inside, with its own index.
     git(&world, &["worktree", "add", "-q", "inner"]);
-    age(&world.path("work/inner/a.txt"));
+    backdate(&world.path("work/inner/a.txt"));
     std::thread::sleep(Duration::from_millis(30));
     let inner = world.path("work/inner");
     git(
@@ -221,8 +224,8 @@ fn git_is_asked_for_what_its_index_had_before_the_command() {
     ] {
         assert_eq!(world.read(name).as_deref(), Some(text), "{name}");
     }
-    // Attributes that change with the files are not known as they were.
-    age(&world.path("work/a.txt"));
+    // If the attributes change with the file, the old content is unknown.
+    backdate(&world.path("work/a.txt"));
     std::thread::sleep(Duration::from_millis(30));
     git(&world, &["add", "-A", "--", "a.txt"]);
     let id = turn(
@@ -231,11 +234,11 @@ fn git_is_asked_for_what_its_index_had_before_the_command() {
         &session,
         &[bash("echo '* ident' > .gitattributes; echo z > a.txt")],
     );
-    // The session itself has kept this one.
+    // This session still knows the file from its own changes.
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(done["conflicts"], json!([]));
     let other = free(&client);
-    age(&world.path("work/a.txt"));
+    backdate(&world.path("work/a.txt"));
     git(&world, &["add", "-A", "--", "a.txt"]);
     let id = turn(
         &world,
@@ -248,7 +251,7 @@ fn git_is_asked_for_what_its_index_had_before_the_command() {
 }
 
 #[test]
-fn without_git_what_is_not_known_is_told() {
+fn without_git_unknown_content_is_a_conflict() {
     let world = World::new();
     commit(&world, &[("a.txt", b"a\n")]);
     let programs = world.path("programs");
@@ -271,7 +274,7 @@ fn without_git_what_is_not_known_is_told() {
 }
 
 #[test]
-fn what_got_another_name_is_not_lost() {
+fn renamed_files_are_restored() {
     let world = World::new();
     world.write("precious.txt", "precious\n");
     world.write("dir/a", "a\n");
@@ -292,7 +295,7 @@ fn what_got_another_name_is_not_lost() {
     assert_eq!(done["conflicts"], json!([]));
     assert_eq!(world.read("precious.txt").unwrap(), "precious\n");
     assert_eq!(world.read("dir/a").unwrap(), "a\n");
-    assert_eq!(bytes(&world, "dir/deep/b"), [0, 255, 1]);
+    assert_eq!(read_bytes(&world, "dir/deep/b"), [0, 255, 1]);
     assert!(!there.iter().any(|name| world.workspace().join(name).exists()));
     revert(&client, &session, &id, json!({"redo": true}));
     assert!(there.iter().all(|name| world.workspace().join(name).exists()));
@@ -300,7 +303,7 @@ fn what_got_another_name_is_not_lost() {
 }
 
 #[test]
-fn ignored_files_are_looked_at_where_they_were_read_and_never_deleted() {
+fn ignored_files_are_restored_only_if_read_and_never_deleted() {
     let world = World::new();
     world.write(".gitignore", ".env\nlocal.toml\nout/\n");
     world.write(".env", "SECRET=1\n");
@@ -318,7 +321,7 @@ fn ignored_files_are_looked_at_where_they_were_read_and_never_deleted() {
         &[read("local.toml"), read(".gitignore"), bash(command)],
     );
     let diff = client.next(&session, "agent/turnDiff");
-    // What is looked at only now, since nothing excludes it any more, may not be taken for new.
+    // Files that are visible only since `.gitignore` is gone must not count as new.
     assert_eq!(
         told(&diff.params, "files", "kind"),
         [
@@ -338,9 +341,9 @@ fn ignored_files_are_looked_at_where_they_were_read_and_never_deleted() {
     assert_eq!(world.read("out/built").unwrap(), "2\n");
 }
 
-/// Files become folders and links, and the other way round; as often as one likes.
+/// Files become folders and links and the other way around; revert and redo repeat.
 #[test]
-fn files_folders_and_links_change_places() {
+fn revert_and_redo_swap_files_folders_and_links() {
     let world = World::new();
     commit(
         &world,
@@ -351,7 +354,7 @@ fn files_folders_and_links_change_places() {
             ("tree/t", b"t\n"),
         ],
     );
-    // What a link says is looked at beforehand, git or no git.
+    // Link targets are recorded before every command, with or without git.
     symlink("file", world.path("work/link")).unwrap();
     let client = world.start();
     let session = free(&client);
@@ -364,13 +367,13 @@ fn files_folders_and_links_change_places() {
         assert_eq!(world.read("folder/y/z").unwrap(), "z\n");
         assert_eq!(world.read("tree/t").unwrap(), "t\n");
         assert!(!world.path("work/tree").is_symlink() && world.read("wood/t").is_none());
-        assert_eq!(link(&world, "link"), "file");
+        assert_eq!(read_link_target(&world, "link"), "file");
     };
     let after = || {
         assert_eq!(world.read("file/in/n").unwrap(), "n\n");
         assert_eq!(world.read("folder").unwrap(), "f\n");
         assert_eq!(world.read("wood/t").unwrap(), "t\n");
-        assert_eq!(link(&world, "tree"), "wood");
+        assert_eq!(read_link_target(&world, "tree"), "wood");
         assert_eq!(world.read("link/l").unwrap(), "l\n");
     };
     after();
@@ -389,7 +392,7 @@ fn files_folders_and_links_change_places() {
         );
         assert_eq!(error.data["refusal"], "nothingToRedo");
     }
-    // What a person puts into such a folder stays, and with it the folder.
+    // A person's file in such a folder stays, and so does the folder.
     world.write("file/in/mine", "a person's\n");
     let would = revert(&client, &session, &id, json!({"dryRun": true}));
     let done = revert(&client, &session, &id, json!({}));
@@ -400,9 +403,9 @@ fn files_folders_and_links_change_places() {
     assert_eq!(world.read("folder/x").unwrap(), "x\n");
 }
 
-/// What a command leaves is not kept where it is long: the next command's change of it goes on from there all the same.
+/// A long file is not kept after a command; the next command's change still continues the same chain.
 #[test]
-fn a_long_file_that_commands_change_twice_is_taken_back() {
+fn long_file_changed_by_two_commands_is_restored() {
     let world = World::new();
     let client = world.start();
     let session = free(&client);
@@ -419,11 +422,11 @@ fn a_long_file_that_commands_change_twice_is_taken_back() {
     assert_eq!(done["conflicts"], json!([]));
     assert!(world.read("long").is_none());
     revert(&client, &session, &first, json!({"redo": true}));
-    assert_eq!(bytes(&world, "long").len(), 2_000_004);
+    assert_eq!(read_bytes(&world, "long").len(), 2_000_004);
 }
 
 #[test]
-fn what_was_kept_before_the_server_was_started_is_known_after() {
+fn content_kept_by_an_earlier_server_is_restored() {
     let world = World::new();
     world.write("a.txt", "one\n");
     world.write("b.txt", "one\n");
@@ -452,7 +455,7 @@ fn what_was_kept_before_the_server_was_started_is_known_after() {
 }
 
 #[test]
-fn what_others_write_meanwhile_is_not_the_commands() {
+fn changes_by_others_during_a_command_are_not_attributed_to_it() {
     let world = World::new();
     for name in ["agent.txt", "person.txt", "both.txt", "other.txt"] {
         world.write(name, "old\n");
@@ -478,7 +481,7 @@ fn what_others_write_meanwhile_is_not_the_commands() {
     }
     let running = client.prompt(&session, "go");
     world.until(|| started.exists());
-    // A person saves two files, and another session edits one.
+    // Meanwhile a person saves two files and another session edits a third.
     for name in ["person.txt", "both.txt"] {
         let change = json!({"textDocument": {"uri": world.uri(name), "version": 1}, "contentChanges": [{"text": "person\n"}]});
         client.notify("textDocument/didChange", change);
@@ -501,9 +504,9 @@ fn what_others_write_meanwhile_is_not_the_commands() {
     assert_eq!(world.read("other.txt").unwrap(), "other\n");
 }
 
-/// What a person changed between two edits of the agent's would be lost with the first of them.
+/// Reverting across a person's change between two edits of the agent would lose that change.
 #[test]
-fn what_a_person_changed_between_two_edits_is_not_lost() {
+fn revert_keeps_a_persons_change_between_two_edits() {
     let world = World::new();
     world.write("a.txt", "one\ntwo\n");
     world.write("b.txt", "one\ntwo\n");
@@ -551,7 +554,7 @@ fn what_a_person_changed_between_two_edits_is_not_lost() {
 }
 
 #[test]
-fn a_background_process_is_looked_at_while_a_command_runs() {
+fn background_changes_count_only_while_a_command_runs() {
     let world = World::new();
     let client = world.start();
     let session = free(&client);
@@ -577,7 +580,7 @@ fn a_background_process_is_looked_at_while_a_command_runs() {
     );
     let diff = client.next(&session, "agent/turnDiff");
     assert_eq!(told(&diff.params, "files", "kind"), [("during.txt", "created")]);
-    // What it does after the turn is nobody's: it could as well be the person's.
+    // Changes after the turn are not attributed: the person could have made them.
     std::fs::write(&second, "").unwrap();
     world.until(|| world.read("after.txt").is_some_and(|text| !text.is_empty()));
     let done = revert(&client, &session, &id, json!({}));
@@ -586,7 +589,7 @@ fn a_background_process_is_looked_at_while_a_command_runs() {
 }
 
 #[test]
-fn two_reverts_at_once_do_what_one_does() {
+fn concurrent_reverts_do_what_one_does() {
     let world = World::new();
     for name in ["f0", "f1", "f2"] {
         world.write(name, "old\n");
@@ -610,7 +613,7 @@ fn two_reverts_at_once_do_what_one_does() {
         302 + usize::from(world.read("f1").unwrap() == "old\n")
     );
     assert_eq!(world.read("f0").unwrap(), "old\n");
-    // Whoever came first, no change of the other's is lost unseen.
+    // Whichever came first, no change of the other session is lost silently.
     match world.read("f1").unwrap().as_str() {
         "old\n" => assert_eq!(foreign["conflicts"], json!([])),
         "new\n" => assert_eq!(told(&one, "conflicts", "why"), [("f1", SINCE)]),
@@ -618,7 +621,7 @@ fn two_reverts_at_once_do_what_one_does() {
     }
 }
 
-/// A folder with little room, where that can be had; else nothing is tried.
+/// A small tmpfs, if the test may mount one; otherwise the test is skipped.
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
@@ -646,7 +649,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_leaves_the_rest_and_loses_nothing() {
+fn full_disk_reverts_the_rest_and_loses_nothing() {
     let world = World::new();
     let Some(_disk) = SmallDisk::mount(world.path("work/small"), "256k") else {
         return;
@@ -687,21 +690,21 @@ fn a_full_disk_leaves_the_rest_and_loses_nothing() {
     for name in ["small/a", "small/b", "small/c"] {
         assert_eq!(world.read(name).unwrap(), line.repeat(1_500));
     }
-    // The redo takes back what both have done.
+    // The redo undoes both reverts.
     let done = revert(&client, &session, &id, json!({"redo": true}));
     assert_eq!(done["files"].as_array().unwrap().len(), 4);
     assert_eq!(world.read("elsewhere"), None);
 }
 
 #[test]
-fn ten_thousand_files_that_git_has_are_taken_back() {
+fn ten_thousand_files_are_restored_from_git() {
     let world = World::new();
     let folder = world.path("work/many");
     std::fs::create_dir(&folder).unwrap();
     for number in 0..10_000 {
         let path = folder.join(format!("f{number}"));
         std::fs::write(&path, format!("file {number}\n")).unwrap();
-        age(&path);
+        backdate(&path);
     }
     std::thread::sleep(Duration::from_millis(30));
     git(&world, &["init", "-q"]);

@@ -1,12 +1,12 @@
-//! Slash commands: prompts from the person's and the workspace's files.
+//! Slash commands: prompts from files of the person and of the workspace.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, World};
 use crate::mock_llm::{Gate, Reply};
 
-/// The texts of what a session's person said, as it is shown.
-fn said(client: &Client, session: &str) -> Vec<String> {
+/// Returns the user messages of a session, as clients show them.
+fn user_messages(client: &Client, session: &str) -> Vec<String> {
     let notes = client.all(session, "agent/message");
     let of_user = notes.iter().filter(|note| note.text("role") == "user");
     of_user
@@ -15,7 +15,7 @@ fn said(client: &Client, session: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_command_is_sent_and_shown_in_full() {
+fn slash_command_is_expanded_for_the_model_and_the_client() {
     let world = World::new();
     std::fs::create_dir_all(world.path("config/agentls/commands")).unwrap();
     let mine =
@@ -28,11 +28,11 @@ fn a_command_is_sent_and_shown_in_full() {
     client.ask(&session, "/review src/a.rs now");
     let wanted = "Review src/a.rs with care. (src/a.rs now)";
     assert_eq!(world.seen(0).last_text(), wanted);
-    assert_eq!(said(&client, &session), [wanted]);
-    // The title says what was typed.
+    assert_eq!(user_messages(&client, &session), [wanted]);
+    // The title is what the person typed.
     let titled = client.all(&session, "agent/sessionUpdated");
     assert_eq!(titled[0].text("title"), "/review src/a.rs now");
-    // What is no command is sent as it is.
+    // Text that is not a command is sent unchanged.
     for (n, words) in ["/nothing here", "/etc/hosts is what?", "see /ship"]
         .iter()
         .enumerate()
@@ -67,7 +67,7 @@ fn a_command_is_sent_and_shown_in_full() {
 }
 
 #[test]
-fn a_steer_may_be_a_command_too() {
+fn steer_expands_slash_commands() {
     let world = World::new();
     world.write(".agentls/commands/hurry.md", "Be quick about $ARGUMENTS.");
     let gate = Gate::new();
@@ -82,5 +82,5 @@ fn a_steer_may_be_a_command_too() {
     );
     gate.release();
     client.done(&id);
-    assert_eq!(said(&client, &session), ["work", "Be quick about it."]);
+    assert_eq!(user_messages(&client, &session), ["work", "Be quick about it."]);
 }

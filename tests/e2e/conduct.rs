@@ -1,5 +1,5 @@
-//! How a turn conducts itself: what failures do to it (R-ERR-3), circuits of tools (R-TOOL-4), planning, reflection
-//! and the doom-loop guard (R-LOOP-2, -3, -6).
+//! Policies of a turn: what failures do to it (R-ERR-3), tool circuits (R-TOOL-4), planning, reflection and the
+//! doom-loop guard (R-LOOP-2, -3, -6).
 
 use serde_json::{Value, json};
 
@@ -15,19 +15,19 @@ fn world(agent: &str, tables: &str) -> World {
     })
 }
 
-fn missing() -> Reply {
+fn read_missing_file() -> Reply {
     Reply::tool("read_file", json!({"path": "missing.txt"}))
 }
 
-fn sleeper() -> Reply {
+fn sleeping_command() -> Reply {
     Reply::tool("bash", json!({"command": "sleep 30"}))
 }
 
-fn full(client: &Client) -> String {
+fn full_session(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
-/// The states of a session's circuits so far: name and state.
+/// Returns the name and state of every circuit notification of a session so far.
 fn circuits(client: &Client, session: &str) -> Vec<(String, String)> {
     client
         .all(session, "agent/circuit")
@@ -37,20 +37,32 @@ fn circuits(client: &Client, session: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn failures_and_time_outs_follow_their_own_policies() {
+fn tool_failures_and_timeouts_follow_their_own_policies() {
     let went_on = ["next_turn", "completed", "completed / completed / no error"];
     let degraded = ["next_turn", "completed", "completed / degraded / no error"];
     let failed = ["tool_failed", "tool_failed / failed / tool_execution"];
     let cases: [(&str, Reply, Vec<&str>); 9] = [
-        ("", missing(), went_on.to_vec()),
-        ("tool_failure = \"continue\"", missing(), went_on.to_vec()),
-        ("tool_failure = \"degrade\"", missing(), degraded.to_vec()),
-        ("tool_failure = \"fail\"", missing(), failed.to_vec()),
-        ("tool_failure = \"fail\"", sleeper(), went_on.to_vec()),
-        ("tool_timeout = \"fail\"", missing(), went_on.to_vec()),
-        ("tool_timeout = \"degrade\"", sleeper(), degraded.to_vec()),
-        ("tool_timeout = \"fail\"", sleeper(), failed.to_vec()),
-        // A command that exits with another code than 0 has failed, though the model reads a result.
+        ("", read_missing_file(), went_on.to_vec()),
+        (
+            "tool_failure = \"continue\"",
+            read_missing_file(),
+            went_on.to_vec(),
+        ),
+        (
+            "tool_failure = \"degrade\"",
+            read_missing_file(),
+            degraded.to_vec(),
+        ),
+        ("tool_failure = \"fail\"", read_missing_file(), failed.to_vec()),
+        ("tool_failure = \"fail\"", sleeping_command(), went_on.to_vec()),
+        ("tool_timeout = \"fail\"", read_missing_file(), went_on.to_vec()),
+        (
+            "tool_timeout = \"degrade\"",
+            sleeping_command(),
+            degraded.to_vec(),
+        ),
+        ("tool_timeout = \"fail\"", sleeping_command(), failed.to_vec()),
+        // A command with a nonzero exit code has failed, although the model reads a result.
         (
             "tool_failure = \"fail\"",
             Reply::tool("bash", json!({"command": "echo why; exit 3"})),
@@ -61,7 +73,7 @@ fn failures_and_time_outs_follow_their_own_policies() {
         let world = world(agent, "[tool.bash]\ntimeout_s = 0.3\n");
         world.mock().push(reply);
         let client = world.start();
-        let session = full(&client);
+        let session = full_session(&client);
         let ended = json!(client.ask(&session, "do it"));
         assert_eq!(course(&client, &session, &ended), wanted, "{agent}: {ended}");
         if ended["state"] == "failed" {
@@ -80,13 +92,13 @@ fn failures_and_time_outs_follow_their_own_policies() {
                 "{cause}"
             );
         }
-        // A later turn is not the worse for it.
+        // A later turn is unaffected.
         assert_eq!(json!(client.ask(&session, "go on").state), "completed", "{agent}");
     }
 }
 
 #[test]
-fn denials_and_invalid_arguments_are_for_the_model_whatever_the_policy() {
+fn denials_and_invalid_arguments_never_fail_the_turn() {
     let world = world("tool_failure = \"fail\"", "[approvals]\ndeny = [\"bash\"]\n");
     world.mock().push(Reply::tool("read_file", json!({"wrong": 1})));
     world.mock().push(Reply::tool("no_such_tool", json!({})));
@@ -102,7 +114,7 @@ fn denials_and_invalid_arguments_are_for_the_model_whatever_the_policy() {
 }
 
 #[test]
-fn under_policy_fail_what_has_not_begun_does_not_begin() {
+fn policy_fail_cancels_calls_that_have_not_started() {
     let world = world("tool_failure = \"fail\"", "");
     let both = Reply::new()
         .call("read_file", json!({"path": "missing.txt"}))
@@ -129,7 +141,7 @@ fn under_policy_fail_what_has_not_begun_does_not_begin() {
 }
 
 #[test]
-fn a_command_that_exits_with_an_error_has_failed_for_everyone_but_the_model() {
+fn nonzero_exit_is_a_failure_for_all_but_the_model() {
     let world = world("", "");
     for number in 0..3 {
         let command = format!("echo out; exit 7 # {number}");
@@ -138,7 +150,7 @@ fn a_command_that_exits_with_an_error_has_failed_for_everyone_but_the_model() {
             .push(Reply::tool("bash", json!({"command": command})));
     }
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     client.ask(&session, "do it");
     let calls = client.all(&session, "agent/toolCall");
     let ended: Vec<_> = calls
@@ -151,13 +163,13 @@ fn a_command_that_exits_with_an_error_has_failed_for_everyone_but_the_model() {
         assert_eq!(call.params["exitCode"], 7, "{call:?}");
         assert_eq!(call.text("output"), "out\nexit code: 7");
     }
-    // To the model it is a result, no error of the tool.
+    // The model gets a normal result, not a tool error.
     let last = world.mock().requests().last().unwrap().body.to_string();
     assert!(
         last.contains("exit code: 7") && !last.contains("\"is_error\":true"),
         "{last}"
     );
-    // Three times the same failure opens the circuit.
+    // The same failure three times opens the circuit.
     assert_eq!(
         circuits(&client, &session),
         [("bash".to_owned(), "open".to_owned())]
@@ -165,24 +177,24 @@ fn a_command_that_exits_with_an_error_has_failed_for_everyone_but_the_model() {
 }
 
 #[test]
-fn the_circuit_of_a_tool_is_closed_by_hand() {
+fn tool_circuit_can_be_reset() {
     let world = world("", "");
     for _ in 0..3 {
-        world.mock().push(missing());
+        world.mock().push(read_missing_file());
         world.mock().push(Reply::tool("list_dir", json!({})));
     }
     world.write("there.txt", "here\n");
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     client.ask(&session, "read it");
-    let other = full(&client);
+    let other = full_session(&client);
     let reset = |session: &str| json!({"subject": "tool", "name": "read_file", "sessionId": session});
     let done: serde_json::Value = client.call("agent/resetCircuit", reset(&other));
     assert_eq!(done, json!({"wasOpen": false}));
     let done: serde_json::Value = client.call("agent/resetCircuit", reset(&session));
     assert_eq!(done, json!({"wasOpen": true}));
     let state = |state: &str| ("read_file".to_owned(), state.to_owned());
-    // It is told when it is stored; the answer does not wait for that.
+    // The notification follows once the event is stored; the answer does not wait for it.
     client.next_where(&session, "agent/circuit", |note| note.text("state") == "closed");
     assert_eq!(circuits(&client, &session), [state("open"), state("closed")]);
     world
@@ -205,11 +217,11 @@ fn the_circuit_of_a_tool_is_closed_by_hand() {
 }
 
 #[test]
-fn a_tool_that_keeps_failing_is_left_alone_until_a_trial_succeeds() {
+fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     let world = world("", "[tool.default]\ncircuit_cooldown_s = 0.5\n");
     for _ in 0..3 {
-        world.mock().push(missing());
-        // Another call between them is no repetition and no success of that tool.
+        world.mock().push(read_missing_file());
+        // A call of another tool in between avoids the doom-loop guard and does not reset the circuit.
         world.mock().push(Reply::tool("list_dir", json!({})));
     }
     world
@@ -217,7 +229,7 @@ fn a_tool_that_keeps_failing_is_left_alone_until_a_trial_succeeds() {
         .push(Reply::tool("read_file", json!({"path": "there.txt"})));
     world.write("there.txt", "here\n");
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     client.ask(&session, "read it");
     let open = ("read_file".to_owned(), "open".to_owned());
     assert_eq!(circuits(&client, &session), [open]);
@@ -250,14 +262,14 @@ fn a_tool_that_keeps_failing_is_left_alone_until_a_trial_succeeds() {
         "{said}"
     );
     assert!(refused["durationMs"].is_null(), "it did not run: {refused}");
-    // Another session knows nothing of it.
-    let other = full(&client);
+    // Circuits of tools are per session.
+    let other = full_session(&client);
     world
         .mock()
         .push(Reply::tool("read_file", json!({"path": "there.txt"})));
     client.ask(&other, "read it");
     assert_eq!(circuits(&client, &other), []);
-    // The trial fails, then one succeeds.
+    // The first trial fails, the second one succeeds.
     let half = ("read_file".to_owned(), "halfOpen".to_owned());
     for (path, then) in [("missing.txt", "open"), ("there.txt", "closed")] {
         std::thread::sleep(std::time::Duration::from_millis(600));
@@ -283,7 +295,7 @@ fn a_tool_that_keeps_failing_is_left_alone_until_a_trial_succeeds() {
 }
 
 #[test]
-fn a_sessions_first_prompt_asks_for_a_plan_where_that_is_on() {
+fn planning_asks_for_a_plan_at_the_first_prompt_only() {
     let world = world("planning = true", "");
     let client = world.start();
     let session = client.session();
@@ -298,7 +310,7 @@ fn a_sessions_first_prompt_asks_for_a_plan_where_that_is_on() {
         "{said}"
     );
     assert!(String::from_utf8_lossy(&world.seen(0).raw).contains("build it"));
-    // Hidden, and only once, also after a restart.
+    // The planning message is hidden and sent only once, even after a restart.
     let hidden: Vec<bool> = client
         .all(&session, "agent/message")
         .iter()
@@ -317,7 +329,7 @@ fn a_sessions_first_prompt_asks_for_a_plan_where_that_is_on() {
 }
 
 #[test]
-fn after_some_tool_calls_the_model_judges_its_progress() {
+fn reflection_asks_for_progress_after_some_tool_calls() {
     for (setting, wanted) in [
         ("", vec!["next_turn"; 7]),
         (
@@ -378,7 +390,7 @@ fn after_some_tool_calls_the_model_judges_its_progress() {
 }
 
 #[test]
-fn the_same_call_again_and_again_is_held_back_and_the_step_limit_holds() {
+fn repeated_calls_are_held_back_and_the_step_limit_holds() {
     let world = world("max_steps = 8", "");
     world.write("a.txt", "a\n");
     world.mock().default_reply(Reply::tool(
@@ -386,11 +398,11 @@ fn the_same_call_again_and_again_is_held_back_and_the_step_limit_holds() {
         json!({"command": "echo x >> ../ran; echo same"}),
     ));
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     let ended = json!(client.ask(&session, "loop"));
     assert_eq!(ended["reason"], "max_turns");
     assert_eq!(world.requests(), 8);
-    // Two ran, three were held back, then nothing is held back any more.
+    // Two calls ran, three were held back, then the guard gives up and the rest ran.
     let ran = std::fs::read_to_string(world.path("ran")).unwrap();
     assert_eq!(ran.lines().count(), 5);
     let outcomes: Vec<bool> = client
@@ -408,7 +420,7 @@ fn the_same_call_again_and_again_is_held_back_and_the_step_limit_holds() {
 }
 
 #[test]
-fn waiting_for_a_process_is_no_loop() {
+fn polling_a_background_process_is_not_a_loop() {
     let world = world("", "");
     let start = json!({"command": "sleep 20", "background": true});
     world.mock().push(Reply::tool("bash", start));
@@ -418,7 +430,7 @@ fn waiting_for_a_process_is_no_loop() {
             .push(Reply::tool("bash_output", json!({"id": "bg1"})));
     }
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     assert_eq!(client.ask(&session, "wait").text, "ok");
     let calls = client.all(&session, "agent/toolCall");
     let held_back = calls
@@ -433,7 +445,7 @@ fn waiting_for_a_process_is_no_loop() {
 }
 
 #[test]
-fn a_person_who_can_be_asked_decides_about_a_loop() {
+fn doom_loop_question_lets_the_person_decide() {
     for (answer, wanted) in [
         (Some("stop"), "stopped_by_user / interrupted / no error"),
         (Some("go_on"), "completed / completed / no error"),
@@ -447,7 +459,7 @@ fn a_person_who_can_be_asked_decides_about_a_loop() {
             ));
         }
         let client = world.start_asking();
-        let session = full(&client);
+        let session = full_session(&client);
         let id = client.prompt(&session, "loop");
         let asked = client.next(&session, "agent/questionRequested");
         assert!(
@@ -472,14 +484,14 @@ fn a_person_who_can_be_asked_decides_about_a_loop() {
             .lines()
             .count();
         assert_eq!(ran, if answer == Some("go_on") { 3 } else { 2 }, "{answer:?}");
-        // The history is valid whatever was said.
+        // The history is valid whatever the answer was (the mock checks it).
         assert_eq!(client.ask(&session, "and now").text, "ok");
     }
 }
 
-/// R-ERR-1 and -2: codes, classes and exact texts, as a client reads them at a turn's end.
+/// R-ERR-1 and -2: codes, classes and exact texts, as clients read them at the end of a turn.
 #[test]
-fn errors_have_their_codes_classes_and_texts() {
+fn provider_errors_have_codes_classes_and_texts() {
     let text = |error: &Value| {
         let cause = error["cause"]
             .as_str()

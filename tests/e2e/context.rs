@@ -1,4 +1,4 @@
-//! A full window (R-CTX): what is sent becomes smaller, in plain sight, and nothing that is kept is lost.
+//! A full context window (R-CTX): the request shrinks, the client sees it, and the stored history loses nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::harness::{Client, Config, Id, Note, World, now};
 use crate::mock_llm::{Gate, Reply, Seen};
 
 /// About 500 tokens.
-fn long(name: &str) -> String {
+fn long_prompt(name: &str) -> String {
     format!("{name}: {}", "lorem ipsum ".repeat(165))
 }
 
-/// An answer that leaves estimates alone.
-fn ok() -> Reply {
+/// An answer without a token count, so that it does not correct the estimate.
+fn uncounted_ok() -> Reply {
     Reply::text("ok").tokens(0, 0)
 }
 
@@ -35,8 +35,8 @@ fn asks_for_notes(seen: &Seen) -> bool {
     raw.contains("You write the memory of a coding agent")
 }
 
-/// What a conversation's request says, one message a line, cut.
-fn said(seen: &Seen) -> Vec<String> {
+/// Returns one line per message of a request: its role and the start of its text.
+fn message_outline(seen: &Seen) -> Vec<String> {
     let messages = seen.body["messages"].as_array().unwrap().iter();
     messages
         .map(|message| {
@@ -53,25 +53,25 @@ fn said(seen: &Seen) -> Vec<String> {
         .collect()
 }
 
-/// A session with so many rounds of talk. The mock answers what is not scripted with a word.
-fn talked(world: &World, client: &Client, rounds: usize, params: Value) -> String {
-    world.mock().default_reply(ok());
+/// Opens a session and holds `rounds` rounds of talk. The mock answers unscripted requests with "ok".
+fn session_with_rounds(world: &World, client: &Client, rounds: usize, params: Value) -> String {
+    world.mock().default_reply(uncounted_ok());
     let session = client.session_with(params);
     for round in 0..rounds {
-        assert_eq!(client.ask(&session, long(&format!("q{round}"))).text, "ok");
+        assert_eq!(client.ask(&session, long_prompt(&format!("q{round}"))).text, "ok");
     }
     session
 }
 
-/// Three more rounds.
-fn talked_on(client: &Client, session: &str) {
+/// Holds three more rounds of talk.
+fn add_rounds(client: &Client, session: &str) {
     for round in 0..3 {
-        client.ask(session, long(&format!("more{round}")));
+        client.ask(session, long_prompt(&format!("more{round}")));
     }
 }
 
-/// A model's window.
-fn windows(tables: &str, agent: &str) -> Config {
+/// A configuration with extra tables, for example the window of a model.
+fn config_with(tables: &str, agent: &str) -> Config {
     Config {
         agent: agent.to_owned(),
         tables: tables.to_owned(),
@@ -79,7 +79,7 @@ fn windows(tables: &str, agent: &str) -> Config {
     }
 }
 
-fn end_of(ended: &Value) -> String {
+fn describe_end(ended: &Value) -> String {
     format!(
         "{} / {} / {}",
         ended["reason"].as_str().unwrap(),
@@ -88,10 +88,10 @@ fn end_of(ended: &Value) -> String {
     )
 }
 
-/// The transitions from the `from`th on, then the end.
+/// Returns the reasons of all transitions from index `from` on, then the end of the turn.
 fn course(client: &Client, session: &str, from: usize, ended: &Value) -> Vec<String> {
     let mut course = client.reasons(session).split_off(from);
-    course.push(end_of(ended));
+    course.push(describe_end(ended));
     course
 }
 
@@ -109,7 +109,7 @@ fn compact(client: &Client, session: &str) -> Id {
 }
 
 #[test]
-fn each_way_out_of_a_full_window_has_its_reason() {
+fn each_recovery_from_a_full_window_has_its_reason() {
     let done = "completed / completed / no error";
     let full = "prompt_too_long / failed / context_limit";
     let read = || Reply::tool("read_file", json!({"path": "a.txt"})).tokens(0, 0);
@@ -117,19 +117,19 @@ fn each_way_out_of_a_full_window_has_its_reason() {
         (
             "old results become stubs",
             true,
-            vec![too_long(), ok()],
+            vec![too_long(), uncounted_ok()],
             vec!["collapse_drain_retry", "completed", done],
         ),
         (
             "without old results it is summarised",
             false,
-            vec![too_long(), notes(), ok()],
+            vec![too_long(), notes(), uncounted_ok()],
             vec!["reactive_compact_retry", "completed", done],
         ),
         (
             "one after the other",
             true,
-            vec![too_long(), too_long(), notes(), ok()],
+            vec![too_long(), too_long(), notes(), uncounted_ok()],
             vec![
                 "collapse_drain_retry",
                 "reactive_compact_retry",
@@ -151,7 +151,7 @@ fn each_way_out_of_a_full_window_has_its_reason() {
         (
             "the right comes back with a step that led on",
             false,
-            vec![too_long(), notes(), read(), too_long(), notes(), ok()],
+            vec![too_long(), notes(), read(), too_long(), notes(), uncounted_ok()],
             vec![
                 "reactive_compact_retry",
                 "next_turn",
@@ -180,18 +180,18 @@ fn each_way_out_of_a_full_window_has_its_reason() {
             world.mock().push(read());
         }
         let client = world.start();
-        let session = talked(&world, &client, 6, json!({}));
+        let session = session_with_rounds(&world, &client, 6, json!({}));
         let (before, from) = (world.requests(), client.reasons(&session).len());
         let count = replies.len();
         replies.into_iter().for_each(|reply| world.mock().push(reply));
         let ended = json!(client.ask(&session, "and now?"));
         assert_eq!(course(&client, &session, from, &ended), wanted, "{name}: {ended}");
         assert_eq!(world.requests() - before, count, "{name}");
-        // The person's words and the first message are in every request.
+        // Every request keeps the first message and the current prompt.
         for at in before..world.requests() {
             let seen = world.seen(at);
             if !asks_for_notes(&seen) {
-                let said = said(&seen);
+                let said = message_outline(&seen);
                 assert_eq!(said[0], "user q0", "{name}");
                 assert!(
                     String::from_utf8_lossy(&seen.raw).contains("and now?"),
@@ -204,7 +204,7 @@ fn each_way_out_of_a_full_window_has_its_reason() {
 }
 
 #[test]
-fn stubs_say_how_to_get_results_back_and_stay() {
+fn stubs_of_old_results_say_how_to_get_them_back() {
     let world = World::new();
     world.write("a.txt", "0123456789\n".repeat(1_000));
     world.mock().allow_rewrites();
@@ -212,7 +212,7 @@ fn stubs_say_how_to_get_results_back_and_stay() {
         .mock()
         .push(Reply::tool("read_file", json!({"path": "a.txt"})).tokens(0, 0));
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     world.mock().push(too_long());
     client.ask(&session, "and now?");
     let told = client.next(&session, "agent/compacted");
@@ -230,7 +230,7 @@ fn stubs_say_how_to_get_results_back_and_stay() {
     assert!(stubbed(&last()));
     client.ask(&session, "more");
     assert!(stubbed(&last()));
-    // And after the server's end; what is kept has all of it (R-CTX-4).
+    // The stubs survive a restart; the stored history keeps the full results (R-CTX-4).
     drop(client);
     let client = world.start();
     let loaded = json!(client.load(&session).events).to_string();
@@ -240,16 +240,18 @@ fn stubs_say_how_to_get_results_back_and_stay() {
 }
 
 #[test]
-fn above_the_threshold_it_is_summarised_before_the_call() {
-    // Of 30,000 tokens 16,356 are the threshold.
-    let world = World::with(windows("[model.small]\ncontext_window = 30000", ""));
+fn conversation_above_the_threshold_is_summarized_before_the_call() {
+    // The threshold of a window of 30,000 tokens is 16,356.
+    let world = World::with(config_with("[model.small]\ncontext_window = 30000", ""));
     let client = world.start();
     world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
-    let session = talked(&world, &client, 0, json!({"model": "mock/small"}));
+    let session = session_with_rounds(&world, &client, 0, json!({"model": "mock/small"}));
     let mut rounds = 0;
     while compactions(&client, &session).is_empty() {
         assert_eq!(
-            client.ask(&session, long(&format!("q{rounds}")).repeat(2)).text,
+            client
+                .ask(&session, long_prompt(&format!("q{rounds}")).repeat(2))
+                .text,
             "ok"
         );
         rounds += 1;
@@ -273,16 +275,16 @@ fn above_the_threshold_it_is_summarised_before_the_call() {
         "assistant ok".to_owned(),
         format!("user q{last}"),
     ];
-    assert_eq!(said(&seen), expected);
+    assert_eq!(message_outline(&seen), expected);
     let asked = world.seen(world.requests() - 2);
     assert!(asks_for_notes(&asked));
     assert!(asked.last_text().contains("Person: q1: lorem") && !asked.last_text().contains("Person: q0"));
-    // The summary is not the conversation's: its usage is charged, its answer is nobody's message.
+    // The summary is not part of the conversation: its usage counts, but its answer is not a message.
     assert_eq!(client.shown(&session), "ok".repeat(rounds));
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
     assert_eq!(metrics["session"]["compactions"], 1, "{metrics}");
     assert_eq!(metrics["totals"]["compactions"], 1, "{metrics}");
-    // R-CTX-4, and the same is sent after a restart.
+    // The stored history is complete (R-CTX-4), and a restarted server sends the same request.
     drop(client);
     let client = world.start();
     let loaded = client.load(&session);
@@ -293,18 +295,18 @@ fn above_the_threshold_it_is_summarised_before_the_call() {
         .count();
     assert_eq!(kept, 2 * rounds);
     client.ask(&session, "next");
-    let again = said(&world.seen(world.requests() - 1));
+    let again = message_outline(&world.seen(world.requests() - 1));
     assert_eq!(again[..expected.len()], expected);
 }
 
 #[test]
-fn what_the_provider_counted_corrects_the_next_turns_estimate() {
-    // Of 30,000 tokens 16,356 are the threshold; the conversation is estimated at half of that.
-    let world = World::with(windows("[model.small]\ncontext_window = 30000", ""));
+fn provider_token_count_corrects_the_next_estimate() {
+    // The threshold of a window of 30,000 tokens is 16,356; the conversation is estimated at half of that.
+    let world = World::with(config_with("[model.small]\ncontext_window = 30000", ""));
     let client = world.start();
     world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
-    let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
-    // A provider that counts nothing leaves the estimate to be shown.
+    let session = session_with_rounds(&world, &client, 8, json!({"model": "mock/small"}));
+    // If the provider counts nothing, the usage shows the estimate.
     let usage = client.all(&session, "agent/usage").pop().unwrap();
     let used = usage.params["contextUsed"].as_u64().unwrap();
     assert!((4_500..16_356).contains(&used), "{usage:?}");
@@ -319,7 +321,7 @@ fn what_the_provider_counted_corrects_the_next_turns_estimate() {
 }
 
 #[test]
-fn how_full_the_window_may_be_is_a_setting() {
+fn compaction_threshold_follows_the_settings() {
     let window = "[model.small]\ncontext_window = 40000";
     for (agent, compacts) in [
         ("", false),
@@ -327,10 +329,10 @@ fn how_full_the_window_may_be_is_a_setting() {
         ("output_reserve = 10000", true),
         ("output_reserve = 10000\ncompaction_threshold = 0.9", false),
     ] {
-        let world = World::with(windows(window, agent));
+        let world = World::with(config_with(window, agent));
         let client = world.start();
         world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
-        let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
+        let session = session_with_rounds(&world, &client, 8, json!({"model": "mock/small"}));
         world.mock().push(Reply::text("ok").tokens(22_800, 0));
         client.ask(&session, "count");
         client.ask(&session, "next");
@@ -339,10 +341,10 @@ fn how_full_the_window_may_be_is_a_setting() {
 }
 
 #[test]
-fn a_floor_above_the_window_ends_the_turn_at_once() {
-    let world = World::with(windows("[model.small]\ncontext_window = 20000", ""));
+fn prompt_larger_than_the_window_fails_without_a_call() {
+    let world = World::with(config_with("[model.small]\ncontext_window = 20000", ""));
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({"model": "mock/small"}));
+    let session = session_with_rounds(&world, &client, 6, json!({"model": "mock/small"}));
     let (before, from) = (world.requests(), client.reasons(&session).len());
     let ended = json!(client.ask(&session, "x".repeat(100_000)));
     assert_eq!(
@@ -360,13 +362,13 @@ fn a_floor_above_the_window_ends_the_turn_at_once() {
 }
 
 #[test]
-fn without_automatic_compaction_a_full_window_blocks() {
-    let world = World::with(windows(
+fn full_window_blocks_without_auto_compact() {
+    let world = World::with(config_with(
         "[model.small]\ncontext_window = 20000",
         "auto_compact = false",
     ));
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({"model": "mock/small"}));
+    let session = session_with_rounds(&world, &client, 6, json!({"model": "mock/small"}));
     world.mock().push(too_long());
     let from = client.reasons(&session).len();
     let blocked = ["blocking_limit", "blocking_limit / failed / context_limit"];
@@ -379,14 +381,14 @@ fn without_automatic_compaction_a_full_window_blocks() {
     let mut rounds = 0;
     let ended = loop {
         let before = world.requests();
-        let ended = json!(client.ask(&session, long("more")));
+        let ended = json!(client.ask(&session, long_prompt("more")));
         if world.requests() == before {
             break ended;
         }
         rounds += 1;
         assert!(rounds < 40, "it is never full");
     };
-    assert_eq!(end_of(&ended), blocked[1]);
+    assert_eq!(describe_end(&ended), blocked[1]);
     assert!(
         ended["error"]["userAction"]
             .as_str()
@@ -395,24 +397,24 @@ fn without_automatic_compaction_a_full_window_blocks() {
         "{ended}"
     );
     assert!(compactions(&client, &session).is_empty());
-    // By hand it can be made smaller still.
+    // `agent/compact` still works.
     world.mock().push(notes());
     assert_eq!(
-        end_of(&client.answer(&compact(&client, &session)).unwrap()),
+        describe_end(&client.answer(&compact(&client, &session)).unwrap()),
         "completed / completed / no error"
     );
     assert_eq!(client.ask(&session, "now?").text, "ok");
 }
 
-/// A picture of one dot.
+/// A picture of one pixel.
 const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 #[test]
-fn a_refused_picture_is_taken_out_once_and_stays_out() {
+fn refused_picture_is_removed_once_and_stays_removed() {
     let world = World::new();
     world.mock().allow_rewrites();
-    world.mock().default_reply(ok());
+    world.mock().default_reply(uncounted_ok());
     let client = world.start();
     let session = client.session();
     let shows =
@@ -431,7 +433,7 @@ fn a_refused_picture_is_taken_out_once_and_stays_out() {
     client.ask(&session, "and?");
     assert!(!holds(2));
     drop(client);
-    // Later pictures are tried again; refused twice in a turn, the turn ends.
+    // Later pictures are tried again; a second refusal in one turn ends the turn.
     let client = world.start();
     client.load(&session);
     world.mock().push(image_refused());
@@ -451,7 +453,7 @@ fn a_refused_picture_is_taken_out_once_and_stays_out() {
 }
 
 #[test]
-fn an_overflow_teaches_the_window_to_all_sessions() {
+fn overflow_error_teaches_the_window_size_to_all_sessions() {
     let openai = |message: &str| json!({"error": {"message": message, "type": "invalid_request_error"}});
     let cases: Vec<(&str, u16, Value, u64)> = vec![
         (
@@ -508,7 +510,7 @@ fn an_overflow_teaches_the_window_to_all_sessions() {
     for (name, status, body, learnt) in cases {
         for provider in ["mock", "other", "responses"] {
             let model = format!("{provider}/{name}-model");
-            let session = talked(&world, &client, 6, json!({"model": model}));
+            let session = session_with_rounds(&world, &client, 6, json!({"model": model}));
             assert_eq!(window(&session), 200_000, "{model}");
             let reply = Reply::status(status)
                 .header("content-type", "application/json")
@@ -516,20 +518,24 @@ fn an_overflow_teaches_the_window_to_all_sessions() {
             world.mock().push(reply);
             world.mock().push(notes());
             let ended = json!(client.ask(&session, "and now?"));
-            assert_eq!(end_of(&ended), "completed / completed / no error", "{model}");
+            assert_eq!(
+                describe_end(&ended),
+                "completed / completed / no error",
+                "{model}"
+            );
             assert_eq!(window(&session), learnt, "{model}");
-            let other = talked(&world, &client, 1, json!({"model": model}));
+            let other = session_with_rounds(&world, &client, 1, json!({"model": model}));
             assert_eq!(window(&other), learnt, "{model}");
         }
     }
 }
 
 #[test]
-fn a_summary_that_is_none_is_replaced_by_a_digest_and_after_three_it_rests() {
+fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
-    // Empty; not shorter; an error: each is a failure.
+    let session = session_with_rounds(&world, &client, 6, json!({}));
+    // An empty summary, one that is not shorter, and an error each count as a failure.
     let failures = [
         Reply::new().tokens(0, 0),
         Reply::text("blah ".repeat(4_000)).tokens(0, 0),
@@ -538,7 +544,11 @@ fn a_summary_that_is_none_is_replaced_by_a_digest_and_after_three_it_rests() {
     for (n, failure) in failures.into_iter().enumerate() {
         world.mock().push(too_long());
         world.mock().push(failure);
-        assert_eq!(client.ask(&session, long(&format!("p{n}"))).text, "ok", "{n}");
+        assert_eq!(
+            client.ask(&session, long_prompt(&format!("p{n}"))).text,
+            "ok",
+            "{n}"
+        );
         let all = compactions(&client, &session);
         assert_eq!(all.len(), n + 1);
         let told = &all[n].params;
@@ -553,7 +563,7 @@ fn a_summary_that_is_none_is_replaced_by_a_digest_and_after_three_it_rests() {
             usize::from(n == 2)
         );
         for more in 0..3 {
-            client.ask(&session, long(&format!("p{n}{more}")));
+            client.ask(&session, long_prompt(&format!("p{n}{more}")));
         }
     }
     let (before, from) = (world.requests(), client.reasons(&session).len());
@@ -564,17 +574,17 @@ fn a_summary_that_is_none_is_replaced_by_a_digest_and_after_three_it_rests() {
         ["prompt_too_long", "prompt_too_long / failed / context_limit"]
     );
     assert_eq!(world.requests(), before + 1, "no summary is asked for");
-    // It rests after a restart too, and a good summary by hand wakes it.
+    // It stays disabled after a restart; a successful manual compaction enables it again.
     drop(client);
     let client = world.start();
     client.load(&session);
     world.mock().push(too_long());
     let ended = json!(client.ask(&session, "again"));
-    assert_eq!(end_of(&ended), "prompt_too_long / failed / context_limit");
+    assert_eq!(describe_end(&ended), "prompt_too_long / failed / context_limit");
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     for more in 0..3 {
-        client.ask(&session, long(&format!("r{more}")));
+        client.ask(&session, long_prompt(&format!("r{more}")));
     }
     world.mock().push(too_long());
     world.mock().push(notes());
@@ -582,11 +592,11 @@ fn a_summary_that_is_none_is_replaced_by_a_digest_and_after_three_it_rests() {
 }
 
 #[test]
-fn a_summary_that_overflows_is_asked_for_with_less_three_times_at_most() {
+fn overflowing_summary_request_shrinks_at_most_three_times() {
     let world = World::new();
     let client = world.start();
     for (refusals, digest) in [(3, false), (4, true)] {
-        let session = talked(&world, &client, 20, json!({}));
+        let session = session_with_rounds(&world, &client, 20, json!({}));
         let before = world.requests();
         world.mock().push(too_long());
         for _ in 0..refusals {
@@ -608,7 +618,7 @@ fn a_summary_that_overflows_is_asked_for_with_less_three_times_at_most() {
         );
         let told = &compactions(&client, &session)[0].params;
         assert_eq!(told.get("digest").is_some(), digest, "{told}");
-        // What the model could not read is told by rules.
+        // A digest covers the part that the model could not read.
         assert!(
             told["summary"].as_str().unwrap().contains("the person said: q1"),
             "{told}"
@@ -618,9 +628,9 @@ fn a_summary_that_overflows_is_asked_for_with_less_three_times_at_most() {
 
 #[test]
 fn another_model_may_write_the_summary() {
-    let world = World::with(windows("", "compaction_model = \"other/cheap\""));
+    let world = World::with(config_with("", "compaction_model = \"other/cheap\""));
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     let seen = world.seen(world.requests() - 1);
@@ -631,15 +641,15 @@ fn another_model_may_write_the_summary() {
 }
 
 #[test]
-fn a_person_can_have_it_made_smaller() {
+fn manual_compaction_summarizes_on_request() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     world.mock().push(notes());
     let before = world.requests();
     let params = json!({"sessionId": session, "instructions": "keep the numbers"});
     let ended: Value = client.call("agent/compact", params);
-    assert_eq!(end_of(&ended), "completed / completed / no error");
+    assert_eq!(describe_end(&ended), "completed / completed / no error");
     assert_eq!(ended["text"], "");
     assert_eq!(world.requests(), before + 1);
     let seen = world.seen(before);
@@ -652,12 +662,12 @@ fn a_person_can_have_it_made_smaller() {
         assert_eq!(ended[tokens], told.params[tokens], "{ended}");
     }
     assert_eq!(client.ask(&session, "next").text, "ok");
-    let sent = said(&world.seen(before + 1));
+    let sent = message_outline(&world.seen(before + 1));
     assert_eq!(sent[..2], ["user q0", "user [Previous conversation summary]"]);
-    // A short conversation stays as it is, and it says so.
-    let short = talked(&world, &client, 1, json!({}));
+    // A short conversation stays unchanged, and the transition says why.
+    let short = session_with_rounds(&world, &client, 1, json!({}));
     let ended = client.answer(&compact(&client, &short)).unwrap();
-    assert_eq!(end_of(&ended), "completed / completed / no error");
+    assert_eq!(describe_end(&ended), "completed / completed / no error");
     let why = client.next(&short, "agent/transition");
     assert_eq!(why.text("reason"), "completed");
     let why = client.next(&short, "agent/transition");
@@ -667,17 +677,17 @@ fn a_person_can_have_it_made_smaller() {
         (&Value::Null, &Value::Null)
     );
     assert!(compactions(&client, &short).is_empty());
-    // An empty one too.
+    // So does an empty one.
     let empty = client.session();
     let ended = client.answer(&compact(&client, &empty)).unwrap();
-    assert_eq!(end_of(&ended), "completed / completed / no error");
+    assert_eq!(describe_end(&ended), "completed / completed / no error");
 }
 
 #[test]
-fn by_hand_an_error_is_told_and_changes_nothing() {
+fn manual_compaction_error_is_reported_and_changes_nothing() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     world
         .mock()
         .push(Reply::error(400, "invalid_request_error", "messages: nonsense"));
@@ -690,20 +700,20 @@ fn by_hand_an_error_is_told_and_changes_nothing() {
     assert!(compactions(&client, &session).is_empty());
     let before = world.requests();
     client.ask(&session, "next");
-    assert_eq!(said(&world.seen(before)).len(), 13);
+    assert_eq!(message_outline(&world.seen(before)).len(), 13);
 }
 
 #[test]
-fn by_hand_too_a_digest_stands_in_for_a_summary_that_says_nothing() {
+fn manual_compaction_falls_back_to_a_digest() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     let from = client.reasons(&session).len();
     for useless in [Reply::text(" "), Reply::text("no").stop("refusal")] {
         world.mock().push(useless.tokens(0, 0));
         let ended = client.answer(&compact(&client, &session)).unwrap();
-        assert_eq!(end_of(&ended), "completed / completed / no error");
-        talked_on(&client, &session);
+        assert_eq!(describe_end(&ended), "completed / completed / no error");
+        add_rounds(&client, &session);
     }
     assert_eq!(client.reasons(&session)[from..], ["completed"; 8]);
     assert_eq!(warnings(&client, &session, "compaction_failed"), 2);
@@ -715,10 +725,10 @@ fn by_hand_too_a_digest_stands_in_for_a_summary_that_says_nothing() {
 }
 
 #[test]
-fn one_thing_at_a_time() {
+fn prompt_and_compaction_exclude_each_other() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let prompt = client.prompt(&session, "wait");
@@ -733,7 +743,7 @@ fn one_thing_at_a_time() {
     world.at(&gate);
     let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "x"}));
     assert_eq!(error.data["refusal"], "turnRunning", "{error:?}");
-    // What is said meanwhile is given back.
+    // A steer during a compaction is returned.
     let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "and this"}));
     gate.release();
     client.answer(&id).unwrap();
@@ -745,10 +755,10 @@ fn one_thing_at_a_time() {
 }
 
 #[test]
-fn a_cancel_ends_a_compaction_at_once() {
+fn cancel_ends_a_compaction_immediately() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
+    let session = session_with_rounds(&world, &client, 6, json!({}));
     for by_request in [false, true] {
         let gate = Gate::new();
         world.mock().push(notes().gate(&gate));
@@ -764,15 +774,18 @@ fn a_cancel_ends_a_compaction_at_once() {
             client.done(&id)
         };
         let took = begun.elapsed();
-        assert_eq!(end_of(&json!(ended)), "aborted_streaming / cancelled / cancelled");
+        assert_eq!(
+            describe_end(&json!(ended)),
+            "aborted_streaming / cancelled / cancelled"
+        );
         assert!(took < Duration::from_millis(100), "{took:?}");
         assert!(world.closed(&world.seen(at)).dropped);
         assert!(compactions(&client, &session).is_empty());
-        // There is nothing to go on with.
+        // A cancelled compaction cannot be resumed.
         let error = client.refused("agent/resumeTurn", json!({"sessionId": session}));
         assert_eq!(error.data["refusal"], "nothingToResume", "{error:?}");
     }
-    // In the middle of a turn too, before its call.
+    // The same within a turn, before its call.
     world.mock().push(too_long());
     let gate = Gate::new();
     world.mock().push(notes().gate(&gate));
@@ -780,7 +793,7 @@ fn a_cancel_ends_a_compaction_at_once() {
     world.at(&gate);
     client.cancel(&session);
     assert_eq!(
-        end_of(&json!(client.done(&id))),
+        describe_end(&json!(client.done(&id))),
         "aborted_streaming / cancelled / cancelled"
     );
     assert!(compactions(&client, &session).is_empty());
@@ -789,16 +802,16 @@ fn a_cancel_ends_a_compaction_at_once() {
 }
 
 #[test]
-fn a_kill_in_a_compaction_costs_nothing_but_the_compaction() {
+fn kill_during_a_compaction_loses_only_the_compaction() {
     let world = World::new();
     let client = world.start();
-    let session = talked(&world, &client, 6, json!({}));
-    // A turn that was cancelled before can still be gone on with.
+    let session = session_with_rounds(&world, &client, 6, json!({}));
+    // An earlier cancelled turn must stay resumable.
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let id = client.prompt(&session, "wait");
     world.at(&gate);
-    // What was said stays in the history, once it is there.
+    // Text that has arrived stays in the history, so wait for it.
     client.next_where(&session, "agent/textDelta", |note| note.text("text") == "hm");
     client.cancel(&session);
     client.done(&id);
@@ -816,7 +829,7 @@ fn a_kill_in_a_compaction_costs_nothing_but_the_compaction() {
     let before = world.requests();
     let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
     assert_eq!(ended["text"], "ok");
-    assert_eq!(said(&world.seen(before)).len(), 15);
+    assert_eq!(message_outline(&world.seen(before)).len(), 15);
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     assert_eq!(compactions(&client, &session).len(), 1);

@@ -1,5 +1,5 @@
-//! `kill -9` at bad moments: what was shown is there, the turn has its end, the next prompt works (R-SESS-1,
-//! R-CANCEL, R-APPR-4). `kills` does it at random ones.
+//! `kill -9` at bad moments: shown text survives, the turn has its end, and the next prompt works (R-SESS-1, R-CANCEL,
+//! R-APPR-4). `kills` does the same at random moments.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{Client, PATIENCE, World, now};
 use crate::mock_llm::{Gate, Reply};
 
-/// The store is whole, whatever happened to its server.
+/// Asserts that the store is intact, whatever happened to its server.
 pub fn check_store(world: &World) {
     let files = std::fs::read_dir(world.data()).unwrap();
     let databases: Vec<_> = files
@@ -30,7 +30,7 @@ pub fn check_store(world: &World) {
     }
 }
 
-/// The last event's reason, and all texts of the model with whether they are incomplete.
+/// Loads a session. Returns the reason of its last event, and each text of the model with its `incomplete` flag.
 fn look(client: &Client, session: &str) -> (String, Vec<(String, bool)>) {
     let loaded = client.load(session);
     let texts = loaded
@@ -54,7 +54,7 @@ fn look(client: &Client, session: &str) -> (String, Vec<(String, bool)>) {
 }
 
 #[test]
-fn a_kill_in_a_stream_loses_at_most_the_last_quarter_of_a_second() {
+fn kill_during_a_stream_loses_at_most_the_last_250_ms() {
     let world = World::new();
     let words: Vec<String> = (0..2_000).map(|n| format!("w{n} ")).collect();
     world.mock().push(Reply::text("an answer before"));
@@ -71,7 +71,7 @@ fn a_kill_in_a_stream_loses_at_most_the_last_quarter_of_a_second() {
     let deltas = client.all(&session, "agent/textDelta");
     let last_message = deltas.last().unwrap().text("messageId").to_owned();
     let last = deltas.last().unwrap().at;
-    // All that was shown a quarter of a second before must be there; a busy machine gets as much again.
+    // Text shown 250 ms before the kill must survive; a busy machine gets another 250 ms.
     let old: usize = deltas
         .iter()
         .filter(|note| note.text("messageId") == last_message)
@@ -96,9 +96,10 @@ fn a_kill_in_a_stream_loses_at_most_the_last_quarter_of_a_second() {
     );
 }
 
-/// What mends a cut turn reaches the client once: in the page if it loads the session, else as notifications.
+/// The events that repair a cut turn reach the client once: in the page if it loads the session, otherwise as
+/// notifications.
 #[test]
-fn what_a_crash_had_cut_is_told_once() {
+fn repair_of_a_cut_turn_is_reported_once() {
     for load in [true, false] {
         let world = World::new();
         world
@@ -147,7 +148,7 @@ fn what_a_crash_had_cut_is_told_once() {
 }
 
 #[test]
-fn an_open_approval_is_asked_again_under_its_id() {
+fn open_approval_is_asked_again_under_its_id() {
     for killed in [true, false] {
         let world = World::new();
         world
@@ -187,7 +188,7 @@ fn an_open_approval_is_asked_again_under_its_id() {
 }
 
 #[test]
-fn a_new_prompt_instead_denies_the_open_approval() {
+fn new_prompt_after_a_crash_denies_the_open_approval() {
     let world = World::new();
     world
         .mock()
@@ -210,7 +211,7 @@ fn a_new_prompt_instead_denies_the_open_approval() {
 }
 
 #[test]
-fn a_decision_before_the_resume_is_kept_over_another_crash() {
+fn decision_before_the_resume_survives_another_crash() {
     let world = World::new();
     world
         .mock()
@@ -238,7 +239,7 @@ fn a_decision_before_the_resume_is_kept_over_another_crash() {
 }
 
 #[test]
-fn an_open_approval_is_found_and_answered_before_its_session_is_loaded() {
+fn open_approval_can_be_answered_before_its_session_is_loaded() {
     let world = World::new();
     world
         .mock()
@@ -271,7 +272,7 @@ fn an_open_approval_is_found_and_answered_before_its_session_is_loaded() {
 }
 
 #[test]
-fn a_look_shows_what_a_crash_has_cut_and_leaves_it() {
+fn read_only_load_shows_a_cut_turn_without_repairing_it() {
     let world = World::new();
     let gate = Gate::new();
     world
@@ -315,7 +316,7 @@ fn a_look_shows_what_a_crash_has_cut_and_leaves_it() {
         );
         assert_eq!(cut.seq, running.seq, "nothing is mended");
     }
-    assert!(shown(&world, &session).contains("some words"));
+    assert!(show_session(&world, &session).contains("some words"));
     let mended = other.load(&session);
     assert_eq!(mended.partial, None);
     assert_eq!(mended.state.resumable_turn_id, Some(turn));
@@ -328,9 +329,9 @@ fn a_look_shows_what_a_crash_has_cut_and_leaves_it() {
     assert_eq!(look().partial, None);
 }
 
-/// What `agentls sessions show` prints.
+/// Returns the output of `agentls sessions show`.
 #[expect(clippy::disallowed_methods, reason = "the test plays the person")]
-fn shown(world: &World, session: &str) -> String {
+fn show_session(world: &World, session: &str) -> String {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_agentls"))
         .args(["sessions", "show", session])
         .env_clear()

@@ -1,5 +1,5 @@
-//! API keys that the editor hands over by `agent/getCredential` (R-SEC): asked for when nobody else has one, used, shown
-//! nowhere. That a key reaches no file of the store, the log or the trace is looked at after every test, by the harness.
+//! API keys that the editor provides through `agent/getCredential` (R-SEC): requested only if there is no other key,
+//! used, and shown nowhere. After every test the harness checks that no key is in the store, the log or the trace.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::mock_llm::Reply;
 
 const ASK: &str = "agent/getCredential";
 
-/// A provider that wants a key and has none.
+/// A world whose provider needs a key and has none.
 fn world(more: &str) -> World {
     let world = World::new();
     configure(&world, more);
@@ -29,7 +29,7 @@ fn configure(world: &World, more: &str) {
     });
 }
 
-/// A key that the harness looks for everywhere.
+/// A key that the harness searches for everywhere.
 fn key(world: &World) -> String {
     world.secrets()[2].clone()
 }
@@ -38,7 +38,7 @@ fn another_key(world: &World) -> String {
     world.secrets()[1].clone()
 }
 
-/// A server whose client hands over keys.
+/// Starts a server whose client provides keys.
 fn start(world: &World) -> Client {
     let client = world.launch(Options::default());
     client.take_requests();
@@ -51,15 +51,15 @@ fn start(world: &World) -> Client {
     client
 }
 
-/// The server asks for the key of `provider`.
-fn asks(client: &Client, provider: &str) -> Asked {
+/// Waits until the server asks for the key of `provider`.
+fn expect_key_request(client: &Client, provider: &str) -> Asked {
     let asked = client.server_asks(ASK);
     assert_eq!(asked.params, json!({"provider": provider}));
     asked
 }
 
-fn give(client: &Client, provider: &str, key: &str) {
-    client.reply(&asks(client, provider), json!({"apiKey": key}));
+fn provide_key(client: &Client, provider: &str, key: &str) {
+    client.reply(&expect_key_request(client, provider), json!({"apiKey": key}));
 }
 
 fn provider<'a>(listed: &'a Value, name: &str) -> &'a Value {
@@ -69,7 +69,7 @@ fn provider<'a>(listed: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_key_is_asked_for_once_used_and_shown_nowhere() {
+fn key_is_requested_once_used_and_never_shown() {
     let world = world("");
     let tape = world.path("tapes/work.jsonl");
     configure(&world, &format!("record = \"{}\"", tape.display()));
@@ -91,7 +91,7 @@ fn a_key_is_asked_for_once_used_and_shown_nowhere() {
         &format!("nonsense with {key}"),
     ));
     let prompt = client.prompt(&session, "look");
-    give(&client, "anthropic", &key);
+    provide_key(&client, "anthropic", &key);
     let failed = client.done(&prompt);
     assert_eq!(failed.state, TurnState::Failed);
     assert!(
@@ -114,7 +114,7 @@ fn a_key_is_asked_for_once_used_and_shown_nowhere() {
 }
 
 #[test]
-fn a_refused_key_and_a_reload_ask_again() {
+fn refused_key_or_reload_requests_the_key_again() {
     let world = world("");
     let (old, new) = (key(&world), another_key(&world));
     let client = start(&world);
@@ -124,7 +124,7 @@ fn a_refused_key_and_a_reload_ask_again() {
         .mock()
         .push(Reply::error(401, "authentication_error", &refusal));
     let prompt = client.prompt(&session, "one");
-    give(&client, "anthropic", &old);
+    provide_key(&client, "anthropic", &old);
     let failed = client.done(&prompt);
     assert_eq!(failed.state, TurnState::Failed);
     let error = format!("{:?}", failed.error.unwrap());
@@ -138,16 +138,16 @@ fn a_refused_key_and_a_reload_ask_again() {
         }
         world.mock().push(Reply::text("well"));
         let prompt = client.prompt(&session, text);
-        give(&client, "anthropic", &new);
+        provide_key(&client, "anthropic", &new);
         assert_eq!(client.done(&prompt).text, "well");
     }
     assert_eq!(world.seen(2).header("x-api-key"), Some(new.as_str()));
 }
 
 #[test]
-fn who_has_a_key_or_hands_over_none_is_not_asked() {
+fn no_key_request_without_the_capability_or_with_a_configured_key() {
     let world = world("");
-    // A client that did not announce it: a request of the server would be an error of the harness.
+    // This client did not announce the capability: the harness fails the test if the server asks.
     let client = world.start();
     let failed = client.ask(&client.session(), "hello");
     let message = failed.error.unwrap().message;
@@ -164,12 +164,12 @@ fn who_has_a_key_or_hands_over_none_is_not_asked() {
 }
 
 #[test]
-fn a_cancel_does_not_wait_for_the_key_and_a_late_one_does_no_harm() {
+fn cancel_does_not_wait_for_the_key_and_a_late_key_is_harmless() {
     let world = world("[agent.default]\nprovider = \"anthropic\"");
     let client = start(&world);
     let session = client.session();
     let prompt = client.prompt(&session, "hello");
-    let asked = asks(&client, "anthropic");
+    let asked = expect_key_request(&client, "anthropic");
     let at = now();
     client.cancel(&session);
     let ended = client.next(&session, "agent/turnEnded");
@@ -178,7 +178,7 @@ fn a_cancel_does_not_wait_for_the_key_and_a_late_one_does_no_harm() {
     client.reply(&asked, json!({"apiKey": key(&world)}));
     world.mock().push(Reply::text("well"));
     let prompt = client.prompt(&session, "again");
-    give(&client, "anthropic", &another_key(&world));
+    provide_key(&client, "anthropic", &another_key(&world));
     assert_eq!(client.done(&prompt).text, "well");
     assert_eq!(
         world.seen(0).header("x-api-key"),
@@ -187,20 +187,20 @@ fn a_cancel_does_not_wait_for_the_key_and_a_late_one_does_no_harm() {
 }
 
 #[test]
-fn silence_is_no_key_after_ten_seconds() {
+fn key_request_times_out_after_ten_seconds() {
     let world = world("[agent.default]\nprovider = \"anthropic\"");
     let client = start(&world);
     let session = client.session();
     let at = now();
     let prompt = client.prompt(&session, "hello");
-    let _silent = asks(&client, "anthropic");
+    let _silent = expect_key_request(&client, "anthropic");
     let failed = client.done(&prompt);
     assert!(now() - at >= Duration::from_secs(10));
     let message = failed.error.unwrap().message;
     assert!(message.contains("did not answer within 10 s"), "{message}");
-    // A wrong answer is none either, and is not repeated.
+    // A malformed answer counts as no key, and the error does not repeat it.
     let prompt = client.prompt(&session, "again");
-    client.reply(&asks(&client, "anthropic"), json!(key(&world)));
+    client.reply(&expect_key_request(&client, "anthropic"), json!(key(&world)));
     let message = client.done(&prompt).error.unwrap().message;
     assert!(
         message.contains("is malformed") && !message.contains("canary"),
@@ -209,7 +209,7 @@ fn silence_is_no_key_after_ten_seconds() {
 }
 
 #[test]
-fn who_takes_over_gets_a_key_of_the_editor_too() {
+fn fallback_provider_gets_its_key_from_the_editor() {
     let world = world("");
     let base = world.mock().openai_url();
     configure(
@@ -224,14 +224,14 @@ fn who_takes_over_gets_a_key_of_the_editor_too() {
     world.mock().push(Reply::error(500, "api_error", "broken"));
     world.mock().push(Reply::text("taken over"));
     let prompt = client.prompt(&session, "hello");
-    give(&client, "openrouter", &key(&world));
+    provide_key(&client, "openrouter", &key(&world));
     assert_eq!(client.done(&prompt).text, "taken over");
     let bearer = format!("Bearer {}", key(&world));
     assert_eq!(world.seen(1).header("authorization"), Some(bearer.as_str()));
 }
 
 #[test]
-fn with_nothing_configured_a_key_of_the_editor_selects_its_provider() {
+fn editor_key_selects_a_provider_without_configuration() {
     let world = World::new();
     world.configure(Config {
         whole: Some("[logging]\nfilter = \"trace\"\n".to_owned()),
@@ -265,14 +265,14 @@ fn with_nothing_configured_a_key_of_the_editor_selects_its_provider() {
 }
 
 #[test]
-fn a_key_is_checked_by_one_request() {
+fn key_check_lists_models_and_uses_no_tokens() {
     let world = world("[agent.default]\nprovider = \"anthropic\"");
     let (wrong, right) = (key(&world), another_key(&world));
     world.mock().list_for(&right);
     let client = start(&world);
     let check = || client.send("agent/listModels", json!({"check": "anthropic"}));
     let checked = check();
-    client.reply(&asks(&client, "anthropic"), json!({}));
+    client.reply(&expect_key_request(&client, "anthropic"), json!({}));
     let listed = client.answer(&checked).unwrap();
     assert_eq!(
         provider(&listed, "anthropic")["health"],
@@ -281,16 +281,16 @@ fn a_key_is_checked_by_one_request() {
     );
     let _: Value = client.call("agent/reloadConfig", json!({}));
     let checked = check();
-    give(&client, "anthropic", &wrong);
+    provide_key(&client, "anthropic", &wrong);
     let listed = client.answer(&checked).unwrap();
     let shown = provider(&listed, "anthropic");
     assert_eq!(shown["health"], "failing", "{listed}");
     let message = shown["message"].as_str().unwrap();
     assert!(message.contains("invalid x-api-key"), "{message}");
     assert!(!message.contains(&wrong), "{message}");
-    // The refused key is not used again.
+    // A refused key is forgotten.
     let checked = check();
-    give(&client, "anthropic", &right);
+    provide_key(&client, "anthropic", &right);
     let listed = client.answer(&checked).unwrap();
     assert_eq!(provider(&listed, "anthropic")["health"], "ok", "{listed}");
     let refused = client.refused("agent/listModels", json!({"check": "nobody"}));

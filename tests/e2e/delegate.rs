@@ -1,4 +1,4 @@
-//! Sub-agents (R-SUB): what comes of them, what shows of them, and what they share with the turn that made them.
+//! Sub-agents (R-SUB): their results, what clients see of them, and what they share with the parent turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Config, Note, World, now};
 use crate::mock_llm::{Gate, Reply, Seen};
 
-/// Who says what: replies by the first word of a conversation's first message, `name:`.
+/// Scripted replies by agent name: the first message of each conversation starts with `name:`.
 #[derive(Clone, Default)]
-struct Cast(Arc<Mutex<HashMap<String, VecDeque<Reply>>>>);
+struct ScriptedAgents(Arc<Mutex<HashMap<String, VecDeque<Reply>>>>);
 
-impl Cast {
+impl ScriptedAgents {
     fn of(world: &World) -> Self {
         let cast = Self::default();
         let replies = cast.clone();
         world.mock().respond_with(move |seen| {
             let mut replies = replies.0.lock().unwrap();
-            replies.get_mut(&who(seen))?.pop_front()
+            replies.get_mut(&agent_name(seen))?.pop_front()
         });
         cast
     }
@@ -31,8 +31,8 @@ impl Cast {
     }
 }
 
-/// Whose request it is.
-fn who(seen: &Seen) -> String {
+/// Returns the name of the agent that made a request.
+fn agent_name(seen: &Seen) -> String {
     let first = &seen.messages()[0]["content"];
     let text = first
         .as_str()
@@ -41,27 +41,27 @@ fn who(seen: &Seen) -> String {
     text.split(':').next().unwrap_or_default().to_owned()
 }
 
-/// The requests of one of them.
-fn of(world: &World, name: &str) -> Vec<Arc<Seen>> {
+/// Returns the requests of one agent.
+fn requests_of(world: &World, name: &str) -> Vec<Arc<Seen>> {
     let mut all = world.mock().requests();
-    all.retain(|seen| who(seen) == name);
+    all.retain(|seen| agent_name(seen) == name);
     all
 }
 
-fn world_with(agent: &str, tables: &str) -> (World, Cast) {
+fn world_with(agent: &str, tables: &str) -> (World, ScriptedAgents) {
     let world = World::with(Config {
         agent: agent.to_owned(),
         tables: tables.to_owned(),
-        // A failure is one at once.
+        // Without retries a failure is final immediately.
         provider: "max_retries = 0".to_owned(),
         ..Config::default()
     });
     world.write("a.txt", "one\n");
-    let cast = Cast::of(&world);
+    let cast = ScriptedAgents::of(&world);
     (world, cast)
 }
 
-fn world() -> (World, Cast) {
+fn world() -> (World, ScriptedAgents) {
     world_with("", "")
 }
 
@@ -69,12 +69,12 @@ fn delegate(input: Value) -> Reply {
     Reply::tool("delegate", input)
 }
 
-/// A model error that nothing mends.
-fn fails() -> Reply {
+/// A permanent model error.
+fn permanent_error() -> Reply {
     Reply::error(400, "invalid_request_error", "no such thing")
 }
 
-/// The last word on the call of `delegate`.
+/// Returns the last notification with the result of a `delegate` call.
 fn result(client: &Client, session: &str) -> Arc<Note> {
     let calls = client.all(session, "agent/toolCall");
     let of_it = |note: &&Arc<Note>| note.text("name") == "delegate" && !note.params["output"].is_null();
@@ -82,7 +82,7 @@ fn result(client: &Client, session: &str) -> Arc<Note> {
 }
 
 #[test]
-fn a_child_works_and_its_last_words_are_the_result() {
+fn final_answer_of_a_child_becomes_the_call_result() {
     let (world, cast) = world();
     cast.says(
         "me",
@@ -114,7 +114,7 @@ fn a_child_works_and_its_last_words_are_the_result() {
             && output.ends_with("]\n\nIt says one."),
         "{output}"
     );
-    // Its calls are nested, its words are no messages, and it is heard while it works.
+    // The child's calls are nested, its text is streamed as output of the call, and it is not shown as a message.
     let parent = call.text("toolCallId");
     let calls = client.all(&session, "agent/toolCall");
     let nested: Vec<&str> = (calls.iter())
@@ -129,8 +129,8 @@ fn a_child_works_and_its_last_words_are_the_result() {
         .collect();
     assert_eq!(live, "Reading.\nIt says one.\n");
 
-    // A history of its own, the same tools and instructions.
-    let (mine, its) = (of(&world, "me"), of(&world, "child"));
+    // The child has its own history, but the same tools and instructions.
+    let (mine, its) = (requests_of(&world, "me"), requests_of(&world, "child"));
     assert_eq!((mine.len(), its.len()), (2, 2));
     for key in ["tools", "system", "model"] {
         assert_eq!(mine[0].body[key], its[0].body[key], "{key}");
@@ -142,7 +142,7 @@ fn a_child_works_and_its_last_words_are_the_result() {
             .starts_with("child: look\n\n[You work for another agent")
     );
 
-    // What it used is the turn's; of the context it takes nothing.
+    // The child's usage counts for the turn, but takes nothing of its context.
     let usage = client.all(&session, "agent/usage");
     let figures: Vec<_> = usage
         .iter()
@@ -161,11 +161,11 @@ fn a_child_works_and_its_last_words_are_the_result() {
     assert_eq!((done.usage.input_tokens, done.usage.output_tokens), (350, 35));
     assert!(done.cost_usd.unwrap() > 0.0);
 
-    // All of it is there when the session is loaded again, and the history goes on without it.
+    // A loaded session includes the child's usage; the parent's history does not include its text.
     let loaded = client.load(&session);
     assert_eq!(loaded.state.usage.input_tokens, 350);
     client.ask(&session, "me: more");
-    let told = of(&world, "me").last().unwrap().body.to_string();
+    let told = requests_of(&world, "me").last().unwrap().body.to_string();
     assert!(
         told.contains("It says one.") && !told.contains("Reading."),
         "{told}"
@@ -173,7 +173,7 @@ fn a_child_works_and_its_last_words_are_the_result() {
 }
 
 #[test]
-fn a_continued_answer_of_a_child_reaches_its_parent_whole() {
+fn continued_answer_of_a_child_reaches_its_parent_in_full() {
     let (world, cast) = world();
     cast.says("me", delegate(json!({"prompt": "child: count"})))
         .says("child", Reply::text("void").stop("max_tokens"))
@@ -192,10 +192,10 @@ fn a_continued_answer_of_a_child_reaches_its_parent_whole() {
 }
 
 #[test]
-fn each_join_has_its_end() {
+fn each_join_policy_decides_the_outcome() {
     let task = |prompt: &str| json!({"prompt": prompt});
     let tasks = json!([task("a: x"), task("b: x"), task("c: x")]);
-    // Join, which of a, b, c fail, then: status, end, what the model or the person reads.
+    // Join, which of a, b, c fail, then the expected status, end and text of the result.
     for (join, fail, status, end, says) in [
         (
             "all_required",
@@ -258,7 +258,7 @@ fn each_join_has_its_end() {
             cast.says(
                 name,
                 if fail.contains(name) {
-                    fails()
+                    permanent_error()
                 } else {
                     Reply::text(format!("{name} is done"))
                 },
@@ -291,7 +291,7 @@ fn each_join_has_its_end() {
 }
 
 #[test]
-fn a_failure_is_what_the_policy_makes_of_it() {
+fn subagent_failure_policy_decides_the_turns_end() {
     for (policy, reason, state) in [
         ("continue", "completed", "completed"),
         ("degrade", "completed", "degraded"),
@@ -299,7 +299,7 @@ fn a_failure_is_what_the_policy_makes_of_it() {
     ] {
         let (world, cast) = world_with(&format!("subagent_failure = \"{policy}\""), "");
         cast.says("me", delegate(json!({"prompt": "child: x"})))
-            .says("child", fails())
+            .says("child", permanent_error())
             .says("me", Reply::text("done"));
         let client = world.start();
         let session = client.session();
@@ -316,7 +316,7 @@ fn a_failure_is_what_the_policy_makes_of_it() {
 }
 
 #[test]
-fn the_first_success_cancels_the_others_and_closes_their_connections() {
+fn first_success_cancels_the_others_and_closes_their_connections() {
     let (world, cast) = world();
     let (slow, quick) = (Gate::new(), Gate::new());
     let tasks = json!([{"prompt": "slow: x"}, {"prompt": "quick: x"}]);
@@ -341,12 +341,12 @@ fn the_first_success_cancels_the_others_and_closes_their_connections() {
         "{output}"
     );
     assert!(output.contains("## 2: completed"), "{output}");
-    let slow = of(&world, "slow")[0].clone();
+    let slow = requests_of(&world, "slow")[0].clone();
     assert!(world.closed(&slow).dropped);
 }
 
 #[test]
-fn nothing_is_delegated_below_the_third_level() {
+fn delegation_stops_at_depth_three() {
     let (world, cast) = world();
     for (name, next) in [("me", "one"), ("one", "two"), ("two", "three")] {
         cast.says(name, delegate(json!({"prompt": format!("{next}: go on")})));
@@ -359,17 +359,17 @@ fn nothing_is_delegated_below_the_third_level() {
     let session = client.session();
     assert_eq!(client.ask(&session, "me: do it").text, "me is done");
     let delegates = |name: &str| {
-        let tools = of(&world, name)[0].body["tools"].to_string();
+        let tools = requests_of(&world, name)[0].body["tools"].to_string();
         tools.contains("\"delegate\"")
     };
     assert_eq!(
         ["me", "one", "two", "three"].map(delegates),
         [true, true, true, false]
     );
-    assert!(of(&world, "four").is_empty());
-    let refused = of(&world, "three")[1].body.to_string();
+    assert!(requests_of(&world, "four").is_empty());
+    let refused = requests_of(&world, "three")[1].body.to_string();
     assert!(refused.contains("unknown tool"), "{refused}");
-    // Each call stands under the one that caused it.
+    // Each call names the call that caused it as its parent.
     let mut parents: HashMap<String, String> = HashMap::new();
     for note in client.all(&session, "agent/toolCall") {
         parents.insert(
@@ -390,7 +390,7 @@ fn nothing_is_delegated_below_the_third_level() {
 }
 
 #[test]
-fn a_child_whose_time_is_up_says_what_it_has() {
+fn timed_out_child_reports_its_partial_result() {
     let (world, cast) = world_with("mode = \"full\"", "[tool.delegate]\ntimeout_s = 0.5\n");
     cast.says("me", delegate(json!({"prompt": "child: x"})))
         .says(
@@ -401,12 +401,12 @@ fn a_child_whose_time_is_up_says_what_it_has() {
     let asked = world.clone();
     let replies = cast.clone();
     world.mock().respond_with(move |seen| {
-        // The last step is told as one text, and has no tools.
+        // The final step offers no tools.
         let last = seen.body["tools"].as_array().is_none_or(Vec::is_empty);
         if last && seen.last_text().contains("The time for this task is up") {
             return Some(Reply::text("half of it"));
         }
-        replies.0.lock().unwrap().get_mut(&who(seen))?.pop_front()
+        replies.0.lock().unwrap().get_mut(&agent_name(seen))?.pop_front()
     });
     let client = world.start();
     let session = client.session();
@@ -432,7 +432,7 @@ fn a_child_whose_time_is_up_says_what_it_has() {
 }
 
 #[test]
-fn waiting_for_a_person_is_none_of_a_childs_time() {
+fn waiting_for_an_approval_does_not_use_the_childs_time() {
     let (world, cast) = world_with("", "[tool.delegate]\ntimeout_s = 1.0\n");
     cast.says("me", delegate(json!({"prompt": "child: x"})))
         .says(
@@ -445,7 +445,7 @@ fn waiting_for_a_person_is_none_of_a_childs_time() {
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
     let asked = client.asked(&session);
-    // Longer than the limit: what is measured is that it does not end meanwhile.
+    // Longer than the limit of 1 s: the child must not time out while the approval is open.
     std::thread::sleep(Duration::from_millis(1_400));
     client.decide(&asked, "allow");
     assert_eq!(client.done(&id).text, "done");
@@ -455,13 +455,13 @@ fn waiting_for_a_person_is_none_of_a_childs_time() {
         "{output}"
     );
     assert_eq!(world.read("b.txt").as_deref(), Some("b"));
-    // What a child changes is the turn's change.
+    // A change by a child belongs to the turn.
     let diff = client.next(&session, "agent/turnDiff");
     assert!(diff.params.to_string().contains("b.txt"), "{:?}", diff.params);
 }
 
 #[test]
-fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
+fn cancel_reaches_children_in_every_phase() {
     for phase in ["streaming", "approval", "command", "retry"] {
         let world = World::with(Config {
             agent: if phase == "command" {
@@ -472,7 +472,7 @@ fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
             provider: "max_retry_after_s = 1000".to_owned(),
             ..Config::default()
         });
-        let cast = Cast::of(&world);
+        let cast = ScriptedAgents::of(&world);
         let gate = Gate::new();
         cast.says(
             "me",
@@ -495,7 +495,7 @@ fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
         let mut busy = 0;
         while busy < 2 {
             busy += match phase {
-                // What both say may come in one piece.
+                // One delta may contain the text of both children.
                 "streaming" => {
                     let said = client.next(&session, "agent/toolOutputDelta");
                     said.text("text").matches("some words").count()
@@ -536,14 +536,14 @@ fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
             call.text("output")
         );
         assert_eq!(client.processes(), 1, "{phase}");
-        // The next prompt works.
+        // The session still works.
         cast.says("me", Reply::text("fine"));
         assert_eq!(client.ask(&session, "me: again").text, "fine", "{phase}");
     }
 }
 
 #[test]
-fn after_a_crash_nothing_of_a_child_is_open_and_the_turn_can_go_on() {
+fn crash_closes_a_childs_calls_and_the_turn_can_resume() {
     let (world, cast) = world();
     cast.says("me", delegate(json!({"prompt": "child: x"}))).says(
         "child",
@@ -575,11 +575,16 @@ fn after_a_crash_nothing_of_a_child_is_open_and_the_turn_can_go_on() {
     assert_eq!(client.done(&id).text, "I do it myself");
     assert!(client.all(&session, "agent/approvalRequested").is_empty());
     assert_eq!(world.read("b.txt"), None);
-    assert!(of(&world, "me")[1].body.to_string().contains("interrupted"));
+    assert!(
+        requests_of(&world, "me")[1]
+            .body
+            .to_string()
+            .contains("interrupted")
+    );
 }
 
 #[test]
-fn what_is_allowed_for_the_session_is_allowed_to_children() {
+fn session_grants_apply_to_children() {
     let (world, cast) = world();
     let write = |path: &str| Reply::tool("bash", json!({"command": format!("touch {path}")}));
     cast.says("me", write("x"))
@@ -600,7 +605,7 @@ fn what_is_allowed_for_the_session_is_allowed_to_children() {
 }
 
 #[test]
-fn what_is_asked_of_a_child_is_denied_to_it_alone() {
+fn denial_of_a_childs_call_reaches_only_the_child() {
     let (world, cast) = world();
     cast.says("me", delegate(json!({"prompt": "child: x"})))
         .says(
@@ -617,16 +622,16 @@ fn what_is_asked_of_a_child_is_denied_to_it_alone() {
         json!({"approvalId": asked.text("approvalId"), "decision": "deny", "feedback": "not there"}),
     );
     assert_eq!(client.done(&id).text, "done");
-    let told = of(&world, "child")[1].body.to_string();
+    let told = requests_of(&world, "child")[1].body.to_string();
     assert!(told.contains("Denied by user: not there"), "{told}");
     assert_eq!(world.read("b.txt"), None);
 }
 
-/// A model whose input costs a dollar for a thousand tokens.
+/// A model that costs one dollar per thousand tokens.
 const DEAR: &str = "[model.mock-dear]\ninput = 1000.0\noutput = 1000.0\ncontext_window = 200000\n";
 
 #[test]
-fn the_turns_budget_holds_for_its_children() {
+fn turn_budget_includes_its_children() {
     let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 20.0", DEAR);
     let call = |n: u64| Reply::tool("read_file", json!({"path": "a.txt", "offset": n})).tokens(4_000, 10);
     cast.says("me", delegate(json!({"prompt": "child: x"})).tokens(4_000, 10));
@@ -641,13 +646,13 @@ fn the_turns_budget_holds_for_its_children() {
     );
     let output = result(&client, &session).text("output").to_owned();
     assert!(output.contains("[budget_exceeded] turn cost $"), "{output}");
-    // I14: over it by no more than a call in flight.
+    // I14: the overrun is at most one call in flight.
     let cost = done["costUsd"].as_f64().unwrap();
     assert!(cost < 20.0 + 4.1, "{cost}");
 }
 
 #[test]
-fn children_at_a_limit_ask_once_and_go_on_with_what_they_are_given() {
+fn children_at_a_limit_ask_once_and_share_the_raise() {
     let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 9.0", DEAR);
     let tasks: Vec<Value> = ["a", "b", "c"]
         .iter()
@@ -680,7 +685,7 @@ fn children_at_a_limit_ask_once_and_go_on_with_what_they_are_given() {
 }
 
 #[test]
-fn what_cannot_be_delegated_is_an_error_that_the_model_reads() {
+fn invalid_delegations_are_errors_for_the_model() {
     let (world, cast) = world_with("", "[agent.reader]\ndescription = 'reads much'\n");
     let many = vec![json!({"prompt": "x"}); 33];
     for input in [
@@ -710,13 +715,13 @@ fn what_cannot_be_delegated_is_an_error_that_the_model_reads() {
     for (failed, says) in failed.iter().zip(says) {
         assert!(failed.contains(says), "{failed}");
     }
-    // The model knows whom it can ask.
-    let system = of(&world, "me")[0].body["system"].to_string();
+    // The system prompt lists the agents.
+    let system = requests_of(&world, "me")[0].body["system"].to_string();
     assert!(system.contains("- reader: reads much"), "{system}");
 }
 
 #[test]
-fn a_named_agent_is_itself_and_no_more_than_that() {
+fn named_subagent_uses_its_own_settings_within_the_parents_limits() {
     let (world, cast) = world_with(
         "mode = \"full\"\ndeny_tools = [\"bash_kill\"]",
         "[agent.reader]\nmode = 'plan'\nmodel = 'wise'\nsystem_prompt = 'Only read.'\nmax_steps = 3\n\
@@ -740,7 +745,7 @@ fn a_named_agent_is_itself_and_no_more_than_that() {
         json!({"sessionId": session, "model": "mock/chosen"}),
     );
     assert_eq!(client.ask(&session, "me: do it").text, "done");
-    let reader = of(&world, "read");
+    let reader = requests_of(&world, "read");
     assert_eq!(reader[0].body["model"], "wise");
     assert!(reader[0].body["system"].to_string().contains("Only read."));
     let names = |seen: &Seen| {
@@ -758,18 +763,18 @@ fn a_named_agent_is_itself_and_no_more_than_that() {
     assert!(tools.contains(&"delegate".to_owned()));
     assert!(reader[1].body.to_string().contains("plan mode is read only"));
     assert_eq!(world.read("r.txt"), None);
-    // One that names no model asks the session's.
-    assert_eq!(of(&world, "write")[0].body["model"], "chosen");
+    // An agent without a model uses the session's.
+    assert_eq!(requests_of(&world, "write")[0].body["model"], "chosen");
     assert_eq!(world.read("w.txt").as_deref(), Some("b"));
 }
 
 #[test]
-fn eight_children_in_a_storm_of_429_all_come_through() {
+fn eight_children_survive_repeated_429_responses() {
     let world = World::with(Config {
         provider: "max_retries = 8".to_owned(),
         ..Config::default()
     });
-    let cast = Cast::of(&world);
+    let cast = ScriptedAgents::of(&world);
     let names: Vec<String> = (0..8).map(|n| format!("c{n}")).collect();
     let tasks: Vec<Value> = names
         .iter()
@@ -803,7 +808,7 @@ fn eight_children_in_a_storm_of_429_all_come_through() {
             .iter()
             .all(|retry| !retry.text("parentToolCallId").is_empty())
     );
-    // The pacer is the account's, and tells why it holds them back.
+    // The pacer is shared per account and reports the waits of children.
     let waits = client.all(&session, "agent/wait");
     assert!(
         waits.iter().any(|wait| !wait.text("parentToolCallId").is_empty()),
@@ -812,7 +817,7 @@ fn eight_children_in_a_storm_of_429_all_come_through() {
 }
 
 #[test]
-fn a_child_that_a_hook_watches_is_watched() {
+fn tool_hooks_apply_to_children() {
     let (world, cast) = world_with(
         "mode = \"full\"",
         "[hook.no]\non = 'pre_tool'\ntool = 'write_file'\ncommand = 'echo never >&2; exit 2'\n\
@@ -829,13 +834,13 @@ fn a_child_that_a_hook_watches_is_watched() {
     let session = client.session();
     assert_eq!(client.ask(&session, "me: do it").text, "done");
     assert_eq!(world.read("b.txt"), None);
-    assert!(of(&world, "child")[1].body.to_string().contains("never"));
-    // The turn's end is one, not its child's.
+    assert!(requests_of(&world, "child")[1].body.to_string().contains("never"));
+    // The stop hook runs for the turn, not for its child.
     assert_eq!(world.read("stops").as_deref(), Some("stop\n"));
 }
 
 #[test]
-fn a_turn_starts_no_more_sub_agents_than_its_limit() {
+fn max_subagents_limits_the_subagents_of_a_turn() {
     let (world, cast) = world_with("max_subagents = 3", "");
     let task = |name: &str| json!({"prompt": format!("{name}: go")});
     cast.says(
@@ -849,10 +854,10 @@ fn a_turn_starts_no_more_sub_agents_than_its_limit() {
     let client = world.start();
     let session = client.session();
     client.ask(&session, "me: go");
-    let ran = ["one", "two", "three", "four"].map(|name| of(&world, name).len());
+    let ran = ["one", "two", "three", "four"].map(|name| requests_of(&world, name).len());
     assert_eq!(ran[..2], [1, 1]);
     assert_eq!(ran[2] + ran[3], 1, "{ran:?}");
-    let sent = of(&world, "me")[2].body.to_string();
+    let sent = requests_of(&world, "me")[2].body.to_string();
     assert!(
         sent.contains("max_subagents") && sent.contains("3 sub-agents"),
         "{sent}"

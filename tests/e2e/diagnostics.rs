@@ -1,4 +1,4 @@
-//! `diagnostics`: what the editor's compilers say, where the client answers `agent/getDiagnostics` (R-TOOL-3).
+//! The `diagnostics` tool: the editor's problems, if the client answers `agent/getDiagnostics` (R-TOOL-3).
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn result(world: &World, request: usize) -> String {
 }
 
 #[test]
-fn the_editor_is_asked_and_its_findings_are_told_by_line() {
+fn diagnostics_come_from_the_editor_and_are_listed_by_line() {
     let world = World::new();
     world.write("a.rs", "fn main() {}\n");
     world.mock().push(Reply::tool("diagnostics", json!({})));
@@ -32,7 +32,7 @@ fn the_editor_is_asked_and_its_findings_are_told_by_line() {
         .mock()
         .push(Reply::tool("diagnostics", json!({"path": "a.rs"})));
     let client = start(&world);
-    // Reading what the editor shows is free, also in `plan`.
+    // Reading diagnostics needs no approval, even in mode `plan`.
     let session = client.session_with(json!({"mode": "plan"}));
     let id = client.prompt(&session, "what is wrong?");
     let asked = client.server_asks(ASK);
@@ -58,7 +58,7 @@ fn the_editor_is_asked_and_its_findings_are_told_by_line() {
 }
 
 #[test]
-fn an_editor_that_cannot_tell_has_no_such_tool() {
+fn tool_is_missing_without_the_client_capability() {
     let world = World::new();
     let client = world.start();
     client.ask(&client.session(), "hello");
@@ -70,7 +70,7 @@ fn an_editor_that_cannot_tell_has_no_such_tool() {
 }
 
 #[test]
-fn nonsense_refusals_and_cancels_harm_nothing() {
+fn malformed_answers_and_cancels_are_harmless() {
     let world = World::new();
     let client = start(&world);
     let session = client.session();

@@ -1,5 +1,6 @@
-//! Files that are open in the editor: read with their unsaved text, and changed there (R-TOOL-3). The client plays an
-//! editor that does what it is asked, lies, is late, is silent, or goes.
+//! Files that are open in the editor: read with their unsaved text and changed there (R-TOOL-3).
+//!
+//! The client plays an editor that obeys, lies, answers late, stays silent or quits.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::mock_llm::Reply;
 const APPLY: &str = "workspace/applyEdit";
 const SAVE: &str = "agent/saveDocuments";
 
-/// A server whose client announces what an editor that can edit and save announces.
+/// Starts a server whose client announces that it can edit and save documents.
 fn start(world: &World) -> Client {
     start_with(world, &["utf-16"], json!([]))
 }
@@ -45,7 +46,7 @@ struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Neovim counts from 0.
+    /// Opens it with version 0, as Neovim does.
     fn open(client: &'a Client, uri: String, text: &str) -> Self {
         client.notify(
             "textDocument/didOpen",
@@ -62,7 +63,7 @@ impl<'a> Document<'a> {
         self.state.borrow().1.clone()
     }
 
-    fn show(&self, text: &str) {
+    fn change_text(&self, text: &str) {
         let mut state = self.state.borrow_mut();
         *state = (state.0 + 1, text.to_owned());
         self.client.notify(
@@ -71,8 +72,8 @@ impl<'a> Document<'a> {
         );
     }
 
-    /// Makes the edit that was asked for.
-    fn make(&self, asked: &Asked, encoding: PositionEncoding) {
+    /// Applies the requested edit.
+    fn apply_edit(&self, asked: &Asked, encoding: PositionEncoding) {
         let change = &asked.params["edit"]["documentChanges"][0];
         assert_eq!(change["textDocument"]["uri"], self.uri.as_str());
         assert_eq!(change["textDocument"]["version"], self.state.borrow().0);
@@ -89,13 +90,13 @@ impl<'a> Document<'a> {
             let fresh = edit["newText"].as_str().unwrap().to_owned();
             apply_changes(&mut text, &[ContentChange { range, text: fresh }], encoding);
         }
-        self.show(&text);
+        self.change_text(&text);
     }
 
-    /// Does all that an honest editor does for one edit of a clean document.
-    fn serve(&self) {
+    /// Does everything an honest editor does for one edit of a clean document.
+    fn apply_and_save(&self) {
         let asked = self.client.server_asks(APPLY);
-        self.make(&asked, PositionEncoding::Utf16);
+        self.apply_edit(&asked, PositionEncoding::Utf16);
         self.client.reply(&asked, json!({"applied": true}));
         self.save();
     }
@@ -119,8 +120,8 @@ fn edit(path: &str, old: &str, new: &str) -> Reply {
     )
 }
 
-/// What the model was told last.
-fn told(world: &World) -> String {
+/// Returns the last message that the model got.
+fn last_model_input(world: &World) -> String {
     let seen = world.seen(world.requests() - 1);
     seen.body["messages"]
         .as_array()
@@ -130,17 +131,17 @@ fn told(world: &World) -> String {
         .to_string()
 }
 
-fn full(client: &Client) -> String {
+fn full_session(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
 #[test]
-fn a_clean_document_is_edited_in_the_editor_and_saved_so_that_a_command_sees_it() {
+fn clean_document_is_edited_in_the_editor_and_saved() {
     for encoding in ["utf-16", "utf-8"] {
         let world = World::new();
         world.write("a.txt", "😀 one\nrest\n");
         let client = start_with(&world, &[encoding], json!([]));
-        let session = full(&client);
+        let session = full_session(&client);
         let document = Document::open(&client, world.uri("a.txt"), "😀 one\nrest\n");
         world.mock().push(edit("a.txt", "one", "two"));
         world
@@ -157,7 +158,7 @@ fn a_clean_document_is_edited_in_the_editor_and_saved_so_that_a_command_sees_it(
             "utf-8" => (5, PositionEncoding::Utf8),
             _ => (3, PositionEncoding::Utf16),
         };
-        // A small edit, at its place.
+        // The edit covers only the changed text.
         let edits = &asked.params["edit"]["documentChanges"][0]["edits"];
         assert_eq!(
             edits,
@@ -166,17 +167,21 @@ fn a_clean_document_is_edited_in_the_editor_and_saved_so_that_a_command_sees_it(
                 "newText": "two",
             }])
         );
-        document.make(&asked, counts);
+        document.apply_edit(&asked, counts);
         client.reply(&asked, json!({"applied": true}));
         document.save();
         client.done(&id);
-        assert!(told(&world).contains("😀 two"), "{}", told(&world));
+        assert!(
+            last_model_input(&world).contains("😀 two"),
+            "{}",
+            last_model_input(&world)
+        );
         assert_eq!(world.read("a.txt").as_deref(), Some("😀 two\nrest\n"));
-        // The next edit is for the next version.
+        // The next edit names the next version.
         world.mock().push(edit("a.txt", "rest", "end"));
         let id = client.prompt(&session, "and on");
         let asked = client.server_asks(APPLY);
-        document.make(&asked, counts);
+        document.apply_edit(&asked, counts);
         client.reply(&asked, json!({"applied": true}));
         document.save();
         client.done(&id);
@@ -189,19 +194,19 @@ fn unsaved_text_is_edited_and_stays_unsaved() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
-    document.show("one\nmine\n");
+    document.change_text("one\nmine\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
     let asked = client.server_asks(APPLY);
-    document.make(&asked, PositionEncoding::Utf16);
+    document.apply_edit(&asked, PositionEncoding::Utf16);
     client.reply(&asked, json!({"applied": true}));
     client.done(&id);
     assert!(
-        told(&world).contains("the file on disk and commands do not have this edit yet"),
+        last_model_input(&world).contains("the file on disk and commands do not have this edit yet"),
         "{}",
-        told(&world)
+        last_model_input(&world)
     );
     assert_eq!(document.text(), "two\nmine\n");
     assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
@@ -209,11 +214,11 @@ fn unsaved_text_is_edited_and_stays_unsaved() {
 }
 
 #[test]
-fn an_editor_that_lies_is_not_believed() {
+fn edit_that_the_document_does_not_show_is_a_failure() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
@@ -221,12 +226,12 @@ fn an_editor_that_lies_is_not_believed() {
     client.reply(&asked, json!({"applied": true}));
     client.done(&id);
     assert!(
-        told(&world).contains("does not contain the edit"),
+        last_model_input(&world).contains("does not contain the edit"),
         "{}",
-        told(&world)
+        last_model_input(&world)
     );
     assert_eq!(client.tool_call(&session, "failed").text("name"), "edit_file");
-    // One that says no is quoted; one that answers nonsense is a failure.
+    // The reason of a refusal is quoted; a malformed answer counts as a failure.
     for (answer, says) in [
         (
             json!({"applied": false, "failureReason": "not modifiable"}),
@@ -239,34 +244,42 @@ fn an_editor_that_lies_is_not_believed() {
         let asked = client.server_asks(APPLY);
         client.reply(&asked, answer);
         client.done(&id);
-        assert!(told(&world).contains(says), "{}", told(&world));
+        assert!(
+            last_model_input(&world).contains(says),
+            "{}",
+            last_model_input(&world)
+        );
     }
     assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
     assert_eq!(document.text(), "one\n");
 }
 
 #[test]
-fn what_a_person_types_while_the_edit_is_on_its_way_is_kept_and_told() {
-    // Stock Neovim says yes to a stale edit, and does not make it.
+fn text_typed_during_an_edit_is_kept_and_reported() {
+    // Stock Neovim answers `applied: true` to a stale edit and does not apply it.
     for yes in [true, false] {
         let world = World::new();
         world.write("a.txt", "one\n");
         let client = start(&world);
-        let session = full(&client);
+        let session = full_session(&client);
         let document = Document::open(&client, world.uri("a.txt"), "one\n");
         world.mock().push(edit("a.txt", "one", "two"));
         let id = client.prompt(&session, "do it");
         let asked = client.server_asks(APPLY);
-        document.show("one\ntyped\n");
+        document.change_text("one\ntyped\n");
         client.reply(&asked, json!({"applied": yes, "failureReason": "it has changed"}));
         client.done(&id);
-        assert!(told(&world).contains("2\\ttyped"), "{}", told(&world));
+        assert!(
+            last_model_input(&world).contains("2\\ttyped"),
+            "{}",
+            last_model_input(&world)
+        );
         assert_eq!(document.text(), "one\ntyped\n");
-        // Now the model knows it.
+        // The model has now read the typed text, so the edit goes through.
         world.mock().push(edit("a.txt", "one", "two"));
         let id = client.prompt(&session, "again");
         let asked = client.server_asks(APPLY);
-        document.make(&asked, PositionEncoding::Utf16);
+        document.apply_edit(&asked, PositionEncoding::Utf16);
         client.reply(&asked, json!({"applied": true}));
         client.done(&id);
         assert_eq!(document.text(), "two\ntyped\n");
@@ -275,33 +288,37 @@ fn what_a_person_types_while_the_edit_is_on_its_way_is_kept_and_told() {
 }
 
 #[test]
-fn typing_between_the_reading_and_the_edit_is_told() {
+fn text_typed_between_read_and_edit_is_reported() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
     world
         .mock()
         .push(Reply::tool("read_file", json!({"path": "a.txt"})));
     client.ask(&session, "read it");
-    document.show("one\ntyped\n");
+    document.change_text("one\ntyped\n");
     world.mock().push(edit("a.txt", "one", "two"));
     client.ask(&session, "do it");
     assert!(
-        told(&world).contains("has changed since you read it"),
+        last_model_input(&world).contains("has changed since you read it"),
         "{}",
-        told(&world)
+        last_model_input(&world)
     );
-    assert!(told(&world).contains("2\\ttyped"), "{}", told(&world));
+    assert!(
+        last_model_input(&world).contains("2\\ttyped"),
+        "{}",
+        last_model_input(&world)
+    );
 }
 
 #[test]
-fn a_silent_editor_holds_up_no_cancel_and_costs_ten_seconds() {
+fn silent_editor_delays_no_cancel_and_times_out_after_ten_seconds() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let _document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
@@ -310,7 +327,7 @@ fn a_silent_editor_holds_up_no_cancel_and_costs_ten_seconds() {
     client.cancel(&session);
     assert_eq!(json!(client.done(&id).reason), "aborted_tools");
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    // A late answer harms nobody.
+    // A late answer is harmless.
     client.reply(&late, json!({"applied": true}));
     world.mock().push(edit("a.txt", "one", "two"));
     let begun = now();
@@ -319,9 +336,9 @@ fn a_silent_editor_holds_up_no_cancel_and_costs_ten_seconds() {
     client.done(&id);
     assert!(begun.elapsed() >= Duration::from_secs(10));
     assert!(
-        told(&world).contains("did not answer within 10 s"),
+        last_model_input(&world).contains("did not answer within 10 s"),
         "{}",
-        told(&world)
+        last_model_input(&world)
     );
     client.reply(&never, json!({"applied": false}));
     client.ping();
@@ -329,11 +346,11 @@ fn a_silent_editor_holds_up_no_cancel_and_costs_ten_seconds() {
 }
 
 #[test]
-fn an_editor_that_goes_while_it_is_asked_ends_the_server_in_time() {
+fn editor_that_quits_during_a_request_ends_the_server_in_time() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let _document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
@@ -347,25 +364,29 @@ fn an_editor_that_goes_while_it_is_asked_ends_the_server_in_time() {
 }
 
 #[test]
-fn a_client_that_takes_no_edits_has_clean_files_edited_on_disk_and_others_refused() {
+fn without_apply_edit_clean_files_change_on_disk_and_dirty_ones_are_refused() {
     let world = World::new();
     world.write("a.txt", "one\n");
-    // Asked anything, this client fails its test.
+    // This client fails the test if the server sends it a request.
     let client = world.start();
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     client.ask(&session, "do it");
     assert_eq!(world.read("a.txt").as_deref(), Some("two\n"));
-    document.show("mine\ntwo\n");
+    document.change_text("mine\ntwo\n");
     world.mock().push(edit("a.txt", "two", "three"));
     client.ask(&session, "do it");
-    assert!(told(&world).contains("does not accept edits"), "{}", told(&world));
+    assert!(
+        last_model_input(&world).contains("does not accept edits"),
+        "{}",
+        last_model_input(&world)
+    );
     assert_eq!(world.read("a.txt").as_deref(), Some("two\n"));
 }
 
 #[test]
-fn the_same_path_in_two_roots_is_told_apart() {
+fn same_path_in_two_roots_is_kept_apart() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let other = world.path("other");
@@ -373,14 +394,14 @@ fn the_same_path_in_two_roots_is_told_apart() {
     std::fs::write(other.join("a.txt"), "one\n").unwrap();
     let uri = format!("file://{}", other.display());
     let client = start_with(&world, &["utf-16"], json!([{"uri": uri, "name": "other"}]));
-    let session = full(&client);
+    let session = full_session(&client);
     let here = Document::open(&client, world.uri("a.txt"), "one\n");
     let there = Document::open(&client, format!("{uri}/a.txt"), "one\n");
     world.mock().push(edit("other/a.txt", "one", "there"));
     world.mock().push(edit("a.txt", "one", "here"));
     let id = client.prompt(&session, "do it");
-    there.serve();
-    here.serve();
+    there.apply_and_save();
+    here.apply_and_save();
     client.done(&id);
     assert_eq!(
         (here.text(), there.text()),
@@ -388,8 +409,12 @@ fn the_same_path_in_two_roots_is_told_apart() {
     );
     assert_eq!(world.read("a.txt").as_deref(), Some("here\n"));
     assert_eq!(std::fs::read_to_string(other.join("a.txt")).unwrap(), "there\n");
-    assert!(told(&world).contains("edited a.txt"), "{}", told(&world));
-    // What a person points at is told the same way.
+    assert!(
+        last_model_input(&world).contains("edited a.txt"),
+        "{}",
+        last_model_input(&world)
+    );
+    // References by a person are named in the same way.
     client.ask(&session, json!([{"type": "reference", "uri": there.uri}]));
     let said = client.all(&session, "agent/message");
     let said = said.iter().rfind(|note| note.params["role"] == "user").unwrap();
@@ -397,7 +422,7 @@ fn the_same_path_in_two_roots_is_told_apart() {
 }
 
 #[test]
-fn an_edit_that_was_allowed_is_for_the_text_that_was_shown() {
+fn allowed_edit_is_applied_in_the_editor() {
     let world = World::new();
     world.write("a.txt", "one\nrest\n");
     let client = start(&world);
@@ -408,23 +433,23 @@ fn an_edit_that_was_allowed_is_for_the_text_that_was_shown() {
     let asked = client.asked(&session);
     assert!(asked.text("diff").contains("+two"));
     client.decide(&asked, "allow");
-    document.serve();
+    document.apply_and_save();
     client.done(&id);
     assert_eq!(world.read("a.txt").as_deref(), Some("two\nrest\n"));
 }
 
-/// What was changed in the editor is taken back there: unsaved text of a person's stays, and what was typed since is no
-/// more overwritten than on the disk (R-SESS-3).
+/// A change made in the editor is reverted there. A person's unsaved text stays, and text typed since is not
+/// overwritten, just as on disk (R-SESS-3).
 #[test]
-fn a_revert_goes_through_the_editor_and_spares_what_was_typed_since() {
+fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\nunsaved\n");
     let change = || {
         let asked = client.server_asks(APPLY);
-        document.make(&asked, PositionEncoding::Utf16);
+        document.apply_edit(&asked, PositionEncoding::Utf16);
         client.reply(&asked, json!({"applied": true}));
     };
     world.mock().push(edit("a.txt", "one", "1"));
@@ -448,7 +473,7 @@ fn a_revert_goes_through_the_editor_and_spares_what_was_typed_since() {
     change();
     assert_eq!(client.answer(&asked).unwrap()["conflicts"], json!([]));
     assert_eq!(document.text(), "1\nunsaved\n");
-    document.show("1\nunsaved\nand more\n");
+    document.change_text("1\nunsaved\nand more\n");
     client.ping();
     let answer = client.answer(&revert(false)).unwrap();
     assert_eq!(answer["files"], json!([]));
@@ -456,35 +481,35 @@ fn a_revert_goes_through_the_editor_and_spares_what_was_typed_since() {
     assert_eq!(document.text(), "1\nunsaved\nand more\n");
 }
 
-/// A document without unsaved text is put back in the editor and saved.
+/// A document without unsaved text is restored in the editor and saved.
 #[test]
-fn a_revert_of_a_clean_document_is_saved() {
+fn revert_of_a_clean_document_saves_it() {
     let world = World::new();
     world.write("a.txt", "one\r\ntwo\r\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\r\ntwo\r\n");
     world.mock().push(edit("a.txt", "one", "1"));
     world.mock().push(Reply::text("done"));
     let prompt = client.prompt(&session, "edit it");
-    document.serve();
+    document.apply_and_save();
     let turn = client.done(&prompt).turn_id;
     assert_eq!(world.read("a.txt").unwrap(), "1\r\ntwo\r\n");
     let asked = client.send("agent/revert", json!({"sessionId": session, "turnId": turn}));
-    document.serve();
+    document.apply_and_save();
     assert_eq!(client.answer(&asked).unwrap()["conflicts"], json!([]));
     assert_eq!(document.text(), "one\r\ntwo\r\n");
     assert_eq!(world.read("a.txt").unwrap(), "one\r\ntwo\r\n");
 }
 
-/// A command changes a file below unsaved text of a person's: the revert leaves both.
+/// A command changes a file of which a person has unsaved text: the revert leaves both.
 #[test]
-fn a_revert_leaves_a_file_that_a_person_has_unsaved_text_of() {
+fn revert_skips_a_file_with_unsaved_text() {
     let world = World::new();
     world.write("a.txt", "one\n");
     world.write("b.txt", "one\n");
     let client = start(&world);
-    let session = full(&client);
+    let session = full_session(&client);
     for name in ["a.txt", "b.txt"] {
         world.mock().push(Reply::tool("read_file", json!({"path": name})));
     }
@@ -495,7 +520,7 @@ fn a_revert_leaves_a_file_that_a_person_has_unsaved_text_of() {
     world.mock().push(Reply::text("done"));
     let turn = client.ask(&session, "do it").turn_id;
     let document = Document::open(&client, world.uri("a.txt"), "two\n");
-    document.show("two\nand a person's\n");
+    document.change_text("two\nand a person's\n");
     client.ping();
     let params = json!({"sessionId": session, "turnId": turn, "dryRun": true});
     let would: Value = client.call("agent/revert", params);

@@ -1,7 +1,8 @@
-//! What goes wrong with a provider, each case over every kind of API: what the person sees, how many requests were
-//! made, and that each wait was as long as told. The table "When the provider fails" in `docs/recovery.md` says the
-//! same in words. A case is a session of its own, with a provider (so an account) of its own, on one server for each
-//! kind.
+//! Provider faults, each case over every kind of API: what the person sees, the number of requests, and that each wait
+//! was as long as announced.
+//!
+//! The table "When the provider fails" in `docs/recovery.md` says the same in words. Each case has its own session and
+//! its own provider, so its own account; all cases of one API kind share a server.
 
 mod cases;
 
@@ -16,7 +17,7 @@ use crate::mock_llm::Api;
 use crate::tls_server;
 use cases::{Case, Where, cases};
 
-/// What a busy machine may add to a wait.
+/// Time that a busy machine may add to a wait.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// Waits between retries, in ms, without the random part: see the configuration below.
@@ -30,8 +31,8 @@ fn kind(api: Api) -> &'static str {
     }
 }
 
-/// A port where nobody listens.
-fn nobody() -> String {
+/// Returns the address of a port on which nothing listens.
+fn unused_address() -> String {
     let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     format!("http://{}", free.local_addr().unwrap())
 }
@@ -40,7 +41,7 @@ fn provider(world: &World, api: Api, case: &Case) -> String {
     let base = match (case.at, api) {
         (Where::Mock, Api::Anthropic) => world.mock().anthropic_url(),
         (Where::Mock, Api::OpenAi | Api::Responses) => world.mock().openai_url(),
-        (Where::Nobody, _) => nobody(),
+        (Where::Nobody, _) => unused_address(),
         (Where::UnknownCertificate, _) => format!("https://{}", tls_server::start()),
     };
     let mut more = case.settings.to_owned();
@@ -50,25 +51,25 @@ fn provider(world: &World, api: Api, case: &Case) -> String {
     if !case.next.is_empty() {
         more.push_str(&format!("\nfallback = \"{}{NEXT}\"", account(case)));
     }
-    let first = table(api, &base, &account(case), &model(case, FIRST), &more);
+    let first = provider_table(api, &base, &account(case), &model(case, FIRST), &more);
     if case.next.is_empty() {
         first
     } else {
-        first + &next(world, api, case)
+        first + &next_provider(world, api, case)
     }
 }
 
-/// The provider that takes over.
-fn next(world: &World, api: Api, case: &Case) -> String {
+/// The configuration of the provider that takes over.
+fn next_provider(world: &World, api: Api, case: &Case) -> String {
     let base = match api {
         Api::Anthropic => world.mock().anthropic_url(),
         Api::OpenAi | Api::Responses => world.mock().openai_url(),
     };
     let name = format!("{}{NEXT}", account(case));
-    table(api, &base, &name, &model(case, NEXT), "")
+    provider_table(api, &base, &name, &model(case, NEXT), "")
 }
 
-fn table(api: Api, base: &str, name: &str, model: &str, more: &str) -> String {
+fn provider_table(api: Api, base: &str, name: &str, model: &str, more: &str) -> String {
     format!(
         "[provider.{name}]\nkind = \"{kind}\"\nbase_url = \"{base}\"\napi_key = \"key\"\nmodel = \"{model}\"\n\
          initial_backoff_ms = {}\nmax_backoff_ms = {}\nmax_retry_after_s = 5\n{more}\n",
@@ -78,12 +79,12 @@ fn table(api: Api, base: &str, name: &str, model: &str, more: &str) -> String {
     )
 }
 
-/// The provider of a case.
+/// The name of a case's provider.
 fn account(case: &Case) -> String {
     format!("case-{}", case.name)
 }
 
-/// What the names of a case's models end with: the first, the one for when it is overloaded, the next provider's.
+/// Suffixes of a case's model names: the first model, its `fallback_model`, and the next provider's.
 const FIRST: &str = "";
 const STAND_IN: &str = "-small";
 const NEXT: &str = "-next";
@@ -106,7 +107,7 @@ fn run(api: Api) {
         world.write(name, "a\n");
     }
     world.write("large.txt", "a line that says nothing\n".repeat(400));
-    // A compacted history begins anew.
+    // A compacted history changes the prefix of the requests.
     world.mock().allow_rewrites();
     for case in &cases {
         for (which, replies) in [
@@ -122,6 +123,7 @@ fn run(api: Api) {
         }
     }
     let client = world.start();
+    // All cases run at the same time, because many of them spend seconds waiting.
     let asked: Vec<_> = cases
         .iter()
         .map(|case| {
@@ -156,7 +158,7 @@ fn check(world: &World, client: &Client, api: Api, case: &Case, session: &str) {
     compare(client, case, api, session, &lines);
 }
 
-/// Each gap between two calls of a model is as was told; how many there were.
+/// Asserts that each gap between two calls of a model matches its announced wait; returns the number of calls.
 fn check_waits(
     world: &World,
     client: &Client,
@@ -199,9 +201,9 @@ fn check_waits(
 }
 
 fn compare(client: &Client, case: &Case, api: Api, session: &str, lines: &[String]) {
-    let mut text = readable(&lines.join("\n"), &account(case));
+    let mut text = normalize(&lines.join("\n"), &account(case));
     if kind(api) == "openai-responses" {
-        // There a second text is a message of its own, and so a paragraph.
+        // In this API a second text is a message of its own, so a blank line separates it.
         text = text.replace(r#""here \n\nI am""#, r#""here I am""#);
     }
     if let Some(asked) = client
@@ -210,7 +212,7 @@ fn compare(client: &Client, case: &Case, api: Api, session: &str, lines: &[Strin
         .map(|note| note.params["error"]["retryAfterMs"].to_string())
         && case.asked.is_some_and(|(least, most)| least < most)
     {
-        // It depends on when the test runs.
+        // The value depends on when the test runs.
         text = text.replace(&asked, "SOME");
     }
     if let Some(end) = client.all(session, "agent/turnEnded").first()
@@ -225,8 +227,8 @@ fn compare(client: &Client, case: &Case, api: Api, session: &str, lines: &[Strin
     });
 }
 
-/// The same text for every kind and machine.
-fn readable(text: &str, name: &str) -> String {
+/// Replaces names and ports, so that the text is the same for every API kind and machine.
+fn normalize(text: &str, name: &str) -> String {
     let text = text
         .replace(&format!("{name}-model"), "the-model")
         .replace(name, "the-provider");
@@ -241,16 +243,16 @@ fn readable(text: &str, name: &str) -> String {
 }
 
 #[test]
-fn over_the_messages_api() {
+fn faults_over_the_messages_api() {
     run(Api::Anthropic);
 }
 
 #[test]
-fn over_chat_completions() {
+fn faults_over_chat_completions() {
     run(Api::OpenAi);
 }
 
 #[test]
-fn over_the_responses_api() {
+fn faults_over_the_responses_api() {
     run(Api::Responses);
 }

@@ -1,4 +1,4 @@
-//! A client that does not read: nothing is lost, nothing grows, the provider is pressed back on (R-WIRE-3).
+//! A client that does not read: nothing is lost, memory is bounded, and backpressure reaches the provider (R-WIRE-3).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::mock_llm::{Reply, Seen};
 
 const MIB: u64 = 1 << 20;
 
-/// Waits until the mock's socket takes nothing any more; how much it took.
-fn stalled(seen: &Arc<Seen>) -> u64 {
+/// Waits until the mock's socket accepts no more data, and returns the number of accepted bytes.
+fn wait_until_stalled(seen: &Arc<Seen>) -> u64 {
     crate::harness::still("the provider's socket", || seen.accepted())
 }
 
 #[test]
-fn a_reader_that_stops_presses_back_and_loses_nothing() {
+fn stopped_reader_applies_backpressure_and_loses_nothing() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -25,7 +25,7 @@ fn a_reader_that_stops_presses_back_and_loses_nothing() {
     client.next(&session, "agent/textDelta");
     client.stop_reading();
     let seen = world.seen(0);
-    let accepted = stalled(&seen);
+    let accepted = wait_until_stalled(&seen);
     assert!(
         accepted < 64 * MIB,
         "{} MiB were taken from the provider",
@@ -44,6 +44,7 @@ fn a_reader_that_stops_presses_back_and_loses_nothing() {
         (json!(ended.reason), json!(ended.state)),
         (json!("max_output_tokens"), json!("degraded"))
     );
+    // R-WIRE-3: an answer ends at 8 MiB, so the rest of the 100 MiB is never read.
     assert_eq!(ended.text.len() as u64, 8 * MIB, "the first 8 MiB arrive whole");
     assert!(client.shown(&session) == ended.text);
     assert!(world.closed(&seen).dropped);
@@ -57,7 +58,7 @@ fn a_reader_that_stops_presses_back_and_loses_nothing() {
 }
 
 #[test]
-fn a_cancel_is_obeyed_while_nobody_reads() {
+fn cancel_takes_effect_while_the_client_does_not_read() {
     let world = World::new();
     let client = world.start();
     let (session, other) = (client.session(), client.session());
@@ -66,9 +67,9 @@ fn a_cancel_is_obeyed_while_nobody_reads() {
     client.next(&session, "agent/textDelta");
     client.stop_reading();
     let seen = world.seen(0);
-    stalled(&seen);
+    wait_until_stalled(&seen);
     client.cancel(&session);
-    // It takes effect although nobody reads: the provider's connection is closed.
+    // The cancel takes effect although the client does not read: the provider's connection closes.
     assert!(world.closed(&seen).dropped);
     client.read_on();
     assert_eq!(json!(client.done(&id).state), "cancelled");
@@ -77,7 +78,7 @@ fn a_cancel_is_obeyed_while_nobody_reads() {
 }
 
 #[test]
-fn a_server_whose_client_does_not_read_ends_in_time() {
+fn server_exits_in_time_although_the_client_does_not_read() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -85,7 +86,7 @@ fn a_server_whose_client_does_not_read_ends_in_time() {
     let id = client.prompt(&session, "flood me");
     client.next(&session, "agent/textDelta");
     client.stop_reading();
-    stalled(&world.seen(0));
+    wait_until_stalled(&world.seen(0));
     client.close_input();
     let start = now();
     client.gone();
@@ -98,7 +99,7 @@ fn a_server_whose_client_does_not_read_ends_in_time() {
 }
 
 #[test]
-fn a_flood_becomes_few_notifications() {
+fn flood_of_deltas_is_merged_into_few_notifications() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -109,7 +110,7 @@ fn a_flood_becomes_few_notifications() {
     assert!(ended.text == whole);
     let deltas = client.all(&session, "agent/textDelta");
     let took = deltas.last().unwrap().at - deltas.first().unwrap().at;
-    // Two in a frame of 16 ms, and the odd one at the ends.
+    // At most two per 16 ms interval, and a few more at both ends.
     let most = 2 * (took.as_millis() as usize / 16 + 1) + 4;
     assert!(deltas.len() <= most, "{} deltas in {took:?}", deltas.len());
     eprintln!(
@@ -120,7 +121,7 @@ fn a_flood_becomes_few_notifications() {
 }
 
 #[test]
-fn one_sessions_flood_holds_up_no_other() {
+fn flood_in_one_session_does_not_block_others() {
     let world = World::new();
     let client = world.start();
     let session = client.session();

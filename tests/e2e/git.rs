@@ -1,4 +1,4 @@
-//! What git runs for the settings of a repository: nothing, unless the person trusts the folder (R-SEC).
+//! Programs that repository settings make git run: none, unless the person trusts the folder (R-SEC).
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{Options, World};
 use crate::mock_llm::Reply;
 
-/// Makes repositories whose settings name programs that leave a file behind.
+/// A script that creates repositories whose settings run programs that leave a file behind.
 const REPOSITORIES: &str = r#"
 set -e
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
@@ -47,7 +47,7 @@ git -C docs/api config filter.x.clean "$trap"
 rm -f "$TRAPPED"
 "#;
 
-/// What a person may have allowed, run by itself so that it shows which of them runs something.
+/// Commands that a person may have allowed; each runs on its own, to show which one runs a program.
 const COMMANDS: [&str; 13] = [
     "git status",
     "git status -vv",
@@ -82,7 +82,7 @@ fn run(world: &World, script: &str, trapped: &Path) {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// What the model sees of each command, and whether it ran something.
+/// Returns what the model sees of each command, and whether the command ran a trap.
 fn outputs(world: &World, trapped: &Path, commands: &[&str], trusted: bool) -> Vec<(String, bool)> {
     let client = world.start_with(Options {
         env: vec![("TRAPPED".to_owned(), trapped.display().to_string())],
@@ -104,7 +104,7 @@ fn outputs(world: &World, trapped: &Path, commands: &[&str], trusted: bool) -> V
 }
 
 #[test]
-fn git_runs_nothing_that_an_untrusted_repository_names() {
+fn git_runs_no_program_of_an_untrusted_repository() {
     let world = World::new();
     let trapped = prepare(&world);
     let outputs = outputs(&world, &trapped, &COMMANDS, false);
@@ -123,7 +123,7 @@ fn git_runs_nothing_that_an_untrusted_repository_names() {
 }
 
 #[test]
-fn git_in_a_trusted_repository_follows_its_settings() {
+fn git_follows_the_settings_of_a_trusted_repository() {
     let world = World::new();
     let trapped = prepare(&world);
     let outputs = outputs(&world, &trapped, &COMMANDS, true);
@@ -139,7 +139,7 @@ fn git_in_a_trusted_repository_follows_its_settings() {
 }
 
 #[test]
-fn git_refuses_settings_that_nobody_can_know() {
+fn git_refuses_settings_that_cannot_be_inspected() {
     for spoil in [
         "git config include.path ../more",
         "rm .git/config && mkfifo .git/config",

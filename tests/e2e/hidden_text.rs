@@ -1,11 +1,11 @@
-//! Text that only a model would read (tags, runs of invisible characters) is written out before a model sees it (R-SEC).
+//! Text that only a model would read (tags, runs of invisible characters) is escaped before a model sees it (R-SEC).
 
 use serde_json::{Value, json};
 
 use crate::harness::World;
 use crate::mock_llm::Reply;
 
-/// "AB" in tags, and in selectors behind a letter.
+/// "AB" in tag characters, in variation selectors after a letter, and a run of zero-width characters.
 const HIDDEN: &str = "x\u{e0041}\u{e0042} y\u{e0131}\u{e0132} z\u{200b}\u{200c}\u{200d}";
 const SHOWN: [&str; 3] = [
     "x<U+E0041><U+E0042>",
@@ -24,7 +24,7 @@ fn is_written_out(body: &Value, times: usize) {
 }
 
 #[test]
-fn hidden_text_of_files_commands_and_instructions_is_written_out_for_the_model() {
+fn hidden_text_in_files_commands_and_instructions_is_escaped() {
     let world = World::new();
     world.write("AGENTS.md", format!("Be kind. {HIDDEN}\n"));
     let notes = format!("{HIDDEN} 👩\u{200d}💻 ❤\u{fe0f} می\u{200c}خواهم\n");
@@ -46,7 +46,7 @@ fn hidden_text_of_files_commands_and_instructions_is_written_out_for_the_model()
     is_written_out(&world.seen(0).body, 2);
     let body = &world.seen(1).body;
     is_written_out(body, 3);
-    // What emoji and scripts need stays.
+    // Joiners and selectors that emoji and scripts need stay.
     let body = body.to_string();
     for kept in ["👩\u{200d}💻", "❤\u{fe0f}", "می\u{200c}خواهم"] {
         assert_eq!(body.matches(kept).count(), 2, "{kept} in {body}");

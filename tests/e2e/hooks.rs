@@ -1,4 +1,4 @@
-//! Hooks (R-CONF): every moment, every answer, every way to fail; trust; cancel and kill while one runs.
+//! Hooks (R-CONF): every moment, every answer and every failure; trust; cancel and kill while a hook runs.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::transitions::course;
 
 const MOMENTS: [&str; 4] = ["prompt", "pre_tool", "post_tool", "stop"];
 
-/// One hook; `command` is a script for the shell.
+/// The table of one hook; `command` is a shell script.
 fn hook(on: &str, command: &str) -> String {
-    named("h", on, command)
+    named_hook("h", on, command)
 }
 
-fn named(name: &str, on: &str, command: &str) -> String {
+fn named_hook(name: &str, on: &str, command: &str) -> String {
     format!("[hook.{name}]\non = \"{on}\"\ncommand = '''\n{command}\n'''\n")
 }
 
@@ -31,7 +31,7 @@ fn write(path: &str) -> Reply {
     Reply::tool("write_file", json!({"path": path, "content": "x"}))
 }
 
-/// Warnings of a session: code and message.
+/// Returns code and message of a session's warnings.
 fn warnings(client: &Client, session: &str) -> Vec<(String, String)> {
     client
         .all(session, "agent/warning")
@@ -40,8 +40,8 @@ fn warnings(client: &Client, session: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What was given back at a session's last turn's end.
-fn given_back(client: &Client, session: &str) -> Vec<String> {
+/// Returns the texts that a session's last turn gave back at its end.
+fn returned_steers(client: &Client, session: &str) -> Vec<String> {
     let ends = client.all(session, "agent/turnEnded");
     let steers = ends.last().unwrap().params["unusedSteers"].clone();
     let steers = steers.as_array().cloned().unwrap_or_default();
@@ -51,7 +51,7 @@ fn given_back(client: &Client, session: &str) -> Vec<String> {
         .collect()
 }
 
-/// A tool call's last state.
+/// Returns the last notification about a tool call.
 fn last_call(client: &Client, session: &str) -> Value {
     client
         .all(session, "agent/toolCall")
@@ -67,11 +67,11 @@ fn now() -> Instant {
 }
 
 #[test]
-fn each_moment_is_told_what_it_is_about_in_the_sessions_folder_without_keys() {
+fn hooks_get_their_event_and_the_sessions_folder_but_no_keys() {
     let tables: String = MOMENTS
         .iter()
         .map(|on| {
-            named(
+            named_hook(
                 on,
                 on,
                 "cat >> ../told; echo >> ../told; pwd >> ../pwd; env >> ../env",
@@ -136,7 +136,7 @@ fn each_moment_is_told_what_it_is_about_in_the_sessions_folder_without_keys() {
 }
 
 #[test]
-fn a_prompt_that_a_hook_holds_back_reaches_no_model_and_is_given_back() {
+fn blocked_prompt_reaches_no_model_and_is_returned() {
     let world = world(&hook(
         "prompt",
         "if grep -q secret; then echo 'no secrets, please' >&2; exit 2; fi",
@@ -149,13 +149,13 @@ fn a_prompt_that_a_hook_holds_back_reaches_no_model_and_is_given_back() {
         ["hook_stopped", "hook_stopped / completed / no error"]
     );
     assert_eq!(world.requests(), 0);
-    assert_eq!(given_back(&client, &session), ["the secret is 42"]);
+    assert_eq!(returned_steers(&client, &session), ["the secret is 42"]);
     let told = "the hook `h` blocked your message: no secrets, please";
     assert_eq!(
         warnings(&client, &session),
         [("hook_blocked".to_owned(), told.to_owned())]
     );
-    // Nothing of it is in what a later turn sends, nor after a load.
+    // A later turn does not send it either, even after a load.
     drop(client);
     let client = world.start();
     client.load(&session);
@@ -165,7 +165,7 @@ fn a_prompt_that_a_hook_holds_back_reaches_no_model_and_is_given_back() {
 }
 
 #[test]
-fn a_steer_is_judged_as_a_prompt_is_and_the_turn_goes_on() {
+fn blocked_steer_is_returned_and_the_turn_continues() {
     let world = world(&hook("prompt", "if grep -q magenta; then exit 2; fi"));
     let gate = Gate::new();
     world.mock().push(Reply::text("one").gate(&gate));
@@ -183,15 +183,15 @@ fn a_steer_is_judged_as_a_prompt_is_and_the_turn_goes_on() {
     assert_eq!(json!(done.state), "completed");
     assert_eq!(world.seen(1).last_text(), "go on");
     assert!(!String::from_utf8_lossy(&world.seen(1).raw).contains("magenta"));
-    assert_eq!(given_back(&client, &session), ["a magenta"]);
+    assert_eq!(returned_steers(&client, &session), ["a magenta"]);
 }
 
 #[test]
-fn a_turn_whose_only_steer_is_held_back_rests() {
+fn turn_ends_if_its_only_steer_is_blocked() {
     let tables = format!(
         "{}{}",
-        named("a", "prompt", "if grep -q magenta; then exit 2; fi"),
-        named("b", "stop", "touch ../stopped")
+        named_hook("a", "prompt", "if grep -q magenta; then exit 2; fi"),
+        named_hook("b", "stop", "touch ../stopped")
     );
     let world = world(&tables);
     let gate = Gate::new();
@@ -204,21 +204,21 @@ fn a_turn_whose_only_steer_is_held_back_rests() {
     gate.release();
     assert_eq!(client.done(&id).text, "one");
     assert_eq!(client.reasons(&session), ["completed"]);
-    assert_eq!(given_back(&client, &session), ["magenta"]);
+    assert_eq!(returned_steers(&client, &session), ["magenta"]);
     assert!(world.path("stopped").exists(), "stop hooks were asked");
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
 #[test]
-fn a_prompt_may_be_rewritten_or_end_the_turn() {
+fn prompt_hook_may_rewrite_the_prompt_or_end_the_turn() {
     let world = world(&format!(
         "{}{}",
-        named(
+        named_hook(
             "a",
             "prompt",
             r#"grep -q '"prompt":"one"' && echo '{"prompt": "two"}' || true"#
         ),
-        named(
+        named_hook(
             "b",
             "prompt",
             r#"grep -q '"prompt":"stop"' && echo '{"endTurn": true, "reason": "closed today"}' || true"#
@@ -235,14 +235,14 @@ fn a_prompt_may_be_rewritten_or_end_the_turn() {
     );
     let ended = json!(client.ask(&session, "stop"));
     assert_eq!(ended["reason"], "hook_stopped");
-    assert_eq!(given_back(&client, &session), ["stop"]);
+    assert_eq!(returned_steers(&client, &session), ["stop"]);
     let last = client.all(&session, "agent/transition").last().unwrap().clone();
     assert_eq!(last.text("detail"), "hook `b`: closed today");
     assert_eq!(world.requests(), 1);
 }
 
 #[test]
-fn a_tool_call_that_a_hook_blocks_does_not_run_and_asks_nobody() {
+fn blocked_tool_call_neither_runs_nor_asks() {
     let world = world(
         &hook("pre_tool", "echo 'not today' >&2; exit 2").replace("command", "tool = [\"write_*\"]\ncommand"),
     );
@@ -274,7 +274,7 @@ fn a_tool_call_that_a_hook_blocks_does_not_run_and_asks_nobody() {
 }
 
 #[test]
-fn what_a_hook_makes_of_a_call_is_what_is_approved_and_what_runs() {
+fn call_rewritten_by_a_hook_is_what_is_approved_and_run() {
     let other = r#"echo '{"input": {"path": "y", "content": "theirs"}}'"#;
     let world = world(&hook("pre_tool", other));
     world.mock().push(write("x"));
@@ -294,7 +294,7 @@ fn what_a_hook_makes_of_a_call_is_what_is_approved_and_what_runs() {
     );
     let told = String::from_utf8_lossy(&world.seen(1).raw).into_owned();
     assert!(told.contains("the hook `h` changed the arguments to"), "{told}");
-    // Where nobody is asked it is shown all the same.
+    // Without an approval, the notification still shows the changed input.
     let session = client.session_with(json!({"mode": "full"}));
     world.mock().push(write("x"));
     client.ask(&session, "write");
@@ -302,7 +302,7 @@ fn what_a_hook_makes_of_a_call_is_what_is_approved_and_what_runs() {
 }
 
 #[test]
-fn what_a_hook_makes_of_a_call_has_to_fit_the_tool() {
+fn call_rewritten_by_a_hook_must_match_the_tools_schema() {
     let world = world(&hook("pre_tool", r#"echo '{"input": {"file": "y"}}'"#));
     world.mock().push(write("x"));
     let client = world.start();
@@ -318,8 +318,8 @@ fn what_a_hook_makes_of_a_call_has_to_fit_the_tool() {
 }
 
 #[test]
-fn a_rewritten_call_whose_question_is_left_open_is_asked_again_as_it_was() {
-    // A second run of the hook would say something else.
+fn resumed_approval_of_a_rewritten_call_is_unchanged() {
+    // A second run of the hook would return another path.
     let script = r#"n=$(ls .. | grep -c count-); touch ../count-$n
         echo "{\"input\": {\"path\": \"y$n\", \"content\": \"x\"}}""#;
     let world = world(&hook("pre_tool", script));
@@ -343,7 +343,7 @@ fn a_rewritten_call_whose_question_is_left_open_is_asked_again_as_it_was() {
 }
 
 #[test]
-fn a_hook_before_or_after_a_tool_may_end_the_turn() {
+fn tool_hooks_may_end_the_turn() {
     for on in ["pre_tool", "post_tool"] {
         let world = world(&hook(on, r#"echo '{"endTurn": true, "reason": "enough"}'"#));
         world.mock().push(write("x"));
@@ -365,13 +365,13 @@ fn a_hook_before_or_after_a_tool_may_end_the_turn() {
                 .contains("[the hook `h` says: enough]"),
             "{call}"
         );
-        // The history is valid.
+        // The history is valid (the mock checks it).
         assert_eq!(client.ask(&session, "go on").text, "ok", "{on}");
     }
 }
 
 #[test]
-fn a_hook_after_a_tool_speaks_to_the_model() {
+fn post_tool_hook_adds_to_the_result() {
     let world = world(&hook("post_tool", "echo 'the linter is unhappy' >&2; exit 2"));
     world.mock().push(write("x"));
     let client = world.start();
@@ -387,7 +387,7 @@ fn a_hook_after_a_tool_speaks_to_the_model() {
 }
 
 #[test]
-fn a_stop_hook_objects_three_times_and_is_then_overruled() {
+fn stop_hook_is_overruled_after_three_objections() {
     let world = world(&hook(
         "stop",
         "cat >> ../told; echo >> ../told; echo 'the tests fail' >&2; exit 2",
@@ -434,7 +434,7 @@ fn a_stop_hook_objects_three_times_and_is_then_overruled() {
 }
 
 #[test]
-fn a_stop_hook_that_is_content_at_last_lets_the_turn_end() {
+fn turn_ends_when_the_stop_hook_no_longer_objects() {
     let world = world(&hook("stop", "test -e ../ready || { touch ../ready; exit 2; }"));
     let client = world.start();
     let session = client.session();
@@ -451,7 +451,7 @@ fn a_stop_hook_that_is_content_at_last_lets_the_turn_end() {
 }
 
 #[test]
-fn a_stop_hook_may_end_the_turn() {
+fn stop_hook_may_end_the_turn() {
     let world = world(&hook("stop", r#"echo '{"endTurn": true, "reason": "closed"}'"#));
     let client = world.start();
     let session = client.session();
@@ -485,7 +485,7 @@ fn steers_are_taken_while_a_stop_hook_runs() {
 }
 
 #[test]
-fn hooks_that_fail_are_one_warning_each_and_change_nothing() {
+fn failing_hooks_warn_once_and_change_nothing() {
     let cases = [
         ("echo 'oh no' >&2; exit 1", "exit code 1: oh no"),
         ("kill -9 $BASHPID", "killed by signal 9"),
@@ -527,7 +527,7 @@ fn hooks_that_fail_are_one_warning_each_and_change_nothing() {
 }
 
 #[test]
-fn what_a_hook_says_at_great_length_is_cut() {
+fn long_hook_output_is_cut() {
     let flood = "head -c 3000000 /dev/zero | tr '\\0' x";
     let world = world(&hook(
         "stop",
@@ -554,7 +554,7 @@ fn what_a_hook_says_at_great_length_is_cut() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_a_warning() {
+fn missing_hook_program_is_a_warning() {
     let world = world("[hook.h]\non = \"stop\"\ncommand = [\"no-such-program\", \"x\"]\n");
     let client = world.start();
     let session = client.session();
@@ -567,7 +567,7 @@ fn a_program_that_is_not_there_is_a_warning() {
 }
 
 #[test]
-fn a_cancel_ends_any_hook_at_once_with_all_that_it_started() {
+fn cancel_ends_a_hook_and_all_its_processes() {
     for on in MOMENTS {
         let world = world(&hook(
             on,
@@ -583,12 +583,12 @@ fn a_cancel_ends_any_hook_at_once_with_all_that_it_started() {
         let ended = json!(client.done(&id));
         let took = start.elapsed();
         assert_eq!(ended["state"], "cancelled", "{on}: {ended}");
-        // R-CANCEL says 100 ms; this machine may be busy.
+        // R-CANCEL allows 100 ms; the rest is slack for a busy machine.
         assert!(took < Duration::from_millis(1_000), "{on}: {took:?}");
-        // I8: gone before the end is told.
+        // I8: the processes are gone before the end is reported.
         assert_eq!(client.processes(), 1, "{on}");
         match on {
-            "prompt" => assert_eq!(given_back(&client, &session), ["write"]),
+            "prompt" => assert_eq!(returned_steers(&client, &session), ["write"]),
             "post_tool" => assert_eq!(last_call(&client, &session)["status"], "completed"),
             _ => {}
         }
@@ -601,7 +601,7 @@ fn a_cancel_ends_any_hook_at_once_with_all_that_it_started() {
 }
 
 #[test]
-fn a_cancel_while_a_hook_starts_leaves_nothing_of_it() {
+fn cancel_while_a_hook_starts_leaves_no_process() {
     let world = world(&hook(
         "prompt",
         "(setsid sleep 60 &); echo ran >> ../runs; sleep 60",
@@ -621,16 +621,16 @@ fn a_cancel_while_a_hook_starts_leaves_nothing_of_it() {
 }
 
 #[test]
-fn a_hook_dies_with_a_server_that_is_killed_and_its_prompt_is_given_back() {
+fn killed_server_ends_its_hook_and_returns_the_prompt() {
     let world = world(&hook("prompt", "test -e ../runs || { touch ../runs; sleep 60; }"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "precious words");
-    // What is shown is stored.
+    // An event that was shown is already stored.
     client.next(&session, "agent/turnStarted");
     world.until(|| world.path("runs").exists());
     client.abandon(id);
-    // The client looks for survivors.
+    // The test client checks for survivors.
     client.kill();
     let client = world.start();
     let loaded = client.load(&session);
@@ -645,9 +645,12 @@ fn a_hook_dies_with_a_server_that_is_killed_and_its_prompt_is_given_back() {
 }
 
 #[test]
-fn a_workspaces_own_hooks_run_only_where_it_is_trusted() {
-    let world = world(&named("mine", "stop", "touch ../mine"));
-    world.write(".agentls/config.toml", named("theirs", "stop", "touch ../theirs"));
+fn workspace_hooks_run_only_in_trusted_folders() {
+    let world = world(&named_hook("mine", "stop", "touch ../mine"));
+    world.write(
+        ".agentls/config.toml",
+        named_hook("theirs", "stop", "touch ../theirs"),
+    );
     let client = world.start();
     let session = client.session();
     for (trusted, mine, theirs) in [(false, true, false), (true, true, true), (false, true, false)] {
@@ -666,7 +669,7 @@ fn a_workspaces_own_hooks_run_only_where_it_is_trusted() {
 }
 
 #[test]
-fn a_slow_hook_shows() {
+fn slow_hook_is_reported_as_a_wait() {
     let world = world(&hook("stop", "sleep 2.5"));
     let client = world.start();
     let session = client.session();

@@ -1,5 +1,6 @@
-//! What a clone can provide: every kind of file in every place that the server reads by itself. Nothing hangs, nothing
-//! dies below a limit of memory, and no content from outside the workspace reaches the model.
+//! A hostile clone: every kind of file in every place that the server reads on its own.
+//!
+//! Nothing hangs, the server stays within a memory limit, and no content from outside the workspace reaches the model.
 #![expect(
     clippy::disallowed_methods,
     reason = "git makes the repository, mkfifo the pipes"
@@ -18,18 +19,18 @@ use serde_json::{Value, json};
 use crate::harness::{Client, World, now};
 use crate::mock_llm::Reply;
 
-/// Content of a file outside the workspace.
+/// The content of a file outside the workspace.
 const CANARY: &str = "canary-that-no-model-may-read";
-/// Longest turn with a command; one that waits for git takes 10 s alone.
+/// The longest turn with a command. It is below the 10 s that a hanging git takes to time out.
 const LIMIT: Duration = Duration::from_secs(8);
-/// Longest turn with searches, each of which may take 10 s.
+/// The longest turn with searches, each of which may take 10 s.
 const SEARCH_LIMIT: Duration = Duration::from_secs(15);
-/// Memory that a server may take beyond what it has at its start.
+/// Address space that a server may use beyond its size at the start, in bytes.
 const MEMORY: u64 = 1_500 << 20;
-/// Tracked files that commands change, one each.
+/// The number of tracked files; each command changes one.
 const TRACKED: usize = 24;
 
-/// What is read without anybody naming it, or by the tools and references below.
+/// Files that the server or git reads unasked, or that the tools and references below read.
 const PLACES: [&str; 21] = [
     ".gitignore",
     ".ignore",
@@ -66,8 +67,8 @@ fn git(world: &World, args: &[&str]) {
     assert!(done.status.success(), "{args:?}: {done:?}");
 }
 
-/// A repository whose files are all committed, with a canary beside it.
-fn cloned() -> World {
+/// Creates a repository whose files are all committed, with a canary outside the workspace.
+fn hostile_clone() -> World {
     let world = World::new();
     std::fs::write(world.path("outside.txt"), format!("{CANARY}\n")).unwrap();
     std::fs::create_dir(world.path("outside")).unwrap();
@@ -86,17 +87,17 @@ fn cloned() -> World {
     world
 }
 
-/// Puts something at a path.
+/// Creates something at a path.
 type Make = fn(&World, &Path);
 
 fn pipe(_world: &World, path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// The names of large files, next to the workspace.
+/// The names of the large files next to the workspace.
 const LARGE: [&str; 3] = ["short-lines", "one-line", "sparse"];
 
-/// One file for all places: they are large.
+/// Hard-links one file into all places, because it is large.
 fn shared(world: &World, path: &Path, name: &str, write: impl FnOnce(&Path)) {
     let source = world.path(name);
     if !source.exists() {
@@ -123,14 +124,14 @@ fn sparse(world: &World, path: &Path) {
     });
 }
 
-/// As many patterns as all ignore files together may have.
+/// Writes as many patterns as all ignore files together may have.
 fn patterns(_world: &World, path: &Path) {
     let slow = (0..190).map(|n| format!("*a*b?c[d-f]**/{n}\n"));
     let quick = (0..9_000).map(|n| format!("name{n}.txt\n"));
     std::fs::write(path, slow.chain(quick).collect::<String>()).unwrap();
 }
 
-/// More than are obeyed, each of the slowest sort.
+/// Writes more patterns than the limit, each of the slowest kind.
 fn slow_patterns(_world: &World, path: &Path) {
     let lines: String = (0..9_999).map(|n| format!("*a*b?c[d-f]**/{n}\n")).collect();
     std::fs::write(path, lines).unwrap();
@@ -140,7 +141,7 @@ const KINDS: [(&str, Make); 14] = [
     ("endless", |_, path| symlink("/dev/zero", path).unwrap()),
     ("pipe", pipe),
     ("socket", |_, path| {
-        // The address of a socket is short.
+        // A Unix socket address holds only about 100 bytes, so bind a short path and move the socket.
         let short = std::env::temp_dir().join(format!("s{:x}", path.as_os_str().len() * 7919));
         let short =
             short.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
@@ -170,8 +171,8 @@ const KINDS: [(&str, Make); 14] = [
     }),
 ];
 
-/// Puts a thing where a file may have been; what was there is kept beside the workspace.
-fn put(world: &World, place: &str, make: Make) {
+/// Creates something in place of a file, and keeps the file next to the workspace.
+fn replace_file(world: &World, place: &str, make: Make) {
     let path = world.workspace().join(place);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     if path.symlink_metadata().is_ok() {
@@ -180,7 +181,7 @@ fn put(world: &World, place: &str, make: Make) {
     make(world, &path);
 }
 
-fn take_back(world: &World, place: &str) {
+fn restore_file(world: &World, place: &str) {
     let path = world.workspace().join(place);
     if path.symlink_metadata().unwrap().is_dir() {
         std::fs::remove_dir(&path).unwrap()
@@ -192,7 +193,7 @@ fn take_back(world: &World, place: &str) {
     }
 }
 
-/// Limits the server's memory to what it has and a bit.
+/// Limits the server's address space to its current size plus [`MEMORY`].
 fn limit_memory(client: &Client) {
     let status = std::fs::read_to_string(format!("/proc/{}/status", client.pid())).unwrap();
     let line = status
@@ -206,7 +207,7 @@ fn limit_memory(client: &Client) {
     prlimit(Some(pid), Resource::As, Rlimit { current, maximum }).unwrap();
 }
 
-/// Whether a file of settings cannot be read.
+/// Returns whether a settings file cannot be read.
 fn settings_are_unreadable(client: &Client) -> bool {
     let loaded: Value = client.call("agent/reloadConfig", json!({}));
     let mut problems = loaded["problems"].as_array().unwrap().iter();
@@ -232,12 +233,12 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
         for (name, input) in calls {
             world.mock().push(Reply::tool(name, input));
         }
-        // Before the prompt: the turn obeys the settings that are read when it begins.
+        // Reload before the prompt: a turn uses the settings that are current when it begins.
         let asks = mode == "full" && settings_are_unreadable(client);
         let start = now();
         let id = client.prompt(&session, "look around");
         let done = if asks {
-            // A rule that denies may stand in what cannot be read.
+            // An unreadable file may contain a deny rule, so the call asks.
             client.decide(&client.asked(&session), "allow");
             client.done(&id)
         } else {
@@ -248,7 +249,7 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
         assert!(start.elapsed() < limit, "{what}, {mode}: {:?}", start.elapsed());
         let reference = json!([{"type": "reference", "uri": world.uri("data.txt")}]);
         let start = now();
-        // Sent or refused; what matters is when, and what of it.
+        // Sent or refused: only the time and the content matter.
         let id = client.prompt(&session, reference);
         let _ = client.answer(&id);
         assert!(
@@ -263,12 +264,12 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
 fn assert_no_canary(world: &World, what: &str) {
     for seen in world.mock().requests() {
         let text = String::from_utf8_lossy(&seen.raw);
-        // The pattern of the search is not what is looked for.
+        // The search pattern contains only "canary", not the whole text.
         assert!(!text.contains(CANARY), "{what}: {text}");
     }
 }
 
-/// What the model read of the last tool call.
+/// Returns the result of the last tool call, as the model reads it.
 fn last_result(world: &World) -> String {
     let seen = world.seen(world.requests() - 1);
     let content = &seen.messages().last().unwrap()["content"][0]["content"];
@@ -278,19 +279,20 @@ fn last_result(world: &World) -> String {
     }
 }
 
-fn every_place_at_once(kinds: &[(&str, Make)]) {
+fn check_all_places_together(kinds: &[(&str, Make)]) {
     for (kind, make) in kinds {
-        let world = cloned();
+        let world = hostile_clone();
         for place in PLACES {
-            put(&world, place, *make);
+            replace_file(&world, place, *make);
             let _ = std::fs::remove_file(world.path("aside"));
         }
         let client = world.start();
+        // After the start, when the size of the server is known.
         limit_memory(&client);
         look_around(&world, &client, kind, 0);
-        // The client's end reads the whole world to look for leaked secrets.
+        // When the client is dropped, it reads the whole world to find leaked secrets.
         for place in PLACES {
-            take_back(&world, place);
+            restore_file(&world, place);
         }
         for source in LARGE {
             let _ = std::fs::remove_file(world.path(source));
@@ -298,41 +300,41 @@ fn every_place_at_once(kinds: &[(&str, Make)]) {
     }
 }
 
-fn each_place(kind: &str, make: Make) {
-    let world = cloned();
+fn check_each_place(kind: &str, make: Make) {
+    let world = hostile_clone();
     let client = world.start();
     limit_memory(&client);
     for (number, place) in PLACES.into_iter().enumerate() {
-        put(&world, place, make);
+        replace_file(&world, place, make);
         look_around(&world, &client, &format!("{kind} as {place}"), number);
-        take_back(&world, place);
+        restore_file(&world, place);
     }
 }
 
 #[test]
-fn links_and_pipes_in_all_places_stop_nothing() {
-    every_place_at_once(&KINDS[..7]);
+fn links_and_pipes_in_all_places_are_harmless() {
+    check_all_places_together(&KINDS[..7]);
 }
 
 #[test]
-fn large_and_odd_files_in_all_places_stop_nothing() {
-    every_place_at_once(&KINDS[7..]);
+fn large_and_odd_files_in_all_places_are_harmless() {
+    check_all_places_together(&KINDS[7..]);
 }
 
 #[test]
-fn a_pipe_in_any_one_place_stops_nothing() {
-    each_place("pipe", pipe);
+fn pipe_in_each_place_is_harmless() {
+    check_each_place("pipe", pipe);
 }
 
 #[test]
-fn an_endless_file_in_any_one_place_stops_nothing() {
-    each_place("endless", KINDS[0].1);
+fn endless_file_in_each_place_is_harmless() {
+    check_each_place("endless", KINDS[0].1);
 }
 
 #[test]
-fn a_search_says_which_ignore_files_it_did_not_obey() {
-    let world = cloned();
-    put(&world, ".gitignore", pipe);
+fn search_reports_unreadable_ignore_files() {
+    let world = hostile_clone();
+    replace_file(&world, ".gitignore", pipe);
     world.write("sub/.ignore", "file.txt\n");
     let client = world.start();
     let session = client.session_with(json!({"mode": "plan"}));
@@ -355,7 +357,7 @@ fn a_search_says_which_ignore_files_it_did_not_obey() {
 }
 
 #[test]
-fn names_with_line_ends_and_bad_bytes_are_one_entry_each() {
+fn names_with_newlines_and_invalid_bytes_are_one_entry_each() {
     let world = World::new();
     let forged = "a.txt\nsecrets.txt:1:needle";
     world.write(forged, "needle\n");
@@ -385,8 +387,8 @@ fn names_with_line_ends_and_bad_bytes_are_one_entry_each() {
 }
 
 #[test]
-fn a_reference_through_a_link_of_the_clone_is_refused_and_one_typed_by_the_person_is_sent() {
-    let world = cloned();
+fn reference_through_a_link_is_refused_and_a_direct_one_is_sent() {
+    let world = hostile_clone();
     symlink(world.path("outside.txt"), world.workspace().join("README.md")).unwrap();
     symlink(world.path("outside"), world.workspace().join("docs")).unwrap();
     world.write(".env", CANARY);
@@ -416,12 +418,12 @@ fn a_reference_through_a_link_of_the_clone_is_refused_and_one_typed_by_the_perso
 }
 
 #[test]
-fn a_search_stays_inside_while_a_folder_is_swapped_for_a_link_all_the_time() {
+fn search_stays_inside_while_folders_are_swapped_for_links() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-    let world = cloned();
+    let world = hostile_clone();
     for number in 0..20 {
         world.write(&format!("swapped/{number}/data.txt"), "needle\n");
     }
@@ -432,7 +434,7 @@ fn a_search_stays_inside_while_a_folder_is_swapped_for_a_link_all_the_time() {
     for round in 0..30 {
         let mut reply = Reply::new();
         for number in 0..5 {
-            // No two calls are the same: those would be held back.
+            // Each call differs, because the doom-loop guard would hold repeated ones back.
             let pattern = format!("needle|canary|x{round}y{number}");
             reply = reply.call("grep", json!({"pattern": pattern}));
         }

@@ -1,4 +1,4 @@
-//! What the agent is told to be and to do by files: the system prompt (R-LOOP-5) and skills.
+//! Instruction files: the system prompt (R-LOOP-5) and skills.
 
 use agentls::protocol::LoadSessionResult;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{Client, World};
 use crate::mock_llm::{Reply, Seen};
 
-/// The system prompt of a request.
+/// Returns the system prompt of a request.
 fn system(seen: &Seen) -> String {
     let blocks = seen.body["system"].as_array().cloned().unwrap_or_default();
     blocks
@@ -15,7 +15,7 @@ fn system(seen: &Seen) -> String {
         .collect()
 }
 
-/// Codes and messages of a session's warnings.
+/// Returns code and message of a session's warnings.
 fn warnings(client: &Client, session: &str) -> Vec<(String, String)> {
     let notes = client.all(session, "agent/warning");
     let told = notes
@@ -24,7 +24,7 @@ fn warnings(client: &Client, session: &str) -> Vec<(String, String)> {
     told.collect()
 }
 
-/// The files of `agent/instructions`, as many times as it was told: what of them a test looks at.
+/// Returns file name and trust of each file in each `agent/instructions` notification.
 fn instructions(client: &Client, session: &str) -> Vec<Vec<String>> {
     let file = |file: &Value| {
         let name = file["path"]
@@ -55,13 +55,13 @@ fn in_user_folder(world: &World, name: &str, text: &str) {
 }
 
 #[test]
-fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
+fn user_and_workspace_files_form_the_system_prompt() {
     let world = World::new();
     in_user_folder(&world, "SOUL.md", "You are called Ada.");
     in_user_folder(&world, "AGENTS.md", "Prefer small functions.");
     world.write("AGENTS.md", "Run `make check`.\r\n");
     world.write("TOOLS.md", "Use grep for words.");
-    // Trust changes what the prompt says.
+    // Trust changes the system prompt, and so the prefix of later requests.
     world.mock().allow_rewrites();
     let client = world.start();
     let session = client.session();
@@ -82,7 +82,7 @@ fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
     .map(at);
     assert!(places.is_sorted(), "{prompt}");
     assert!(!prompt.contains('\r'));
-    // Not trusted: it is text for the model all the same, and says where it is from.
+    // Files of an untrusted folder are included, and labeled as untrusted.
     let expected = [
         "SOUL.md true",
         "AGENTS.md true",
@@ -95,7 +95,7 @@ fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
         "{prompt}"
     );
     assert_eq!(warnings(&client, &session), []);
-    // A change of trust is told as well; it is no change of a file.
+    // A change of trust is reported, but not as a change of a file.
     let trusted: Value = client.call(
         "agent/setTrust",
         json!({"folder": world.workspace(), "trusted": true}),
@@ -105,7 +105,7 @@ fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
     assert!(!system(&world.seen(1)).contains("has not said to trust"));
     assert_eq!(instructions(&client, &session)[1][2], "AGENTS.md true");
     assert_eq!(warnings(&client, &session), []);
-    // Whoever loads a session that is live hears of them, however long ago they were told.
+    // The result of a load lists the files, even if its page does not reach back to their notification.
     let page: LoadSessionResult = client.call("agent/loadSession", json!({"sessionId": session, "tail": 0}));
     let files = page.instructions.iter();
     let told: Vec<(bool, bool)> = files
@@ -114,7 +114,7 @@ fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
     assert_eq!(told, [(true, true); 4]);
 }
 
-/// Bytes of a request that a provider's cache sees as one with those of the request before.
+/// Returns a request without cache marks, which do not count for the provider's prefix cache.
 fn without_marks(seen: &Seen) -> String {
     let text = String::from_utf8(seen.raw.to_vec()).unwrap();
     let marks = [
@@ -124,7 +124,7 @@ fn without_marks(seen: &Seen) -> String {
     marks.iter().fold(text, |text, mark| text.replace(mark, ""))
 }
 
-/// The part of a request that begins with `key` and ends where `end` begins.
+/// Returns the part of a request from `key` to the last `end`.
 fn part<'a>(request: &'a str, key: &str, end: &str) -> &'a str {
     let start = request.find(key).unwrap();
     let rest = &request[start..];
@@ -132,7 +132,7 @@ fn part<'a>(request: &'a str, key: &str, end: &str) -> &'a str {
 }
 
 #[test]
-fn twenty_steps_repeat_the_bytes_of_those_before() {
+fn each_request_repeats_the_bytes_of_the_one_before() {
     let world = World::new();
     in_user_folder(&world, "skills/a/SKILL.md", "---\ndescription: for a\n---\nbody");
     world.write("AGENTS.md", "Be careful.");
@@ -161,7 +161,7 @@ fn twenty_steps_repeat_the_bytes_of_those_before() {
                 serde_json::to_string(&after.1[key]).unwrap()
             );
         }
-        // All but the bracket that closes the list of messages is there again, byte by byte.
+        // The next request repeats everything up to the bracket that closes the messages, byte by byte.
         let messages = part(&before.0, "\"messages\":[", "]");
         let head = before.0.find("\"messages\":[").unwrap();
         assert_eq!(before.0[..head], after.0[..head]);
@@ -174,7 +174,7 @@ fn twenty_steps_repeat_the_bytes_of_those_before() {
 }
 
 #[test]
-fn a_change_is_read_at_the_next_turn_and_named() {
+fn changed_file_is_reloaded_and_reported_at_the_next_turn() {
     let world = World::new();
     world.write("AGENTS.md", "version one");
     world.mock().allow_rewrites();
@@ -201,7 +201,7 @@ fn a_change_is_read_at_the_next_turn_and_named() {
             changed(format!("{} is new; loaded it", tools.display())),
         ]
     );
-    // Another server knows what the session was told.
+    // A restarted server knows which files the session has seen.
     client.kill();
     std::fs::remove_file(&path).unwrap();
     let client = world.start();
@@ -216,7 +216,7 @@ fn a_change_is_read_at_the_next_turn_and_named() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_a_warning_and_the_turn_goes_on() {
+fn unusable_instruction_files_warn_and_the_turn_continues() {
     let world = World::new();
     world.write("AGENTS.md", "0123456789abcde\n".repeat(640 << 10));
     let outside = world.path("secret.txt");
@@ -256,13 +256,13 @@ fn what_cannot_be_taken_is_a_warning_and_the_turn_goes_on() {
             "{told:?}"
         );
     }
-    // Told once.
+    // Each problem is reported once.
     client.ask(&session, "again");
     assert_eq!(warnings(&client, &session).len(), 3);
 }
 
 #[test]
-fn the_body_of_a_skill_is_read_on_demand() {
+fn skill_body_is_read_on_demand() {
     let world = World::new();
     world.write(
         ".agentls/skills/release/SKILL.md",
@@ -276,7 +276,7 @@ fn the_body_of_a_skill_is_read_on_demand() {
         .push(read(json!({"name": "release", "file": "notes.md"})));
     world.mock().push(read(json!({"name": "nothing"})));
     let client = world.start();
-    // Reading a skill asks nobody, in no mode.
+    // Reading a skill needs no approval, even in mode `plan`.
     let session = client.session_with(json!({"mode": "plan"}));
     client.ask(&session, "release it");
     let prompt = system(&world.seen(0));

@@ -1,11 +1,11 @@
-//! Keys stay with the server (R-SEC, I15): commands can neither inherit nor read them, and no text carries one to a model.
+//! Keys stay in the server (R-SEC, I15): commands can neither inherit nor read them, and no text sends one to a model.
 
 use serde_json::json;
 
 use crate::harness::{Options, World};
 use crate::mock_llm::Reply;
 
-/// What a command printed, as the model sees it.
+/// Runs a command and returns its output as the model sees it.
 fn output_of(world: &World, options: Options, command: impl Fn(u32) -> String) -> String {
     let client = world.start_with(options);
     let session = client.session_with(json!({"mode": "full"}));
@@ -18,7 +18,7 @@ fn output_of(world: &World, options: Options, command: impl Fn(u32) -> String) -
 }
 
 #[test]
-fn no_command_reads_the_servers_environment_or_memory() {
+fn commands_cannot_read_the_servers_environment_or_memory() {
     let world = World::new();
     if !world.has_ordinary_user() {
         println!("NOT TESTED: this namespace has no user but root");
@@ -48,7 +48,7 @@ fn no_command_reads_the_servers_environment_or_memory() {
 }
 
 #[test]
-fn no_command_inherits_variables_that_look_like_credentials() {
+fn commands_do_not_inherit_credential_variables() {
     let world = World::new();
     world.configure(crate::harness::Config {
         tables: "[tool.bash]\npass_env = ['NPM_TOKEN']\n\
@@ -92,9 +92,9 @@ fn no_command_inherits_variables_that_look_like_credentials() {
 }
 
 #[test]
-fn a_key_in_any_text_reaches_neither_the_model_nor_the_store() {
+fn key_in_any_text_reaches_neither_the_model_nor_the_store() {
     let world = World::new();
-    // Another provider's key: this one must not see it either.
+    // The key of another provider: this one must not see it either.
     let key = world.secrets()[2].clone();
     world.write("AGENTS.md", format!("Use {key}-agents.\n"));
     world.write(
@@ -134,7 +134,7 @@ fn a_key_in_any_text_reaches_neither_the_model_nor_the_store() {
         export["text"].as_str().unwrap().contains("is *** right?"),
         "{export}"
     );
-    // The harness looks at all that was written, stored and logged.
+    // The harness also checks everything that was sent to the client, stored and logged.
     let sent: Vec<String> = world
         .mock()
         .requests()
@@ -157,7 +157,7 @@ fn a_key_in_any_text_reaches_neither_the_model_nor_the_store() {
 }
 
 #[test]
-fn a_key_that_a_provider_repeats_is_shown_nowhere() {
+fn key_in_a_provider_response_is_never_shown() {
     let world = World::new();
     let keys = [world.secrets()[0].clone(), world.secrets()[2].clone()];
     let client = world.start();
@@ -182,8 +182,8 @@ fn a_key_that_a_provider_repeats_is_shown_nowhere() {
     assert!(keys.iter().all(|key| !metrics.to_string().contains(key)));
 }
 
-/// A folder of programs, each of which says that it ran.
-fn traps(folder: &std::path::Path, names: &[&str]) {
+/// Creates a folder of programs that record that they ran.
+fn create_traps(folder: &std::path::Path, names: &[&str]) {
     std::fs::create_dir_all(folder).unwrap();
     for name in names {
         let path = folder.join(name);
@@ -197,14 +197,14 @@ fn traps(folder: &std::path::Path, names: &[&str]) {
 }
 
 #[test]
-fn no_folder_of_the_workspace_provides_bash_or_git() {
+fn bash_and_git_never_come_from_the_workspace() {
     let world = World::new();
     let trapped = world.path("trapped");
     let names = ["bash", "sh", "git", "ls"];
     for folder in ["bin", "node_modules/.bin"] {
-        traps(&world.workspace().join(folder), &names);
+        create_traps(&world.workspace().join(folder), &names);
     }
-    traps(&world.workspace(), &names);
+    create_traps(&world.workspace(), &names);
     world.write(".git/HEAD", "ref: refs/heads/main\n");
     let inside = world.workspace().join("bin");
     let env = [
@@ -223,12 +223,12 @@ fn no_folder_of_the_workspace_provides_bash_or_git() {
     });
     let expected = format!("path:{}:/usr/bin:/bin\\ndone", inside.display());
     assert!(seen.contains(&expected), "{seen}");
-    // A command may find programs of the workspace by an absolute entry; we do not.
+    // A command may find workspace programs through an absolute PATH entry; the server must not.
     assert_eq!(std::fs::read_to_string(trapped).unwrap(), "ls\n");
 }
 
 #[test]
-fn folders_of_ours_become_private_and_links_are_not_followed() {
+fn data_and_log_folders_become_private_and_links_are_not_followed() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     let world = World::new();

@@ -1,10 +1,10 @@
-//! `kill -9` at random moments of random work, over and over in the same data folder: what was shown is there,
-//! every turn and call has its end, nothing survives or happens unasked, and the session goes on (R-SESS-1,
-//! R-CANCEL, R-APPR-4, I3, I7, I8, I9, I16).
+//! `kill -9` at random moments of random work, again and again in the same data folder.
 //!
-//! `AGENTLS_KILLS` is the number of kills (200), `AGENTLS_KILLS_SEED` the seed of what is done and when: a
-//! failure names its own. The same seed gives the same plan; what a server has come to when its moment is there
-//! is up to the machine.
+//! After each kill, everything that was shown is stored, and every turn and call has its end. No process survives,
+//! nothing happens without approval, and the session continues (R-SESS-1, R-CANCEL, R-APPR-4, I3, I7, I8, I9, I16).
+//!
+//! `AGENTLS_KILLS` is the number of kills (default 200), `AGENTLS_KILLS_SEED` the seed of the plan; a failure prints
+//! its seed. The same seed gives the same plan, but how far a server has come at the kill depends on the machine.
 
 mod ledger;
 
@@ -23,15 +23,15 @@ use crate::harness::{Client, Id, Note, Options, PATIENCE, Remains, World, now};
 use crate::mock_llm::{Reply, Seen};
 use ledger::Ledger;
 
-/// Worlds that are killed in side by side: one waits while the other works.
+/// Number of worlds that run in parallel: one waits while another works.
 const WORLDS: usize = 4;
-/// So many lives have a pair of sessions; then they are read whole, and there are new ones.
+/// Number of server lives per pair of sessions; then the sessions are read in full and replaced.
 const LIVES: usize = 25;
-/// The store's own check is slow; it is made after so many kills.
+/// Kills between two runs of the store's integrity check, which is slow.
 const INTEGRITY: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Kind {
+enum Workload {
     Stream,
     Fast,
     Tools,
@@ -50,41 +50,41 @@ enum Kind {
     Delete,
 }
 
-const KINDS: [Kind; 18] = [
-    Kind::Stream,
-    Kind::Stream,
-    Kind::Write,
-    Kind::Fast,
-    Kind::Tools,
-    Kind::Write,
-    Kind::Bash,
-    Kind::Background,
-    Kind::Flood,
-    Kind::Retry,
-    Kind::Retract,
-    Kind::Steer,
-    Kind::Cancel,
-    Kind::Two,
-    Kind::Idle,
-    Kind::Ending,
-    Kind::StartUp,
-    Kind::Delete,
+const KINDS: [Workload; 18] = [
+    Workload::Stream,
+    Workload::Stream,
+    Workload::Write,
+    Workload::Fast,
+    Workload::Tools,
+    Workload::Write,
+    Workload::Bash,
+    Workload::Background,
+    Workload::Flood,
+    Workload::Retry,
+    Workload::Retract,
+    Workload::Steer,
+    Workload::Cancel,
+    Workload::Two,
+    Workload::Idle,
+    Workload::Ending,
+    Workload::StartUp,
+    Workload::Delete,
 ];
 
-/// What the kills met.
+/// Counts of what the kills hit, printed at the end.
 #[derive(Debug, Default)]
 struct Figures {
-    kinds: std::collections::BTreeMap<Kind, usize>,
+    kinds: std::collections::BTreeMap<Workload, usize>,
     /// Turns that were cut.
     mended: usize,
     /// Messages that were cut.
     incomplete: usize,
-    /// How long what was lost at most had been shown.
+    /// The longest time for which lost text had been shown.
     lost: Duration,
     open_approvals: usize,
     resumed: usize,
     steers: usize,
-    /// Temporary files that a kill between writing and renaming has left.
+    /// Temporary files left by a kill between write and rename.
     temporary: usize,
     deleted: usize,
 }
@@ -94,8 +94,8 @@ struct Session {
     ledger: Ledger,
 }
 
-/// A request whose answer means something.
-enum Asked {
+/// A request whose answer matters.
+enum PendingRequest {
     Load,
     Steer(String),
     Decide(String, bool),
@@ -103,39 +103,39 @@ enum Asked {
     Other,
 }
 
-struct Run {
+struct KillRun {
     world: World,
     brief: Arc<AtomicBool>,
     dice: SmallRng,
-    /// One that asks, and one that may do everything.
+    /// One session in mode `ask` and one in mode `full`.
     sessions: Vec<Session>,
-    /// One that was being deleted, and whether that was confirmed.
+    /// A session that was being deleted, and whether the deletion was confirmed.
     dying: Option<(Session, bool)>,
-    /// What is said is numbered.
+    /// Counter that makes each prompt and steer unique.
     said: usize,
     killed: Instant,
     figures: Figures,
-    /// What is being done, for a failure.
+    /// The current activity, for failure messages.
     doing: String,
 }
 
-/// One server's life.
-struct Life {
+/// The life of one server.
+struct ServerLife {
     client: Client,
-    asked: HashMap<Id, (usize, Asked)>,
-    /// How many notifications have been looked at.
+    asked: HashMap<Id, (usize, PendingRequest)>,
+    /// The number of notifications that have been processed.
     known: usize,
 }
 
-impl Life {
-    fn ask(&mut self, session: usize, asked: Asked, method: &str, params: Value) {
+impl ServerLife {
+    fn ask(&mut self, session: usize, asked: PendingRequest, method: &str, params: Value) {
         let id = self.client.send(method, params);
         self.asked.insert(id, (session, asked));
     }
 }
 
-/// What the model does is named by the last mark in what it is told: `#17 stream`. While it is to be `brief` it
-/// begins nothing: a turn is gone on with that a kill may have kept from asking it at all.
+/// Scripts the model: the last mark in its prompt, such as `#17 stream`, names what it does. While `brief` is set it
+/// starts nothing new, because a resumed turn may never have reached the model before the kill.
 fn model(brief: Arc<AtomicBool>) -> impl FnMut(&Seen) -> Option<Reply> + Send + 'static {
     let mut done: HashMap<String, usize> = HashMap::new();
     let words = |count: usize| (0..count).map(|n| format!("w{n} ")).collect::<String>();
@@ -191,7 +191,7 @@ fn content(number: &str) -> String {
     format!("file {number}\n").repeat(500)
 }
 
-impl Run {
+impl KillRun {
     fn new(seed: u64) -> Self {
         let world = World::new();
         world.write("a.txt", "a\n".repeat(100));
@@ -215,7 +215,7 @@ impl Run {
             let kind = KINDS[self.dice.random_range(0..KINDS.len())];
             self.doing = format!("kill {kill}, {kind:?}");
             *self.figures.kinds.entry(kind).or_default() += 1;
-            if kind == Kind::StartUp && !self.sessions.is_empty() {
+            if kind == Workload::StartUp && !self.sessions.is_empty() {
                 self.start_up();
             } else {
                 let mut life = self.begin(kill);
@@ -231,20 +231,20 @@ impl Run {
             }
         }
         "the end".clone_into(&mut self.doing);
-        let Life { client, asked, .. } = self.begin(0);
+        let ServerLife { client, asked, .. } = self.begin(0);
         for id in asked.keys() {
-            // A question may have been settled by the answer of an earlier life.
+            // An answer of an earlier life may already have settled the question, so a refusal is fine.
             let _ = client.answer(id);
         }
         drop(client);
         super::crash::check_store(&self.world);
     }
 
-    /// Killed before it has come to anything, perhaps while it mends what the last kill had cut.
+    /// Kills a server during its start, possibly while it repairs what the last kill cut.
     fn start_up(&mut self) {
         let client = self.world.launch(Options::default());
         let params = client.initialize_params(None);
-        let mut life = Life {
+        let mut life = ServerLife {
             client,
             asked: HashMap::new(),
             known: 0,
@@ -255,7 +255,7 @@ impl Run {
             life.client.initialized();
             for session in 0..self.sessions.len() {
                 let params = json!({"sessionId": self.sessions[session].id, "tail": 1_000});
-                life.ask(session, Asked::Load, "agent/loadSession", params);
+                life.ask(session, PendingRequest::Load, "agent/loadSession", params);
             }
         }
         let moment = now() + self.up_to(40_000);
@@ -265,9 +265,9 @@ impl Run {
         self.end(life);
     }
 
-    /// A server that finds what the last one has left.
-    fn begin(&mut self, kill: usize) -> Life {
-        let mut life = Life {
+    /// Starts a server on what the last one left, and checks it.
+    fn begin(&mut self, kill: usize) -> ServerLife {
+        let mut life = ServerLife {
             client: self.world.start(),
             asked: HashMap::new(),
             known: 0,
@@ -297,7 +297,7 @@ impl Run {
         self.look_at_files();
         if self.sessions.is_empty() || kill % LIVES == LIVES - 1 {
             self.renew(&life.client);
-            // Its answers are about the sessions before.
+            // Pending answers concern the old sessions.
             life.asked.clear();
         }
         life
@@ -313,8 +313,8 @@ impl Run {
         );
     }
 
-    /// The next prompt works, or the turn is gone on with.
-    fn go_on(&mut self, session: usize, life: &mut Life, loaded: &LoadSessionResult) {
+    /// Asserts that the next prompt works or that the cut turn can be resumed.
+    fn go_on(&mut self, session: usize, life: &mut ServerLife, loaded: &LoadSessionResult) {
         let id = self.sessions[session].id.clone();
         let resumes = loaded.state.resumable_turn_id.is_some() && self.dice.random_bool(0.4);
         self.brief.store(resumes, Ordering::Release);
@@ -350,7 +350,7 @@ impl Run {
         assert_eq!(json!(ended.reason), "completed", "resumed: {resumes}: {ended:?}");
     }
 
-    /// The sessions are read whole a last time, and there are new ones.
+    /// Reads the sessions in full one last time and opens new ones.
     fn renew(&mut self, client: &Client) {
         for session in 0..self.sessions.len() {
             let Session { id, ledger } = &mut self.sessions[session];
@@ -375,7 +375,7 @@ impl Run {
                 ledger: Ledger::default(),
             })
             .into();
-        // Nothing is stored of a session in which nothing has happened.
+        // An empty session is not stored, so give each one a turn.
         for session in 0..self.sessions.len() {
             let what = self.mark("after");
             self.sessions[session].ledger.says(&what);
@@ -383,7 +383,7 @@ impl Run {
         }
     }
 
-    /// A session that was being deleted is there as a whole, or not at all.
+    /// Asserts that a session that was being deleted exists completely or not at all.
     fn look_for_deleted(&mut self, client: &Client) {
         let Some((mut session, confirmed)) = self.dying.take() else {
             return;
@@ -424,49 +424,52 @@ impl Run {
         );
     }
 
-    /// Does something until the moment has come.
-    fn work(&mut self, kind: Kind, life: &mut Life) {
-        // A file is most often written where it is asked first.
-        let one = usize::from(self.dice.random_bool(if kind == Kind::Write { 0.2 } else { 0.5 }));
-        let mut later: Vec<(Instant, usize, Later)> = Vec::new();
+    /// Works until the moment of the kill.
+    fn work(&mut self, kind: Workload, life: &mut ServerLife) {
+        // Writes mostly happen in the session that asks for approval.
+        let one = usize::from(
+            self.dice
+                .random_bool(if kind == Workload::Write { 0.2 } else { 0.5 }),
+        );
+        let mut later: Vec<(Instant, usize, DelayedAction)> = Vec::new();
         match kind {
-            Kind::Idle | Kind::StartUp => {}
-            Kind::Two => {
+            Workload::Idle | Workload::StartUp => {}
+            Workload::Two => {
                 let kinds = [
-                    Kind::Stream,
-                    Kind::Fast,
-                    Kind::Tools,
-                    Kind::Write,
-                    Kind::Bash,
-                    Kind::Flood,
+                    Workload::Stream,
+                    Workload::Fast,
+                    Workload::Tools,
+                    Workload::Write,
+                    Workload::Bash,
+                    Workload::Flood,
                 ];
                 for session in 0..2 {
                     let kind = kinds[self.dice.random_range(0..kinds.len())];
                     self.start(session, kind, life);
                 }
             }
-            Kind::Steer => {
+            Workload::Steer => {
                 let kind = if self.dice.random_bool(0.5) {
-                    Kind::Steer
+                    Workload::Steer
                 } else {
-                    Kind::Stream
+                    Workload::Stream
                 };
                 self.start(1, kind, life);
                 for _ in 0..self.dice.random_range(1..4) {
-                    later.push((now() + self.up_to(80_000), 1, Later::Steer));
+                    later.push((now() + self.up_to(80_000), 1, DelayedAction::Steer));
                 }
             }
-            Kind::Cancel => {
-                let kinds = [Kind::Stream, Kind::Bash, Kind::Tools];
+            Workload::Cancel => {
+                let kinds = [Workload::Stream, Workload::Bash, Workload::Tools];
                 let kind = kinds[self.dice.random_range(0..kinds.len())];
                 self.start(one, kind, life);
-                later.push((now() + self.up_to(150_000), one, Later::Cancel));
+                later.push((now() + self.up_to(150_000), one, DelayedAction::Cancel));
             }
-            Kind::Ending => {
-                self.start(one, Kind::Stream, life);
-                later.push((now() + self.up_to(100_000), one, Later::CloseInput));
+            Workload::Ending => {
+                self.start(one, Workload::Stream, life);
+                later.push((now() + self.up_to(100_000), one, DelayedAction::CloseInput));
             }
-            Kind::Delete => {
+            Workload::Delete => {
                 let id = life.client.session();
                 let mut ledger = Ledger::default();
                 let what = self.mark("after");
@@ -481,15 +484,15 @@ impl Run {
                 ));
                 life.ask(
                     usize::MAX,
-                    Asked::Delete,
+                    PendingRequest::Delete,
                     "agent/deleteSession",
                     json!({"sessionId": id}),
                 );
             }
             kind => self.start(one, kind, life),
         }
-        // A moment in time, or one in what is shown.
-        let long = !matches!(kind, Kind::Idle | Kind::Delete | Kind::StartUp);
+        // The moment is a random time, or a random number of notifications.
+        let long = !matches!(kind, Workload::Idle | Workload::Delete | Workload::StartUp);
         let (limit, most) = if self.dice.random_bool(0.6) {
             (self.up_to(if long { 700_000 } else { 20_000 }), usize::MAX)
         } else {
@@ -509,10 +512,10 @@ impl Run {
                     .sessions
                     .iter()
                     .position(|known| known.id == note.text("sessionId"));
-                // Some are never answered.
+                // Some approvals are never answered.
                 if let (Some(session), true) = (session, self.dice.random_bool(0.6)) {
                     let allow = self.dice.random_bool(0.7);
-                    let decision = Later::Decide(note.text("approvalId").to_owned(), allow);
+                    let decision = DelayedAction::Decide(note.text("approvalId").to_owned(), allow);
                     later.push((now() + self.up_to(60_000), session, decision));
                 }
             }
@@ -524,43 +527,43 @@ impl Run {
         }
     }
 
-    fn act(&mut self, session: usize, what: Later, life: &mut Life) {
+    fn act(&mut self, session: usize, what: DelayedAction, life: &mut ServerLife) {
         let id = self.sessions[session].id.clone();
         match what {
-            Later::Steer => {
+            DelayedAction::Steer => {
                 let what = self.mark("steered");
                 self.sessions[session].ledger.says(&what);
                 let params = json!({"sessionId": id, "prompt": what});
-                life.ask(session, Asked::Steer(what), "agent/steer", params);
+                life.ask(session, PendingRequest::Steer(what), "agent/steer", params);
             }
-            Later::Cancel => life.client.cancel(&id),
-            Later::CloseInput => life.client.close_input(),
-            Later::Decide(approval, allow) => self.decide(session, life, &approval, allow),
+            DelayedAction::Cancel => life.client.cancel(&id),
+            DelayedAction::CloseInput => life.client.close_input(),
+            DelayedAction::Decide(approval, allow) => self.decide(session, life, &approval, allow),
         }
     }
 
-    fn decide(&mut self, session: usize, life: &mut Life, approval: &str, allow: bool) {
+    fn decide(&mut self, session: usize, life: &mut ServerLife, approval: &str, allow: bool) {
         self.sessions[session].ledger.decides(approval, allow);
         let decision = if allow { "allow" } else { "deny" };
         let params = json!({"approvalId": approval, "decision": decision});
         life.ask(
             session,
-            Asked::Decide(approval.to_owned(), allow),
+            PendingRequest::Decide(approval.to_owned(), allow),
             "agent/approvalRespond",
             params,
         );
     }
 
-    fn start(&mut self, session: usize, kind: Kind, life: &mut Life) {
+    fn start(&mut self, session: usize, kind: Workload, life: &mut ServerLife) {
         let what = self.mark(&format!("{kind:?}").to_lowercase());
         let Session { id, ledger } = &mut self.sessions[session];
         ledger.says(&what);
         let params = json!({"sessionId": id, "prompt": what});
-        life.ask(session, Asked::Other, "agent/prompt", params);
+        life.ask(session, PendingRequest::Other, "agent/prompt", params);
     }
 
-    /// Waits for what comes; the questions in it.
-    fn look(&mut self, life: &mut Life, until: Instant) -> Vec<Arc<Note>> {
+    /// Waits for new notifications and returns the approval requests among them.
+    fn look(&mut self, life: &mut ServerLife, until: Instant) -> Vec<Arc<Note>> {
         let new = life.client.arrived(life.known, until);
         life.known += new.len();
         new.into_iter()
@@ -568,9 +571,9 @@ impl Run {
             .collect()
     }
 
-    /// Kills it, and writes down what it had shown and accepted.
-    fn end(&mut self, life: Life) {
-        let Life { client, asked, .. } = life;
+    /// Kills the server and records what it had shown and accepted.
+    fn end(&mut self, life: ServerLife) {
+        let ServerLife { client, asked, .. } = life;
         let remains: Remains = client.killed();
         self.killed = remains.at;
         for session in 0..self.sessions.len() {
@@ -590,25 +593,25 @@ impl Run {
             };
             let mut wrong = Vec::new();
             match asked {
-                Asked::Load => {
+                PendingRequest::Load => {
                     let loaded = serde_json::from_value(answer.clone()).expect("a page");
                     self.sessions[session].ledger.page(&loaded, &mut wrong);
                     self.judge(session, &wrong);
                 }
-                Asked::Steer(what) => {
+                PendingRequest::Steer(what) => {
                     self.figures.steers += 1;
                     self.sessions[session].ledger.accepted(&what);
                 }
-                Asked::Decide(approval, allow) => {
+                PendingRequest::Decide(approval, allow) => {
                     self.sessions[session].ledger.decision_accepted(&approval, allow);
                 }
-                Asked::Delete => self.dying.iter_mut().for_each(|(_, confirmed)| *confirmed = true),
-                Asked::Other => {}
+                PendingRequest::Delete => self.dying.iter_mut().for_each(|(_, confirmed)| *confirmed = true),
+                PendingRequest::Other => {}
             }
         }
     }
 
-    /// Nothing was written that nobody had allowed, and nothing by halves.
+    /// Asserts that every written file was allowed and is complete.
     fn look_at_files(&mut self) {
         if self.sessions.is_empty() {
             return;
@@ -649,15 +652,15 @@ impl Run {
         format!("#{} {kind}", self.said)
     }
 
-    /// A random time, most often a short one.
+    /// Returns a random time below `most` microseconds, usually a short one.
     fn up_to(&mut self, most: u64) -> Duration {
         let dice: f64 = self.dice.random();
         Duration::from_micros((dice * dice * most as f64) as u64)
     }
 }
 
-/// What is done at a moment of its own.
-enum Later {
+/// An action at a later moment.
+enum DelayedAction {
     Steer,
     Cancel,
     CloseInput,
@@ -671,7 +674,7 @@ fn from_environment(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn kills_at_any_moment_leave_what_was_shown_and_a_session_that_goes_on() {
+fn random_kills_lose_nothing_shown_and_sessions_continue() {
     let kills = from_environment("AGENTLS_KILLS").unwrap_or(200) as usize;
     let seed = from_environment("AGENTLS_KILLS_SEED").unwrap_or_else(rand::random);
     let begun = now();
@@ -680,7 +683,8 @@ fn kills_at_any_moment_leave_what_was_shown_and_a_session_that_goes_on() {
             .map(|at| {
                 let share = kills / WORLDS + usize::from(at < kills % WORLDS);
                 scope.spawn(move || {
-                    let mut run = Run::new(seed.wrapping_add(at as u64));
+                    let mut run = KillRun::new(seed.wrapping_add(at as u64));
+                    // Catch the panic, so that the failure can name the seed and the activity.
                     let outcome = catch_unwind(AssertUnwindSafe(|| run.kills(share)));
                     match outcome {
                         Ok(()) => Ok(run.figures),

@@ -1,4 +1,4 @@
-//! The handshake and every way to end (R-WIRE lifecycle, R-CANCEL end).
+//! The handshake and every way in which a server ends (R-WIRE lifecycle, R-CANCEL end).
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Options, World};
 use crate::mock_llm::{Gate, Reply};
 
-/// R-CANCEL says 2 s; the rest is for a machine that is busy with other tests.
+/// R-CANCEL allows 2 s; the rest is slack for a machine that is busy with other tests.
 const END: Duration = Duration::from_millis(2_000 + 1_000);
 
 #[test]
-fn the_handshake_announces_what_there_is() {
+fn handshake_announces_existing_methods() {
     let world = World::new();
     let client = world.launch(Options::default());
     let answer = client.handshake(None);
@@ -22,7 +22,7 @@ fn the_handshake_announces_what_there_is() {
     assert_eq!(agent["protocolVersion"], json!({"major": 1, "minor": 0}));
     let methods = agent["methods"].as_array().unwrap();
     assert!(methods.contains(&json!("agent/prompt")) && methods.contains(&json!("agent/cancel")));
-    // Everything announced is there: no method is unknown.
+    // Every announced method exists.
     for method in methods
         .iter()
         .filter_map(Value::as_str)
@@ -36,7 +36,7 @@ fn the_handshake_announces_what_there_is() {
 }
 
 #[test]
-fn requests_before_initialize_are_refused_and_do_no_harm() {
+fn requests_before_initialize_are_refused_and_harmless() {
     let world = World::new();
     let client = world.launch(Options::default());
     for method in ["agent/newSession", "agent/listTools", "agent/prompt", "shutdown"] {
@@ -50,7 +50,7 @@ fn requests_before_initialize_are_refused_and_do_no_harm() {
 }
 
 #[test]
-fn a_process_id_that_is_none_is_as_good_as_null() {
+fn invalid_process_id_counts_as_null() {
     for odd in [
         json!(-1),
         json!(u64::MAX),
@@ -71,7 +71,7 @@ fn a_process_id_that_is_none_is_as_good_as_null() {
 }
 
 #[test]
-fn a_second_initialize_is_refused() {
+fn second_initialize_is_refused() {
     let world = World::new();
     let client = world.start();
     let error = client.refused("initialize", client.initialize_params(None));
@@ -82,7 +82,7 @@ fn a_second_initialize_is_refused() {
 }
 
 #[test]
-fn nothing_of_ours_is_served_or_sent_before_initialized() {
+fn agent_methods_are_refused_before_initialized() {
     let world = World::new();
     let client = world.launch(Options::default());
     let not_yet = || {
@@ -104,7 +104,7 @@ fn nothing_of_ours_is_served_or_sent_before_initialized() {
         }
     };
     not_yet();
-    // Said too early it means nothing.
+    // Sent too early, `initialized` has no effect.
     client.notify("initialized", json!({}));
     not_yet();
     let _: Value = client.call("initialize", client.initialize_params(None));
@@ -132,7 +132,7 @@ fn shutdown_then_exit_is_0_and_later_requests_are_refused() {
 }
 
 #[test]
-fn shutdown_and_exit_in_one_write_are_both_obeyed() {
+fn shutdown_and_exit_in_one_write_both_take_effect() {
     let world = World::new();
     let client = world.start();
     let (id, mut bytes) = client.request("shutdown", Value::Null);
@@ -142,9 +142,9 @@ fn shutdown_and_exit_in_one_write_are_both_obeyed() {
     assert_eq!(client.exited().0, Some(0));
 }
 
-/// How a server is ended.
+/// The event that ends a server.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum EndCause {
     EndOfInput,
     Exit,
     Terminate,
@@ -153,16 +153,16 @@ enum Way {
 }
 
 #[test]
-fn every_end_comes_in_time_with_a_running_turn_and_stores_its_end() {
+fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
     for way in [
-        Way::EndOfInput,
-        Way::Exit,
-        Way::Terminate,
-        Way::Interrupt,
-        Way::ParentGone,
+        EndCause::EndOfInput,
+        EndCause::Exit,
+        EndCause::Terminate,
+        EndCause::Interrupt,
+        EndCause::ParentGone,
     ] {
         let world = World::new();
-        let mut parent = stranger();
+        let mut parent = start_idle_process();
         let client = world.start_with(Options {
             process_id: Some(i64::from(parent.id())),
             ..Options::default()
@@ -176,11 +176,11 @@ fn every_end_comes_in_time_with_a_running_turn_and_stores_its_end() {
             note.text("text").contains("words")
         });
         match way {
-            Way::EndOfInput => client.close_input(),
-            Way::Exit => client.notify("exit", Value::Null),
-            Way::Terminate => client.signal(Signal::TERM),
-            Way::Interrupt => client.signal(Signal::INT),
-            Way::ParentGone => {
+            EndCause::EndOfInput => client.close_input(),
+            EndCause::Exit => client.notify("exit", Value::Null),
+            EndCause::Terminate => client.signal(Signal::TERM),
+            EndCause::Interrupt => client.signal(Signal::INT),
+            EndCause::ParentGone => {
                 parent.kill().unwrap();
                 parent.wait().unwrap();
             }
@@ -193,7 +193,7 @@ fn every_end_comes_in_time_with_a_running_turn_and_stores_its_end() {
         assert_eq!(json!(ended.state), "interrupted", "{way:?}");
         assert_eq!(ended.text, "some words");
         drop(client);
-        // What was shown is in the store, with the turn's end, and the session is free.
+        // The store has the shown text and the end of the turn, and the session is unlocked.
         let client = world.start();
         let loaded = client.load(&session);
         assert_eq!(loaded.events.last().unwrap().params["reason"], "server_stopped");
@@ -210,8 +210,8 @@ fn every_end_comes_in_time_with_a_running_turn_and_stores_its_end() {
 }
 
 #[test]
-fn every_end_comes_in_time_with_commands_that_do_not_want_to_end() {
-    for way in [Way::EndOfInput, Way::Exit, Way::Terminate] {
+fn server_ends_in_time_although_commands_ignore_signals() {
+    for way in [EndCause::EndOfInput, EndCause::Exit, EndCause::Terminate] {
         let world = World::new();
         let client = world.start();
         let session = client.session_with(json!({"mode": "full"}));
@@ -229,8 +229,8 @@ fn every_end_comes_in_time_with_commands_that_do_not_want_to_end() {
         });
         assert!(client.processes() > 2, "both commands run");
         match way {
-            Way::EndOfInput => client.close_input(),
-            Way::Exit => client.notify("exit", Value::Null),
+            EndCause::EndOfInput => client.close_input(),
+            EndCause::Exit => client.notify("exit", Value::Null),
             _ => client.signal(Signal::TERM),
         }
         let (code, took) = client.exited();
@@ -243,7 +243,7 @@ fn every_end_comes_in_time_with_commands_that_do_not_want_to_end() {
         let loaded = client.load(&session);
         let end = loaded.events.last().unwrap();
         assert_eq!(end.params["reason"], "server_stopped");
-        // It was stored by the server that ended, not mended by this one: the result has the output.
+        // The ending server stored the result itself: a repair by this server would lack the output.
         let mut events = loaded.events.iter();
         let result = events
             .find(|event| event.params["status"] == "cancelled")
@@ -257,14 +257,18 @@ fn every_end_comes_in_time_with_commands_that_do_not_want_to_end() {
 }
 
 #[test]
-fn an_idle_server_ends_at_once() {
-    for (way, code) in [(Way::EndOfInput, 1), (Way::Exit, 1), (Way::Terminate, 1)] {
+fn idle_server_ends_in_time() {
+    for (way, code) in [
+        (EndCause::EndOfInput, 1),
+        (EndCause::Exit, 1),
+        (EndCause::Terminate, 1),
+    ] {
         let world = World::new();
         let client = world.start();
         client.ping();
         match way {
-            Way::EndOfInput => client.close_input(),
-            Way::Exit => client.notify("exit", Value::Null),
+            EndCause::EndOfInput => client.close_input(),
+            EndCause::Exit => client.notify("exit", Value::Null),
             _ => client.signal(Signal::TERM),
         }
         let (got, took) = client.exited();
@@ -274,7 +278,7 @@ fn an_idle_server_ends_at_once() {
 }
 
 #[test]
-fn the_end_before_initialize_is_an_end_too() {
+fn end_of_input_before_initialize_ends_the_server() {
     let world = World::new();
     let client = world.launch(Options::default());
     client.close_input();
@@ -282,7 +286,7 @@ fn the_end_before_initialize_is_an_end_too() {
 }
 
 #[test]
-fn a_parent_that_is_not_here_is_ignored() {
+fn process_id_of_a_missing_process_is_ignored() {
     for pid in [0, i64::from(i32::MAX), i64::from(u32::MAX)] {
         let world = World::new();
         let client = world.start_with(Options {
@@ -295,7 +299,7 @@ fn a_parent_that_is_not_here_is_ignored() {
 }
 
 #[test]
-fn frames_work_however_they_are_cut_into_writes() {
+fn frames_may_be_split_or_joined_across_writes() {
     let world = World::new();
     let client: Client = world.start();
     let (id, frame) = client.request("agent/listTools", json!({}));
@@ -313,9 +317,9 @@ fn frames_work_however_they_are_cut_into_writes() {
     }
 }
 
-/// A process that does nothing, to be somebody's parent.
+/// Starts an idle process that serves as the parent in `processId`.
 #[expect(clippy::disallowed_methods, reason = "the test plays an editor's process")]
-fn stranger() -> Child {
+fn start_idle_process() -> Child {
     Command::new("sleep")
         .arg("1000")
         .stdin(Stdio::null())

@@ -1,11 +1,11 @@
-//! Limits (R-BUDGET) and what a person says to them: raised, held, cancelled, crashed over, asked again.
+//! Limits (R-BUDGET) and the answers to them: raise, stop, cancel, crash and ask again.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Id, Note, World};
 use crate::mock_llm::{Gate, Reply};
 
-/// A world whose agent has these settings.
+/// A world with these settings of the default agent.
 fn world(agent: &str) -> World {
     let world = World::with(Config {
         agent: agent.to_owned(),
@@ -19,7 +19,7 @@ fn read() -> Reply {
     Reply::tool("read_file", json!({"path": "a.txt"}))
 }
 
-/// What a turn came to: its transitions, then reason, state and error code of its end.
+/// Returns the reasons of a turn's transitions, then reason, state and error code of its end.
 fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
     let mut course = client.reasons(session);
     let code = ended["error"]["code"].as_str().unwrap_or("no error");
@@ -31,8 +31,8 @@ fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
     course
 }
 
-/// The next limit that is asked about.
-fn limit(client: &Client, session: &str, name: &str) -> std::sync::Arc<Note> {
+/// Waits for the next limit question, which must be about `name`.
+fn next_limit(client: &Client, session: &str, name: &str) -> std::sync::Arc<Note> {
     let asked = client.next(session, "agent/limitRequested");
     assert_eq!(asked.text("limit"), name, "{:?}", asked.params);
     asked
@@ -52,7 +52,7 @@ fn resume(client: &Client, session: &str) -> Id {
 }
 
 #[test]
-fn time_that_is_up_interrupts_a_turn_and_a_resumed_one_goes_on() {
+fn wall_time_limit_interrupts_a_turn_and_it_can_be_resumed() {
     let world = world("max_wall_time_s = 0.3");
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start();
@@ -67,7 +67,7 @@ fn time_that_is_up_interrupts_a_turn_and_a_resumed_one_goes_on() {
 }
 
 #[test]
-fn waiting_for_a_person_is_no_wall_time() {
+fn waiting_for_an_approval_is_not_wall_time() {
     let world = world("max_wall_time_s = 0.6");
     let call = Reply::tool("write_file", json!({"path": "x", "content": "x"}));
     world.mock().push(call);
@@ -75,22 +75,22 @@ fn waiting_for_a_person_is_no_wall_time() {
     let session = client.session();
     let id = client.prompt(&session, "do it");
     let asked = client.asked(&session);
-    // Longer than the limit: what is measured is that it does not end meanwhile.
+    // Longer than the limit of 0.6 s: the turn must not end while the approval is open.
     std::thread::sleep(std::time::Duration::from_millis(900));
     client.decide(&asked, "allow");
     assert_eq!(client.done(&id).text, "ok");
 }
 
 #[test]
-fn more_time_can_be_given() {
+fn wall_time_limit_can_be_raised() {
     let world = world("max_wall_time_s = 0.3");
     let gate = Gate::new();
     world.mock().push(read().gate(&gate));
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_wall_time_s");
-    // What runs goes on to the end of its step, and no further.
+    let asked = next_limit(&client, &session, "max_wall_time_s");
+    // The running step completes, but no further call is made.
     gate.release();
     client.tool_call(&session, "completed");
     assert_eq!(world.requests(), 1);
@@ -109,13 +109,13 @@ fn more_time_can_be_given() {
 }
 
 #[test]
-fn stop_at_a_limit_interrupts() {
+fn stop_at_a_limit_interrupts_the_turn() {
     let world = world("max_wall_time_s = 0.3");
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     respond(&client, &asked, json!({"stop": true}));
     let done = json!(client.done(&id));
     assert_eq!(
@@ -130,13 +130,13 @@ fn stop_at_a_limit_interrupts() {
 }
 
 #[test]
-fn a_cancel_settles_what_is_asked() {
+fn cancel_settles_an_open_limit() {
     let world = world("max_wall_time_s = 0.3");
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    limit(&client, &session, "max_wall_time_s");
+    next_limit(&client, &session, "max_wall_time_s");
     client.cancel(&session);
     assert_eq!(json!(client.done(&id))["state"], "cancelled");
     let resolved = client.next(&session, "agent/limitResolved");
@@ -149,13 +149,13 @@ fn a_cancel_settles_what_is_asked() {
 }
 
 #[test]
-fn an_answer_that_does_not_fit_is_refused() {
+fn invalid_limit_answers_are_refused() {
     let world = world("max_wall_time_s = 0.3");
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     let limit = asked.text("limitId");
     for (method, params, field) in [
         (
@@ -195,38 +195,38 @@ fn an_answer_that_does_not_fit_is_refused() {
     client.done(&id);
 }
 
-/// A session that a crash has cut while it asked for more time.
-fn crashed(world: &World) -> (String, String) {
+/// Kills a server while a session asks for more time. Returns the session and the id of the limit question.
+fn crash_at_limit(world: &World) -> (String, String) {
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start_asking();
     let session = client.session();
     client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     let id = asked.text("limitId").to_owned();
     client.kill();
     (session, id)
 }
 
 #[test]
-fn a_crash_leaves_the_question_open_and_a_resumed_turn_asks_it_again() {
+fn limit_stays_open_after_a_crash_and_is_asked_again_on_resume() {
     let world = world("max_wall_time_s = 0.3");
-    let (session, limit_id) = crashed(&world);
+    let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     let listed: Value = client.call("agent/listApprovals", json!({}));
     assert_eq!(listed["limits"][0]["limitId"], limit_id.as_str(), "{listed}");
     let loaded = client.load(&session);
     assert_eq!(loaded.open_limits[0].limit_id, limit_id);
     let id = resume(&client, &session);
-    let asked = limit(&client, &session, "max_wall_time_s");
+    let asked = next_limit(&client, &session, "max_wall_time_s");
     assert_eq!(asked.text("limitId"), limit_id);
     respond(&client, &asked, json!({"raiseBy": 60}));
     assert_eq!(client.done(&id).text, "ok");
 }
 
 #[test]
-fn an_answer_given_before_the_resume_is_kept_for_it() {
+fn limit_answer_before_the_resume_is_kept() {
     let world = world("max_wall_time_s = 0.3");
-    let (session, limit_id) = crashed(&world);
+    let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     let stop = json!({"limitId": limit_id, "stop": true});
     let _: Value = client.call("agent/limitRespond", stop.clone());
@@ -234,7 +234,7 @@ fn an_answer_given_before_the_resume_is_kept_for_it() {
     assert_eq!(error.data["refusal"], "unknownQuestion");
     let open: Value = client.call("agent/listApprovals", json!({}));
     assert_eq!(open, json!({"approvals": []}));
-    // Over another crash, too.
+    // The answer survives another crash.
     client.kill();
     let client = world.start_asking();
     client.load(&session);
@@ -244,9 +244,9 @@ fn an_answer_given_before_the_resume_is_kept_for_it() {
 }
 
 #[test]
-fn a_new_prompt_settles_what_was_left_open() {
+fn new_prompt_settles_an_open_limit() {
     let world = world("max_wall_time_s = 0.3");
-    let (session, limit_id) = crashed(&world);
+    let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     client.load(&session);
     assert_eq!(client.ask(&session, "something else").text, "ok");
@@ -255,10 +255,10 @@ fn a_new_prompt_settles_what_was_left_open() {
     assert_eq!(resolved.text("by"), "newPrompt");
 }
 
-/// Money: a model whose input costs a dollar for a thousand tokens, and each request about so much.
+/// A model that costs one dollar per thousand tokens; each request here costs about that much.
 const DEAR: &str = "[model.dear]\ninput = 1000.0\noutput = 1000.0\n";
 
-fn dear(agent: &str, provider: &str) -> World {
+fn expensive_world(agent: &str, provider: &str) -> World {
     let world = World::with(Config {
         agent: agent.to_owned(),
         provider: provider.to_owned(),
@@ -269,16 +269,16 @@ fn dear(agent: &str, provider: &str) -> World {
     world
 }
 
-fn dear_session(client: &Client) -> String {
+fn expensive_session(client: &Client) -> String {
     client.session_with(json!({"model": "mock/dear"}))
 }
 
-/// An answer that costs so many dollars.
-fn costing(reply: Reply, dollars: u64) -> Reply {
+/// Makes an answer cost `dollars`.
+fn reply_costing(reply: Reply, dollars: u64) -> Reply {
     reply.tokens(0, dollars * 1_000)
 }
 
-/// The warnings of a code in a session.
+/// Returns the messages of a session's warnings with this code.
 fn warnings(client: &Client, session: &str, code: &str) -> Vec<String> {
     let all = client.all(session, "agent/warning");
     let of_code = all.iter().filter(|note| note.text("code") == code);
@@ -286,9 +286,9 @@ fn warnings(client: &Client, session: &str, code: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_session_ends_before_a_call_that_would_go_beyond_its_limit() {
+fn call_that_would_exceed_the_session_limit_is_not_made() {
     let world = world("max_session_cost = 5.0");
-    // 5.115 dollars: over the limit with one call, by its output.
+    // The output of this one call costs $5.115, which exceeds the limit.
     world.mock().push(read().tokens(0, 341_000));
     let client = world.start();
     let session = client.session();
@@ -310,7 +310,7 @@ fn a_session_ends_before_a_call_that_would_go_beyond_its_limit() {
         warnings(&client, &session, "limit_near"),
         ["session cost is $5.12 of the limit of $5.00"]
     );
-    // It holds for the session, over a restart, and for no other.
+    // The limit applies to this session, even after a restart, and to no other.
     drop(client);
     let client = world.start();
     client.load(&session);
@@ -326,7 +326,7 @@ fn a_session_ends_before_a_call_that_would_go_beyond_its_limit() {
 }
 
 #[test]
-fn a_warning_at_four_fifths_comes_once() {
+fn warning_at_80_percent_comes_once() {
     let world = world("max_session_cost = 100.0");
     for tokens in [5_000_000, 400_000, 10_000, 10_000] {
         world.mock().push(read().tokens(0, tokens));
@@ -341,11 +341,11 @@ fn a_warning_at_four_fifths_comes_once() {
 }
 
 #[test]
-fn what_a_provider_does_not_count_is_estimated_and_limits_hold() {
-    let world = dear("max_session_cost = 30.0", "");
+fn missing_usage_is_estimated_for_limits() {
+    let world = expensive_world("max_session_cost = 30.0", "");
     world.mock().default_reply(Reply::text("ok").tokens(0, 0));
     let client = world.start();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     let mut rounds = 0;
     while json!(client.ask(&session, "go on"))["reason"] == "completed" {
         rounds += 1;
@@ -356,10 +356,10 @@ fn what_a_provider_does_not_count_is_estimated_and_limits_hold() {
 }
 
 #[test]
-fn what_is_cancelled_before_it_is_counted_is_paid_for() {
-    let world = dear("max_session_cost = 30.0", "");
+fn cancelled_calls_without_usage_still_cost() {
+    let world = expensive_world("max_session_cost = 30.0", "");
     let client = world.start();
-    // Chat Completions count at the end of an answer.
+    // Chat Completions report usage only at the end of an answer.
     let session = client.session_with(json!({"model": "other/dear"}));
     let mut rounds = 0;
     loop {
@@ -387,15 +387,15 @@ fn what_is_cancelled_before_it_is_counted_is_paid_for() {
 }
 
 #[test]
-fn a_limit_of_the_session_is_raised_for_the_session() {
-    let world = dear("max_session_cost = 9.0", "");
-    world.mock().push(costing(read(), 10));
-    // A client without questions has no `ask_user`.
+fn session_limit_is_raised_for_the_session() {
+    let world = expensive_world("max_session_cost = 9.0", "");
+    world.mock().push(reply_costing(read(), 10));
+    // A client without questions has no `ask_user` tool, so the restart changes the requests.
     world.mock().allow_rewrites();
     let client = world.start_asking();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_session_cost");
+    let asked = next_limit(&client, &session, "max_session_cost");
     assert_eq!(asked.params["max"], 9.0);
     assert!(
         asked.params["used"].as_f64().unwrap() > 10.0,
@@ -405,7 +405,7 @@ fn a_limit_of_the_session_is_raised_for_the_session() {
     respond(&client, &asked, json!({"raiseBy": 100}));
     assert_eq!(client.done(&id).text, "ok");
     assert_eq!(client.ask(&session, "more").text, "ok");
-    // The raise is kept over a restart.
+    // The raise survives a restart.
     drop(client);
     let client = world.start();
     client.load(&session);
@@ -413,11 +413,11 @@ fn a_limit_of_the_session_is_raised_for_the_session() {
 }
 
 #[test]
-fn a_limit_of_the_turn_is_the_turns_own() {
-    let world = dear("max_turn_cost = 9.0", "");
-    world.mock().push(costing(read(), 10));
+fn turn_limit_applies_to_one_turn() {
+    let world = expensive_world("max_turn_cost = 9.0", "");
+    world.mock().push(reply_costing(read(), 10));
     let client = world.start();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     let ended = json!(client.ask(&session, "do it"));
     assert_eq!(ended["reason"], "budget_exceeded", "{ended}");
     assert!(
@@ -431,13 +431,13 @@ fn a_limit_of_the_turn_is_the_turns_own() {
 }
 
 #[test]
-fn stop_at_a_money_limit_is_a_stop() {
-    let world = dear("max_session_cost = 9.0", "");
-    world.mock().push(costing(read(), 10));
+fn stop_at_a_money_limit_interrupts_the_turn() {
+    let world = expensive_world("max_session_cost = 9.0", "");
+    world.mock().push(reply_costing(read(), 10));
     let client = world.start_asking();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_session_cost");
+    let asked = next_limit(&client, &session, "max_session_cost");
     respond(&client, &asked, json!({"stop": true}));
     let ended = json!(client.done(&id));
     assert_eq!(
@@ -450,27 +450,27 @@ fn stop_at_a_money_limit_is_a_stop() {
     );
 }
 
-/// A session of six rounds that has used up its limit of a hundred dollars.
-fn used_up(world: &World, client: &Client) -> String {
-    let session = dear_session(client);
+/// Opens a session and exhausts its limit of $100 in six rounds.
+fn exhausted_session(world: &World, client: &Client) -> String {
+    let session = expensive_session(client);
     for n in 0..6 {
-        world.mock().push(costing(Reply::text("ok"), 17));
+        world.mock().push(reply_costing(Reply::text("ok"), 17));
         client.ask(&session, format!("q{n}"));
     }
     session
 }
 
 #[test]
-fn a_compaction_by_hand_ends_at_a_money_limit_as_any_turn_does() {
-    let world = dear("max_session_cost = 100.0", "");
+fn manual_compaction_obeys_money_limits() {
+    let world = expensive_world("max_session_cost = 100.0", "");
     for asks in [false, true] {
         let client = if asks { world.start_asking() } else { world.start() };
-        let session = used_up(&world, &client);
+        let session = exhausted_session(&world, &client);
         let before = client.reasons(&session).len();
         let calls = world.requests();
         let id = client.send("agent/compact", json!({"sessionId": session}));
         if asks {
-            let asked = limit(&client, &session, "max_session_cost");
+            let asked = next_limit(&client, &session, "max_session_cost");
             respond(&client, &asked, json!({"stop": true}));
         }
         let ended = client.answer(&id).unwrap();
@@ -488,19 +488,19 @@ fn a_compaction_by_hand_ends_at_a_money_limit_as_any_turn_does() {
 }
 
 #[test]
-fn a_crash_at_a_money_limit_asks_again_and_the_raise_counts() {
-    let world = dear("max_session_cost = 9.0", "");
-    world.mock().push(costing(read(), 10));
+fn money_limit_is_asked_again_after_a_crash_and_can_be_raised() {
+    let world = expensive_world("max_session_cost = 9.0", "");
+    world.mock().push(reply_costing(read(), 10));
     let client = world.start_asking();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_session_cost");
+    let asked = next_limit(&client, &session, "max_session_cost");
     let limit_id = asked.text("limitId").to_owned();
     client.kill();
     let client = world.start_asking();
     client.load(&session);
     let id = resume(&client, &session);
-    let again = limit(&client, &session, "max_session_cost");
+    let again = next_limit(&client, &session, "max_session_cost");
     assert_eq!(again.text("limitId"), limit_id);
     respond(&client, &again, json!({"raiseBy": 100}));
     assert_eq!(client.done(&id).text, "ok");
@@ -512,13 +512,13 @@ fn a_crash_at_a_money_limit_asks_again_and_the_raise_counts() {
 }
 
 #[test]
-fn the_day_is_of_all_sessions_and_calls_at_once_share_what_is_left() {
-    let world = dear("max_day_cost = 6.0", "");
+fn day_limit_covers_all_sessions_and_concurrent_calls() {
+    let world = expensive_world("max_day_cost = 6.0", "");
     let gate = Gate::new();
-    // One call costs about three dollars in advance, and next to nothing when it is done.
+    // One call reserves about three dollars, and costs next to nothing once it is done.
     world.mock().push(Reply::text("one").tokens(0, 1).gate(&gate));
     let client = world.start();
-    let (one, two) = (dear_session(&client), dear_session(&client));
+    let (one, two) = (expensive_session(&client), expensive_session(&client));
     let first = client.prompt(&one, "x".repeat(4_000));
     world.at(&gate);
     let ended = json!(client.ask(&two, "y".repeat(8_000)));
@@ -531,50 +531,50 @@ fn the_day_is_of_all_sessions_and_calls_at_once_share_what_is_left() {
     assert_eq!(world.requests(), 1);
     gate.release();
     client.done(&first);
-    // What was reserved is free again.
-    world.mock().push(costing(Reply::text("two"), 5));
+    // The reservation is released.
+    world.mock().push(reply_costing(Reply::text("two"), 5));
     assert_eq!(client.ask(&two, "z").text, "two");
-    // A restart goes on counting.
+    // The day's spending survives a restart.
     drop(client);
     let client = world.start();
-    let three = dear_session(&client);
+    let three = expensive_session(&client);
     assert_eq!(json!(client.ask(&three, "again"))["reason"], "budget_exceeded");
 }
 
 #[test]
-fn what_another_server_spends_counts_and_a_raise_holds_for_the_day() {
-    let world = dear("max_day_cost = 9.0", "");
+fn day_limit_and_its_raise_are_shared_across_servers() {
+    let world = expensive_world("max_day_cost = 9.0", "");
     let here = world.start_asking();
     let there = world.start();
-    let session = dear_session(&here);
-    world.mock().push(costing(Reply::text("there"), 10));
-    let other = dear_session(&there);
+    let session = expensive_session(&here);
+    world.mock().push(reply_costing(Reply::text("there"), 10));
+    let other = expensive_session(&there);
     assert_eq!(there.ask(&other, "spend").text, "there");
     let id = here.prompt(&session, "do it");
-    let asked = limit(&here, &session, "max_day_cost");
+    let asked = next_limit(&here, &session, "max_day_cost");
     respond(&here, &asked, json!({"raiseBy": 100}));
     assert_eq!(here.done(&id).text, "ok");
-    // There too.
+    // The raise applies to the other server, too.
     assert_eq!(there.ask(&other, "more").text, "ok");
 }
 
 #[test]
-fn a_provider_has_a_limit_of_its_own() {
-    let world = dear("", "max_day_cost = 9.0");
-    world.mock().push(costing(Reply::text("much"), 10));
+fn provider_day_limit_applies_to_that_provider_only() {
+    let world = expensive_world("", "max_day_cost = 9.0");
+    world.mock().push(reply_costing(Reply::text("much"), 10));
     let client = world.start();
-    let session = dear_session(&client);
+    let session = expensive_session(&client);
     client.ask(&session, "spend");
     let ended = json!(client.ask(&session, "more"));
     let message = ended["error"]["message"].as_str().unwrap();
     assert!(message.starts_with("day cost at mock $1"), "{message}");
-    // Another one is not concerned.
+    // The limit does not apply to another provider.
     let elsewhere = client.session_with(json!({"model": "other/other-model"}));
     assert_eq!(client.ask(&elsewhere, "hi").text, "ok");
 }
 
-/// A provider that is not on this machine, as far as its address tells: what nobody knows is not free.
-fn unpriced() -> World {
+/// A world with a provider whose address does not look local, so that an unknown price does not count as free.
+fn unpriced_world() -> World {
     let world = World::new();
     let far = world.mock().anthropic_url().replace("127.0.0.1", "0.0.0.0");
     world.configure(Config {
@@ -587,8 +587,8 @@ fn unpriced() -> World {
 }
 
 #[test]
-fn an_unknown_price_is_one_warning_where_nobody_can_be_asked() {
-    let world = unpriced();
+fn unknown_price_warns_once_without_a_person() {
+    let world = unpriced_world();
     world.mock().push(read());
     let client = world.start();
     let session = client.session_with(json!({"model": "far/nobody-knows"}));
@@ -601,13 +601,13 @@ fn an_unknown_price_is_one_warning_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn an_unknown_price_is_asked_about_once() {
-    let world = unpriced();
+fn unknown_price_is_asked_about_once_per_session() {
+    let world = unpriced_world();
     world.mock().push(read());
     let client = world.start_asking();
     let session = client.session_with(json!({"model": "far/nobody-knows"}));
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "unknown_price");
+    let asked = next_limit(&client, &session, "unknown_price");
     assert_eq!(asked.text("model"), "far/nobody-knows");
     let error = client.refused(
         "agent/limitRespond",
@@ -619,10 +619,10 @@ fn an_unknown_price_is_asked_about_once() {
     assert_eq!(client.ask(&session, "more").text, "ok");
     assert_eq!(client.all(&session, "agent/limitRequested").len(), 1);
     assert!(warnings(&client, &session, "unknown_price").is_empty());
-    // Another session is another question, and no is an answer.
+    // Another session asks again, and the person may stop.
     let other = client.session_with(json!({"model": "far/nobody-knows"}));
     let id = client.prompt(&other, "do it");
-    let asked = limit(&client, &other, "unknown_price");
+    let asked = next_limit(&client, &other, "unknown_price");
     respond(&client, &asked, json!({"stop": true}));
     assert_eq!(json!(client.done(&id))["reason"], "stopped_by_user");
 }
@@ -657,13 +657,13 @@ fn tool_calls_are_limited_and_each_has_its_result() {
             .contains("limit of tool calls"),
         "{refused:?}"
     );
-    // The history is valid, and a new turn has its calls again.
+    // The history is valid, and a new turn has its own limit.
     world.mock().push(read());
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
 #[test]
-fn more_tool_calls_and_steps_can_be_given() {
+fn tool_call_and_step_limits_can_be_raised() {
     let world = world("max_tool_calls = 1\nmax_steps = 2");
     for _ in 0..3 {
         world.mock().push(read());
@@ -671,15 +671,15 @@ fn more_tool_calls_and_steps_can_be_given() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = limit(&client, &session, "max_tool_calls");
+    let asked = next_limit(&client, &session, "max_tool_calls");
     assert_eq!(
         (&asked.params["used"], &asked.params["max"]),
         (&json!(2.0), &json!(1.0))
     );
     respond(&client, &asked, json!({"raiseBy": 5}));
-    let asked = limit(&client, &session, "max_steps");
+    let asked = next_limit(&client, &session, "max_steps");
     respond(&client, &asked, json!({"raiseBy": 1}));
-    let asked = limit(&client, &session, "max_steps");
+    let asked = next_limit(&client, &session, "max_steps");
     assert_eq!(asked.params["max"], 3.0);
     respond(&client, &asked, json!({"raiseBy": 10}));
     let ended = json!(client.done(&id));
@@ -696,7 +696,7 @@ fn more_tool_calls_and_steps_can_be_given() {
 }
 
 #[test]
-fn a_turn_at_its_limit_may_sum_up_without_tools() {
+fn limit_reached_degrade_ends_with_a_summary_without_tools() {
     for (agent, reason) in [
         ("max_steps = 1\nlimit_reached = \"degrade\"", "max_turns"),
         (
@@ -727,7 +727,7 @@ fn a_turn_at_its_limit_may_sum_up_without_tools() {
 }
 
 #[test]
-fn a_summary_that_fails_leaves_the_limits_error() {
+fn failed_final_summary_keeps_the_limit_error() {
     let world = world("max_steps = 1\nlimit_reached = \"degrade\"");
     world.mock().push(read());
     world
@@ -747,15 +747,15 @@ fn a_summary_that_fails_leaves_the_limits_error() {
 }
 
 #[test]
-fn a_folder_that_is_not_trusted_lowers_limits_and_raises_none() {
-    let world = dear("max_session_cost = 9.0", "");
+fn untrusted_folder_can_lower_limits_but_not_raise_them() {
+    let world = expensive_world("max_session_cost = 9.0", "");
     world.write(
         ".agentls/config.toml",
         "[agent.default]\nmax_session_cost = 900.0\nmax_turn_cost = 4.0\n",
     );
     let client = world.start();
-    let session = dear_session(&client);
-    world.mock().push(costing(read(), 5));
+    let session = expensive_session(&client);
+    world.mock().push(reply_costing(read(), 5));
     let ended = json!(client.ask(&session, "do it"));
     assert!(
         ended["error"]["message"]
@@ -764,7 +764,7 @@ fn a_folder_that_is_not_trusted_lowers_limits_and_raises_none() {
             .starts_with("turn cost"),
         "{ended}"
     );
-    world.mock().push(costing(Reply::text("much"), 5));
+    world.mock().push(reply_costing(Reply::text("much"), 5));
     client.ask(&session, "do it");
     let ended = json!(client.ask(&session, "do it"));
     assert!(

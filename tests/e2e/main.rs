@@ -1,7 +1,7 @@
 //! The real binary over real pipes, with a mock LLM behind it (quality.md §3).
 //!
-//! One module for each theme; `harness` holds the world they run in and the invariants that are checked on
-//! every message of every test.
+//! One module per topic. `harness` contains the world they run in, and checks invariants on every message of every
+//! test.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,

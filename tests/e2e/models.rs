@@ -1,4 +1,4 @@
-//! Which models there are, what they cost, which one is asked, and what a person chose last.
+//! Models: listing, prices, which one a session uses, and the remembered choice.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Config, World, now};
 use crate::mock_llm::Reply;
 
-/// A world with a provider `anthropic` at the mock, whose agent and provider have these lines.
+/// A world whose provider `anthropic` is the mock, with extra lines for the provider and the agent.
 fn world(provider: &str, agent: &str) -> World {
     let world = World::new();
     configure(&world, provider, agent, "");
@@ -32,7 +32,7 @@ fn configure(world: &World, provider: &str, agent: &str, tables: &str) {
     });
 }
 
-/// The models of a provider, each with what is said of `field`.
+/// Returns the models of a provider, each with the value of `field`.
 fn models(listed: &Value, provider: &str, field: &str) -> Vec<(String, Value)> {
     let models = listed["models"].as_array().unwrap().iter();
     models
@@ -50,7 +50,7 @@ fn set_model(client: &Client, session: &str, model: &str) -> Result<(), String> 
 }
 
 #[test]
-fn a_paid_model_at_a_local_address_costs_what_its_vendor_asks() {
+fn paid_model_at_a_local_address_costs_its_list_price() {
     let world = world("model = \"claude-sonnet-5\"", "max_session_cost = 1.0");
     world.mock().push(Reply::text("dear").tokens(0, 200_000));
     let client = world.start();
@@ -60,7 +60,7 @@ fn a_paid_model_at_a_local_address_costs_what_its_vendor_asks() {
     let second = json!(client.ask(&session, "two"));
     assert_eq!(second["reason"], "budget_exceeded", "{second}");
     assert_eq!(world.requests(), 1);
-    // What only a local engine can have is free, and the list says which is which.
+    // A model that only a local engine can have is free; the list shows both kinds.
     let session = client.session_with(json!({"model": "work/qwen3:8b"}));
     world.mock().push(Reply::text("free").tokens(0, 900_000));
     assert_eq!(client.ask(&session, "three").cost_usd, Some(0.0));
@@ -77,7 +77,7 @@ fn a_paid_model_at_a_local_address_costs_what_its_vendor_asks() {
 }
 
 #[test]
-fn the_providers_own_lists_are_asked_for_at_once_and_kept() {
+fn live_model_lists_are_fetched_in_parallel_and_kept() {
     let world = world("", "");
     world.mock().list_models(&[
         "claude-sonnet-5",
@@ -85,7 +85,7 @@ fn the_providers_own_lists_are_asked_for_at_once_and_kept() {
         "text-embedding-3-large",
         "claude-opus-98",
     ]);
-    // Two that take the connection and never answer.
+    // Two servers that accept connections and never answer.
     let silent: Vec<TcpListener> = (0..2)
         .map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap())
         .collect();
@@ -110,7 +110,7 @@ fn the_providers_own_lists_are_asked_for_at_once_and_kept() {
     assert_eq!(world.mock().lists(), 0);
     let start = now();
     let live: Value = client.call("agent/listModels", json!({"live": true}));
-    // Both silent ones together: a bound, with room for a slow machine.
+    // The silent servers are asked in parallel: a bound with slack for a slow machine.
     assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
     let listed = |name: &str| (format!("anthropic/{name}"), json!(true));
     assert_eq!(
@@ -129,7 +129,7 @@ fn the_providers_own_lists_are_asked_for_at_once_and_kept() {
         models(&live, "work", "listed")[0],
         ("work/ours".to_owned(), json!(false))
     );
-    // Kept, also for a list without asking; and the default is the newest of its family.
+    // Later lists keep the result without asking again, and the default is the newest model of its family.
     let asked = world.mock().lists();
     let again: Value = client.call("agent/listModels", json!({}));
     assert_eq!(
@@ -145,7 +145,7 @@ fn the_providers_own_lists_are_asked_for_at_once_and_kept() {
 }
 
 #[test]
-fn a_conversation_keeps_the_model_it_began_with() {
+fn conversation_keeps_its_first_model() {
     for lists_old in [false, true] {
         let world = world("", "");
         let client = world.start();
@@ -166,12 +166,12 @@ fn a_conversation_keeps_the_model_it_began_with() {
         read_list(&client);
         client.ask(&session, "two");
         assert_eq!(world.seen(1).body["model"], old, "{lists_old}");
-        // The default stays while the server runs, unless the provider does not list it any more.
+        // The default stays while the server runs, unless the provider no longer lists it.
         client.ask(&client.session(), "three");
         let default = if lists_old { old.as_str() } else { newest };
         assert_eq!(world.seen(2).body["model"], default, "{lists_old}");
         drop(client);
-        // In another server too; there, a new conversation begins with the newest.
+        // A restarted server keeps it, too; a new conversation starts with the newest model.
         let client = world.start();
         read_list(&client);
         client.load(&session);
@@ -183,7 +183,7 @@ fn a_conversation_keeps_the_model_it_began_with() {
 }
 
 #[test]
-fn a_model_that_cannot_be_there_is_refused_with_the_nearest_ones() {
+fn unknown_model_is_refused_with_suggestions() {
     let world = world("", "");
     world
         .mock()
@@ -213,13 +213,13 @@ fn a_model_that_cannot_be_there_is_refused_with_the_nearest_ones() {
         wrong,
         "unknown provider antropic in antropic/claude-sonnet-5, did you mean anthropic? the providers are anthropic, work"
     );
-    // What was refused changed nothing.
+    // A refused model changes nothing.
     client.ask(&session, "hello");
     assert_eq!(world.seen(0).body["model"], "house-model");
 }
 
 #[test]
-fn a_misspelled_model_is_refused_where_no_list_can_be_read() {
+fn misspelled_model_is_refused_without_a_live_list() {
     let world = world("", "");
     world.mock().list_for("another key");
     let client = world.start();
@@ -233,7 +233,7 @@ fn a_misspelled_model_is_refused_where_no_list_can_be_read() {
 }
 
 #[test]
-fn a_turn_whose_model_is_not_there_names_the_nearest() {
+fn model_not_found_error_suggests_the_nearest_models() {
     let world = world("model = \"claude-sonnet-55\"", "");
     world
         .mock()
@@ -249,7 +249,7 @@ fn a_turn_whose_model_is_not_there_names_the_nearest() {
 }
 
 #[test]
-fn the_last_choice_counts_in_new_sessions_of_the_folder() {
+fn last_choice_is_remembered_per_folder() {
     let world = world("model = \"claude-sonnet-5\"", "");
     let client = world.start();
     let fresh = |params: Value| -> Value { client.call("agent/newSession", params) };
@@ -269,11 +269,11 @@ fn the_last_choice_counts_in_new_sessions_of_the_folder() {
     let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "autoEdit"}));
     let chosen = (json!("work/ours"), json!("high"), json!("autoEdit"));
     assert_eq!(of(&fresh(remembered.clone())), chosen);
-    // `full` holds for its session alone, and who asks for nothing gets the configured.
+    // `full` is never remembered, and a session without `remembered` gets the configured values.
     let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "full"}));
     assert_eq!(of(&fresh(remembered.clone())), chosen);
     assert_eq!(of(&fresh(json!({}))), none);
-    // What is given for the new session wins, and is the last choice from then on.
+    // Params of the new session win, and become the remembered choice.
     let given = json!({"remembered": true, "effort": "low", "mode": "full"});
     assert_eq!(
         of(&fresh(given)),
@@ -281,13 +281,13 @@ fn the_last_choice_counts_in_new_sessions_of_the_folder() {
     );
     let chosen = (json!("work/ours"), json!("low"), json!("autoEdit"));
     assert_eq!(of(&fresh(remembered.clone())), chosen);
-    // Elsewhere nothing was chosen.
+    // Another folder has no remembered choice.
     let elsewhere = world.path("elsewhere");
     std::fs::create_dir_all(&elsewhere).unwrap();
     let other = fresh(json!({"remembered": true, "cwd": elsewhere}));
     assert_eq!(of(&other), none);
     drop(client);
-    // Another server knows it, and asks the model with that effort.
+    // A restarted server remembers it, and calls the model with that effort.
     let client = world.start();
     let made: Value = client.call("agent/newSession", remembered.clone());
     assert_eq!(of(&made), chosen);
@@ -299,7 +299,7 @@ fn the_last_choice_counts_in_new_sessions_of_the_folder() {
         (&json!("ours"), &json!("low"))
     );
     drop(client);
-    // A provider that is gone takes its model with it, and that is told.
+    // If the provider is gone, its model is forgotten with a warning.
     let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
     let without = text.replace("[provider.work]", "[provider.house]");
     std::fs::write(world.path("config/agentls/config.toml"), without).unwrap();
@@ -315,7 +315,7 @@ fn the_last_choice_counts_in_new_sessions_of_the_folder() {
 }
 
 #[test]
-fn a_remembered_model_has_its_provider_and_must_still_be_there() {
+fn remembered_model_needs_a_usable_provider() {
     let world = world("", "");
     let remembered = json!({"remembered": true});
     let path = world.path("config/agentls/config.toml");
@@ -326,14 +326,14 @@ fn a_remembered_model_has_its_provider_and_must_still_be_there() {
         Ok(())
     );
     drop(client);
-    // Another provider is the default now, and the name means the same.
+    // Another provider is now the default; the remembered model keeps its provider.
     let text = text.replace("provider = \"anthropic\"", "provider = \"work\"");
     std::fs::write(&path, &text).unwrap();
     let client = world.start();
     let made: Value = client.call("agent/newSession", remembered.clone());
     assert_eq!(made["model"], "anthropic/claude-sonnet-4-20250514");
     drop(client);
-    // The provider's key is gone; or its address is the vendor's own, who has retired the model.
+    // Remove the provider's key, or its address: then it is the vendor's own, which has retired the model.
     for (setting, why) in [
         ("api_key", "the provider anthropic no longer has an API key"),
         ("base_url", "was retired on 2026-06-15"),
@@ -354,7 +354,7 @@ fn a_remembered_model_has_its_provider_and_must_still_be_there() {
 }
 
 #[test]
-fn a_model_of_a_provider_with_a_broken_setting_fails_when_it_is_asked() {
+fn provider_with_a_broken_setting_fails_at_the_turn() {
     let world = world("", "");
     configure(
         &world,
@@ -364,7 +364,7 @@ fn a_model_of_a_provider_with_a_broken_setting_fails_when_it_is_asked() {
     );
     let client = world.start();
     let session = client.session();
-    // The name is not what is wrong, and not misspelled either.
+    // The model name is valid: only the setting is broken, and the turn reports it.
     assert_eq!(set_model(&client, &session, "works/our-own"), Ok(()));
     let ended = json!(client.ask(&session, "hello"));
     let message = ended["error"]["message"].as_str().unwrap();
@@ -373,8 +373,8 @@ fn a_model_of_a_provider_with_a_broken_setting_fails_when_it_is_asked() {
 }
 
 #[test]
-fn a_vendors_retired_model_is_refused_by_its_date() {
-    // Nobody listens there any more, so the vendor's list cannot be read.
+fn retired_model_of_a_vendor_is_refused() {
+    // Nothing listens on this port, so the vendor's list cannot be read.
     let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let world = World::with(Config {
         whole: Some(format!(

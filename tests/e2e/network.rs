@@ -1,4 +1,4 @@
-//! The way to a provider: through a proxy or around it (R-PROV-8).
+//! The connection to a provider: through a proxy or around it (R-PROV-8).
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::{Config, Options, World};
 
-/// A proxy that opens no way: it tells what it is asked for.
+/// Starts a proxy that refuses every request and reports its first line.
 fn proxy() -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -30,15 +30,15 @@ fn proxy() -> (SocketAddr, Receiver<String>) {
 }
 
 #[test]
-fn proxies_are_used_and_passed_by_as_settings_and_environment_say() {
-    // This machine, by a name that does not say so: the mock is behind it.
+fn proxy_use_follows_settings_and_environment() {
+    // An address of this machine that does not look local, so that proxies apply; the mock listens there.
     let here = "0.0.0.0";
     let far = (
         "https://api.example.invalid",
         Some("CONNECT api.example.invalid:443 HTTP/1.1"),
     );
     let (network, none) = ("proxy = \"PROXY\"", "");
-    // Base, lines of [network], variables, what the proxy is asked for: nothing when it is passed by.
+    // Base URL, lines of [network], variables, and the request to the proxy; `None` if it is bypassed.
     let cases: Vec<(_, _, Vec<(&str, &str)>, _)> = vec![
         (far.0, none, vec![("HTTPS_PROXY", "PROXY")], far.1),
         (far.0, none, vec![("https_proxy", "PROXY")], far.1),

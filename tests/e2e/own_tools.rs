@@ -1,4 +1,4 @@
-//! Tools of the person's own: a command with a schema, in the configuration (R-TOOL, R-CONF).
+//! Command tools: tools that the configuration defines by a command and a schema (R-TOOL, R-CONF).
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn world(tables: &str) -> World {
     })
 }
 
-/// A tool; `command` is a script for the shell.
+/// The table of one tool; `command` is a shell script.
 fn tool(name: &str, command: &str, more: &str) -> String {
     format!(
         "[tool.{name}]\ndescription = \"Greets.\"\ncommand = '''\n{command}\n'''\n{more}\n\
@@ -23,7 +23,7 @@ fn tool(name: &str, command: &str, more: &str) -> String {
     )
 }
 
-/// What the model reads of a call.
+/// Calls `greet` and returns the result as the model reads it.
 fn result(world: &World, client: &Client, session: &str, input: Value) -> String {
     world.mock().push(Reply::tool("greet", input));
     client.ask(session, "greet");
@@ -41,7 +41,7 @@ fn last_call(client: &Client, session: &str) -> Value {
 }
 
 #[test]
-fn arguments_are_read_from_standard_input_and_what_is_written_is_the_result() {
+fn command_tool_reads_arguments_from_stdin_and_returns_its_output() {
     let world = world(&tool(
         "greet",
         "read line; echo \"read $line in $(pwd)\"; env | grep -c E2E_SECRET_KEY; echo aside >&2",
@@ -67,17 +67,17 @@ fn arguments_are_read_from_standard_input_and_what_is_written_is_the_result() {
     let workspace = world.workspace().canonicalize().unwrap();
     assert!(text.contains(r#"read {\"who\":\"o'b\"} in "#), "{text}");
     assert!(text.contains(&workspace.display().to_string()), "{text}");
-    // The count of 0, and standard error behind it. grep's exit code is not the tool's.
+    // grep counts 0 lines, then comes stderr. grep's exit code is not the tool's.
     assert!(text.contains("\\n0\\naside"), "{text}");
     let listed: Value = client.call("agent/listTools", json!({"sessionId": session}));
     assert!(listed.to_string().contains("\"greet\""), "{listed}");
 }
 
 #[test]
-fn wrong_arguments_and_failures_are_the_models() {
+fn invalid_arguments_and_failures_are_errors_for_the_model() {
     let world = world(&tool("greet", "cat; echo; exit 3", "effect = \"read\""));
     let client = world.start();
-    // Its effect says that it is free, also where nothing may be changed.
+    // With `effect = "read"` it needs no approval, even in mode `plan`.
     let session = client.session_with(json!({"mode": "plan"}));
     let wrong = result(&world, &client, &session, json!({"who": "O"}));
     assert!(wrong.contains("`who`: must match the pattern"), "{wrong}");
@@ -90,7 +90,7 @@ fn wrong_arguments_and_failures_are_the_models() {
 }
 
 #[test]
-fn time_and_cancel_end_it_with_all_its_processes() {
+fn timeout_and_cancel_end_the_tool_and_all_its_processes() {
     let script = "(setsid sleep 1000 &); echo started; sleep 1000";
     let world = world(&tool("greet", script, "effect = \"read\"\ntimeout_s = 1"));
     let client = world.start();
@@ -121,7 +121,7 @@ fn time_and_cancel_end_it_with_all_its_processes() {
 }
 
 #[test]
-fn a_workspaces_own_tools_are_there_only_where_it_is_trusted() {
+fn workspace_tools_are_available_only_in_trusted_folders() {
     let world = world(&tool("mine", "echo mine", "effect = \"read\""));
     world.write(
         ".agentls/config.toml",
@@ -148,7 +148,7 @@ fn a_workspaces_own_tools_are_there_only_where_it_is_trusted() {
 }
 
 #[test]
-fn tools_that_are_none_are_told_of_and_not_offered() {
+fn invalid_tool_tables_are_reported_and_not_offered() {
     let tables = "[tool.bash]\ntimeout_s = 3\n[tool.grep]\ncommand = \"x\"\n[tool.nothing]\ndescription = \"x\"\n\
                   [tool.odd]\ncommand = \"x\"\ndescription = \"x\"\nschema.oneOf = []\n\
                   [tool.\"a b\"]\ncommand = \"x\"\ndescription = \"x\"\n[tool.silent]\ncommand = [\"x\"]\n";

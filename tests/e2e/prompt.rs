@@ -1,4 +1,4 @@
-//! What a person says, and how the answer comes (R-WIRE, R-WIRE-1, R-WIRE-3).
+//! Prompts and their answers: streaming, steers, references, images, usage (R-WIRE, R-WIRE-1, R-WIRE-3).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::harness::World;
 use crate::mock_llm::{Gate, Reply};
 
 #[test]
-fn an_answer_streams_and_the_prompt_is_answered_with_it() {
+fn answer_streams_and_completes_the_prompt() {
     let world = World::new();
     world.mock().push(Reply::text(
         "Hello, dear world: ünïcödé 🦀 and \u{1b}[31mred\u{1b}[0m.",
@@ -72,8 +72,8 @@ fn both_apis_serve_a_turn_with_a_tool() {
 }
 
 #[test]
-fn the_answer_never_comes_before_its_turns_notifications() {
-    // The client checks on every answer that the turn's end is there, and its text.
+fn answer_follows_all_notifications_of_its_turn() {
+    // For every answer the test client checks that the turn's end came first, with the same text.
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -86,7 +86,7 @@ fn the_answer_never_comes_before_its_turns_notifications() {
 }
 
 #[test]
-fn a_second_prompt_is_refused_and_names_the_way() {
+fn second_prompt_is_refused_and_suggests_steer() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("first").gate(&gate));
@@ -99,7 +99,7 @@ fn a_second_prompt_is_refused_and_names_the_way() {
     assert!(error.message.contains("agent/steer"), "{error:?}");
     assert_eq!(error.data["refusal"], "turnRunning");
     assert_eq!(error.data["class"], "retryable");
-    // Another session is not in the way.
+    // Another session is unaffected.
     let other = client.session();
     assert_eq!(client.ask(&other, "two").text, "ok");
     gate.release();
@@ -108,7 +108,7 @@ fn a_second_prompt_is_refused_and_names_the_way() {
 }
 
 #[test]
-fn a_steer_joins_before_the_next_call_and_keeps_the_turn_going() {
+fn steer_joins_before_the_next_call_and_continues_the_turn() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("I am done").gate(&gate));
@@ -143,7 +143,7 @@ fn a_steer_joins_before_the_next_call_and_keeps_the_turn_going() {
 }
 
 #[test]
-fn a_steer_during_a_tool_joins_after_its_results() {
+fn steer_during_a_tool_joins_after_its_results() {
     let world = World::new();
     world
         .mock()
@@ -160,7 +160,7 @@ fn a_steer_during_a_tool_joins_after_its_results() {
 }
 
 #[test]
-fn unused_steers_are_given_back_on_cancel() {
+fn unused_steers_are_returned_on_cancel() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("some").gate(&gate));
@@ -190,7 +190,7 @@ fn unused_steers_are_given_back_on_cancel() {
 }
 
 #[test]
-fn a_reference_through_a_link_is_read_with_the_unsaved_text() {
+fn reference_through_a_link_includes_unsaved_text() {
     let world = World::new();
     world.write("a.rs", "saved\n");
     std::os::unix::fs::symlink(world.workspace(), world.path("link")).unwrap();
@@ -220,7 +220,7 @@ fn a_reference_through_a_link_is_read_with_the_unsaved_text() {
 }
 
 #[test]
-fn references_are_read_with_the_editors_unsaved_text() {
+fn references_include_the_editors_unsaved_text() {
     let world = World::new();
     world.write("src/a.rs", "saved line 1\nsaved line 2\nsaved line 3\n");
     let uri = world.uri("src/a.rs");
@@ -271,7 +271,7 @@ fn references_are_read_with_the_editors_unsaved_text() {
             ),
             _ => {}
         }
-        // Sent at once behind the document's change: the order of the wire holds.
+        // Sent right after the change of the document: the server keeps the order of the wire.
         client.ask(
             &session,
             json!([{"type": "text", "text": format!("look at {name}")}, block]),
@@ -285,13 +285,13 @@ fn references_are_read_with_the_editors_unsaved_text() {
         for text in lacks {
             assert!(!last.contains(text), "{name}: {text} is too much in {last}");
         }
-        // Told as the tools tell it, to the model and to people.
+        // The model and people see the path as tools print it.
         assert!(last.contains("path=\\\"src/a.rs\\\""), "{name}: {last}");
         let said = client.all(&session, "agent/message");
         let said = said.iter().rfind(|note| note.params["role"] == "user").unwrap();
         assert_eq!(said.params["content"][1]["path"], "src/a.rs", "{name}");
     }
-    // The tool reads the same.
+    // The tool reads the same text.
     world
         .mock()
         .push(Reply::tool("read_file", json!({"path": "src/a.rs"})));
@@ -308,7 +308,7 @@ fn references_are_read_with_the_editors_unsaved_text() {
 }
 
 #[test]
-fn images_reach_the_model_and_bad_ones_are_refused() {
+fn images_reach_the_model_and_invalid_ones_are_refused() {
     const DOT: &str =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     let world = World::new();
@@ -384,7 +384,7 @@ fn usage_and_cost_add_up() {
     assert_eq!(steps, [100, 150, 20]);
     assert_eq!(told[2].params["contextUsed"], 30);
     assert_eq!(told[2].params["contextWindow"], 200_000);
-    // A call that is cancelled costs what the provider has told of it by then.
+    // A cancelled call costs what the provider has reported so far.
     let gate = Gate::new();
     world.mock().push(Reply::text("half").tokens(700, 50).gate(&gate));
     let id = client.prompt(&session, "and more");
@@ -415,7 +415,7 @@ fn usage_and_cost_add_up() {
 }
 
 #[test]
-fn the_first_delta_is_not_held_back() {
+fn first_delta_is_sent_without_delay() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -435,13 +435,13 @@ fn the_first_delta_is_not_held_back() {
             note.text("text").contains("rest")
         });
     }
-    // A frame is 16 ms; a delta that waits for one shows in every round, a busy machine in some.
+    // The merge interval is 16 ms: a held-back delta shows in every round, a busy machine only in some.
     waits.sort();
     assert!(waits[0] < Duration::from_millis(12), "{waits:?}");
 }
 
 #[test]
-fn long_fields_are_cut_and_read_on_by_reference() {
+fn long_fields_are_cut_and_can_be_read_by_reference() {
     let world = World::new();
     let long: String = (0..30_000).map(|n| format!("line {n} é\n")).collect();
     world.mock().push(Reply::deltas([long.clone()]));
@@ -487,7 +487,7 @@ fn long_fields_are_cut_and_read_on_by_reference() {
 }
 
 #[test]
-fn many_sessions_run_at_once() {
+fn fifty_sessions_run_concurrently() {
     let world = World::new();
     let client = world.start();
     let turns: Vec<_> = (0..50)

@@ -1,4 +1,4 @@
-//! `ask_user`: a question of the agent, answered by a person, also after a crash.
+//! The `ask_user` tool: questions of the agent that a person answers, even after a crash.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn result(world: &World, request: usize) -> String {
 }
 
 #[test]
-fn an_answer_reaches_the_model_and_a_dismissal_too() {
+fn answers_and_dismissals_reach_the_model() {
     let world = World::new();
     world.mock().push(ask());
     world.mock().push(ask());
@@ -32,7 +32,7 @@ fn an_answer_reaches_the_model_and_a_dismissal_too() {
         asked.params
     );
     let question = asked.text("questionId").to_owned();
-    // A person may write what was not offered.
+    // A person may give an answer that was not offered.
     let answer = json!({"questionId": question, "answers": {"answer": ["a third"]}});
     let _: Value = client.call("agent/questionRespond", answer);
     let again = client.next_where(&session, "agent/questionRequested", |note| {
@@ -46,7 +46,7 @@ fn an_answer_reaches_the_model_and_a_dismissal_too() {
 }
 
 #[test]
-fn without_a_person_there_is_no_such_tool() {
+fn tool_is_missing_without_a_person() {
     let world = World::new();
     let client = world.start();
     client.ask(&client.session(), "hello");
@@ -54,7 +54,7 @@ fn without_a_person_there_is_no_such_tool() {
 }
 
 #[test]
-fn a_cancel_ends_a_question() {
+fn cancel_settles_a_question() {
     let world = World::new();
     world.mock().push(ask());
     let client = world.start_asking();
@@ -69,7 +69,7 @@ fn a_cancel_ends_a_question() {
 }
 
 #[test]
-fn a_question_survives_a_crash_under_its_id() {
+fn question_survives_a_crash_under_its_id() {
     let world = World::new();
     world.mock().push(ask());
     let client = world.start_asking();

@@ -1,4 +1,4 @@
-//! Prompts that wait for the turn's end (R-WIRE `agent/queue`, R-CANCEL, I16).
+//! Prompts that wait for the end of the turn (R-WIRE `agent/queue`, R-CANCEL, I16).
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ fn add(client: &Client, session: &str, prompt: &str) -> String {
     added["promptId"].as_str().unwrap().to_owned()
 }
 
-/// The texts that wait.
-fn texts(answer: &Value) -> Vec<&str> {
+/// Returns the texts of the queued prompts.
+fn queued_texts(answer: &Value) -> Vec<&str> {
     let prompts = answer["prompts"].as_array().unwrap();
     let text = |prompt: &'_ Value| prompt["content"][0]["text"].as_str().map(str::len);
     assert!(prompts.iter().all(|prompt| text(prompt).is_some()));
@@ -29,8 +29,8 @@ fn texts(answer: &Value) -> Vec<&str> {
     prompts.iter().map(text).collect()
 }
 
-/// Waits until a turn has ended of which `by` is told.
-fn turn_by(client: &Client, session: &str, by: &str) -> String {
+/// Waits until a turn started `by` that trigger has ended, and returns its id.
+fn wait_for_turn_by(client: &Client, session: &str, by: &str) -> String {
     let started = client.next_where(session, "agent/turnStarted", |note| note.text("by") == by);
     let turn = started.text("turnId").to_owned();
     client.next_where(session, "agent/turnEnded", |note| note.text("turnId") == turn);
@@ -38,7 +38,7 @@ fn turn_by(client: &Client, session: &str, by: &str) -> String {
 }
 
 #[test]
-fn prompts_wait_for_the_turns_end_and_are_sent_in_order() {
+fn queued_prompts_are_sent_in_order_after_the_turn() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("first").gate(&gate));
@@ -64,9 +64,9 @@ fn prompts_wait_for_the_turns_end_and_are_sent_in_order() {
         "edit",
         json!({"promptId": three, "prompt": "three"}),
     );
-    assert_eq!(texts(&edited), ["two", "gone", "three"]);
+    assert_eq!(queued_texts(&edited), ["two", "gone", "three"]);
     let left = queue(&client, &session, "remove", json!({"promptId": gone}));
-    assert_eq!(texts(&left), ["two", "three"]);
+    assert_eq!(queued_texts(&left), ["two", "three"]);
     assert_eq!(queue(&client, &session, "list", json!({})), left);
     let loaded = client.load(&session);
     assert_eq!(loaded.state.queue.unwrap().prompts.len(), 2);
@@ -87,7 +87,7 @@ fn prompts_wait_for_the_turns_end_and_are_sent_in_order() {
     gate.release();
     assert_eq!(client.done(&first).text, "first");
     for text in ["two", "three"] {
-        let turn = turn_by(&client, &session, "queue");
+        let turn = wait_for_turn_by(&client, &session, "queue");
         let said = client.next_where(&session, "agent/message", |note| {
             note.text("turnId") == turn && note.text("role") == "user"
         });
@@ -102,21 +102,21 @@ fn prompts_wait_for_the_turns_end_and_are_sent_in_order() {
 }
 
 #[test]
-fn where_nothing_runs_a_prompt_starts_at_once() {
+fn queued_prompt_starts_immediately_if_no_turn_runs() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
     let added = queue(&client, &session, "add", json!({"prompt": "go"}));
-    assert_eq!(texts(&added), Vec::<&str>::new());
+    assert_eq!(queued_texts(&added), Vec::<&str>::new());
     assert_eq!(
-        turn_by(&client, &session, "queue"),
+        wait_for_turn_by(&client, &session, "queue"),
         added["turnId"].as_str().unwrap()
     );
     assert_eq!(world.seen(0).last_text(), "go");
 }
 
 #[test]
-fn a_cancel_holds_the_queue_until_one_is_sent() {
+fn cancel_pauses_the_queue_until_send_now() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("never").gate(&gate));
@@ -134,10 +134,10 @@ fn a_cancel_holds_the_queue_until_one_is_sent() {
     });
     let held = queue(&client, &session, "list", json!({}));
     assert_eq!(
-        (&held["paused"], texts(&held)),
+        (&held["paused"], queued_texts(&held)),
         (&json!(true), vec!["two", "three", "four"])
     );
-    // One more waits behind them.
+    // A prompt that is added while the queue is paused waits, too.
     add(&client, &session, "five");
     assert_eq!(world.requests(), 1);
     let held = queue(&client, &session, "list", json!({}));
@@ -146,14 +146,14 @@ fn a_cancel_holds_the_queue_until_one_is_sent() {
     assert!(sent["turnId"].is_string(), "{sent}");
     assert_eq!(sent["paused"], false);
     for _ in 0..4 {
-        turn_by(&client, &session, "queue");
+        wait_for_turn_by(&client, &session, "queue");
     }
     let said: Vec<_> = (1..5).map(|index| world.seen(index).last_text()).collect();
     assert_eq!(said, ["three", "two", "four", "five"]);
 }
 
 #[test]
-fn a_later_turn_that_completes_sets_it_going_again() {
+fn completed_turn_resumes_a_paused_queue() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("never").gate(&gate));
@@ -165,12 +165,12 @@ fn a_later_turn_that_completes_sets_it_going_again() {
     client.cancel(&session);
     client.done(&first);
     client.ask(&session, "something else");
-    turn_by(&client, &session, "queue");
+    wait_for_turn_by(&client, &session, "queue");
     assert_eq!(world.seen(2).last_text(), "two");
 }
 
 #[test]
-fn sent_now_it_joins_the_running_turn_or_follows_one_that_is_stopped() {
+fn send_now_joins_the_running_turn() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("I am done").gate(&gate));
@@ -181,7 +181,7 @@ fn sent_now_it_joins_the_running_turn_or_follows_one_that_is_stopped() {
     world.at(&gate);
     let id = add(&client, &session, "mind the tests");
     let sent = queue(&client, &session, "sendNow", json!({"promptId": id}));
-    assert_eq!(texts(&sent), Vec::<&str>::new());
+    assert_eq!(queued_texts(&sent), Vec::<&str>::new());
     gate.release();
     let done = client.done(&first);
     assert_eq!(sent["turnId"], done.turn_id);
@@ -190,7 +190,7 @@ fn sent_now_it_joins_the_running_turn_or_follows_one_that_is_stopped() {
 }
 
 #[test]
-fn what_waits_outlives_a_kill() {
+fn queued_prompts_survive_a_kill() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("never").gate(&gate));
@@ -211,7 +211,7 @@ fn what_waits_outlives_a_kill() {
     assert_eq!(world.requests(), 1);
     queue(&client, &session, "sendNow", json!({}));
     for _ in 0..2 {
-        turn_by(&client, &session, "queue");
+        wait_for_turn_by(&client, &session, "queue");
     }
     assert_eq!(world.seen(1).last_text(), "two");
     assert_eq!(world.seen(2).last_text(), "three");
@@ -223,7 +223,7 @@ fn what_waits_outlives_a_kill() {
 }
 
 #[test]
-fn a_hundred_may_wait() {
+fn queue_holds_at_most_a_hundred_prompts() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("never").gate(&gate));

@@ -1,13 +1,15 @@
-//! Reasoning on its way back: to the model that gave it and to no other (R-LOOP-4). The mock refuses proofs that
-//! it never gave for the model it is asked for, and tool loops that lost their reasoning while thinking is on.
+//! Reasoning is sent back to the model that produced it, and to no other (R-LOOP-4).
+//!
+//! The mock refuses signatures that it did not issue for the requested model, and tool loops that lost their reasoning
+//! while thinking is on.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World};
 use crate::mock_llm::{MockLlm, Reply};
 
-/// The kinds of the blocks of every assistant message of a request.
-fn kinds(world: &World, request: usize) -> Vec<Vec<String>> {
+/// Returns the block types of every assistant message of a request.
+fn block_kinds(world: &World, request: usize) -> Vec<Vec<String>> {
     let body = &world.seen(request).body;
     let messages = body["messages"].as_array().unwrap().iter();
     messages
@@ -21,7 +23,7 @@ fn kinds(world: &World, request: usize) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn thinks(world: &World, request: usize) -> bool {
+fn has_thinking(world: &World, request: usize) -> bool {
     world.seen(request).body["thinking"].is_object()
 }
 
@@ -30,7 +32,7 @@ fn set_model(client: &Client, session: &str, model: &str) {
     let _: Value = client.call("agent/setModel", params);
 }
 
-fn thinking() -> Config {
+fn thinking_config() -> Config {
     Config {
         agent: "reasoning_effort = \"high\"".to_owned(),
         tables: "[model.\"mock-two\"]\nmax_output_tokens = 64000".to_owned(),
@@ -43,8 +45,8 @@ fn read() -> Reply {
 }
 
 #[test]
-fn opaque_reasoning_goes_back_as_it_came() {
-    let world = World::with(thinking());
+fn redacted_reasoning_is_sent_back_unchanged() {
+    let world = World::with(thinking_config());
     world.write("a.txt", "hello");
     let look = Reply::new()
         .redacted("b3BhcXVl")
@@ -61,8 +63,8 @@ fn opaque_reasoning_goes_back_as_it_came() {
 }
 
 #[test]
-fn encrypted_reasoning_goes_back_with_what_came_of_it() {
-    let world = World::with(thinking());
+fn encrypted_reasoning_is_sent_back_with_its_calls() {
+    let world = World::with(thinking_config());
     world.write("a.txt", "hello");
     world
         .mock()
@@ -90,8 +92,8 @@ fn encrypted_reasoning_goes_back_with_what_came_of_it() {
 }
 
 #[test]
-fn another_model_is_not_sent_it_and_the_first_gets_it_again() {
-    let world = World::with(thinking());
+fn reasoning_is_sent_only_to_the_model_that_produced_it() {
+    let world = World::with(thinking_config());
     world.write("a.txt", "hello");
     let client = world.start();
     let session = client.session();
@@ -113,15 +115,15 @@ fn another_model_is_not_sent_it_and_the_first_gets_it_again() {
         client.ask(&session, "and now?");
         let last = world.requests() - 1;
         if model.starts_with("mock/") {
-            assert_eq!(kinds(&world, last)[..2], expected, "{model}");
+            assert_eq!(block_kinds(&world, last)[..2], expected, "{model}");
         }
     }
 }
 
 #[test]
-fn neither_is_the_same_model_elsewhere_nor_here_after_a_restart_without_it() {
+fn reasoning_belongs_to_its_provider_even_after_a_restart() {
     let elsewhere = MockLlm::start();
-    let mut config = thinking();
+    let mut config = thinking_config();
     config.tables.push_str(&format!(
         "\n[provider.elsewhere]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"key\"\nmodel = \"mock-model\"",
         elsewhere.anthropic_url()
@@ -138,21 +140,21 @@ fn neither_is_the_same_model_elsewhere_nor_here_after_a_restart_without_it() {
     client.ask(&session, "and there?");
     assert_eq!(elsewhere.requests().len(), 1);
     drop(client);
-    // What the store kept of it is still known to be the first one's.
+    // The stored reasoning still belongs to the first provider.
     let client = world.start();
     client.load(&session);
     set_model(&client, &session, "mock/mock-model");
     client.ask(&session, "and here?");
     let last = world.requests() - 1;
     assert_eq!(
-        kinds(&world, last)[0],
+        block_kinds(&world, last)[0],
         ["thinking", "redacted_thinking", "tool_use"]
     );
 }
 
 #[test]
-fn a_tool_loop_goes_on_with_another_model_but_without_thinking_until_it_ends() {
-    let world = World::with(thinking());
+fn tool_loop_continues_with_another_model_without_thinking() {
+    let world = World::with(thinking_config());
     let client = world.start();
     let session = client.session();
     let write = json!({"path": "x", "content": "x"});
@@ -168,15 +170,15 @@ fn a_tool_loop_goes_on_with_another_model_but_without_thinking_until_it_ends() {
     assert_eq!(ended["text"], "ok");
     assert_eq!(world.read("x").unwrap(), "x");
     assert_eq!(world.seen(1).body["model"], "mock-two");
-    assert_eq!(kinds(&world, 1), [["tool_use"]]);
-    assert!(thinks(&world, 0) && !thinks(&world, 1));
+    assert_eq!(block_kinds(&world, 1), [["tool_use"]]);
+    assert!(has_thinking(&world, 0) && !has_thinking(&world, 1));
     client.ask(&session, "and now?");
-    assert!(thinks(&world, 2));
+    assert!(has_thinking(&world, 2));
 }
 
 #[test]
-fn a_prompt_behind_cut_tools_is_part_of_the_loop() {
-    let world = World::with(thinking());
+fn prompt_after_cancelled_tools_belongs_to_the_tool_loop() {
+    let world = World::with(thinking_config());
     let client = world.start();
     let session = client.session();
     let write = json!({"path": "x", "content": "x"});
@@ -188,7 +190,7 @@ fn a_prompt_behind_cut_tools_is_part_of_the_loop() {
     set_model(&client, &session, "mock/mock-two");
     client.ask(&session, "something else");
     assert!(
-        !thinks(&world, 1),
+        !has_thinking(&world, 1),
         "the API takes the results and this prompt for one message"
     );
 }

@@ -1,5 +1,5 @@
-//! Recovery in plain sight: retries, retractions, and what must not be told of them (R-PROV-1 to -3). Every fault there
-//! is, over every kind of API: see `faults`.
+//! Visible recovery: retries and retractions, and the secrets they must not leak (R-PROV-1 to -3). `faults` covers
+//! every fault over every kind of API.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use crate::harness::{Config, World};
 use crate::mock_llm::{Gate, Reply};
 
-/// What a busy machine may add to a wait.
+/// Time that a busy machine may add to a wait.
 const SLACK: Duration = Duration::from_millis(1_500);
 
 #[test]
-fn text_of_a_broken_attempt_is_taken_back() {
+fn text_of_a_broken_attempt_is_retracted() {
     for (name, cut) in [
         ("cut", Reply::text("half of the an").close()),
         ("reset", Reply::text("half of the an").reset()),
@@ -38,7 +38,7 @@ fn text_of_a_broken_attempt_is_taken_back() {
         assert!(client.next(&session, "agent/message").text("role") == "user");
         let message = client.next(&session, "agent/message");
         assert_eq!(message.text("messageId"), last, "{name}");
-        // It reaches neither the model nor the store's history.
+        // The retracted text is in neither the stored history nor the next request.
         client.ask(&session, "and now?");
         let raw = world.seen(2).raw.clone();
         assert!(!String::from_utf8_lossy(&raw).contains("half of"), "{name}");
@@ -46,7 +46,7 @@ fn text_of_a_broken_attempt_is_taken_back() {
 }
 
 #[test]
-fn tool_calls_of_a_broken_attempt_are_taken_back_and_never_run() {
+fn tool_calls_of_a_broken_attempt_are_retracted_and_never_run() {
     let world = World::new();
     world.mock().push(
         Reply::text("I write.")
@@ -66,7 +66,7 @@ fn tool_calls_of_a_broken_attempt_are_taken_back_and_never_run() {
 }
 
 #[test]
-fn retries_end_after_the_last_and_each_wait_is_as_told() {
+fn retries_are_limited_and_each_wait_matches_its_announcement() {
     let world = World::new();
     world.mock().default_reply(Reply::error(503, "api_error", "down"));
     let client = world.start();
@@ -97,7 +97,7 @@ fn retries_end_after_the_last_and_each_wait_is_as_told() {
 }
 
 #[test]
-fn without_jitter_the_waits_are_exact() {
+fn waits_without_jitter_are_exact() {
     let world = World::with(Config {
         provider: "backoff_jitter = 0".to_owned(),
         ..Config::default()
@@ -120,8 +120,8 @@ fn without_jitter_the_waits_are_exact() {
 }
 
 #[test]
-fn a_provider_that_repeats_our_secrets_leaks_nothing() {
-    // The client looks for the secrets in all that arrives, in the log and in the store.
+fn secrets_in_provider_errors_are_not_leaked() {
+    // The test client searches all messages, the log and the store for the secrets.
     let world = World::with(Config {
         tables: String::new(),
         ..Config::default()
@@ -146,7 +146,7 @@ fn a_provider_that_repeats_our_secrets_leaks_nothing() {
 }
 
 #[test]
-fn a_trace_log_holds_no_secrets() {
+fn trace_log_contains_no_secrets() {
     let world = World::new();
     let client = world.start_with(crate::harness::Options {
         // Directives: a mere level would leave the filter of the configuration.
@@ -165,7 +165,7 @@ fn a_trace_log_holds_no_secrets() {
 }
 
 #[test]
-fn the_counts_of_the_server_and_of_its_one_session_agree() {
+fn metrics_of_the_server_and_its_only_session_agree() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -181,7 +181,7 @@ fn the_counts_of_the_server_and_of_its_one_session_agree() {
     let gate = Gate::new();
     world.mock().push(Reply::text("half").gate(&gate));
     let id = client.prompt(&session, "three");
-    // A call that is cancelled before its answer begins leaves no event, and is not counted after a restart.
+    // Wait for the answer to begin: a call that is cancelled earlier leaves no event, so a restart would not count it.
     client.next_where(&session, "agent/textDelta", |note| note.text("text") == "half");
     client.cancel(&session);
     client.done(&id);
@@ -194,7 +194,7 @@ fn the_counts_of_the_server_and_of_its_one_session_agree() {
     assert_eq!(counted, [5, 1, 3, 1, 1].map(Some), "{metrics}");
     let errors = json!({"provider_error": 2, "tool_execution": 1});
     assert_eq!(metrics["session"]["errorsByCode"], errors);
-    // It began when it was made, and has done what it did, whoever loads it.
+    // Start time and counts survive a restart, whether or not the session is loaded.
     let before = metrics["session"].clone();
     let began = before["startedAt"].clone();
     drop(client);
@@ -211,7 +211,7 @@ fn the_counts_of_the_server_and_of_its_one_session_agree() {
 }
 
 #[test]
-fn failures_are_in_the_log_at_level_warn() {
+fn failures_are_logged_at_level_warn() {
     let world = World::new();
     let client = world.start_with(crate::harness::Options {
         // Directives: a mere level would leave the filter of the configuration.
@@ -244,7 +244,7 @@ fn failures_are_in_the_log_at_level_warn() {
 }
 
 #[test]
-fn retries_after_a_time_limit_are_a_setting() {
+fn max_timeout_retries_limits_retries_after_timeouts() {
     let world = World::with(crate::harness::Config {
         provider: "first_event_timeout_s = 0.2\nmax_retries = 3\nmax_timeout_retries = 2".to_owned(),
         ..Default::default()

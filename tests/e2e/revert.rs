@@ -1,4 +1,4 @@
-//! What turns change of files is kept, told, taken back and made again (R-SESS-3).
+//! File changes of turns are recorded, reported, reverted and redone (R-SESS-3).
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::harness::{Client, World};
 use crate::mock_llm::{Gate, Reply};
 
-/// A session in which nothing is asked.
+/// Opens a session in mode `full`, in which no call needs approval.
 pub(crate) fn free(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
-/// A turn that makes these calls, one after the other; its id.
+/// Runs a turn that makes these calls one after the other, and returns its id.
 pub(crate) fn turn(world: &World, client: &Client, session: &str, calls: &[(&str, Value)]) -> String {
     for (name, input) in calls {
         world.mock().push(Reply::new().call(name, input.clone()));
@@ -47,7 +47,7 @@ pub(crate) fn revert(client: &Client, session: &str, turn: &str, more: Value) ->
     client.call("agent/revert", params)
 }
 
-/// Paths and kinds, or paths and reasons.
+/// Returns the path and the field `what` of each entry in `list`, sorted.
 pub(crate) fn told<'a>(answer: &'a Value, list: &str, what: &str) -> Vec<(&'a str, &'a str)> {
     let mut told: Vec<_> = answer[list]
         .as_array()
@@ -60,7 +60,7 @@ pub(crate) fn told<'a>(answer: &'a Value, list: &str, what: &str) -> Vec<(&'a st
 }
 
 #[test]
-fn edits_are_told_taken_back_and_made_again() {
+fn edits_are_reported_reverted_and_redone() {
     let world = World::new();
     world.write("a.txt", "one\ntwo\n");
     let client = world.start();
@@ -106,9 +106,9 @@ fn edits_are_told_taken_back_and_made_again() {
         (back.text("standing"), back.text("ofTurnId")),
         ("reverted", id.as_str())
     );
-    // Once more there is nothing to do.
+    // A second revert changes nothing.
     assert_eq!(revert(&client, &session, &id, json!({}))["files"], json!([]));
-    // The model is told, before it speaks again.
+    // The model learns of the revert before it continues.
     client.ask(&session, "go on");
     let last = world.requests() - 1;
     let sent = String::from_utf8_lossy(&world.seen(last).raw).into_owned();
@@ -132,7 +132,7 @@ fn edits_are_told_taken_back_and_made_again() {
         json!({"sessionId": session, "turnId": "turn_none"}),
     );
     assert_eq!(error.data["refusal"], "unknownTurn");
-    // Contents are the owner's alone, and go with the session.
+    // Only the owner can read kept contents, and they are deleted with the session.
     let kept = world.data().join("content").join(&session).join("files");
     for file in std::fs::read_dir(&kept).unwrap() {
         assert_eq!(
@@ -145,7 +145,7 @@ fn edits_are_told_taken_back_and_made_again() {
 }
 
 #[test]
-fn what_a_person_changed_since_is_left_and_told() {
+fn later_changes_by_a_person_are_kept_and_reported() {
     let world = World::new();
     world.write("a.txt", "a\n");
     world.write("b.txt", "b\n");
@@ -176,7 +176,7 @@ fn what_a_person_changed_since_is_left_and_told() {
 }
 
 #[test]
-fn later_turns_go_with_it_and_earlier_ones_stay() {
+fn revert_includes_later_turns_and_keeps_earlier_ones() {
     let world = World::new();
     world.write("a.txt", "1\n");
     world.write("b.txt", "b\n");
@@ -212,7 +212,7 @@ fn later_turns_go_with_it_and_earlier_ones_stay() {
 }
 
 #[test]
-fn what_a_person_did_between_two_turns_is_not_lost_with_them() {
+fn revert_keeps_a_persons_change_between_two_turns() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = world.start();
@@ -231,13 +231,13 @@ fn what_a_person_did_between_two_turns_is_not_lost_with_them() {
         [("a.txt", "it was changed by someone else between these changes")]
     );
     assert_eq!(world.read("a.txt").unwrap(), "agent again\n");
-    // Turn by turn, all of it can be seen again.
+    // Reverting the later turn alone restores the person's text.
     revert(&client, &session, &second, json!({}));
     assert_eq!(world.read("a.txt").unwrap(), "person\n");
 }
 
 #[test]
-fn a_running_turn_is_not_reverted() {
+fn revert_is_refused_while_a_turn_runs() {
     let world = World::new();
     let gate = Gate::new();
     let client = world.start();
@@ -254,7 +254,7 @@ fn a_running_turn_is_not_reverted() {
 }
 
 #[test]
-fn what_a_command_changed_is_taken_back_where_it_was_known() {
+fn command_changes_are_reverted_if_the_old_content_is_known() {
     let world = World::new();
     for name in [
         "read.txt",
@@ -317,7 +317,7 @@ fn what_a_command_changed_is_taken_back_where_it_was_known() {
 }
 
 #[test]
-fn ten_thousand_files_are_taken_back_and_a_kill_in_the_midst_loses_nothing() {
+fn kill_during_a_revert_of_ten_thousand_files_loses_nothing() {
     let world = World::new();
     let client = world.start();
     let session = free(&client);
@@ -343,7 +343,7 @@ fn ten_thousand_files_are_taken_back_and_a_kill_in_the_midst_loses_nothing() {
 }
 
 #[test]
-fn beyond_twenty_thousand_files_it_says_that_not_all_is_known() {
+fn checkpoint_of_over_twenty_thousand_files_is_reported_as_partial() {
     let world = World::new();
     let folder = world.path("work/many");
     std::fs::create_dir(&folder).unwrap();
@@ -361,12 +361,12 @@ fn beyond_twenty_thousand_files_it_says_that_not_all_is_known() {
 }
 
 #[test]
-fn an_edit_that_could_not_be_taken_back_asks_first() {
+fn edit_without_a_checkpoint_asks_for_approval() {
     let world = World::new();
     world.write("a.txt", "a\n");
     let client = world.start();
     let session = client.session_with(json!({"mode": "autoEdit"}));
-    // Where the contents would be kept stands something else.
+    // A file in place of the folder keeps the server from storing contents.
     let kept = world.data().join("content").join(&session);
     std::fs::create_dir_all(&kept).unwrap();
     std::fs::write(kept.join("files"), "in the way").unwrap();

@@ -1,5 +1,5 @@
-//! The route, the circuit and the pacer (R-PROV-4 to -6): who takes over, when nobody is called, when a call waits,
-//! and that all of it is told.
+//! The route, the circuit breaker and the pacer (R-PROV-4 to -6): which provider takes over, when no call is made,
+//! when a call waits, and that clients see all of it.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Config, World, now};
 use crate::mock_llm::{Gate, Reply};
 
-/// What a busy machine may add to a wait.
+/// Time that a busy machine may add to a wait.
 const SLACK: Duration = Duration::from_millis(1_500);
 
-/// Three providers known by their names, each falling back to the next; `lines` are added to each.
+/// Creates a world with three preset providers, each falling back to the next. Each gets extra `lines`.
 pub fn chain(lines: [&str; 3]) -> World {
     let world = World::new();
     configure(&world, lines);
@@ -71,7 +71,7 @@ filter = "debug"
     });
 }
 
-/// The models that were asked, in order.
+/// Returns the models of all requests, in order.
 pub fn asked(world: &World) -> Vec<String> {
     let mut models = Vec::new();
     for index in 0..world.requests() {
@@ -80,11 +80,11 @@ pub fn asked(world: &World) -> Vec<String> {
     models
 }
 
-/// How a model answers.
+/// A model and its answer.
 type Answers = (&'static str, fn() -> Reply);
 
-/// These models always answer so.
-fn always(world: &World, answers: &'static [Answers]) {
+/// Makes these models always answer in the same way.
+fn always_answer(world: &World, answers: &'static [Answers]) {
     world.mock().respond_with(move |seen| {
         let model = seen.body["model"].as_str().unwrap_or_default();
         let found = answers.iter().find(|(name, _)| *name == model);
@@ -100,7 +100,8 @@ pub fn overloaded() -> Reply {
     Reply::error(529, "overloaded_error", "Overloaded")
 }
 
-/// What the session was told of decisions, retries, switches and circuits, in order, a line each.
+/// Returns a session's transitions, retries, switches, circuits, waits, warnings, retractions and turn ends, one
+/// line each.
 pub fn story(client: &Client, session: &str) -> String {
     let mut lines = Vec::new();
     for note in client.notes() {
@@ -131,8 +132,8 @@ pub fn story(client: &Client, session: &str) -> String {
     lines.join("\n")
 }
 
-/// Each gap between two requests to one model is as the retry between them told.
-fn waits_are_as_told(world: &World, client: &Client, session: &str) {
+/// Asserts that each gap between two requests to one model matches the retry announced between them.
+fn assert_waits_match(world: &World, client: &Client, session: &str) {
     let told = client.all(session, "agent/retry");
     let mut told = told.iter();
     let models = asked(world);
@@ -149,9 +150,9 @@ fn waits_are_as_told(world: &World, client: &Client, session: &str) {
 }
 
 #[test]
-fn a_chain_of_three_known_by_name() {
+fn fallback_chain_of_three_presets() {
     let world = chain(["", "", ""]);
-    always(&world, &[("model-one", down), ("model-two", down)]);
+    always_answer(&world, &[("model-one", down), ("model-two", down)]);
     let client = world.start();
     let session = client.session();
     let ended = client.ask(&session, "hello");
@@ -180,11 +181,11 @@ fn a_chain_of_three_known_by_name() {
     assert_eq!(world.seen(0).header("x-api-key"), Some("key-of-one"));
     assert_eq!(world.seen(2).header("authorization"), Some("Bearer key-of-two"));
     assert_eq!(world.seen(4).header("authorization"), Some("Bearer key-of-three"));
-    waits_are_as_told(&world, &client, &session);
+    assert_waits_match(&world, &client, &session);
 }
 
 #[test]
-fn the_first_is_asked_again_at_the_next_turn() {
+fn next_turn_returns_to_the_first_provider() {
     let world = chain(["", "", ""]);
     world.mock().push_for("model-one", down());
     world.mock().push_for("model-one", down());
@@ -209,7 +210,7 @@ fn the_first_is_asked_again_at_the_next_turn() {
     completed
     completed / no error
     ");
-    // A session that is loaded again knows it too.
+    // A loaded session also returns to the first provider.
     world.mock().push_for("model-one", down());
     world.mock().push_for("model-one", down());
     client.ask(&session, "four");
@@ -222,9 +223,9 @@ fn the_first_is_asked_again_at_the_next_turn() {
 }
 
 #[test]
-fn three_overloads_in_a_row_switch_to_the_model_for_that() {
+fn three_overloads_in_a_row_switch_to_the_fallback_model() {
     let world = chain(["max_retries = 9\nfallback_model = \"model-small\"", "", ""]);
-    always(&world, &[("model-one", overloaded)]);
+    always_answer(&world, &[("model-one", overloaded)]);
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
@@ -242,11 +243,11 @@ fn three_overloads_in_a_row_switch_to_the_model_for_that() {
     ");
     let switched = client.next(&session, "agent/modelSwitched");
     assert_eq!(switched.text("why"), "Switched to model-small due to high demand");
-    waits_are_as_told(&world, &client, &session);
+    assert_waits_match(&world, &client, &session);
 }
 
 #[test]
-fn other_failures_between_do_not_set_the_count_back_and_a_success_does() {
+fn success_resets_the_overload_count() {
     let world = chain(["max_retries = 9\nfallback_model = \"model-small\"", "", ""]);
     for reply in [
         overloaded(),
@@ -267,7 +268,7 @@ fn other_failures_between_do_not_set_the_count_back_and_a_success_does() {
 }
 
 #[test]
-fn an_open_circuit_goes_down_the_route_without_a_call_until_its_trial() {
+fn open_circuit_falls_back_without_a_call_until_its_trial() {
     let world = chain(["max_retries = 4\ncircuit_cooldown_s = 3", "", ""]);
     for _ in 0..5 {
         world.mock().push_for("model-one", down());
@@ -277,7 +278,7 @@ fn an_open_circuit_goes_down_the_route_without_a_call_until_its_trial() {
     assert_eq!(client.ask(&session, "one").text, "ok");
     let open = client.next(&session, "agent/circuit");
     let until = open.params["until"].as_i64().unwrap();
-    // Another session of the account meets it too, and asks nothing.
+    // Circuits are per account: another session sees it open, too, and makes no call.
     assert_eq!(client.ask(&other, "two").text, "ok");
     let models: Vec<String> = asked(&world);
     assert_eq!(models[..5], ["model-one"; 5]);
@@ -310,7 +311,7 @@ fn an_open_circuit_goes_down_the_route_without_a_call_until_its_trial() {
             .any(|note| note.method == "agent/status" && is(&note.params))
     };
     world.until(|| status(&|params| params["circuits"][0] == circuit));
-    // Its rest is over: one call tries.
+    // The cooldown is over: one call is the trial.
     let left = until - agentls::base::clock::wall_ms();
     std::thread::sleep(Duration::from_millis(left.max(0) as u64 + 20));
     assert_eq!(client.ask(&session, "three").text, "ok");
@@ -355,7 +356,7 @@ fn an_open_circuit_goes_down_the_route_without_a_call_until_its_trial() {
 }
 
 #[test]
-fn with_nowhere_else_to_go_a_persons_prompt_is_the_trial_and_retries_are_not() {
+fn prompt_is_the_trial_without_a_fallback_but_retries_are_not() {
     let world = World::with(Config {
         provider: "max_retries = 9".to_owned(),
         ..Config::default()
@@ -378,7 +379,7 @@ fn with_nowhere_else_to_go_a_persons_prompt_is_the_trial_and_retries_are_not() {
     let until = client.next(&session, "agent/circuit").params["until"].clone();
     assert_eq!(error["resetAt"], until, "{error}");
     assert!(error["retryAfterMs"].as_u64().unwrap() > 20_000, "{error}");
-    // The trial fails: one call, no more.
+    // A failed trial makes exactly one call.
     let ended = json!(client.ask(&session, "two"));
     assert_eq!(
         (&ended["error"]["code"], world.requests()),
@@ -406,7 +407,7 @@ fn with_nowhere_else_to_go_a_persons_prompt_is_the_trial_and_retries_are_not() {
 }
 
 #[test]
-fn a_persistent_profile_waits_for_the_trial_in_plain_sight() {
+fn persistent_profile_waits_visibly_for_the_trial() {
     let world = World::with(Config {
         provider: "retry = \"persistent\"\ncircuit_cooldown_s = 0.4".to_owned(),
         ..Config::default()
@@ -418,11 +419,11 @@ fn a_persistent_profile_waits_for_the_trial_in_plain_sight() {
     let session = client.session();
     assert_eq!(client.ask(&session, "one").text, "ok");
     let retries = client.all(&session, "agent/retry");
-    // It waits as long as the circuit is open, whenever it came to know of that.
+    // The retry waits for the end of the circuit's cooldown, whenever the wait began.
     let opened = &client.all(&session, "agent/circuit")[0].params["until"];
     let late = retries[4].params["resumeAt"].as_i64().unwrap() - opened.as_i64().unwrap();
     assert!((0..250).contains(&late), "{late}");
-    waits_are_as_told(&world, &client, &session);
+    assert_waits_match(&world, &client, &session);
     insta::assert_snapshot!(story(&client, &session), @r"
       retry 1 of 10; 9 more attempts
       retry 2 of 10; 8 more attempts
@@ -438,7 +439,7 @@ fn a_persistent_profile_waits_for_the_trial_in_plain_sight() {
 }
 
 #[test]
-fn a_circuit_is_closed_by_hand() {
+fn provider_circuit_can_be_reset() {
     let world = chain(["max_retries = 4", "", ""]);
     for _ in 0..5 {
         world.mock().push_for("model-one", down());
@@ -473,7 +474,7 @@ fn a_circuit_is_closed_by_hand() {
 }
 
 #[test]
-fn a_used_up_quota_goes_down_the_route_at_once() {
+fn exhausted_quota_falls_back_immediately() {
     let quota = || Reply::error(429, "insufficient_quota", "You exceeded your current quota");
     let credit = || Reply::error(402, "billing", "Insufficient credits");
     let forbidden = || Reply::error(403, "permission_error", "Your credit balance is too low");
@@ -500,7 +501,7 @@ fn a_used_up_quota_goes_down_the_route_at_once() {
 }
 
 #[test]
-fn a_wait_that_is_too_long_goes_down_the_route_with_patience_too() {
+fn overlong_wait_falls_back_even_with_the_patient_profile() {
     for profile in ["interactive", "patient"] {
         let lines = format!("retry = \"{profile}\"");
         let world = chain([&lines, "", ""]);
@@ -519,7 +520,7 @@ fn a_wait_that_is_too_long_goes_down_the_route_with_patience_too() {
 }
 
 #[test]
-fn what_is_permanent_does_not_go_down_the_route() {
+fn permanent_errors_do_not_fall_back() {
     for status in [400, 401, 404] {
         let world = chain(["", "", ""]);
         world
@@ -534,9 +535,9 @@ fn what_is_permanent_does_not_go_down_the_route() {
 }
 
 #[test]
-fn when_the_route_is_used_up_the_last_error_is_told() {
+fn exhausted_route_reports_the_last_error() {
     let world = chain(["", "", ""]);
-    always(
+    always_answer(
         &world,
         &[("model-one", down), ("model-two", down), ("model-three", down)],
     );
@@ -559,7 +560,7 @@ fn when_the_route_is_used_up_the_last_error_is_told() {
 }
 
 #[test]
-fn a_cut_answer_is_taken_back_and_results_stay() {
+fn fallback_retracts_a_cut_answer_and_keeps_tool_results() {
     let world = chain(["max_retries = 0", "", ""]);
     world.write("a.txt", "what the file says");
     let read = Reply::new()
@@ -581,7 +582,7 @@ fn a_cut_answer_is_taken_back_and_results_stay() {
     completed
     completed / no error
     ");
-    // The result goes with the hop; foreign thoughts and what was taken back do not.
+    // The next provider gets the tool result, but neither foreign reasoning nor retracted text.
     let raw = String::from_utf8_lossy(&world.seen(2).raw).into_owned();
     assert!(
         raw.contains("what the file says") && raw.contains("tool_call_id"),
@@ -591,7 +592,7 @@ fn a_cut_answer_is_taken_back_and_results_stay() {
         !raw.contains("a thought of one") && !raw.contains("half of"),
         "{raw}"
     );
-    // Back with the first, its own thoughts are sent again, and the other's answer.
+    // The first provider gets the tool result again, and no retracted text.
     client.ask(&session, "and now?");
     let raw = String::from_utf8_lossy(&world.seen(3).raw).into_owned();
     assert_eq!(asked(&world)[3], "model-one");
@@ -602,7 +603,7 @@ fn a_cut_answer_is_taken_back_and_results_stay() {
 }
 
 #[test]
-fn who_cannot_take_over_is_passed_over_in_plain_sight() {
+fn unsuitable_fallback_is_skipped_with_a_warning() {
     let small = "\n[model.\"model-two\"]\ncontext_window = 900";
     let no_tools = "\n[model.\"model-two\"]\ntools = false";
     for (tables, says) in [
@@ -610,7 +611,7 @@ fn who_cannot_take_over_is_passed_over_in_plain_sight() {
         (no_tools, "model-two cannot use tools"),
     ] {
         let world = chain(["", "", tables]);
-        always(&world, &[("model-one", down)]);
+        always_answer(&world, &[("model-one", down)]);
         let client = world.start();
         let session = client.session();
         assert_eq!(client.ask(&session, "word ".repeat(2_000)).text, "ok");
@@ -622,7 +623,7 @@ fn who_cannot_take_over_is_passed_over_in_plain_sight() {
 }
 
 #[test]
-fn before_a_hop_to_a_smaller_window_the_conversation_is_summarised() {
+fn conversation_is_summarized_before_a_fallback_to_a_smaller_window() {
     let world = chain(["", "", "\n[model.\"model-two\"]\ncontext_window = 14000"]);
     let client = world.start();
     let session = client.session();
@@ -657,7 +658,7 @@ fn before_a_hop_to_a_smaller_window_the_conversation_is_summarised() {
 }
 
 #[test]
-fn a_model_that_sees_no_pictures_is_sent_words_and_the_first_gets_them_again() {
+fn fallback_without_image_support_gets_a_placeholder() {
     let world = chain(["", "", "\n[model.\"model-two\"]\nimages = false"]);
     world.mock().push_for("model-one", down());
     world.mock().push_for("model-one", down());
@@ -682,13 +683,13 @@ fn a_model_that_sees_no_pictures_is_sent_words_and_the_first_gets_them_again() {
 }
 
 #[test]
-fn nobody_who_fits_ends_the_turn_with_the_error() {
+fn turn_fails_if_no_fallback_fits() {
     let world = chain([
         "",
         "",
         "\n[model.\"model-two\"]\ncontext_window = 900\n[model.\"model-three\"]\ncontext_window = 900",
     ]);
-    always(&world, &[("model-one", down)]);
+    always_answer(&world, &[("model-one", down)]);
     let client = world.start();
     let session = client.session();
     let ended = json!(client.ask(&session, "word ".repeat(2_000)));
@@ -696,8 +697,8 @@ fn nobody_who_fits_ends_the_turn_with_the_error() {
     assert_eq!(asked(&world), ["model-one"; 2]);
 }
 
-/// A rate limit of which nothing is left for `reset`.
-fn used_up(reset: &str) -> Reply {
+/// An answer whose rate limit is exhausted until `reset`.
+fn exhausted_rate_limit(reset: &str) -> Reply {
     Reply::text("ok")
         .header("anthropic-ratelimit-requests-limit", "100")
         .header("anthropic-ratelimit-requests-remaining", "0")
@@ -705,10 +706,10 @@ fn used_up(reset: &str) -> Reply {
 }
 
 #[test]
-fn a_call_waits_as_the_pacer_says_and_all_sessions_do() {
+fn pacer_delays_calls_of_all_sessions() {
     let world = World::new();
-    world.mock().push(used_up("700ms"));
-    world.mock().push(used_up("700ms"));
+    world.mock().push(exhausted_rate_limit("700ms"));
+    world.mock().push(exhausted_rate_limit("700ms"));
     let client = world.start();
     let (session, other) = (client.session(), client.session());
     client.ask(&session, "one");
@@ -727,9 +728,9 @@ fn a_call_waits_as_the_pacer_says_and_all_sessions_do() {
 }
 
 #[test]
-fn a_cancel_ends_a_wait_of_the_pacer_at_once() {
+fn cancel_ends_a_pacer_wait_immediately() {
     let world = World::new();
-    world.mock().push(used_up("60s"));
+    world.mock().push(exhausted_rate_limit("60s"));
     let client = world.start();
     let session = client.session();
     client.ask(&session, "one");
@@ -748,7 +749,7 @@ fn a_cancel_ends_a_wait_of_the_pacer_at_once() {
 }
 
 #[test]
-fn a_cancel_after_a_hop_ends_the_turn_and_the_next_begins_with_the_first() {
+fn turn_after_a_cancelled_fallback_starts_with_the_first_provider() {
     let world = chain(["max_retries = 0", "", ""]);
     world.mock().push_for("model-one", down());
     let gate = Gate::new();
@@ -765,7 +766,7 @@ fn a_cancel_after_a_hop_ends_the_turn_and_the_next_begins_with_the_first() {
 }
 
 #[test]
-fn a_cancelled_trial_gives_its_right_back() {
+fn cancelled_trial_allows_another_trial() {
     let world = World::with(Config {
         provider: "max_retries = 9".to_owned(),
         ..Config::default()

@@ -1,4 +1,4 @@
-//! Sessions: listed, searched, loaded by pages, renamed, deleted, and shared by several servers (R-SESS).
+//! Sessions: list, search, paged load, rename, delete, fork, export, and sharing between servers (R-SESS).
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
 }
 
 #[test]
-fn a_deleted_session_is_unknown_at_once() {
+fn deleted_session_is_unknown_immediately() {
     let world = World::new();
     let client = world.start();
     for round in 0..30 {
@@ -122,7 +122,7 @@ fn deleting_a_running_session_cancels_it_first() {
 }
 
 #[test]
-fn a_session_is_loaded_by_pages() {
+fn session_can_be_loaded_in_pages() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -157,7 +157,7 @@ fn a_session_is_loaded_by_pages() {
     assert_eq!(load(json!({"afterSeq": count})), []);
     assert_eq!(load(json!({"tail": 0})), []);
     assert_eq!(load(json!({"readOnly": true})), live);
-    // All pages backwards are the whole.
+    // All pages, read backwards, form the whole history.
     let (mut whole, mut before) = (Vec::new(), count + 1);
     while before > 1 {
         let page = load(json!({"beforeSeq": before, "tail": 6}));
@@ -165,20 +165,20 @@ fn a_session_is_loaded_by_pages() {
         whole.splice(0..0, page);
     }
     assert_eq!(whole, live);
-    // And it goes on where it was.
+    // The session continues where it stopped.
     assert_eq!(client.ask(&session, "one more").text, "ok");
     let messages = world.seen(10).body["messages"].as_array().unwrap().len();
     assert_eq!(messages, 21);
 }
 
 #[test]
-fn a_look_does_not_disturb_who_works() {
+fn read_only_load_does_not_disturb_prompts() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
     client.ask(&session, "hello");
     drop(client);
-    // A session that was only looked at is left at once; what is asked meanwhile is not lost.
+    // A session that was only viewed is unloaded immediately; a prompt in between is not lost.
     for round in 0..20 {
         let client = world.start();
         let look = client.send(
@@ -197,7 +197,7 @@ fn a_look_does_not_disturb_who_works() {
 }
 
 #[test]
-fn a_second_view_gets_the_message_in_progress() {
+fn load_includes_the_message_in_progress() {
     let world = World::new();
     let gate = Gate::new();
     world
@@ -219,13 +219,13 @@ fn a_second_view_gets_the_message_in_progress() {
 }
 
 #[test]
-fn two_servers_share_a_store_and_one_has_the_session() {
+fn servers_share_a_store_but_only_one_holds_a_session() {
     let world = World::new();
     let first = world.start();
     let session = first.session();
     first.ask(&session, "hello");
     let second = world.start();
-    // Both see it in the list, and its events.
+    // Both servers list the session and can read its events.
     assert_eq!(listed(&second, json!({})).len(), 1);
     let seen: Value = second.call(
         "agent/loadSession",
@@ -235,7 +235,7 @@ fn two_servers_share_a_store_and_one_has_the_session() {
         seen["events"].as_array().unwrap().len() as u64,
         seen["seq"].as_u64().unwrap()
     );
-    // Only one works in it.
+    // Only one server can work in it.
     let error = second.refused("agent/loadSession", json!({"sessionId": session}));
     assert_eq!(
         (error.code, error.data["refusal"].as_str()),
@@ -244,10 +244,10 @@ fn two_servers_share_a_store_and_one_has_the_session() {
     );
     let holder = error.data["holder"].as_str().unwrap();
     assert!(holder.contains(&first.pid().to_string()), "{holder}");
-    // Another session is free.
+    // Another session is not locked.
     let other = second.session();
     assert_eq!(second.ask(&other, "hello").text, "ok");
-    // A load that waits gets it as soon as the other server is done.
+    // A waiting load succeeds as soon as the other server exits.
     let waiting = second.send("agent/loadSession", json!({"sessionId": session}));
     drop(first);
     assert!(second.answer(&waiting).is_ok());
@@ -255,7 +255,7 @@ fn two_servers_share_a_store_and_one_has_the_session() {
 }
 
 #[test]
-fn a_killed_server_holds_no_lock() {
+fn killed_server_holds_no_lock() {
     let world = World::new();
     let first = world.start();
     let session = first.session();
@@ -267,7 +267,7 @@ fn a_killed_server_holds_no_lock() {
 }
 
 #[test]
-fn model_and_mode_of_a_session_are_kept() {
+fn model_and_mode_of_a_session_survive_a_restart() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -300,7 +300,7 @@ fn model_and_mode_of_a_session_are_kept() {
 }
 
 #[test]
-fn a_fork_has_what_was_said_up_to_a_turn_and_goes_its_own_way() {
+fn fork_copies_history_up_to_a_turn_and_is_independent() {
     let world = World::new();
     world.write("a.txt", "a\n");
     let client = world.start();
@@ -332,7 +332,7 @@ fn a_fork_has_what_was_said_up_to_a_turn_and_goes_its_own_way() {
     let sent = String::from_utf8_lossy(&world.seen(world.requests() - 1).raw).into_owned();
     assert!(sent.contains("change a") && sent.contains("changed"), "{sent}");
     assert!(!sent.contains("say more"), "{sent}");
-    // The one that it was made of goes on by itself, and may go.
+    // The original session is independent and can be deleted.
     assert_eq!(
         client.load(&session).events.len() as u64,
         client.load(&session).seq
@@ -352,7 +352,7 @@ fn a_fork_has_what_was_said_up_to_a_turn_and_goes_its_own_way() {
 
 /// R-APPR-3: `allowSession` does not reach forks.
 #[test]
-fn what_was_allowed_for_a_session_is_not_allowed_in_its_fork() {
+fn session_grants_do_not_apply_to_forks() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -372,9 +372,9 @@ fn what_was_allowed_for_a_session_is_not_allowed_in_its_fork() {
     client.done(&prompt);
 }
 
-/// What waits for an answer waits in one session only: in the fork it is over, and the fork can be talked to.
+/// An open approval stays with its session: in the fork the call is cancelled, and the fork takes prompts.
 #[test]
-fn what_waits_for_an_answer_is_over_in_a_fork() {
+fn open_approvals_are_cancelled_in_a_fork() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -406,7 +406,7 @@ fn what_waits_for_an_answer_is_over_in_a_fork() {
 }
 
 #[test]
-fn a_session_is_exported_for_people_and_for_programs() {
+fn session_exports_as_markdown_and_json() {
     let world = World::new();
     world.write("a.txt", "a\n");
     let client = world.start();

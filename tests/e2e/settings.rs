@@ -1,5 +1,5 @@
-//! Settings while the server runs: trust, the editor's options and what it says later, workspace folders, and
-//! what the status tells of them (R-CONF, R-SEC, R-WIRE).
+//! Settings while the server runs: trust, the editor's options and their changes, workspace folders, and the status
+//! that reports problems with them (R-CONF, R-SEC, R-WIRE).
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::harness::{Client, Config, Options, World};
 use crate::mock_llm::{Gate, Reply};
 use crate::route::asked;
 
-/// A server whose client gave these `initializationOptions`.
+/// Starts a server with these `initializationOptions`.
 fn start(world: &World, options: Value) -> Client {
     let client = world.launch(Options::default());
     let mut params = client.initialize_params(None);
@@ -19,8 +19,8 @@ fn start(world: &World, options: Value) -> Client {
     client
 }
 
-/// A folder whose own settings are loose: only where it is trusted do they hold.
-fn loose(folder: &Path) {
+/// Creates a folder whose own settings are permissive; they apply only if the folder is trusted.
+fn create_permissive_folder(folder: &Path) {
     std::fs::create_dir_all(folder.join(".agentls")).unwrap();
     std::fs::write(
         folder.join(".agentls/config.toml"),
@@ -29,8 +29,8 @@ fn loose(folder: &Path) {
     .unwrap();
 }
 
-/// The mode of a new session there.
-fn mode(client: &Client, cwd: &Path) -> String {
+/// Returns the mode of a new session in `cwd`.
+fn new_session_mode(client: &Client, cwd: &Path) -> String {
     let made: Value = client.call("agent/newSession", json!({"cwd": cwd}));
     made["mode"].as_str().unwrap().to_owned()
 }
@@ -40,12 +40,12 @@ fn set_trust(client: &Client, folder: impl Into<Value>, trusted: bool) {
     let _: Value = client.call("agent/setTrust", params);
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The next status of which this is true.
-fn status(client: &Client, is: impl Fn(&Value) -> bool) -> Value {
+/// Waits for the next status that matches.
+fn next_status(client: &Client, is: impl Fn(&Value) -> bool) -> Value {
     client
         .next_where("", "agent/status", |note| is(&note.params))
         .params
@@ -61,47 +61,47 @@ fn warnings(status: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_option_trusts_workspace_folders_only_and_a_person_has_the_last_word() {
+fn trusted_option_covers_workspace_folders_and_yields_to_the_person() {
     let world = World::new();
     let (own, foreign) = (world.workspace(), world.path("foreign"));
-    loose(&own);
-    loose(&foreign);
+    create_permissive_folder(&own);
+    create_permissive_folder(&foreign);
     let client = start(&world, json!({"trusted": true}));
-    assert_eq!(mode(&client, &own), "full");
-    assert_eq!(mode(&client, &foreign), "ask", "no workspace folder");
-    set_trust(&client, shown(&own), false);
-    set_trust(&client, shown(&foreign), true);
+    assert_eq!(new_session_mode(&client, &own), "full");
+    assert_eq!(new_session_mode(&client, &foreign), "ask", "no workspace folder");
+    set_trust(&client, display_path(&own), false);
+    set_trust(&client, display_path(&foreign), true);
     for _ in 0..2 {
-        assert_eq!(mode(&client, &own), "ask");
-        assert_eq!(mode(&client, &foreign), "full");
+        assert_eq!(new_session_mode(&client, &own), "ask");
+        assert_eq!(new_session_mode(&client, &foreign), "full");
     }
     drop(client);
     for option in [json!({"trusted": true}), json!({"trusted": false}), json!({})] {
         let client = start(&world, option.clone());
-        assert_eq!(mode(&client, &own), "ask", "{option}");
-        assert_eq!(mode(&client, &foreign), "full", "{option}");
+        assert_eq!(new_session_mode(&client, &own), "ask", "{option}");
+        assert_eq!(new_session_mode(&client, &foreign), "full", "{option}");
     }
 }
 
 #[test]
-fn the_option_says_nothing_of_a_stored_session_elsewhere() {
+fn trusted_option_does_not_cover_folders_of_stored_sessions() {
     let world = World::new();
     let foreign = world.path("foreign");
-    loose(&foreign);
+    create_permissive_folder(&foreign);
     let client = world.start();
     let session = client.session_with(json!({"cwd": foreign}));
     client.ask(&session, "hello");
     drop(client);
     let client = start(&world, json!({"trusted": true}));
     client.load(&session);
-    assert_eq!(mode(&client, &foreign), "ask");
+    assert_eq!(new_session_mode(&client, &foreign), "ask");
 }
 
 #[test]
-fn a_folder_is_the_same_however_it_is_spelled() {
+fn spellings_of_a_folder_are_equivalent() {
     let world = World::new();
     let own = world.workspace();
-    loose(&own);
+    create_permissive_folder(&own);
     let link = world.path("link");
     std::os::unix::fs::symlink(&own, &link).unwrap();
     let spellings = [
@@ -119,13 +119,13 @@ fn a_folder_is_the_same_however_it_is_spelled() {
         drop(client);
         let client = world.start();
         let wanted = if trusted { "full" } else { "ask" };
-        assert_eq!(mode(&client, &own), wanted, "{spelled}");
+        assert_eq!(new_session_mode(&client, &own), wanted, "{spelled}");
         for other in &spellings {
             let made: Value = client.call("agent/newSession", json!({"cwd": other}));
             assert_eq!(made["mode"], wanted, "{spelled}, {other}");
         }
     }
-    // Sessions and grants too.
+    // Sessions and grants treat the spellings alike, too.
     let client = world.start();
     let session = client.session_with(json!({"cwd": link, "mode": "ask"}));
     world
@@ -143,7 +143,7 @@ fn a_folder_is_the_same_however_it_is_spelled() {
 }
 
 #[test]
-fn trust_holds_in_a_session_from_its_next_turn_on() {
+fn trust_change_applies_from_the_next_turn() {
     let world = World::new();
     world.write(
         ".agentls/config.toml",
@@ -153,7 +153,7 @@ fn trust_holds_in_a_session_from_its_next_turn_on() {
     let session = client.session();
     let call = || Reply::tool("bash", json!({"command": "touch made"}));
     for trusted in [false, true, false] {
-        set_trust(&client, shown(&world.workspace()), trusted);
+        set_trust(&client, display_path(&world.workspace()), trusted);
         world.mock().push(call());
         let before = client.all(&session, "agent/approvalRequested").len();
         let id = client.prompt(&session, "run it");
@@ -167,7 +167,7 @@ fn trust_holds_in_a_session_from_its_next_turn_on() {
 }
 
 #[test]
-fn later_settings_lie_over_the_options_and_lose_none_of_them() {
+fn changed_settings_override_initialization_options() {
     let world = World::new();
     let options = json!({
         "agent": {"default": {"mode": "plan", "max_iterations": 7}},
@@ -188,33 +188,33 @@ fn later_settings_lie_over_the_options_and_lose_none_of_them() {
         let _ = std::fs::remove_file(ran);
         (denied, json!(ended.reason))
     };
-    assert_eq!(mode(&client, &world.workspace()), "plan");
+    assert_eq!(new_session_mode(&client, &world.workspace()), "plan");
     assert_eq!(bash_is_denied(), (true, json!("completed")));
-    // An unrelated change.
+    // An unrelated change keeps the options.
     say(json!({"agentls": {"agent": {"default": {"max_iterations": 1}}}}));
-    assert_eq!(mode(&client, &world.workspace()), "plan");
+    assert_eq!(new_session_mode(&client, &world.workspace()), "plan");
     assert_eq!(bash_is_denied(), (true, json!("max_turns")));
-    // Nothing of ours, or nothing at all: as before.
+    // Without an `agentls` section, everything stays as before.
     for nothing in [json!({"other": 1}), json!([]), Value::Null] {
         say(nothing);
         assert_eq!(bash_is_denied(), (true, json!("max_turns")));
     }
-    // The editor's settings are sent whole: what is not there any more does not hold any more.
+    // The editor sends its settings in full: a missing setting no longer applies.
     for empty in [json!({}), json!([]), Value::Null] {
         say(json!({"agentls": empty}));
-        assert_eq!(mode(&client, &world.workspace()), "plan");
+        assert_eq!(new_session_mode(&client, &world.workspace()), "plan");
         assert_eq!(bash_is_denied(), (true, json!("completed")), "{empty}");
     }
     say(json!({"agentls": {"agent": {"default": {"mode": "autoEdit"}}}}));
-    assert_eq!(mode(&client, &world.workspace()), "autoEdit");
-    // A null takes an option away.
+    assert_eq!(new_session_mode(&client, &world.workspace()), "autoEdit");
+    // A null removes an option.
     say(json!({"agentls": {"agent": {"default": {"mode": null}}, "approvals": {"deny": null}}}));
-    assert_eq!(mode(&client, &world.workspace()), "ask");
+    assert_eq!(new_session_mode(&client, &world.workspace()), "ask");
     assert_eq!(bash_is_denied(), (false, json!("completed")));
 }
 
 #[test]
-fn odd_options_refuse_no_handshake_and_the_rest_of_them_is_read() {
+fn invalid_options_never_fail_the_handshake() {
     let world = World::new();
     let rest = json!({"default": {"mode": "plan"}});
     for (options, told) in [
@@ -226,7 +226,7 @@ fn odd_options_refuse_no_handshake_and_the_rest_of_them_is_read() {
         (json!({"trusted": null, "agent": rest}), false),
         (json!({"trusted": "yes", "agent": rest}), true),
         (
-            json!({"trusted": [shown(&world.workspace())], "agent": rest}),
+            json!({"trusted": [display_path(&world.workspace())], "agent": rest}),
             true,
         ),
         (json!({"trusted": {}, "agent": rest, "approvals": 7}), true),
@@ -237,8 +237,8 @@ fn odd_options_refuse_no_handshake_and_the_rest_of_them_is_read() {
     ] {
         let client = start(&world, options.clone());
         let wanted = if options.is_object() { "plan" } else { "ask" };
-        assert_eq!(mode(&client, &world.workspace()), wanted, "{options}");
-        let standing = warnings(&status(&client, |_| true));
+        assert_eq!(new_session_mode(&client, &world.workspace()), wanted, "{options}");
+        let standing = warnings(&next_status(&client, |_| true));
         let all_ours = standing
             .iter()
             .all(|line| line.starts_with("config: \"initializationOptions"));
@@ -247,14 +247,14 @@ fn odd_options_refuse_no_handshake_and_the_rest_of_them_is_read() {
 }
 
 #[test]
-fn workspace_folders_come_and_go_with_their_trust_and_their_files() {
+fn workspace_folder_changes_update_trust_and_file_access() {
     let world = World::new();
     let second = world.path("second");
-    loose(&second);
+    create_permissive_folder(&second);
     let client = start(&world, json!({"trusted": true}));
     let session = client.session_with(json!({"mode": "autoEdit"}));
     let change = |added: bool| {
-        // As some editors write a folder.
+        // Some editors send a folder with a trailing slash.
         let folder = json!([{"uri": format!("file://{}/", second.display()), "name": "second"}]);
         let (added, removed) = if added {
             (folder, json!([]))
@@ -269,8 +269,8 @@ fn workspace_folders_come_and_go_with_their_trust_and_their_files() {
             change(inside);
         }
         let wanted = if inside { "full" } else { "ask" };
-        assert_eq!(mode(&client, &second), wanted);
-        let path = shown(&second.join("file"));
+        assert_eq!(new_session_mode(&client, &second), wanted);
+        let path = display_path(&second.join("file"));
         world.mock().push(Reply::tool(
             "write_file",
             json!({"path": path, "content": wanted}),
@@ -286,7 +286,7 @@ fn workspace_folders_come_and_go_with_their_trust_and_their_files() {
         assert_eq!(asked, usize::from(!inside), "inside: {inside}");
         std::fs::remove_file(second.join("file")).unwrap();
     }
-    // The model is told of the folders, before all else.
+    // The system prompt lists the folders, so each change misses the prompt cache.
     let failures = world.mock().take_failures();
     assert!(
         failures
@@ -298,10 +298,10 @@ fn workspace_folders_come_and_go_with_their_trust_and_their_files() {
 }
 
 #[test]
-fn the_status_is_told_at_first_and_whenever_it_changes() {
+fn status_is_sent_first_and_on_every_change() {
     let world = World::new();
     let client = world.start();
-    let first = status(&client, |_| true);
+    let first = next_status(&client, |_| true);
     assert_eq!(
         first,
         json!({"state": "idle", "runningTurns": 0, "openApprovals": 0})
@@ -316,7 +316,7 @@ fn the_status_is_told_at_first_and_whenever_it_changes() {
     world.at(&gate);
     let second = client.prompt(&two, "run it");
     let asked = client.asked(&two);
-    let busy = status(&client, |status| status["openApprovals"] == 1);
+    let busy = next_status(&client, |status| status["openApprovals"] == 1);
     assert_eq!(
         (&busy["state"], &busy["runningTurns"]),
         (&json!("busy"), &json!(2))
@@ -325,17 +325,17 @@ fn the_status_is_told_at_first_and_whenever_it_changes() {
     client.done(&second);
     gate.release();
     client.done(&first);
-    let idle = status(&client, |status| status["state"] == "idle");
+    let idle = next_status(&client, |status| status["state"] == "idle");
     assert_eq!(idle["runningTurns"], 0);
 }
 
 #[test]
-fn what_is_wrong_in_the_configuration_stands_in_the_status_until_it_is_mended() {
+fn status_lists_configuration_problems_until_fixed() {
     let world = World::new();
-    loose(&world.workspace());
+    create_permissive_folder(&world.workspace());
     world.write(".agentls/config.local.toml", "[agent.default]\nmodle = \"x\"\n");
     let client = world.start();
-    let standing = warnings(&status(&client, |_| true));
+    let standing = warnings(&next_status(&client, |_| true));
     assert_eq!(standing.len(), 2, "{standing:?}");
     let of = |what: &str| {
         standing
@@ -345,14 +345,14 @@ fn what_is_wrong_in_the_configuration_stands_in_the_status_until_it_is_mended() 
     assert!(of("modle") && of("is not trusted"), "{standing:?}");
     let told = client.all("", "agent/warning").len();
     assert_eq!(told, 2);
-    // Trust settles one of them.
-    set_trust(&client, shown(&world.workspace()), true);
-    let standing = warnings(&status(&client, |status| warnings(status).len() == 1));
+    // Trust resolves one of the two problems.
+    set_trust(&client, display_path(&world.workspace()), true);
+    let standing = warnings(&next_status(&client, |status| warnings(status).len() == 1));
     assert!(standing[0].contains("modle"), "{standing:?}");
-    // A turn changes nothing of it.
+    // A turn does not change the warnings.
     let session = client.session();
     client.ask(&session, "hello");
-    let idle = status(&client, |status| {
+    let idle = next_status(&client, |status| {
         status["state"] == "idle" && !warnings(status).is_empty()
     });
     assert_eq!(warnings(&idle), standing);
@@ -360,32 +360,36 @@ fn what_is_wrong_in_the_configuration_stands_in_the_status_until_it_is_mended() 
     let reloaded: Value = client.call("agent/reloadConfig", json!({}));
     assert_eq!(reloaded["problems"], json!([]));
     assert_eq!(
-        warnings(&status(&client, |status| warnings(status).is_empty())),
+        warnings(&next_status(&client, |status| warnings(status).is_empty())),
         [""; 0]
     );
 }
 
 #[test]
-fn a_failing_disk_stands_in_the_status_until_it_works_again() {
+fn status_reports_a_failing_disk_until_it_recovers() {
     let world = World::new();
     let database = world.data().join("store.db");
     std::fs::create_dir_all(&database).unwrap();
     let client = world.start();
-    assert_eq!(warnings(&status(&client, |_| true)), [""; 0], "nobody knows yet");
+    assert_eq!(
+        warnings(&next_status(&client, |_| true)),
+        [""; 0],
+        "nobody knows yet"
+    );
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
-    let failing = warnings(&status(&client, |status| !warnings(status).is_empty()));
+    let failing = warnings(&next_status(&client, |status| !warnings(status).is_empty()));
     assert!(
         failing[0].starts_with("store: ") && failing[0].contains("keeping events in memory"),
         "{failing:?}"
     );
     std::fs::remove_dir(&database).unwrap();
-    status(&client, |status| warnings(status).is_empty());
+    next_status(&client, |status| warnings(status).is_empty());
     assert_eq!(client.ask(&session, "again").text, "ok");
 }
 
 #[test]
-fn a_model_that_is_set_as_a_turn_begins_is_the_next_turns() {
+fn model_set_during_a_turn_applies_to_the_next_turn() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -407,7 +411,7 @@ fn a_model_that_is_set_as_a_turn_begins_is_the_next_turns() {
 }
 
 #[test]
-fn a_session_whose_provider_is_broken_asks_nobody_else() {
+fn broken_provider_of_a_session_is_not_replaced() {
     let world = World::new();
     let client = world.start();
     let session = client.session_with(json!({"model": "other/other-model"}));

@@ -1,4 +1,4 @@
-//! A store that is not as it should be: it cannot be written, is newer, or is torn (R-ERR-2, R-SESS-4, R-SESS-5).
+//! A defective store: unwritable, of a newer version, or with a corrupt record (R-ERR-2, R-SESS-4, R-SESS-5).
 
 use agentls::protocol::LoadSessionResult;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::{Client, World};
 use crate::mock_llm::{Gate, Reply};
 
-/// The messages of the server's warnings with that code.
+/// Returns the messages of all warnings with this code.
 fn warnings(client: &Client, code: &str) -> Vec<String> {
     let notes = client.notes();
     let warnings = notes.iter().filter(|note| note.method == "agent/warning");
@@ -17,13 +17,13 @@ fn warnings(client: &Client, code: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_new_session_works_without_its_lock_and_an_old_one_says_what_to_do() {
+fn new_session_works_without_a_lock_and_an_old_one_is_refused() {
     let world = World::new();
     let client = world.start();
     let old = client.session();
     client.ask(&old, "hello");
     drop(client);
-    // No file can be made in it.
+    // A file in place of the folder prevents lock files.
     let _ = std::fs::remove_dir(world.data().join("locks"));
     std::fs::write(world.data().join("locks"), "").unwrap();
     let client = world.start();
@@ -33,14 +33,14 @@ fn a_new_session_works_without_its_lock_and_an_old_one_says_what_to_do() {
     let told = warnings(&client, "session_unlocked");
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains(&new), "{told:?}");
-    // What others may have open is not touched.
+    // Another server may have the old session open, so it is not touched.
     let error = client.refused("agent/prompt", json!({"sessionId": old, "prompt": "hello"}));
     assert_eq!(error.data["code"], "store");
     assert!(
         error.data["userAction"].as_str().unwrap().contains("disk"),
         "{error:?}"
     );
-    // With the disk the lock comes back.
+    // Once the disk works again, the session gets its lock.
     std::fs::remove_file(world.data().join("locks")).unwrap();
     assert_eq!(client.ask(&new, "and now").text, "ok");
     let other = world.start();
@@ -51,7 +51,7 @@ fn a_new_session_works_without_its_lock_and_an_old_one_says_what_to_do() {
 }
 
 #[test]
-fn a_torn_record_is_told_at_each_load_and_never_stored() {
+fn corrupt_record_is_reported_at_each_load_and_never_stored() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -90,14 +90,14 @@ fn a_torn_record_is_told_at_each_load_and_never_stored() {
         client.ping();
         assert_eq!(warnings(&client, "store_record_skipped").len(), 2);
     }
-    // Who does not load it is told when it is made live.
+    // Without a load, the warning comes when a prompt opens the session.
     let client = world.start();
     assert_eq!(client.ask(&session, "go on").text, "ok");
     assert_eq!(warnings(&client, "store_record_skipped").len(), 1);
 }
 
 #[test]
-fn a_newer_store_is_refused_with_what_to_do_before_and_within_a_turn() {
+fn newer_store_is_refused_before_and_during_a_turn() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -134,7 +134,7 @@ fn a_newer_store_is_refused_with_what_to_do_before_and_within_a_turn() {
     assert!(error.message.contains("schema 99"), "{error:?}");
     assert_eq!(warnings(&client, "store").len(), 1);
     client.ping();
-    // One that has not written yet begins nothing.
+    // A server that has not written yet starts no turn.
     let other = world.start();
     let new = other.session();
     let error = other.refused("agent/prompt", json!({"sessionId": new, "prompt": "hello"}));

@@ -1,5 +1,5 @@
-//! Who takes over in less usual courses (R-PROV-4, -5): who cannot, ways back, several sessions at a half-open circuit,
-//! and cancels, ends and reloads in between.
+//! Unusual cases of fallback (R-PROV-4, -5): unsuitable models, returns to the first provider, several sessions at a
+//! half-open circuit, and cancels, exits and reloads in between.
 
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,14 @@ fn overloads(n: usize) -> impl Iterator<Item = Reply> {
     std::iter::repeat_with(overloaded).take(n)
 }
 
-/// Waits until the circuit of which a session was told lets a trial through.
-fn rest(client: &Client, session: &str) {
+/// Waits until the open circuit of a session allows a trial.
+fn wait_for_cooldown(client: &Client, session: &str) {
     let open = client.next_where(session, "agent/circuit", |note| note.text("state") == "open");
     let left = open.params["until"].as_i64().unwrap() - agentls::base::clock::wall_ms();
     std::thread::sleep(Duration::from_millis(left.max(0) as u64 + 20));
 }
 
-fn soon(before: Instant) {
+fn assert_within_a_second(before: Instant) {
     assert!(
         before.elapsed() < Duration::from_secs(1),
         "{:?}",
@@ -39,7 +39,7 @@ fn soon(before: Instant) {
 }
 
 #[test]
-fn who_has_no_key_is_passed_over() {
+fn fallback_without_a_key_is_skipped() {
     let world = chain(["", "", ""]);
     let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
     world.configure(Config {
@@ -62,7 +62,7 @@ fn who_has_no_key_is_passed_over() {
 }
 
 #[test]
-fn a_model_for_overloads_that_cannot_do_the_work_is_not_asked() {
+fn unsuitable_fallback_model_is_skipped() {
     let small = "max_retries = 9\nfallback_model = \"model-small\"";
     let no_tools = "\n[model.\"model-small\"]\ntools = false";
     let world = chain([small, "", no_tools]);
@@ -95,8 +95,8 @@ fn a_model_for_overloads_that_cannot_do_the_work_is_not_asked() {
 }
 
 #[test]
-fn within_a_turn_the_first_is_asked_again_when_its_circuit_lets_a_trial_through() {
-    // Its circuit is opened by itself, or by the model that stood in for it.
+fn turn_returns_to_the_first_provider_when_its_circuit_allows_a_trial() {
+    // The first model opens the circuit, or its fallback model does.
     let alone = "max_retries = 9\ncircuit_cooldown_s = 0.5";
     let stood_in = "max_retries = 9\ncircuit_cooldown_s = 0.5\nfallback_model = \"model-small\"";
     for (lines, failures) in [
@@ -124,7 +124,7 @@ fn within_a_turn_the_first_is_asked_again_when_its_circuit_lets_a_trial_through(
         let session = client.session();
         let id = client.prompt(&session, "hello");
         world.at(&gate);
-        rest(&client, &session);
+        wait_for_cooldown(&client, &session);
         gate.release();
         assert_eq!(client.done(&id).text, "ok");
         assert_eq!(asked(&world)[..5], failures);
@@ -143,13 +143,13 @@ fn within_a_turn_the_first_is_asked_again_when_its_circuit_lets_a_trial_through(
 }
 
 #[test]
-fn of_several_sessions_one_makes_the_trial_and_the_others_go_down_the_route() {
+fn only_one_of_several_sessions_makes_the_trial() {
     let world = chain(["max_retries = 4\ncircuit_cooldown_s = 0.5", "", ""]);
     push(&world, "model-one", downs(5));
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "one").text, "ok");
-    rest(&client, &session);
+    wait_for_cooldown(&client, &session);
     let gate = Gate::new();
     push(&world, "model-one", [Reply::text("well again").gate_first(&gate)]);
     let trial = client.prompt(&session, "two");
@@ -184,7 +184,7 @@ fn of_several_sessions_one_makes_the_trial_and_the_others_go_down_the_route() {
 }
 
 #[test]
-fn a_trial_that_is_throttled_says_nothing_of_the_circuit_and_is_made_again() {
+fn throttled_trial_is_repeated() {
     let world = World::with(Config {
         provider: "max_retries = 9".to_owned(),
         ..Config::default()
@@ -215,7 +215,7 @@ fn a_trial_that_is_throttled_says_nothing_of_the_circuit_and_is_made_again() {
 }
 
 #[test]
-fn a_cancel_and_the_servers_end_are_obeyed_while_a_circuit_is_waited_for() {
+fn cancel_and_exit_end_a_wait_for_a_circuit() {
     let world = World::with(Config {
         provider: "retry = \"persistent\"\ncircuit_cooldown_s = 60".to_owned(),
         ..Config::default()
@@ -229,8 +229,8 @@ fn a_cancel_and_the_servers_end_are_obeyed_while_a_circuit_is_waited_for() {
     let before = now();
     client.cancel(&session);
     assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
-    soon(before);
-    // The second prompt is a trial; then it waits as well.
+    assert_within_a_second(before);
+    // The second prompt is the trial; after it fails, it waits as well.
     world.mock().push(down());
     let second = client.prompt(&other, "two");
     client.next(&other, "agent/retry");
@@ -255,7 +255,7 @@ fn a_cancel_and_the_servers_end_are_obeyed_while_a_circuit_is_waited_for() {
 }
 
 #[test]
-fn with_patience_a_day_is_waited_for_in_plain_sight_and_a_cancel_ends_it() {
+fn patient_profile_waits_a_day_visibly_and_a_cancel_ends_it() {
     let world = World::with(Config {
         provider: "retry = \"patient\"".to_owned(),
         ..Config::default()
@@ -273,12 +273,12 @@ fn with_patience_a_day_is_waited_for_in_plain_sight_and_a_cancel_ends_it() {
     let before = now();
     client.cancel(&session);
     assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
-    soon(before);
+    assert_within_a_second(before);
     assert_eq!(client.ask(&session, "two").text, "ok");
 }
 
 #[test]
-fn a_reload_changes_the_next_turn_and_not_the_running_one() {
+fn reload_applies_to_the_next_turn_only() {
     let world = chain(["", "", ""]);
     let gate = Gate::new();
     push(&world, "model-one", [down().gate_first(&gate), down()]);
@@ -286,7 +286,7 @@ fn a_reload_changes_the_next_turn_and_not_the_running_one() {
     let (session, other) = (client.session(), client.session());
     let id = client.prompt(&session, "one");
     world.at(&gate);
-    // The second of the chain is there no more, and the first falls back to the third.
+    // Remove the second provider, so that the first falls back to the third.
     let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
     let (before, rest) = text.split_once("[provider.openrouter]").unwrap();
     let (_, after) = rest.split_once("[provider.eachlabs]").unwrap();
@@ -303,13 +303,13 @@ fn a_reload_changes_the_next_turn_and_not_the_running_one() {
     push(&world, "model-one", downs(2));
     assert_eq!(client.ask(&other, "two").text, "ok");
     assert_eq!(asked(&world)[3..], ["model-one", "model-one", "model-three"]);
-    // The session that was answered by it last goes on with the first.
+    // The session whose last answer came from the removed provider continues with the first.
     assert_eq!(client.ask(&session, "three").text, "ok");
     assert_eq!(asked(&world)[6..], ["model-one"]);
 }
 
 #[test]
-fn a_retry_of_a_summary_says_what_is_done_without_one() {
+fn retry_of_a_summary_announces_what_follows_without_one() {
     let world = World::with(Config {
         tables:
             "[provider.small]\nkind = \"anthropic\"\nbase_url = \"URL\"\napi_key = \"k\"\nmodel = \"small\"\n\
@@ -350,7 +350,7 @@ fn a_retry_of_a_summary_says_what_is_done_without_one() {
         told(0),
         [format!("one more attempt, then {goes_on}"), goes_on.to_owned()]
     );
-    // By hand it is the turn's own business.
+    // A manual compaction has nothing to continue without.
     let compact = client.send("agent/compact", json!({"sessionId": session}));
     let _ = client.answer(&compact);
     let next = told(2);
@@ -361,7 +361,7 @@ fn a_retry_of_a_summary_says_what_is_done_without_one() {
 }
 
 #[test]
-fn text_is_taken_back_when_somebody_takes_over_who_could_not_when_the_step_began() {
+fn text_is_retracted_when_a_late_fallback_takes_over() {
     let world = chain(["max_retries = 0", "max_retries = 9\ncircuit_cooldown_s = 0.5", ""]);
     let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
     world.configure(Config {
@@ -378,12 +378,12 @@ fn text_is_taken_back_when_somebody_takes_over_who_could_not_when_the_step_began
         json!(client.ask(&session, "one"))["error"]["code"],
         "circuit_open"
     );
-    // Nobody can take over when the second turn's call is made.
+    // No fallback is available when the second turn makes its call.
     let id = client.prompt(&session, "two");
     let shown = client.next_where(&session, "agent/textDelta", |note| {
         note.text("text").contains("half")
     });
-    rest(&client, &session);
+    wait_for_cooldown(&client, &session);
     gate.release();
     assert_eq!(client.done(&id).text, "ok");
     let retracted = client.all(&session, "agent/messageRetracted");

@@ -1,11 +1,11 @@
-//! Every reason of the loop that this version has, as the transitions that a client sees (R-LOOP-1).
+//! Every reason of the turn loop, as the transitions that a client sees (R-LOOP-1).
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World};
 use crate::mock_llm::{Cut, Gate, Reply};
 
-/// What a turn came to: its transitions, then reason, state and error code of its end.
+/// Returns the reasons of a turn's transitions, then reason, state and error code of its end.
 pub fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
     let mut course = client.reasons(session);
     let code = ended["error"]["code"].as_str().unwrap_or("no error");
@@ -208,13 +208,13 @@ fn each_outcome_has_its_reason() {
         assert_eq!(course(&client, &session, &ended), wanted, "{name}: {ended}");
         assert_eq!(world.requests(), count, "{name}");
         assert_eq!(world.read("x"), None, "{name}");
-        // Whatever happened: the history is valid for the next call (the mock checks it).
+        // Whatever happened, the history is valid for the next call (the mock checks it).
         assert_eq!(client.ask(&session, "go on").text, "ok", "{name}");
     }
 }
 
 #[test]
-fn a_cut_answer_is_asked_for_again_with_a_larger_limit_then_in_pieces() {
+fn cut_answer_is_retried_with_a_larger_limit_then_continued() {
     let world = World::new();
     for text in ["one", "two", " three"] {
         world.mock().push(Reply::text(text).stop("max_tokens"));
@@ -228,7 +228,7 @@ fn a_cut_answer_is_asked_for_again_with_a_larger_limit_then_in_pieces() {
         .map(|n| world.seen(n).body["max_tokens"].as_u64().unwrap())
         .collect();
     assert_eq!(limits, [8_000, 64_000, 64_000, 64_000]);
-    // The first is taken back, the others stay, and the model is asked to go on where it stopped.
+    // The first answer is retracted, the others stay, and the model is asked to continue where it stopped.
     let first = client.all(&session, "agent/textDelta")[0]
         .text("messageId")
         .to_owned();
@@ -263,7 +263,7 @@ fn a_cut_answer_is_asked_for_again_with_a_larger_limit_then_in_pieces() {
 }
 
 #[test]
-fn the_result_holds_the_whole_answer_of_a_continued_turn() {
+fn result_contains_the_whole_answer_of_a_continued_turn() {
     let cut = |text: &str| Reply::text(text).stop("max_tokens");
     let paused = |text: &str| Reply::text(text).stop("pause_turn");
     let read = || Reply::tool("read_file", json!({"path": "a.txt"}));
@@ -294,7 +294,7 @@ fn the_result_holds_the_whole_answer_of_a_continued_turn() {
 }
 
 #[test]
-fn the_output_limit_may_be_doubled_instead() {
+fn output_escalation_double_doubles_the_limit() {
     let world = World::with(Config {
         agent: "output_escalation = \"double\"".to_owned(),
         ..Config::default()
@@ -312,7 +312,7 @@ fn the_output_limit_may_be_doubled_instead() {
 }
 
 #[test]
-fn a_token_target_keeps_the_model_working() {
+fn token_target_keeps_the_model_working() {
     let world = World::with(Config {
         agent: "token_target = 2000".to_owned(),
         ..Config::default()
@@ -342,12 +342,12 @@ fn a_token_target_keeps_the_model_working() {
 }
 
 #[test]
-fn three_nudges_in_a_row_that_bring_next_to_nothing_are_enough() {
+fn three_fruitless_nudges_in_a_row_end_the_turn() {
     let world = World::with(Config {
         agent: "token_target = 20000".to_owned(),
         ..Config::default()
     });
-    // What the model says by itself is brought by no nudge.
+    // The first answer does not count: no nudge preceded it.
     for tokens in [600, 499, 10, 10] {
         world.mock().push(Reply::text("done").tokens(10, tokens));
     }
@@ -368,7 +368,7 @@ fn three_nudges_in_a_row_that_bring_next_to_nothing_are_enough() {
 }
 
 #[test]
-fn a_limit_that_is_hardly_larger_is_not_worth_an_answer() {
+fn slightly_larger_limit_continues_instead_of_retrying() {
     let world = World::with(Config {
         tables: "[model.\"other-model\"]\nmax_output_tokens = 8192".to_owned(),
         ..Config::default()
@@ -390,7 +390,7 @@ fn a_limit_that_is_hardly_larger_is_not_worth_an_answer() {
 }
 
 #[test]
-fn the_step_limit_ends_a_turn() {
+fn step_limit_ends_a_turn() {
     let world = World::with(Config {
         agent: "max_iterations = 3".to_owned(),
         ..Config::default()
@@ -421,7 +421,7 @@ fn the_step_limit_ends_a_turn() {
 }
 
 #[test]
-fn without_a_provider_the_ways_to_go_on_are_told() {
+fn missing_provider_error_lists_the_options() {
     let world = World::with(Config {
         whole: Some(String::new()),
         ..Config::default()
@@ -441,14 +441,14 @@ fn without_a_provider_the_ways_to_go_on_are_told() {
     for way in ["key", "Ollama", "agentls demo"] {
         assert!(ways.to_lowercase().contains(&way.to_lowercase()), "{ways}");
     }
-    // Nothing of the prompt is lost: configured, the turn works.
+    // Once a provider is configured, the session works.
     world.configure(Config::default());
     let _: Value = client.call("agent/reloadConfig", json!({}));
     assert_eq!(client.ask(&session, "again").text, "ok");
 }
 
 #[test]
-fn a_key_that_is_missing_is_named() {
+fn missing_key_error_names_the_provider() {
     let world = World::with(Config {
         whole: Some(
             "[provider.anthropic]\nmodel = \"m\"\n[agent.default]\nprovider = \"anthropic\"\n".to_owned(),
@@ -469,7 +469,7 @@ fn a_key_that_is_missing_is_named() {
 }
 
 #[test]
-fn an_unreachable_provider_is_a_model_error() {
+fn unreachable_provider_is_a_model_error() {
     let world = World::with(Config {
         provider: "max_retries = 1".to_owned(),
         ..Config::default()
@@ -486,7 +486,7 @@ fn an_unreachable_provider_is_a_model_error() {
 }
 
 #[test]
-fn a_cancel_in_a_stream_and_in_tools_have_their_own_reasons() {
+fn cancel_reason_distinguishes_streaming_and_tools() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").gate(&gate));
@@ -515,7 +515,7 @@ fn a_cancel_in_a_stream_and_in_tools_have_their_own_reasons() {
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
-/// The output limits of all requests so far.
+/// Returns the output limits of all requests so far.
 fn output_limits(world: &World) -> Vec<u64> {
     let limit = |body: &Value| {
         let names = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
@@ -527,7 +527,7 @@ fn output_limits(world: &World) -> Vec<u64> {
 }
 
 #[test]
-fn a_model_whose_limit_is_not_known_is_asked_for_the_larger_one() {
+fn unknown_output_limit_escalates_to_the_default() {
     for model in ["other/other-model", "responses/responses-model"] {
         let world = World::new();
         world.mock().push(Reply::text("half").stop("max_tokens"));
@@ -550,7 +550,7 @@ fn a_model_whose_limit_is_not_known_is_asked_for_the_larger_one() {
 }
 
 #[test]
-fn a_refused_output_limit_is_lowered_once_and_said_once() {
+fn refused_output_limit_is_lowered_and_reported_once() {
     let refusals = [
         (
             400,
@@ -602,7 +602,7 @@ fn a_refused_output_limit_is_lowered_once_and_said_once() {
             "{words}"
         );
         assert!(client.all(&session, "agent/retry").is_empty(), "{words}");
-        // The next turn knows it.
+        // The next turn remembers the lower limit.
         world.mock().push(Reply::text("half").stop("max_tokens"));
         client.ask(&session, "again");
         assert!(

@@ -1,4 +1,4 @@
-//! What a folder would activate, where it would send keys, and that neither happens by trust alone (R-CONF, R-SEC).
+//! What a folder would activate, where it would send keys, and that trust alone redirects no key (R-CONF, R-SEC).
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ fn set_trust(client: &Client, folder: &Path, trusted: bool, accept: Value) {
     let _: Value = client.call("agent/setTrust", params);
 }
 
-/// A world whose workspace points the person's keyed provider at the server of `evil`; and that address.
-fn redirecting(evil: &World) -> (World, String) {
+/// Creates a world whose workspace redirects the person's provider to the server of `evil`; returns its address, too.
+fn redirecting_world(evil: &World) -> (World, String) {
     let world = World::new();
     let to = evil.mock().anthropic_url();
     world.write(
@@ -27,7 +27,7 @@ fn redirecting(evil: &World) -> (World, String) {
     (world, to)
 }
 
-/// A turn of a new session; whether it reached the person's own server.
+/// Runs a turn in a new session and returns whether it reached the person's own server.
 fn reaches_own(client: &Client, world: &World, evil: &World) -> bool {
     let (own, other) = (world.requests(), evil.requests());
     let session = client.session();
@@ -40,9 +40,9 @@ fn reaches_own(client: &Client, world: &World, evil: &World) -> bool {
 }
 
 #[test]
-fn trust_alone_redirects_no_key_and_an_acceptance_holds_for_one_address() {
+fn redirect_needs_trust_and_acceptance_of_its_address() {
     let evil = World::new();
-    let (world, to) = redirecting(&evil);
+    let (world, to) = redirecting_world(&evil);
     let folder = world.workspace();
     let client = world.start();
     let described = describe(&client, &folder);
@@ -66,7 +66,7 @@ fn trust_alone_redirects_no_key_and_an_acceptance_holds_for_one_address() {
     assert_eq!(describe(&client, &folder)["redirects"][0]["accepted"], true);
     drop(client);
 
-    // The store keeps it, for this address alone.
+    // The acceptance is stored, and applies to this address only.
     let client = world.start();
     assert!(!reaches_own(&client, &world, &evil), "after a restart");
     let elsewhere = World::new();
@@ -83,8 +83,8 @@ fn trust_alone_redirects_no_key_and_an_acceptance_holds_for_one_address() {
     );
     assert_eq!(refused.data["field"], "acceptRedirects", "{refused:?}");
 
-    // Trust that was withdrawn and given again accepts nothing.
-    redirecting_again(&world, &to);
+    // Withdrawing trust also withdraws the acceptance.
+    write_redirect(&world, &to);
     let _: Value = client.call("agent/reloadConfig", json!({}));
     assert!(!reaches_own(&client, &world, &evil), "the accepted address again");
     set_trust(&client, &folder, false, json!([]));
@@ -98,7 +98,7 @@ fn trust_alone_redirects_no_key_and_an_acceptance_holds_for_one_address() {
     );
 }
 
-fn redirecting_again(world: &World, to: &str) {
+fn write_redirect(world: &World, to: &str) {
     world.write(
         ".agentls/config.toml",
         format!("[provider.mock]\nbase_url = \"{to}\"\n"),
@@ -106,9 +106,9 @@ fn redirecting_again(world: &World, to: &str) {
 }
 
 #[test]
-fn who_is_trusted_by_a_list_or_by_the_editor_redirects_nothing_either() {
+fn trust_by_list_or_editor_accepts_no_redirect() {
     let evil = World::new();
-    let (world, to) = redirecting(&evil);
+    let (world, to) = redirecting_world(&evil);
     let client = world.launch(Default::default());
     let mut params = client.initialize_params(None);
     params["initializationOptions"] = json!({"trusted": true});
@@ -140,7 +140,7 @@ fn who_is_trusted_by_a_list_or_by_the_editor_redirects_nothing_either() {
 }
 
 #[test]
-fn a_fallback_or_a_route_leads_to_no_address_that_was_not_accepted() {
+fn fallback_and_route_never_use_an_unaccepted_address() {
     let evil = World::new();
     let world = World::new();
     let to = evil.mock().anthropic_url();
@@ -164,7 +164,7 @@ fn a_fallback_or_a_route_leads_to_no_address_that_was_not_accepted() {
 }
 
 #[test]
-fn a_description_starts_and_changes_nothing_and_shows_what_hides() {
+fn describe_trust_runs_nothing_and_shows_hidden_characters() {
     let world = World::new();
     let ran = world.path("ran");
     world.write(

@@ -1,18 +1,18 @@
-//! Bad input of every kind: the proper error, and no harm to anything that runs (R-WIRE-4).
+//! Invalid input of every kind gets the proper error and does not disturb running turns (R-WIRE-4).
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Id, World};
 use crate::mock_llm::{Gate, Reply};
 
-/// A turn that is open all the while, and shows afterwards that nothing happened to it.
-struct Running {
+/// A turn that runs during a test and proves afterwards that it was not disturbed.
+struct OpenTurn {
     session: String,
     prompt: Id,
     gate: Gate,
 }
 
-impl Running {
+impl OpenTurn {
     fn start(world: &World, client: &Client) -> Self {
         let gate = Gate::new();
         let reply = Reply::text("the first half").gate(&gate).say(" and the second");
@@ -41,10 +41,10 @@ impl Running {
 }
 
 #[test]
-fn garbage_between_frames_costs_an_error_and_nothing_else() {
+fn garbage_between_frames_is_an_error_and_harmless() {
     let world = World::new();
     let client = world.start();
-    let running = Running::start(&world, &client);
+    let running = OpenTurn::start(&world, &client);
     let garbage: Vec<(&str, Vec<u8>)> = vec![
         ("a line", b"hello, is this LSP?\r\n\r\n".to_vec()),
         (
@@ -86,7 +86,7 @@ fn garbage_between_frames_costs_an_error_and_nothing_else() {
 }
 
 #[test]
-fn headers_of_other_habits_are_read() {
+fn header_variants_are_accepted() {
     let world = World::new();
     let client = world.start();
     for (n, (before, after)) in [
@@ -116,10 +116,10 @@ fn headers_of_other_habits_are_read() {
 }
 
 #[test]
-fn a_frame_beyond_the_limit_is_skipped_unkept() {
+fn oversized_frame_is_skipped_without_buffering() {
     let world = World::new();
     let client = world.start();
-    let running = Running::start(&world, &client);
+    let running = OpenTurn::start(&world, &client);
     let size = 100 << 20;
     client.raw(format!("Content-Length: {size}\r\n\r\n").as_bytes());
     let error = client.null_error();
@@ -138,8 +138,8 @@ fn a_frame_beyond_the_limit_is_skipped_unkept() {
 }
 
 #[test]
-fn a_large_prompt_goes_through() {
-    // In a window that it fits.
+fn large_prompt_is_accepted() {
+    // The prompt needs a larger window than the default.
     let world = World::with(Config {
         tables: "[model.roomy]\ncontext_window = 2000000".to_owned(),
         ..Config::default()
@@ -151,7 +151,7 @@ fn a_large_prompt_goes_through() {
     assert!(world.seen(0).last_text() == prompt);
 }
 
-/// Bodies that are not what a server expects.
+/// Returns bodies that a server does not expect.
 fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
     let mut bodies: Vec<Vec<u8>> = Vec::new();
     let mut text = |text: &str| bodies.push(text.as_bytes().to_vec());
@@ -184,7 +184,7 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
     ] {
         text(body);
     }
-    // Wrong outlines.
+    // Invalid envelopes.
     for id in [
         "1.5",
         "-1",
@@ -225,7 +225,7 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
     text("{\"jsonrpc\":\"2.0\",\"id\":5007,\"method\":\"agent/listTools\",\"result\":1}");
     text("[{\"jsonrpc\":\"2.0\",\"id\":5008,\"method\":\"agent/listTools\"}]");
     text("[{\"jsonrpc\":\"2.0\",\"method\":\"exit\"}]");
-    // Answers to questions that were not asked.
+    // Answers to requests that were never sent.
     for answer in [
         "\"result\":null",
         "\"result\":{}",
@@ -237,7 +237,7 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
             text(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{answer}}}"));
         }
     }
-    // Deep and long.
+    // Deep nesting and long strings.
     for depth in [100, 127, 128, 1_000, 100_000] {
         text(&"[".repeat(depth));
         let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
@@ -325,7 +325,7 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
             ));
         }
     }
-    // A running session's own methods, wrongly.
+    // Invalid prompts for the running session.
     for value in values {
         id += 1;
         text(&format!(
@@ -344,13 +344,13 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn hundreds_of_nasty_bodies_do_no_harm() {
+fn hundreds_of_invalid_bodies_are_harmless() {
     let world = World::new();
     let client = world.start();
-    let running = Running::start(&world, &client);
+    let running = OpenTurn::start(&world, &client);
     let bodies = nasty_bodies(&running.session);
     assert!(bodies.len() >= 300, "{}", bodies.len());
-    // Their answers are anybody's: the strict client only looks at their form.
+    // The client cannot match the answers to these handwritten ids; it only checks their form.
     client.tolerate_answers();
     for batch in bodies.chunks(20) {
         for body in batch {
@@ -364,7 +364,7 @@ fn hundreds_of_nasty_bodies_do_no_harm() {
             );
         }
     }
-    // Sessions that were made by the way have no running turns; ours is unharmed.
+    // Sessions that some bodies created have no running turns; the test's own turn is unharmed.
     running.finish(&client);
 }
 
@@ -409,7 +409,7 @@ fn unknown_methods_and_ids_get_their_errors() {
 }
 
 #[test]
-fn wrong_params_name_the_field() {
+fn invalid_params_name_the_field() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -497,7 +497,7 @@ fn wrong_params_name_the_field() {
 }
 
 #[test]
-fn an_id_that_is_in_use_is_refused_and_the_first_use_goes_on() {
+fn reused_id_is_refused_and_the_first_request_continues() {
     let world = World::new();
     let client = world.start();
     let gate = Gate::new();
@@ -523,11 +523,11 @@ fn an_id_that_is_in_use_is_refused_and_the_first_use_goes_on() {
 }
 
 #[test]
-fn notifications_of_lsp_that_may_be_ignored_are_ignored_quietly() {
+fn optional_lsp_notifications_are_ignored_silently() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    // What is logged comes in order: after this second failure all that belongs to the notifications is there.
+    // The log is in order: once the second failure is logged, so is everything about the notifications.
     let fail = |marker: &str| {
         world
             .mock()
@@ -542,7 +542,7 @@ fn notifications_of_lsp_that_may_be_ignored_are_ignored_quietly() {
     fail("second-marker");
     let log = client.log();
     let second = log.find("second-marker").unwrap();
-    // The line of the second failure is a warning itself.
+    // Exclude the line of the second failure, which is itself a warning.
     let end = log[..second].rfind('\n').unwrap();
     let between = &log[log.rfind("first-marker").unwrap()..end];
     for word in ["WARN", "ERROR", "$/", "not implemented"] {

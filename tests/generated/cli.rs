@@ -13,7 +13,7 @@ const INTRO: &str = "\
 `agentls COMMAND --help` prints the same. [Chat](../chat.md) and [Scripting](../scripting.md) show the commands at work.
 ";
 
-/// `docs/reference/cli.md`.
+/// Renders `docs/reference/cli.md`.
 pub(crate) fn page() -> String {
     let mut top = Arguments::command();
     top.build();
@@ -31,7 +31,7 @@ fn section(command: &Command, is_top: bool, page: &mut String) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").trim();
     page.push_str(&format!("```text\n{usage}\n```\n"));
-    // The options of every command are listed once, with the program itself.
+    // Global options are listed once, under the program itself.
     let arguments: Vec<&Arg> = command
         .get_arguments()
         .filter(|arg| !arg.is_hide_set() && (is_top || !arg.is_global_set() || is_own(command, arg)))
@@ -57,7 +57,7 @@ fn section(command: &Command, is_top: bool, page: &mut String) {
     }
 }
 
-/// Whether a global option belongs to this command, rather than to one above it.
+/// Returns whether a global option belongs to this command rather than to one above it.
 fn is_own(command: &Command, arg: &Arg) -> bool {
     let top = Arguments::command();
     let shared = top.get_arguments().any(|other| other.get_id() == arg.get_id());

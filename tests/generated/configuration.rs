@@ -1,4 +1,4 @@
-//! The reference of all settings, from the schema that checks them and the examples in `examples.toml`.
+//! The reference of all settings, from the schema that validates them and the examples in `examples.toml`.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ Keys that end in `_s` are seconds, and may have a fraction; keys that end in `_m
 name of your choice.
 ";
 
-/// `docs/reference/configuration.md`.
+/// Renders `docs/reference/configuration.md`.
 pub(crate) fn page() -> String {
     let schema = export_json_schema();
     let mut examples = examples();
@@ -46,7 +46,7 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema["properties"].as_object().into_iter().flatten()
 }
 
-/// The sections of `examples.toml`: `#: NAME`, then the lines of the example.
+/// Reads the sections of `examples.toml`: `#: NAME`, then the lines of the example.
 fn examples() -> BTreeMap<String, String> {
     let text = include_str!("examples.toml");
     let (_, sections) = text.split_once("\n#: ").unwrap();
@@ -59,7 +59,7 @@ fn examples() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A table, and the tables in it.
+/// Renders a table and the tables in it.
 fn tables(path: &str, table: &Value, examples: &mut BTreeMap<String, String>, page: &mut String) {
     let more = &table["additionalProperties"];
     let named = more.get("properties").is_some();
@@ -85,7 +85,7 @@ fn heading(path: &str, description: &Value, page: &mut String) {
     page.push_str(&format!("\n## {path}\n\n{}\n", description.replace('\n', " ")));
 }
 
-/// The keys of one table, and an example that uses each of them.
+/// Renders the keys of one table and an example that uses each of them.
 fn keys(path: &str, keys: &Map<String, Value>, examples: &mut BTreeMap<String, String>, page: &mut String) {
     page.push_str("\n| key | type | default | meaning |\n|---|---|---|---|\n");
     let example = examples.remove(path);
@@ -113,7 +113,7 @@ fn keys(path: &str, keys: &Map<String, Value>, examples: &mut BTreeMap<String, S
     page.push_str(&format!("\n```toml\n{example}\n```\n"));
 }
 
-/// The meaning without its last sentence, where that names the default; and the default.
+/// Splits a description into its meaning and its default, which the last sentence or the schema names.
 fn split_default(property: &Value, description: &str) -> (String, String) {
     let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
     match (description.rsplit_once("Default: "), property.get("default")) {
@@ -154,7 +154,7 @@ fn type_of(property: &Value) -> String {
     }
 }
 
-/// What each of the values means.
+/// Returns the meaning of each allowed value.
 fn values(property: &Value) -> String {
     let choices = property["oneOf"].as_array().into_iter().flatten();
     choices

@@ -16,7 +16,7 @@ Each block is the snapshot of a test that runs against the Anthropic, Chat Compl
 show the final text on the screen and the number of requests. The tests use short waits and a `max_retry_after_s` of 5.
 ";
 
-/// `docs/reference/faults.md`.
+/// Renders `docs/reference/faults.md`.
 pub(crate) fn page() -> String {
     let mut cases = BTreeMap::new();
     for entry in fs::read_dir(top().join("tests/e2e/faults/snapshots")).unwrap() {

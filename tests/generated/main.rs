@@ -1,4 +1,4 @@
-//! Every generated file equals what its source says now. `UPDATE_PROTOCOL=1` writes them.
+//! Checks that every generated file is current. With `UPDATE_PROTOCOL=1` it writes the files instead.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use agentls::protocol::generate::generate_files;
 
-/// Compares, or writes under `UPDATE_PROTOCOL=1`.
+/// Compares the files, or writes them if `UPDATE_PROTOCOL` is set.
 #[track_caller]
 fn check(files: impl IntoIterator<Item = (&'static str, String)>) {
     #[expect(clippy::disallowed_methods, reason = "the switch of this test")]
@@ -39,7 +39,7 @@ fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// One line of a Markdown table's cell.
+/// Escapes a text for one cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.split_whitespace()
         .collect::<Vec<_>>()

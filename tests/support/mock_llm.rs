@@ -1,9 +1,9 @@
-//! A mock of the three LLM APIs on 127.0.0.1: raw TCP, HTTP/1.1, real event formats, misbehaving on order.
+//! A mock of the three LLM APIs on 127.0.0.1: raw TCP, HTTP/1.1, real event formats, faults as scripted.
 //!
-//! Answers are scripted ([`Reply`]): pushed to a queue, to a queue of requests that hold a marker, or
-//! given by a closure. Every request is recorded and checked (see `check`); a failed check fails the
-//! test when the mock is dropped. The server runs on threads of its own, so that it neither follows
-//! nor disturbs a test's paused clock. All `wait_…` give up after 20 s of real time.
+//! Answers are scripted ([`Reply`]): pushed to a queue, pushed to a queue for requests that contain a marker, or
+//! returned by a closure. Every request is recorded and checked (see `check`); a failed check fails the test when the
+//! mock is dropped. The server runs on its own threads, so that it neither follows nor disturbs a test's paused clock.
+//! All `wait_…` functions give up after 20 s of real time.
 //!
 //! In tests: `mod support;`. In benches: `#[path = "../tests/support/mock_llm.rs"] mod mock_llm;`.
 
@@ -40,13 +40,13 @@ use tokio::sync::watch;
 
 use reply::{Before, Frame};
 
-/// Longest real time that a `wait_…` waits.
+/// The longest real time that a `wait_…` function waits.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Full-speed events are sent in chunks of about this many bytes.
+/// The approximate size of the chunks of events sent at full speed, in bytes.
 const BLOCK: usize = 16 * 1024;
 
-/// Which API a request spoke.
+/// The API that a request uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Api {
     Anthropic,
@@ -55,49 +55,47 @@ pub enum Api {
 }
 
 impl Api {
-    /// All of them.
+    /// All APIs, in the order of `Prepared::frames`.
     pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Responses];
 }
 
-/// A request that the mock got.
+/// A request that the mock received.
 #[derive(Debug)]
 pub struct Seen {
     /// Its number, from 0.
     pub index: usize,
-    /// Which API it spoke.
     pub api: Api,
-    /// The path of its address.
     pub path: String,
-    /// Its headers, names in lower case.
+    /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its body, parsed.
+    /// The parsed body.
     pub body: Value,
-    /// Its body as it came.
+    /// The body as received.
     pub raw: Bytes,
-    /// When it was complete.
+    /// The time at which it was complete.
     pub at: Instant,
-    /// The connection it came on; the same number twice means that it was kept alive.
+    /// The number of its connection; requests with the same number share a kept-alive connection.
     pub connection: usize,
     accepted: AtomicU64,
     sent: Mutex<Vec<Instant>>,
     progress: watch::Sender<Progress>,
 }
 
-/// How far the answer to a request is.
+/// The progress of the answer to a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// The first byte of the body was handed to the socket.
+    /// When the first byte of the body was handed to the socket.
     pub first_byte: Option<Instant>,
-    /// The whole answer was sent.
+    /// When the whole answer was sent.
     pub answered: Option<Instant>,
-    /// The connection is closed, by whomever.
+    /// When the connection was closed, by either side.
     pub closed: Option<Instant>,
-    /// The peer closed it before the answer was whole.
+    /// The peer closed the connection before the answer was complete.
     pub dropped: bool,
 }
 
 impl Seen {
-    /// The value of a header.
+    /// Returns the value of a header; `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -105,23 +103,23 @@ impl Seen {
             .map(|(_, value)| value.as_str())
     }
 
-    /// How far the answer is.
+    /// Returns the progress of the answer.
     pub fn progress(&self) -> Progress {
         *self.progress.borrow()
     }
 
-    /// Bytes of the answer's body that the socket has accepted so far.
+    /// Returns the number of body bytes that the socket has accepted so far.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Acquire)
     }
 
-    /// When each piece of the answer's body was handed to the socket: an event, or a block of events
-    /// that were sent at full speed.
+    /// Returns the time at which each piece of the body was handed to the socket. A piece is one event, or a block of
+    /// events sent at full speed.
     pub fn sent(&self) -> Vec<Instant> {
         self.sent.lock().expect("the times of an answer").clone()
     }
 
-    /// The messages of the request, in the Responses API its items.
+    /// Returns the messages of the request; in the Responses API, its items.
     pub fn messages(&self) -> &[Value] {
         let key = match self.api {
             Api::Anthropic | Api::OpenAi => "messages",
@@ -130,7 +128,7 @@ impl Seen {
         self.body[key].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The text of the last message, all text blocks joined.
+    /// Returns the joined text blocks of the last message.
     pub fn last_text(&self) -> String {
         let last = self.messages().last();
         let Some(content) = last.map(|message| &message["content"]) else {
@@ -153,16 +151,16 @@ struct State {
     default: Option<Prepared>,
     seen: Vec<Arc<Seen>>,
     known: HashMap<String, Vec<check::Prefix>>,
-    /// The proofs of reasoning that were given, by the API and the model that were asked.
+    /// Signatures of reasoning that were sent, with the API and model that produced them.
     proofs: HashSet<(String, String)>,
     failures: Vec<String>,
     checked: bool,
     rewrites: bool,
-    /// The last answer paused the turn: the next request ends with what came.
+    /// The last answer paused the turn, so the next request ends with that answer.
     paused: bool,
-    /// The one key with which models are listed.
+    /// The only key that may list models; `None` allows every key.
     right_key: Option<String>,
-    /// The models that are listed, and how often somebody asked.
+    /// The listed models, and the number of list requests.
     listed: Vec<String>,
     lists: usize,
 }
@@ -174,7 +172,7 @@ struct Shared {
     open: watch::Sender<usize>,
 }
 
-/// A reply with all renderings, made before anyone waits for them.
+/// A reply with its renderings for all APIs, prepared in advance so that rendering costs no time later.
 #[derive(Clone)]
 struct Prepared {
     reply: Reply,
@@ -194,7 +192,7 @@ impl Prepared {
     }
 }
 
-/// The running mock. Dropping it stops it and fails the test if a request was not as it must be.
+/// The running mock. Dropping it stops it, and fails the test if a request was invalid.
 pub struct MockLlm {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -202,7 +200,7 @@ pub struct MockLlm {
 }
 
 impl MockLlm {
-    /// Starts a mock. A request for which nothing is scripted is answered with a short text.
+    /// Starts a mock. It answers unscripted requests with a short text.
     pub fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -242,28 +240,28 @@ impl MockLlm {
         }
     }
 
-    /// `http://127.0.0.1:PORT`: the `base_url` of kind `anthropic`.
+    /// Returns `http://127.0.0.1:PORT`, the `base_url` for kind `anthropic`.
     pub fn anthropic_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// `http://127.0.0.1:PORT/v1`: the `base_url` of the kinds `openai` and `openai-responses`.
+    /// Returns `http://127.0.0.1:PORT/v1`, the `base_url` for the kinds `openai` and `openai-responses`.
     pub fn openai_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Scripts the answer to the next request without a queue of its own.
+    /// Scripts the answer to the next request that matches no marker.
     pub fn push(&self, reply: Reply) {
         let prepared = Prepared::new(reply);
         self.state().queue.push_back(prepared);
     }
 
-    /// Scripts the answer to the next request whose body holds `marker` (a session's prompt, a model).
+    /// Scripts the answer to the next request whose body contains `marker` (a session's prompt, a model).
     pub fn push_for(&self, marker: &str, reply: Reply) {
         let prepared = Prepared::new(reply);
         let mut state = self.state();
@@ -273,53 +271,53 @@ impl MockLlm {
         }
     }
 
-    /// Asks `respond` first for every request; none falls through to the queues.
+    /// Asks `respond` first for every request; `None` falls through to the queues.
     pub fn respond_with(&self, respond: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) {
         self.state().responder = Some(Box::new(respond));
     }
 
-    /// The answer to requests for which nothing is scripted.
+    /// Sets the answer to unscripted requests.
     pub fn default_reply(&self, reply: Reply) {
         let prepared = Prepared::new(reply);
         self.state().default = Some(prepared);
     }
 
-    /// A request for which nothing is scripted is a failure.
+    /// Makes an unscripted request a failure.
     pub fn refuse_unscripted(&self) {
         self.state().default = None;
     }
 
-    /// Switches the checks of requests off (benches; tests of what is invalid).
+    /// Disables the checks of requests, for benches and for tests that send invalid requests.
     pub fn unchecked(&self) {
         self.state().checked = false;
     }
 
-    /// Earlier messages may change from call to call (compaction without a summary).
+    /// Allows earlier messages to change from call to call (compaction without a summary).
     pub fn allow_rewrites(&self) {
         self.state().rewrites = true;
     }
 
-    /// These models are listed.
+    /// Sets the listed models.
     pub fn list_models(&self, names: &[&str]) {
         self.state().listed = names.iter().map(|name| (*name).to_owned()).collect();
     }
 
-    /// How often somebody asked for the list of models.
+    /// Returns the number of requests for the list of models.
     pub fn lists(&self) -> usize {
         self.state().lists
     }
 
-    /// Models are listed for this key only.
+    /// Lists models for this key only; other keys get a 401.
     pub fn list_for(&self, key: &str) {
         self.state().right_key = Some(key.to_owned());
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub fn requests(&self) -> Vec<Arc<Seen>> {
         self.state().seen.clone()
     }
 
-    /// The request with that number; waits until it is there.
+    /// Waits for request number `index`, counting from 0.
     pub async fn request(&self, index: usize) -> Arc<Seen> {
         let shared = self.shared.clone();
         let name = format!("request {index}");
@@ -359,18 +357,18 @@ impl MockLlm {
         .await;
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> usize {
         *self.shared.open.borrow()
     }
 
-    /// Scripted answers that nobody has asked for yet.
+    /// Returns the number of scripted answers that no request has used yet.
     pub fn pending(&self) -> usize {
         let state = self.state();
         state.queue.len() + state.marked.iter().map(|(_, queue)| queue.len()).sum::<usize>()
     }
 
-    /// What was wrong with requests so far; taking it keeps the drop from failing.
+    /// Takes the failures of requests so far, so that dropping the mock does not fail the test.
     pub fn take_failures(&self) -> Vec<String> {
         std::mem::take(&mut self.state().failures)
     }
@@ -459,7 +457,7 @@ struct Connection {
     number: usize,
 }
 
-/// Why an answer was not sent to its end.
+/// Why an answer was not sent completely.
 enum Broken {
     Peer,
     Ordered(Cut),
@@ -472,7 +470,7 @@ impl From<std::io::Error> for Broken {
 }
 
 impl Connection {
-    /// Reads a request and answers it. Gives it back with whether the connection may go on.
+    /// Reads and answers a request. Returns it, and whether the connection stays open.
     async fn exchange(&mut self, shared: &Shared) -> Option<(Arc<Seen>, bool)> {
         let (path, headers, body) = read_request(&mut self.read, &mut self.buffer).await?;
         let api = match path.trim_end_matches('/') {
@@ -513,6 +511,7 @@ impl Connection {
                     .write_all(&[head.as_bytes(), body.as_bytes()].concat())
                     .await
                     .ok()?;
+                // A list of models is not part of the script, so continue with the next request.
                 return Box::pin(self.exchange(shared)).await;
             }
         };
@@ -522,7 +521,7 @@ impl Connection {
         let done = tokio::select! {
             biased;
             done = answer(&mut self.write, &prepared, &seen) => done,
-            // A byte here would be pipelining, which no client of ours does: treat it as a break.
+            // A byte here would be pipelining, which our clients never do: treat it as a disconnect.
             _ = self.read.read(&mut stray) => Err(Broken::Peer),
         };
         match done {
@@ -540,6 +539,7 @@ impl Connection {
             }
             Err(Broken::Ordered(cut)) => {
                 if cut == Cut::Reset {
+                    // Without lingering, the close sends an RST instead of a FIN.
                     let _ = self.write.as_ref().set_zero_linger();
                 }
                 Some((seen, false))
@@ -611,7 +611,7 @@ fn record(
     let prepared = choose(&mut state, &seen, text);
     state.paused = prepared.reply.stop.as_deref() == Some("pause_turn");
     let model = seen.body["model"].as_str().unwrap_or_default();
-    // Chat Completions has no proofs.
+    // Chat Completions has no signatures.
     if api != Api::OpenAi {
         let given = prepared.reply.proofs();
         state
@@ -698,7 +698,7 @@ async fn answer(write: &mut OwnedWriteHalf, prepared: &Prepared, seen: &Seen) ->
     Ok(())
 }
 
-/// The chunked body: events are gathered into blocks until something has to happen between them.
+/// A chunked body that gathers events into blocks until a delay, gate or cut separates them.
 struct Body<'a> {
     write: &'a mut OwnedWriteHalf,
     seen: &'a Seen,

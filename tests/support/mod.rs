@@ -1,3 +1,3 @@
-//! What the integration tests share.
+//! Code that several test crates share.
 
 pub mod mock_llm;

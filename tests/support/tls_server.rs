@@ -1,4 +1,4 @@
-//! A server whose certificate nobody knows.
+//! A TLS server whose certificate no system trusts.
 
 #![expect(unreachable_pub, reason = "each test crate has its own copy")]
 #![expect(clippy::unwrap_used, reason = "a test")]
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A TLS server whose certificate is signed by `tls/root.pem` (made for this test, its key is
-/// gone). Answers every connection with one short stream.
+/// Starts a TLS server whose certificate `tls/root.pem` has signed (a root created for this test, whose key was
+/// deleted). It answers every connection with one short stream.
 pub fn start() -> std::net::SocketAddr {
     let chain = CertificateDer::pem_slice_iter(include_bytes!("tls/leaf.pem"));
     let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
@@ -30,7 +30,7 @@ pub fn start() -> std::net::SocketAddr {
             let tls = rustls::ServerConnection::new(config.clone()).unwrap();
             let mut stream = rustls::StreamOwned::new(tls, socket.unwrap());
             let mut buffer = [0; 4096];
-            // A client that does not trust us is gone before it has said anything.
+            // A client that rejects the certificate leaves before it sends a request.
             if !stream.read(&mut buffer).is_ok_and(|n| n > 0) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The cases: what the other side does.
+//! The fault cases: what the provider does in each. `faults` runs them and compares snapshots.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 
 use crate::mock_llm::{Api, Cut, Reply};
 
-/// One thing that goes wrong.
+/// One fault of a provider.
 pub struct Case {
     pub name: &'static str,
     pub prompt: Value,
-    /// What is answered to the calls, in order; all of it must be asked for.
+    /// Answers to the calls, in order; the server must ask for all of them.
     pub replies: Vec<Reply>,
-    /// What the provider's `fallback_model` answers; without answers it has none.
+    /// Answers of the provider's `fallback_model`; if empty, there is none.
     pub stand_in: Vec<Reply>,
-    /// What the next on the route answers, of the same kind; without answers there is none.
+    /// Answers of the next provider on the route, of the same kind; if empty, there is none.
     pub next: Vec<Reply>,
     pub at: Where,
-    /// The wait that the first answer asks for, in ms: at least, and at most.
+    /// The wait that the first answer asks for, in ms: the least and the most.
     pub asked: Option<(u64, u64)>,
-    /// How long an attempt may take.
+    /// The time that an attempt may take.
     pub takes: Duration,
-    /// More settings of the provider.
+    /// Extra settings of the provider.
     pub settings: &'static str,
 }
 
-/// Who is there.
+/// The server at the provider's address.
 #[derive(Clone, Copy)]
 pub enum Where {
     Mock,
@@ -48,12 +48,12 @@ impl Case {
         }
     }
 
-    /// The first answer fails, the second is good.
+    /// The first answer fails, the second succeeds.
     fn once(name: &'static str, failure: Reply) -> Self {
         Self::new(name, vec![failure, Reply::text("here I am")])
     }
 
-    /// Nothing but failures, and another provider answers.
+    /// Every answer fails, and the next provider answers.
     fn then_next(name: &'static str, failures: Vec<Reply>) -> Self {
         Self::new(name, failures).or_next(vec![Reply::text("here I am instead")])
     }
@@ -106,11 +106,11 @@ fn date(seconds: i64) -> String {
     httpdate::fmt_http_date(if seconds < 0 { now - shift } else { now + shift })
 }
 
-/// A picture of one dot.
+/// A picture of one pixel.
 const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// Short time limits; a busy machine must keep within them where nothing stands still.
+/// Short time limits; still long enough for a busy machine if the stream makes progress.
 const HASTY: &str = "first_event_timeout_s = 2\nevent_gap_timeout_s = 2";
 
 pub fn cases(api: Api) -> Vec<Case> {
@@ -125,7 +125,7 @@ pub fn cases(api: Api) -> Vec<Case> {
     all
 }
 
-/// Who takes over (R-PROV-4, -5).
+/// Faults after which another model or provider takes over (R-PROV-4, -5).
 fn routes() -> Vec<Case> {
     let times = |n: usize, reply: fn() -> Reply| (0..n).map(|_| reply()).collect::<Vec<_>>();
     let overloaded = || Reply::error(529, "overloaded_error", "Overloaded");
@@ -161,7 +161,7 @@ fn routes() -> Vec<Case> {
             vec![Reply::text("half of the an").close()],
         )
         .with("max_retries = 0"),
-        // What is wrong with the request or the key is not mended by asking somebody else.
+        // Another provider does not help if the request or the key is wrong.
         Case::new(
             "401-does-not-go-to-the-next",
             vec![Reply::error(401, "authentication_error", "invalid key")],
@@ -170,7 +170,7 @@ fn routes() -> Vec<Case> {
     ]
 }
 
-/// What another try may make good.
+/// Faults that a retry may fix.
 fn statuses() -> Vec<Case> {
     let page = |status| {
         Reply::status(status)
@@ -196,7 +196,7 @@ fn statuses() -> Vec<Case> {
     ]
 }
 
-/// What a throttled call may be told about the wait.
+/// Ways in which a throttled response announces the wait.
 fn waits() -> Vec<Case> {
     let asking = |name, header, value: &str| Case::once(name, throttled().header(header, value));
     vec![
@@ -224,7 +224,7 @@ fn waits() -> Vec<Case> {
     ]
 }
 
-/// What no other try mends.
+/// Faults that no retry fixes.
 fn permanent() -> Vec<Case> {
     let once = |name, reply| Case::new(name, vec![reply]);
     vec![
@@ -274,7 +274,7 @@ fn permanent() -> Vec<Case> {
     ]
 }
 
-/// Prompts that are too long, in the words of many servers.
+/// Overflow errors in the words of many servers.
 fn too_long() -> Vec<Case> {
     let bodies = [
         (
@@ -320,7 +320,7 @@ fn too_long() -> Vec<Case> {
         .collect()
 }
 
-/// What a smaller request mends.
+/// Faults that a smaller request fixes.
 fn mended() -> Vec<Case> {
     let read = |path: &str| Reply::tool("read_file", json!({"path": path}));
     let too_long = || {
@@ -364,7 +364,7 @@ fn mended() -> Vec<Case> {
     ]
 }
 
-/// What goes wrong before an answer begins.
+/// Faults before an answer begins.
 fn connections() -> Vec<Case> {
     vec![
         Case::new("refused", Vec::new()).at(Where::Nobody),
@@ -379,7 +379,7 @@ fn connections() -> Vec<Case> {
     ]
 }
 
-/// What goes wrong with an answer that has begun.
+/// Faults within a running answer.
 fn streams(api: Api) -> Vec<Case> {
     let write = || Reply::new().call("write_file", json!({"path": "x", "content": "x"}));
     let ping = Duration::from_millis(200);

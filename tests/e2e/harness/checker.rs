@@ -1,4 +1,6 @@
-//! The invariants of architecture §7, as far as one client can see them, checked on everything that arrives.
+//! Checks the invariants of architecture §7, as far as one client can see them, on every message that arrives.
+//!
+//! It collects violations and never panics; the client reports them when it is dropped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,50 +12,50 @@ use agentls::protocol::{
 };
 use serde_json::Value;
 
-/// What one client has seen, and what was wrong with it.
+/// What one client has seen, and the violations in it.
 #[derive(Default)]
 pub struct Checker {
-    /// `initialized` was sent.
+    /// Whether the client has sent `initialized`.
     pub initialized: bool,
     pub violations: Vec<String>,
-    sessions: HashMap<String, View>,
+    sessions: HashMap<String, SessionView>,
     cut: Option<String>,
 }
 
 #[derive(Default)]
-struct View {
-    /// The last number seen.
+struct SessionView {
+    /// The last `seq` seen.
     seq: Option<u64>,
-    /// Durable events that came as notifications, by their numbers.
+    /// Durable events that came as notifications, by `seq`.
     told: HashMap<u64, (String, Value)>,
-    /// Durable events that came in a page.
+    /// The `seq` of every durable event that came in a page.
     paged: HashSet<u64>,
-    /// Something else than a page was asked of it: what that caused may come before a page that has it too.
+    /// The client has sent a request other than a load: its events may arrive before a page that contains them, too.
     asked: bool,
-    /// Made over this connection, so that everything of it has been seen.
+    /// Created over this connection, so that the client has seen all of it.
     whole: bool,
     running: Option<String>,
     ended: HashMap<String, TurnEndedNotification>,
     /// Messages in progress.
-    open: HashMap<String, Progress>,
+    open: HashMap<String, MessageProgress>,
     /// Messages that were completed or retracted.
     closed: HashSet<String>,
-    /// The answer so far, by turn: the last message, and those that it continues.
+    /// The answer so far, by turn: the last message and the messages that it continues.
     said: HashMap<String, String>,
     /// The next message of the turn continues its answer.
     continues: bool,
     calls: HashMap<String, ToolCallStatus>,
-    /// Tool calls whose input was shown, by the message that has not come yet.
+    /// Tool calls whose input was shown but whose message has not come yet: call id to message id.
     begun: HashMap<String, String>,
-    /// Tool calls that were begun and are void: their message does not hold them.
+    /// Tool calls whose input was shown, but which their message does not contain.
     void: HashSet<String>,
-    /// Approvals, limits and questions that are open.
+    /// Open approvals, limits and questions.
     approvals: HashSet<String>,
     settled: HashSet<String>,
 }
 
 #[derive(Default)]
-struct Progress {
+struct MessageProgress {
     text: String,
     reasoning: String,
 }
@@ -63,7 +65,7 @@ impl Checker {
         self.violations.push(what.into());
     }
 
-    /// A session made over this connection.
+    /// Records a session that was created over this connection.
     pub fn created(&mut self, session: &str, seq: u64) {
         let view = self.sessions.entry(session.to_owned()).or_default();
         view.seq = Some(seq);
@@ -71,14 +73,14 @@ impl Checker {
         view.asked = true;
     }
 
-    /// A request that names a session.
+    /// Records a request that names a session.
     pub fn asks(&mut self, session: &str, method: &str) {
         if !session.is_empty() && method != "agent/loadSession" {
             self.sessions.entry(session.to_owned()).or_default().asked = true;
         }
     }
 
-    /// A session loaded over this connection.
+    /// Checks the result of a load.
     pub fn loaded(&mut self, session: &str, result: &LoadSessionResult) {
         let seqs: Vec<u64> = result
             .events
@@ -97,7 +99,7 @@ impl Checker {
         let wrong = wrong.into_iter().map(|what| format!("{session}: {what}"));
         self.violations.extend(wrong);
         match view.seq {
-            // What it has not seen stands in the page: what mended a session that was only looked at before.
+            // The page contains all unseen events: they repaired a session that was only viewed before.
             Some(seen)
                 if seen < result.seq && (seen + 1..=result.seq).all(|seq| view.paged.contains(&seq)) =>
             {
@@ -108,7 +110,7 @@ impl Checker {
                 self.violations.push(why);
                 return;
             }
-            // What has been seen is newer than the answer.
+            // The client has already seen newer events.
             Some(_) => {}
             None => {
                 view.seq = Some(result.seq);
@@ -131,7 +133,7 @@ impl Checker {
             }
             Some(_) => {}
             None => {
-                let progress = Progress {
+                let progress = MessageProgress {
                     text: partial.text.clone(),
                     reasoning: partial.reasoning.clone(),
                 };
@@ -140,7 +142,7 @@ impl Checker {
         }
     }
 
-    /// A notification. `None`: not one of ours.
+    /// Checks a notification. Returns `None` if it is unknown or does not parse.
     pub fn notification(&mut self, method: &str, params: &Value, bytes: usize) -> Option<ServerNotification> {
         if method.starts_with("agent/") && !self.initialized {
             self.wrong(format!("{method} before initialized"));
@@ -169,7 +171,7 @@ impl Checker {
             Some(session) => {
                 let mut wrong = Vec::new();
                 let view = self.sessions.entry(session.to_owned()).or_default();
-                view.take(durable, method, params, &typed, &mut wrong);
+                view.check_event(durable, method, params, &typed, &mut wrong);
                 let wrong = wrong.into_iter().map(|what| format!("{session}: {what}"));
                 self.violations.extend(wrong);
             }
@@ -179,7 +181,7 @@ impl Checker {
         Some(typed)
     }
 
-    /// The answer to a prompt or a resume; `cancelled`: from the data of a -32800.
+    /// Checks the answer to a prompt, resume or compaction; a cancelled one is the data of a -32800 error.
     pub fn answered(&mut self, session: &str, result: &PromptResult) {
         let view = self.sessions.entry(session.to_owned()).or_default();
         let turn = &result.turn_id;
@@ -202,7 +204,7 @@ impl Checker {
         }
     }
 
-    /// Sessions with a running turn.
+    /// Returns the number of sessions with a running turn.
     pub fn running(&self) -> usize {
         self.sessions
             .values()
@@ -210,12 +212,12 @@ impl Checker {
             .count()
     }
 
-    /// The stream ended within a frame: a kill may do that.
+    /// Records that the stream ended within a frame, which only a kill may cause.
     pub fn cut(&mut self, why: String) {
         self.cut = Some(why);
     }
 
-    /// The server has ended; after a kill, what is open stays open.
+    /// Checks the end of the server; after a kill, open turns are fine.
     pub fn end(&mut self, killed: bool) {
         if killed {
             return;
@@ -232,18 +234,18 @@ impl Checker {
     }
 }
 
-fn view_whole(sessions: &HashMap<String, View>, session: &str) -> bool {
+fn view_whole(sessions: &HashMap<String, SessionView>, session: &str) -> bool {
     sessions.get(session).is_some_and(|view| view.whole)
 }
 
-impl View {
-    /// A page: what it has was not sent before, unless the client had the session already; then it is the same.
+impl SessionView {
+    /// Checks a page: its events were not sent before, unless the client already had the session; then they are equal.
     fn page(&mut self, result: &LoadSessionResult, wrong: &mut Vec<String>) {
         let known = self.asked || !self.paged.is_empty();
         for event in &result.events {
             let seq = event.params["seq"].as_u64().unwrap_or(0);
             self.paged.insert(seq);
-            // What a look found unfinished has been mended since.
+            // A turn that a read-only load found unfinished has been repaired since.
             match (event.method.as_str(), event.params["turnId"].as_str()) {
                 ("agent/turnEnded", turn) if turn == self.running.as_deref() => self.running = None,
                 ("agent/message", _) => {
@@ -269,7 +271,7 @@ impl View {
         }
     }
 
-    fn take(
+    fn check_event(
         &mut self,
         durable: bool,
         method: &str,
@@ -379,22 +381,24 @@ impl View {
                     wrong.push("an approval is settled twice".to_owned());
                 }
             }
-            ServerNotification::LimitRequested(asked) => self.inquired(&asked.limit_id, wrong),
-            ServerNotification::QuestionRequested(asked) => self.inquired(&asked.question_id, wrong),
-            ServerNotification::LimitResolved(settled) => self.replied(&settled.limit_id, wrong),
-            ServerNotification::QuestionResolved(settled) => self.replied(&settled.question_id, wrong),
+            ServerNotification::LimitRequested(asked) => self.question_asked(&asked.limit_id, wrong),
+            ServerNotification::QuestionRequested(asked) => self.question_asked(&asked.question_id, wrong),
+            ServerNotification::LimitResolved(settled) => self.question_settled(&settled.limit_id, wrong),
+            ServerNotification::QuestionResolved(settled) => {
+                self.question_settled(&settled.question_id, wrong)
+            }
             _ => {}
         }
     }
 
-    fn inquired(&mut self, id: &str, wrong: &mut Vec<String>) {
+    fn question_asked(&mut self, id: &str, wrong: &mut Vec<String>) {
         if self.settled.contains(id) {
             wrong.push("a question is asked that was settled".to_owned());
         }
         self.approvals.insert(id.to_owned());
     }
 
-    fn replied(&mut self, id: &str, wrong: &mut Vec<String>) {
+    fn question_settled(&mut self, id: &str, wrong: &mut Vec<String>) {
         if !self.approvals.remove(id) && self.whole {
             wrong.push("a question is settled that was not asked".to_owned());
         }
@@ -403,7 +407,7 @@ impl View {
         }
     }
 
-    /// What was begun in a message that has come, or was taken back; those that it does not hold.
+    /// Closes the calls whose input was shown for `message`. Returns the ones that the message does not contain.
     fn close_begun(&mut self, message: &str, held: &[String]) -> Vec<String> {
         let of_it = self.begun.extract_if(|_, begun_in| begun_in == message);
         let stray: Vec<String> = of_it
@@ -434,7 +438,7 @@ impl View {
             ));
             self.begun.clear();
         }
-        // Only an open approval may outlive its turn, and only the server's end lets it.
+        // Only an open approval may outlive its turn, and only if the server stopped.
         let stopped = end.reason == TerminalReason::ServerStopped;
         if !stopped && !self.approvals.is_empty() {
             wrong.push(format!("open at a turn's end: {:?}", self.approvals));
@@ -492,16 +496,16 @@ impl View {
         }
         let shown = shown.unwrap_or_default();
         if message.more.is_empty() {
-            let text = joined(message, |block| match block {
+            let text = join_blocks(message, |block| match block {
                 MessageBlock::Text { text, more } => Some((text, more)),
                 _ => None,
             });
-            compare(id, "text", &text, &shown.text, wrong);
-            let reasoning = joined(message, |block| match block {
+            compare_text(id, "text", &text, &shown.text, wrong);
+            let reasoning = join_blocks(message, |block| match block {
                 MessageBlock::Reasoning { text, more } => Some((text, more)),
                 _ => None,
             });
-            compare(id, "reasoning", &reasoning, &shown.reasoning, wrong);
+            compare_text(id, "reasoning", &reasoning, &shown.reasoning, wrong);
         }
         if let Some(turn) = &message.header.turn_id {
             let said = self.said.entry(turn.clone()).or_default();
@@ -519,7 +523,7 @@ impl View {
         }
         let before = self.calls.insert(id.clone(), call.status);
         let fine = match (before, call.status) {
-            // One that a cancel, a crash or the message's own end kept from being announced.
+            // A cancel, a crash or the end of the message may prevent the announcement of a call.
             (None, ToolCallStatus::Pending | ToolCallStatus::Cancelled) => true,
             // It was announced over another connection.
             (None, _) => !self.whole,
@@ -541,7 +545,7 @@ impl View {
     }
 }
 
-/// A resumed turn asks an open approval again.
+/// Returns whether a resumed turn asks an open approval again.
 fn asked_again(before: ToolCallStatus, now: ToolCallStatus) -> bool {
     before == ToolCallStatus::AwaitingApproval && now == ToolCallStatus::AwaitingApproval
 }
@@ -562,8 +566,8 @@ fn is_final(status: ToolCallStatus) -> bool {
     rank(status) == 3
 }
 
-/// The joined texts of a message's blocks: what is there, and how long the whole is.
-fn joined<'m>(
+/// Joins the texts of a message's blocks. Returns the text, the full length in bytes, and whether the text is cut.
+fn join_blocks<'m>(
     message: &'m MessageNotification,
     of: impl Fn(&'m MessageBlock) -> Option<(&'m String, &'m agentls::protocol::MoreFields)>,
 ) -> (String, u64, bool) {
@@ -579,8 +583,8 @@ fn joined<'m>(
     (text, bytes, cut)
 }
 
-/// I5: a message is its deltas joined.
-fn compare(id: &str, what: &str, told: &(String, u64, bool), shown: &str, wrong: &mut Vec<String>) {
+/// Checks I5: a message equals its joined deltas.
+fn compare_text(id: &str, what: &str, told: &(String, u64, bool), shown: &str, wrong: &mut Vec<String>) {
     let (text, bytes, cut) = told;
     let same = match cut {
         true => shown.starts_with(text.as_str()),
@@ -597,7 +601,7 @@ fn compare(id: &str, what: &str, told: &(String, u64, bool), shown: &str, wrong:
     }
 }
 
-/// The checker sees what it is there for.
+/// Tests of the checker itself.
 mod tests {
     use serde_json::json;
 
@@ -670,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_passes() {
+    fn valid_stream_has_no_violations() {
         let fine = vec![
             start(1),
             delta("m", 0, "a"),
@@ -685,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn each_violation_is_reported() {
         for (events, says) in [
             (vec![start(1), end(3)], "has seq 3 after 1"),
             (vec![start(1), end(1)], "has seq 1 after 1"),
@@ -772,7 +776,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_once() {
+    fn duplicate_and_differing_events_are_reported() {
         let told = |checker: &mut Checker, (method, params): (&str, Value)| {
             checker.notification(method, &params, 100);
         };
@@ -816,7 +820,7 @@ mod tests {
     }
 
     #[test]
-    fn stray_bytes_are_seen() {
+    fn stray_bytes_on_stdout_are_reported() {
         for (bytes, good) in [
             (&b"Content-Length: 2\r\n\r\n{}"[..], true),
             (b"Content-Length: 2\r\n\r\n{}\n", false),

@@ -1,5 +1,6 @@
-//! A typed client of a real server over real pipes. Dropping it ends the server in order and fails the test
-//! when anything was not as it must be: see [`Client::finish`].
+//! A typed client of a real server over real pipes.
+//!
+//! Dropping it shuts the server down and fails the test if anything was wrong: see [`Client::finish`].
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -34,12 +35,12 @@ pub struct Client {
     killed: Mutex<bool>,
 }
 
-/// What a killed server has left: all that it had written.
+/// Everything that a killed server had written.
 pub struct Remains {
-    /// When it was killed.
+    /// The time of the kill.
     pub at: Instant,
     pub notes: Vec<Arc<Note>>,
-    /// Answers that nobody had taken.
+    /// Answers that the test had not taken.
     pub answers: HashMap<Id, Answer>,
 }
 
@@ -60,6 +61,7 @@ impl Client {
         }
         let mut child = command
             .args(&options.args)
+            // The developer's own keys and proxies must not reach the server.
             .env_clear()
             .envs(world.env())
             .envs(options.env)
@@ -90,14 +92,14 @@ impl Client {
         }
     }
 
-    /// `initialize` and `initialized`.
+    /// Sends `initialize` and `initialized`; returns the result of `initialize`.
     pub fn handshake(&self, process_id: Option<i64>) -> Value {
         let answer: Value = self.call("initialize", self.initialize_params(process_id));
         self.initialized();
         answer
     }
 
-    /// The params of `initialize`.
+    /// Returns the params of `initialize` for this world.
     pub fn initialize_params(&self, process_id: Option<i64>) -> Value {
         json!({
             "processId": process_id,
@@ -107,19 +109,20 @@ impl Client {
         })
     }
 
-    /// Says `initialized`; from then on notifications may come.
+    /// Sends `initialized`; only after it may the server send notifications.
     pub fn initialized(&self) {
+        // Before the write, since the reader thread may see the first notification right after it.
         self.shared.lock().checker.initialized = true;
         self.notify("initialized", json!({}));
     }
 
-    // What is sent.
+    // Sending.
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes.
     pub fn raw(&self, bytes: &[u8]) {
         let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
         let pipe = stdin.as_mut().expect("stdin is open");
-        // A server that is gone already shows in what it answers, not here.
+        // If the server is gone, the missing answer shows it; the write error is not needed.
         let _ = pipe.write_all(bytes).and_then(|()| pipe.flush());
     }
 
@@ -133,14 +136,14 @@ impl Client {
         self.frame(message(None, method, params).as_bytes());
     }
 
-    /// Sends a request; its answer has to be taken.
+    /// Sends a request; the test must take its answer.
     pub fn send(&self, method: &str, params: impl Serialize) -> Id {
         let (id, frame) = self.request(method, params);
         self.raw(&frame);
         id
     }
 
-    /// A request whose frame the caller writes.
+    /// Prepares a request whose frame the caller writes.
     pub fn request(&self, method: &str, params: impl Serialize) -> (Id, Vec<u8>) {
         let number = {
             let mut next = self.next_id.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,10 +156,11 @@ impl Client {
         (id, framed(message(Some(number), method, params).as_bytes()))
     }
 
-    /// The answer to a request with this id, which the caller writes, is waited for.
+    /// Registers a request that the caller writes itself, so that its answer is expected.
     pub fn expect_answer(&self, id: &Value, method: &str, session: &str) -> Id {
         let id = Id(id.to_string());
         let asked = (method.to_owned(), session.to_owned());
+        // Registered before the frame is written: an answer that nobody expects is a violation.
         let mut state = self.shared.lock();
         state.checker.asks(session, method);
         state.waiting.insert(id.clone(), asked);
@@ -164,7 +168,7 @@ impl Client {
         id
     }
 
-    /// The next request of the server, which has to be this one.
+    /// Waits for the server's next request, which must be `method`.
     pub fn server_asks(&self, method: &str) -> Asked {
         let asked = self.wait(&format!("the server's {method}"), |state| {
             state.requests.as_mut().and_then(VecDeque::pop_front)
@@ -173,12 +177,12 @@ impl Client {
         asked
     }
 
-    /// How many requests of the server nobody has looked at.
+    /// Returns the number of server requests that the test has not taken.
     pub fn server_requests(&self) -> usize {
         self.shared.lock().requests.as_ref().map_or(0, VecDeque::len)
     }
 
-    /// From now on the server may ask the client.
+    /// Allows the server to send requests; without it, a request is a violation.
     pub fn take_requests(&self) {
         self.shared.lock().requests = Some(VecDeque::new());
     }
@@ -199,21 +203,21 @@ impl Client {
         self.notify("agent/cancel", json!({"sessionId": session}));
     }
 
-    // What is answered.
+    // Answers.
 
-    /// The answer to a request.
+    /// Waits for the answer to a request.
     pub fn answer(&self, id: &Id) -> Answer {
         self.answer_at(id).0
     }
 
-    /// The answer to a request, and when it came.
+    /// Waits for the answer to a request, and returns the time of its arrival, too.
     pub fn answer_at(&self, id: &Id) -> (Answer, Instant) {
         self.wait(&format!("the answer to request {}", id.0), |state| {
             state.answers.remove(id)
         })
     }
 
-    /// Asks and reads the result.
+    /// Sends a request and parses its result.
     pub fn call<R: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> R {
         let id = self.send(method, params);
         match self.answer(&id) {
@@ -223,13 +227,13 @@ impl Client {
         }
     }
 
-    /// Asks and is refused.
+    /// Sends a request that must be refused.
     pub fn refused(&self, method: &str, params: impl Serialize) -> RpcError {
         let id = self.send(method, params);
         self.refusal(&id)
     }
 
-    /// The refusal of a request.
+    /// Waits for the refusal of a request.
     pub fn refusal(&self, id: &Id) -> RpcError {
         match self.answer(id) {
             Ok(result) => panic!("request {} should have been refused: {result}", id.0),
@@ -237,13 +241,13 @@ impl Client {
         }
     }
 
-    /// The answer to a request, if it is there.
+    /// Takes the answer to a request if it has arrived.
     pub fn take_answer(&self, id: &Id) -> Option<Answer> {
         self.shared.lock().answers.remove(id).map(|(answer, _)| answer)
     }
 
-    /// Waits until more than `known` notifications are there, the server is gone, or it is `until`; those beyond
-    /// `known`.
+    /// Waits until there are more than `known` notifications, the server has ended, or `until` has passed. Returns the
+    /// notifications beyond `known`.
     pub fn arrived(&self, known: usize, until: Instant) -> Vec<Arc<Note>> {
         let mut state = self.shared.lock();
         loop {
@@ -256,40 +260,40 @@ impl Client {
         }
     }
 
-    /// The next error with id null.
+    /// Waits for the next error with id null.
     pub fn null_error(&self) -> RpcError {
         self.wait("an error with id null", |state| state.nulls.pop_front())
     }
 
-    /// All errors with id null so far.
+    /// Takes all errors with id null so far.
     pub fn take_null_errors(&self) -> Vec<RpcError> {
         self.shared.lock().nulls.drain(..).collect()
     }
 
-    /// Shows that the server lives and answers.
+    /// Asserts that the server still answers.
     pub fn ping(&self) {
         let tools: Value = self.call("agent/listTools", json!({}));
         assert!(tools["tools"].as_array().is_some_and(|tools| !tools.is_empty()));
     }
 
-    /// From now on answers that nobody waits for are let pass: to requests of frames made by hand.
+    /// Ignores unexpected answers from now on, for requests in handwritten frames.
     pub fn tolerate_answers(&self) {
         self.shared.lock().tolerant = true;
     }
 
-    /// The answer to this request is not wanted any more.
+    /// Stops expecting the answer to a request.
     pub fn abandon(&self, id: Id) {
         self.shared.lock().waiting.remove(&id);
     }
 
     // Sessions and turns.
 
-    /// A new session.
+    /// Opens a session.
     pub fn session(&self) -> String {
         self.session_with(json!({}))
     }
 
-    /// A new session with params.
+    /// Opens a session with params.
     pub fn session_with(&self, params: Value) -> String {
         let made: Value = self.call("agent/newSession", params);
         made["sessionId"].as_str().expect("a session id").to_owned()
@@ -308,13 +312,13 @@ impl Client {
         )
     }
 
-    /// Sends a prompt and waits for its turn's end.
+    /// Sends a prompt and waits for the end of its turn.
     pub fn ask(&self, session: &str, prompt: impl Into<Value>) -> PromptResult {
         let id = self.prompt(session, prompt);
         self.done(&id)
     }
 
-    /// How a prompt's turn ended.
+    /// Waits for the result of a prompt.
     pub fn done(&self, id: &Id) -> PromptResult {
         match self.answer(id) {
             Ok(result) => serde_json::from_value(result).expect("a prompt's result"),
@@ -322,19 +326,19 @@ impl Client {
         }
     }
 
-    /// How the turn ended whose request was cancelled.
+    /// Waits for the end of a turn whose request was cancelled.
     pub fn cancelled(&self, id: &Id) -> PromptResult {
         let error = self.refusal(id);
         assert_eq!(error.code, -32800, "{error:?}");
         serde_json::from_value(error.data).expect("a prompt's result")
     }
 
-    /// The next notification of that method in that session that was not given yet.
+    /// Waits for the next notification of `method` in a session that no earlier call has returned.
     pub fn next(&self, session: &str, method: &str) -> Arc<Note> {
         self.next_where(session, method, |_| true)
     }
 
-    /// The same, passing over those that are not meant.
+    /// Like `next`, but skips notifications for which `is` returns false.
     pub fn next_where(&self, session: &str, method: &str, is: impl Fn(&Note) -> bool) -> Arc<Note> {
         let key = (session.to_owned(), method.to_owned());
         self.wait(&format!("{method} of {session}"), |state| {
@@ -357,7 +361,7 @@ impl Client {
         self.next_where(session, "agent/toolCall", |note| note.text("status") == status)
     }
 
-    /// Waits for an approval to be asked; its id.
+    /// Waits for the next approval request.
     pub fn asked(&self, session: &str) -> Arc<Note> {
         self.next(session, "agent/approvalRequested")
     }
@@ -367,24 +371,24 @@ impl Client {
         self.respond(json!({"approvalId": asked.text("approvalId"), "decision": decision}));
     }
 
-    /// Decides an approval, with all there is to say.
+    /// Decides an approval with all params of `agent/approvalRespond`.
     pub fn respond(&self, params: Value) {
         let _: Value = self.call("agent/approvalRespond", params);
     }
 
-    /// All notifications of a method in a session so far.
+    /// Returns all notifications of a method in a session so far.
     pub fn all(&self, session: &str, method: &str) -> Vec<Arc<Note>> {
         let state = self.shared.lock();
         let is = |note: &&Arc<Note>| note.method == method && note.text("sessionId") == session;
         state.notes.iter().filter(is).cloned().collect()
     }
 
-    /// All notifications so far.
+    /// Returns all notifications so far.
     pub fn notes(&self) -> Vec<Arc<Note>> {
         self.shared.lock().notes.clone()
     }
 
-    /// The reasons of a session's transitions so far.
+    /// Returns the reasons of a session's transitions so far.
     pub fn reasons(&self, session: &str) -> Vec<String> {
         let transitions = self.all(session, "agent/transition");
         transitions
@@ -393,7 +397,7 @@ impl Client {
             .collect()
     }
 
-    /// What was shown of messages' text in a session so far, retracted or not.
+    /// Returns the text of all deltas in a session so far, retracted or not.
     pub fn shown(&self, session: &str) -> String {
         let deltas = self.all(session, "agent/textDelta");
         deltas.iter().map(|note| note.text("text").to_owned()).collect()
@@ -401,12 +405,12 @@ impl Client {
 
     // The pipe and the process.
 
-    /// The server's process.
+    /// Returns the server's process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// How many processes there are of this server, itself included.
+    /// Returns the number of processes of this server, including itself.
     pub fn processes(&self) -> usize {
         folders::marked_processes(&self.mark).len()
     }
@@ -416,7 +420,7 @@ impl Client {
         self.shared.lock().paused = true;
     }
 
-    /// Reads on.
+    /// Resumes reading.
     pub fn read_on(&self) {
         self.shared.lock().paused = false;
         self.shared.changed.notify_all();
@@ -435,7 +439,7 @@ impl Client {
         rustix::process::kill_process(pid.expect("a pid"), signal).expect("the signal is sent");
     }
 
-    /// Kills the server without a warning. What it had not answered stays so.
+    /// Kills the server; unanswered requests are no violation then.
     pub fn kill(self) {
         *self.killed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         if self
@@ -449,7 +453,7 @@ impl Client {
         drop(self);
     }
 
-    /// Kills the server without a warning and reads what it had written until then.
+    /// Kills the server and reads everything it had written.
     pub fn killed(self) -> Remains {
         let at = now();
         self.signal(rustix::process::Signal::KILL);
@@ -480,7 +484,7 @@ impl Client {
         }
     }
 
-    /// Waits for the server's end, by itself; its exit code and how long that took from now on.
+    /// Waits until the server exits on its own. Returns its exit code and the time since this call.
     pub fn exited(&self) -> (Option<i32>, Duration) {
         let start = now();
         self.wait("the server's end", |state| state.ended.then_some(()));
@@ -493,12 +497,12 @@ impl Client {
         (status.code(), start.elapsed())
     }
 
-    /// Waits until the server's process is gone, whether its pipe has been read or not.
+    /// Waits until the server's process is gone, even if its output has not been read.
     pub fn gone(&self) {
         let deadline = now() + PATIENCE;
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let running = child.as_mut().expect("a running server");
-        // A process cannot be waited for with a limit.
+        // The standard library cannot wait for a process with a timeout.
         while running.try_wait().expect("its status").is_none() {
             assert!(now() < deadline, "the server does not end");
             std::thread::sleep(Duration::from_millis(5));
@@ -506,7 +510,7 @@ impl Client {
         *child = None;
     }
 
-    /// Waits for something in what has arrived.
+    /// Waits until `found` returns something; panics with a report after [`PATIENCE`] or at the server's end.
     fn wait<T>(&self, what: &str, mut found: impl FnMut(&mut State) -> Option<T>) -> T {
         let deadline = now() + PATIENCE;
         let mut state = self.shared.lock();
@@ -515,7 +519,7 @@ impl Client {
                 return found;
             }
             let left = deadline.saturating_duration_since(now());
-            // A server that is gone sends nothing any more.
+            // A server that has ended sends nothing more.
             if left.is_zero() || state.ended {
                 let why = if state.ended {
                     "the server ended"
@@ -535,12 +539,12 @@ impl Client {
         }
     }
 
-    /// What the server said on stderr.
+    /// Returns what the server wrote to stderr.
     pub fn stderr(&self) -> String {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// The end of the log.
+    /// Returns the last 4,000 bytes of the log.
     pub fn log(&self) -> String {
         let files = folders::contents(&self.world.path("state"));
         let text: String = files
@@ -551,11 +555,12 @@ impl Client {
         text[start..].to_owned()
     }
 
-    /// Ends the server in order unless it has ended, and tells all that was wrong.
+    /// Shuts the server down unless it has ended, and returns all violations.
     fn finish(&mut self) -> Vec<String> {
         let killed = *self.killed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wrong = Vec::new();
         self.read_on();
+        // Without a running turn, the exit of the server must not change the workspace.
         let quiet = folders::contents(&self.world.workspace());
         let idle = self.shared.lock().checker.running() == 0;
         if !killed
@@ -649,7 +654,7 @@ impl Client {
         }
     }
 
-    /// Processes that the server left. What it kills at its end may take a moment to be gone.
+    /// Returns processes that survived the server. Killed ones may take a moment to disappear.
     fn survivors(&self) -> Vec<String> {
         let deadline = now() + Duration::from_secs(2);
         loop {
@@ -667,6 +672,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        // A second panic would abort the process and hide the first one.
         if std::thread::panicking() {
             if let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 let _ = child.kill();
@@ -686,7 +692,7 @@ impl Drop for Client {
     }
 }
 
-/// A body in its frame.
+/// Puts a body into a frame.
 pub fn framed(body: &[u8]) -> Vec<u8> {
     let mut frame = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
     frame.extend_from_slice(body);

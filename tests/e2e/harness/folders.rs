@@ -1,11 +1,11 @@
-//! Looking at the machine from outside: files that changed, secrets that leaked, processes that survived.
+//! Views of the machine from outside: changed files, leaked secrets, surviving processes and their memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 
-/// Every file below `root` with its content.
+/// Returns every file below `root` with its content.
 pub fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut left = vec![root.to_path_buf()];
@@ -29,7 +29,7 @@ pub fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Where a secret stands in the files below `root`.
+/// Returns a message for each secret in a file below `root`.
 pub fn leaks(root: &Path, secrets: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for (path, bytes) in contents(root) {
@@ -42,7 +42,7 @@ pub fn leaks(root: &Path, secrets: &[String]) -> Vec<String> {
     found
 }
 
-/// Which secrets stand in `bytes`.
+/// Returns the secrets that `bytes` contains.
 pub fn holds(bytes: &[u8], secrets: &[String]) -> Vec<String> {
     secrets
         .iter()
@@ -51,7 +51,7 @@ pub fn holds(bytes: &[u8], secrets: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Processes whose environment holds `mark`.
+/// Returns processes whose environment contains `mark`.
 pub fn marked_processes(mark: &str) -> Vec<u32> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -69,7 +69,7 @@ pub fn marked_processes(mark: &str) -> Vec<u32> {
     found
 }
 
-/// Resident memory of a process, now and at its highest, in bytes.
+/// Returns the resident memory of a process in bytes: now and at its peak.
 pub fn resident(pid: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| {

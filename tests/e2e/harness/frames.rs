@@ -1,8 +1,8 @@
-//! Reading stdout as a strict peer does: frames and nothing else (I11).
+//! Reads stdout as a strict peer does: frames and nothing else (I11).
 
 use std::io::Read;
 
-/// Takes frames out of a stream. Everything that is no frame is an error.
+/// Splits a stream into frames. Any other bytes are an error.
 #[derive(Default)]
 pub struct Frames {
     buffer: Vec<u8>,
@@ -10,7 +10,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Reads once; `Ok(false)` at the end of the stream.
+    /// Reads once. Returns `Ok(false)` at the end of the stream.
     pub fn fill(&mut self, from: &mut impl Read) -> std::io::Result<bool> {
         if self.start > 0 {
             self.buffer.drain(..self.start);
@@ -23,7 +23,7 @@ impl Frames {
         Ok(read? > 0)
     }
 
-    /// The next whole body.
+    /// Returns the next complete body, or `None` if more bytes are needed.
     pub fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
         const NAME: &[u8] = b"Content-Length: ";
         let rest = &self.buffer[self.start..];
@@ -52,7 +52,7 @@ impl Frames {
         Ok(Some(body))
     }
 
-    /// Bytes that are no whole frame.
+    /// Returns the number of bytes of an incomplete frame.
     pub fn left(&self) -> usize {
         self.buffer.len() - self.start
     }

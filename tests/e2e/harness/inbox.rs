@@ -1,4 +1,4 @@
-//! What has arrived from a server: read on a thread of its own, checked at once, kept for the test to look at.
+//! Messages from a server: read on a separate thread, checked on arrival, and kept for the test.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::process::ChildStdout;
@@ -18,7 +18,7 @@ use super::now;
 pub struct Id(pub(super) String);
 
 impl Id {
-    /// As JSON has it.
+    /// Returns the id as a JSON value.
     pub fn number(&self) -> Value {
         serde_json::from_str(&self.0).expect("an id")
     }
@@ -33,7 +33,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// A field of the params as text; empty if it is none.
+    /// Returns a string field of the params; empty if it is missing or not a string.
     pub fn text(&self, field: &str) -> &str {
         self.params[field].as_str().unwrap_or_default()
     }
@@ -61,18 +61,18 @@ pub type Answer = Result<Value, RpcError>;
 pub(super) struct State {
     pub(super) notes: Vec<Arc<Note>>,
     pub(super) answers: HashMap<Id, (Answer, Instant)>,
-    /// Errors with id null, in order.
+    /// Errors with id null, in order of arrival.
     pub(super) nulls: VecDeque<RpcError>,
-    /// Requests without an answer: method and session.
+    /// Requests without an answer, with method and session.
     pub(super) waiting: HashMap<Id, (String, String)>,
     pub(super) checker: Checker,
-    /// What `next` has given already, by session and method.
+    /// The index after the last notification that `next` returned, by session and method.
     pub(super) given: HashMap<(String, String), usize>,
-    /// Answers that nobody waits for are let pass.
+    /// Unexpected answers are ignored.
     pub(super) tolerant: bool,
-    /// What the server asks of the client, in order; none: it may ask nothing.
+    /// Requests of the server, in order; `None` if it must not send any.
     pub(super) requests: Option<VecDeque<Asked>>,
-    /// The reader shall not read.
+    /// The reader thread must not read.
     pub(super) paused: bool,
     pub(super) ended: bool,
 }
@@ -89,7 +89,7 @@ impl Shared {
     }
 }
 
-/// What has arrived, in short, for a test that failed.
+/// Summarizes what has arrived, for a failed test.
 pub(super) fn report(state: &State) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for note in &state.notes {
@@ -118,6 +118,7 @@ pub(super) fn read_all(mut stdout: ChildStdout, shared: &Shared, secrets: &[Stri
         while state.paused {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        // Unlock first: the read blocks until the server writes, and tests look at the state meanwhile.
         drop(state);
         let more = frames.fill(&mut stdout).unwrap_or(false);
         let mut bodies = Vec::new();
@@ -162,7 +163,7 @@ pub(super) fn read_all(mut stdout: ChildStdout, shared: &Shared, secrets: &[Stri
         drop(state);
         shared.changed.notify_all();
         if stop {
-            // A server whose words are not understood any more must not block on its pipe.
+            // Drain the pipe: a server that writes invalid frames must not block on it.
             let _ = std::io::copy(&mut stdout, &mut std::io::sink());
             shared.lock().ended = true;
             shared.changed.notify_all();
@@ -228,7 +229,7 @@ impl State {
         self.answers.insert(id, (answer, at));
     }
 
-    /// R-WIRE-6.
+    /// Checks that an error has the data of R-WIRE-6.
     fn check_error(&mut self, error: &RpcError) {
         let is = |field: &str| error.data[field].as_str().is_some_and(|text| !text.is_empty());
         let has_all = is("code") && is("message") && is("class");

@@ -1,5 +1,5 @@
-//! What every end-to-end test stands on: a world (folders, configuration, mock LLM), servers in it over
-//! real pipes, and clients that check the protocol's invariants while they read.
+//! The foundation of every end-to-end test: a world (folders, configuration, mock LLM), servers in it over real
+//! pipes, and clients that check the protocol's invariants while they read.
 
 mod checker;
 mod client;
@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test gives up: a failure bound, never a measure.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The real time.
+/// Returns the real time.
 #[expect(clippy::disallowed_methods, reason = "real pipes have real time")]
 pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Waits until what `look` gives stays the same for a while, and gives that. That nothing happens any more is no
-/// event: it can only be seen by looking.
+/// Waits until `look` returns the same value for 700 ms, and returns that value. There is no event for "nothing
+/// happens any more", so it polls.
 pub fn still<T: PartialEq + std::fmt::Debug>(what: &str, look: impl Fn() -> T) -> T {
     const STILL: Duration = Duration::from_millis(700);
     let start = now();

@@ -1,5 +1,6 @@
-//! What a person sees of a session, as lines of text: for snapshots, and to compare one course with another. Ids,
-//! numbers, times and random parts of waits are left out; deltas that follow each other are joined.
+//! What a person sees of a session, as lines of text, for snapshots and to compare two runs.
+//!
+//! Ids, sequence numbers, times and random parts of waits are left out; consecutive deltas are joined.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +9,10 @@ use serde_json::Value;
 use super::client::Client;
 use super::inbox::Note;
 
-/// The tale of a session so far.
+/// Returns the events of a session so far, one line each.
 pub fn tale(client: &Client, session: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    // The deltas before: of what, and their text.
+    // The preceding deltas: what they belong to, and their joined text.
     let mut piece: Option<(String, String)> = None;
     for note in client.notes() {
         if note.text("sessionId") != session {
@@ -41,8 +42,8 @@ pub fn tale(client: &Client, session: &str) -> Vec<String> {
     lines
 }
 
-/// What stands on a client's screen of the model's words: deltas add to a message, a retraction takes it away, the
-/// whole message replaces it.
+/// Returns the model's text on a client's screen: deltas extend a message, a retraction removes it, and the complete
+/// message replaces it.
 pub fn screen(client: &Client, session: &str) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
     let mut shown: BTreeMap<String, String> = BTreeMap::new();
@@ -57,7 +58,9 @@ pub fn screen(client: &Client, session: &str) -> Vec<String> {
         match note.method.as_str() {
             "agent/textDelta" => shown.entry(id).or_default().push_str(note.text("text")),
             "agent/messageRetracted" => _ = shown.remove(&id),
-            "agent/message" if note.text("role") == "assistant" => _ = shown.insert(id, said(&note.params)),
+            "agent/message" if note.text("role") == "assistant" => {
+                _ = shown.insert(id, message_text(&note.params))
+            }
             _ => {}
         }
     }
@@ -76,7 +79,7 @@ fn flush(piece: &mut Option<(String, String)>, lines: &mut Vec<String>) {
     }
 }
 
-/// A text in quotes; only the start of a long one.
+/// Quotes a text; shortens it after 120 characters.
 pub fn short(text: &str) -> String {
     match text.char_indices().nth(120) {
         Some((at, _)) => format!("{:?} … {} bytes", &text[..at], text.len()),
@@ -84,7 +87,7 @@ pub fn short(text: &str) -> String {
     }
 }
 
-fn said(params: &Value) -> String {
+fn message_text(params: &Value) -> String {
     let blocks = params["content"].as_array().into_iter().flatten();
     blocks.filter_map(|block| block["text"].as_str()).collect()
 }
@@ -105,7 +108,7 @@ fn line(note: &Note) -> Option<String> {
             let kinds: Vec<&str> = blocks
                 .map(|block| block["type"].as_str().unwrap_or("?"))
                 .collect();
-            let text = short(&said(params));
+            let text = short(&message_text(params));
             let role = note.text("role");
             format!(
                 "message {role}{}{} [{}] {text}",
@@ -172,7 +175,7 @@ fn line(note: &Note) -> Option<String> {
     })
 }
 
-/// An error: code, class, status, what it says, and what to do.
+/// Formats an error: code, class, status, message, cause and user action.
 fn error(error: &Value) -> String {
     let text = |name: &str| error[name].as_str().unwrap_or_default();
     let mut line = format!("{} ({}", text("code"), text("class"));

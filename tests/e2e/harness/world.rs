@@ -1,4 +1,4 @@
-//! A world for one test: folders of its own, a configuration, a mock LLM, and servers started in it.
+//! A world for one test: its own folders, configuration and mock LLM, and servers started in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::client::Client;
 use super::{PATIENCE, now};
 use crate::mock_llm::{Gate, MockLlm, Progress, Seen};
 
-/// The user and the group of an ordinary user.
+/// The user id and group id of an unprivileged user (`nobody`).
 const NOBODY: u32 = 65_534;
 
 /// Pieces of the configuration file that a test adds.
@@ -20,13 +20,13 @@ pub struct Config {
     pub provider: String,
     /// Lines of `[agent.default]`.
     pub agent: String,
-    /// Whole tables.
+    /// Complete tables.
     pub tables: String,
-    /// In the place of everything else.
+    /// Replaces the whole file.
     pub whole: Option<String>,
 }
 
-/// How a server is started.
+/// Options for starting a server.
 #[derive(Default)]
 pub struct Options {
     /// Arguments of the command line.
@@ -37,7 +37,7 @@ pub struct Options {
     pub process_id: Option<i64>,
     /// The client announces that a person answers limits and questions.
     pub questions: bool,
-    /// Runs the server as an ordinary user, also where the tests run as root.
+    /// Runs the server as an unprivileged user even if the tests run as root.
     pub ordinary_user: bool,
 }
 
@@ -52,17 +52,17 @@ struct Inner {
     dir: tempfile::TempDir,
     secrets: Vec<String>,
     servers: AtomicU32,
-    /// Where a test waits for the mock.
+    /// Waits for the mock, whose interface is async.
     runtime: tokio::runtime::Runtime,
 }
 
 impl World {
-    /// A world whose provider is the mock, with small delays.
+    /// Creates a world whose provider is the mock, with short backoffs.
     pub fn new() -> Self {
         Self::with(Config::default())
     }
 
-    /// The same, with more in the configuration.
+    /// Creates a world with additions to the configuration.
     pub fn with(config: Config) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("agentls-e2e-")
@@ -98,7 +98,7 @@ impl World {
         world
     }
 
-    /// Writes the configuration file anew.
+    /// Rewrites the configuration file.
     pub fn configure(&self, config: Config) {
         let text = config.whole.clone().unwrap_or_else(|| self.usual(&config));
         std::fs::write(self.path("config/agentls/config.toml"), text).expect("a config file");
@@ -168,12 +168,12 @@ filter = "debug"
         )
     }
 
-    /// The mock LLM.
+    /// Returns the mock LLM.
     pub fn mock(&self) -> &MockLlm {
         &self.inner.mock
     }
 
-    /// The request number `index` at the mock; waits for it.
+    /// Waits for request number `index` at the mock.
     pub fn seen(&self, index: usize) -> Arc<Seen> {
         self.inner.runtime.block_on(self.inner.mock.request(index))
     }
@@ -183,38 +183,38 @@ filter = "debug"
         self.inner.runtime.block_on(self.inner.mock.wait_closed(seen))
     }
 
-    /// Waits until a stream stands at the gate.
+    /// Waits until a stream has reached the gate.
     pub fn at(&self, gate: &Gate) {
         self.inner.runtime.block_on(self.inner.mock.wait_gate(gate));
     }
 
-    /// How many requests the mock has had.
+    /// Returns the number of requests to the mock.
     pub fn requests(&self) -> usize {
         self.inner.mock.requests().len()
     }
 
-    /// Secrets that may stand nowhere: from the environment, a header, the configuration; the last is also what
-    /// tools print.
+    /// Returns the secrets that must appear nowhere: from the environment, a header and the configuration. The last one
+    /// is also what tools print.
     pub fn secrets(&self) -> &[String] {
         &self.inner.secrets
     }
 
-    /// A path in this world.
+    /// Returns a path in this world.
     pub fn path(&self, name: &str) -> PathBuf {
         self.inner.dir.path().join(name)
     }
 
-    /// The workspace folder.
+    /// Returns the workspace folder.
     pub fn workspace(&self) -> PathBuf {
         self.path("work")
     }
 
-    /// The folder of the store.
+    /// Returns the folder of the store.
     pub fn data(&self) -> PathBuf {
         self.path("data/agentls")
     }
 
-    /// Writes a file of the workspace.
+    /// Writes a workspace file and returns its path.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.workspace().join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder");
@@ -222,12 +222,12 @@ filter = "debug"
         path
     }
 
-    /// Reads a file of the workspace; none if it is not there.
+    /// Reads a workspace file; `None` if it does not exist.
     pub fn read(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.workspace().join(name)).ok()
     }
 
-    /// Waits until something is so that can only be seen by looking.
+    /// Polls until a condition holds, for states without an event.
     pub fn until(&self, so: impl Fn() -> bool) {
         let deadline = now() + PATIENCE;
         while !so() {
@@ -236,17 +236,17 @@ filter = "debug"
         }
     }
 
-    /// The URI of a file of the workspace.
+    /// Returns the URI of a workspace file.
     pub fn uri(&self, name: &str) -> String {
         format!("file://{}", self.workspace().join(name).display())
     }
 
-    /// A server that is initialized.
+    /// Starts a server and completes the handshake.
     pub fn start(&self) -> Client {
         self.start_with(Options::default())
     }
 
-    /// The same, started otherwise.
+    /// Starts a server with options and completes the handshake.
     pub fn start_with(&self, options: Options) -> Client {
         let (process_id, questions) = (options.process_id, options.questions);
         let client = self.launch(options);
@@ -259,7 +259,7 @@ filter = "debug"
         client
     }
 
-    /// A server whose client takes questions.
+    /// Starts a server whose client answers questions and limits.
     pub fn start_asking(&self) -> Client {
         self.start_with(Options {
             questions: true,
@@ -267,22 +267,22 @@ filter = "debug"
         })
     }
 
-    /// A server that has been told nothing yet.
+    /// Starts a server without a handshake.
     pub fn launch(&self, options: Options) -> Client {
         let number = self.inner.servers.fetch_add(1, Ordering::Relaxed);
         let mark = format!("e2e-{}-{number}", self.path("").display());
         Client::launch(self.clone(), options, mark, number)
     }
 
-    /// Whether a server of an ordinary user can be started here: a user namespace may have only one user.
+    /// Returns whether a server can run as an unprivileged user here: a user namespace may have only one user.
     pub fn has_ordinary_user(&self) -> bool {
         let probe = self.path("tmp");
         !rustix::process::geteuid().is_root()
             || std::os::unix::fs::lchown(probe, Some(NOBODY), Some(NOBODY)).is_ok()
     }
 
-    /// Gives this world to an ordinary user, with a copy of the program that this user may run; both are returned.
-    /// Nothing changes where the tests run as one already.
+    /// Gives this world to an unprivileged user, with a copy of the program that the user may run. Returns both.
+    /// Changes nothing if the tests do not run as root.
     pub fn give_to_ordinary_user(&self) -> (Option<u32>, PathBuf) {
         let program = PathBuf::from(env!("CARGO_BIN_EXE_agentls"));
         if !rustix::process::geteuid().is_root() {
@@ -305,7 +305,7 @@ filter = "debug"
         (Some(NOBODY), copy)
     }
 
-    /// The variables of a server.
+    /// Returns the environment of a server.
     pub fn env(&self) -> Vec<(String, String)> {
         let path = |name: &str| self.path(name).display().to_string();
         vec![

@@ -1,5 +1,5 @@
-//! What a person has been shown of one session, over all lives of its servers, and what must therefore be there
-//! after each kill.
+//! What a person has seen of one session, over all lives of its servers, and what must therefore exist after each
+//! kill. It knows nothing about how the work is scheduled.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -10,51 +10,51 @@ use serde_json::Value;
 use super::Figures;
 use crate::harness::{Note, Remains};
 
-/// The partial text is stored every 250 ms (R-SESS-1). The clock of this test starts when a delta is read and
-/// stops before the signal is sent, and in between the server's timer, its commit and this machine, which runs
-/// other things beside, take their time: they get as much again. What a kill has lost at most is printed.
+/// The most text that a kill may lose, by the time for which it was shown. The server stores partial text every 250 ms
+/// (R-SESS-1). The test measures from the reading of a delta to just before the signal. The server's timer, its
+/// commit and a busy machine therefore get another 250 ms. The test prints the greatest loss.
 const LOSS: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 pub(super) struct Ledger {
     /// Durable events that were shown, in a page or as notifications.
     told: BTreeMap<u64, (String, Value)>,
-    /// Messages that were in progress in the last life.
-    shown: HashMap<String, Shown>,
-    /// Prompts and steers: what was said, and whether it was accepted for certain.
+    /// Messages that were in progress in the last server life.
+    shown: HashMap<String, ShownMessage>,
+    /// Prompts and steers: the text, and whether the server certainly accepted it.
     said: BTreeMap<String, bool>,
     /// Approvals that were allowed or denied.
-    decided: BTreeMap<String, Decided>,
-    /// Contents that were referred to and not read yet.
+    decided: BTreeMap<String, Decision>,
+    /// References to content that have not been read yet.
     refs: BTreeSet<String>,
 }
 
 #[derive(Default)]
-struct Decided {
+struct Decision {
     tried: Vec<bool>,
     accepted: Option<bool>,
 }
 
 #[derive(Default)]
-struct Shown {
-    text: Stream,
-    reasoning: Stream,
+struct ShownMessage {
+    text: ShownText,
+    reasoning: ShownText,
 }
 
 #[derive(Default)]
-struct Stream {
+struct ShownText {
     text: String,
-    /// When it had which length.
+    /// Time and length after each delta.
     grown: Vec<(Instant, usize)>,
 }
 
-impl Stream {
+impl ShownText {
     fn grow(&mut self, text: &str, at: Instant) {
         self.text.push_str(text);
         self.grown.push((at, self.text.len()));
     }
 
-    /// How long what is not in `stored` had been shown when the server was killed.
+    /// Returns how long the first byte missing in `stored` had been shown at the kill; `None` if nothing is missing.
     fn lost(&self, stored: &str, killed: Instant) -> Option<Duration> {
         let (at, _) = self.grown.iter().find(|(_, length)| *length > stored.len())?;
         Some(killed.saturating_duration_since(*at))
@@ -82,7 +82,7 @@ impl Ledger {
         self.decided.entry(approval.to_owned()).or_default().accepted = Some(allow);
     }
 
-    /// Whether the person has allowed any such call.
+    /// Returns whether the person has allowed a call that `of` accepts.
     pub(super) fn allowed(&self, of: impl Fn(&Value) -> bool) -> bool {
         let allowed = |id: &str| {
             self.decided
@@ -99,17 +99,17 @@ impl Ledger {
         self.said.contains_key(what)
     }
 
-    /// The last number that was shown.
+    /// Returns the last `seq` that was shown.
     pub(super) fn last(&self) -> u64 {
         self.told.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Contents to be read now.
+    /// Takes the references to read now.
     pub(super) fn take_refs(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.refs)
     }
 
-    /// What a killed server had shown.
+    /// Records what a killed server had shown.
     pub(super) fn bury(&mut self, session: &str, remains: &Remains, wrong: &mut Vec<String>) {
         self.shown.clear();
         for note in remains
@@ -123,7 +123,7 @@ impl Ledger {
 
     fn note(&mut self, note: &Note, wrong: &mut Vec<String>) {
         if let Some(seq) = note.params["seq"].as_u64() {
-            return self.tell(seq, &note.method, &note.params, wrong);
+            return self.record_event(seq, &note.method, &note.params, wrong);
         }
         let shown = || note.text("messageId").to_owned();
         match note.method.as_str() {
@@ -139,7 +139,7 @@ impl Ledger {
         }
     }
 
-    fn tell(&mut self, seq: u64, method: &str, params: &Value, wrong: &mut Vec<String>) {
+    fn record_event(&mut self, seq: u64, method: &str, params: &Value, wrong: &mut Vec<String>) {
         if let Some(more) = params["more"].as_object() {
             let refs = more.values().filter_map(|more| more["ref"].as_str());
             self.refs.extend(refs.map(str::to_owned));
@@ -155,7 +155,7 @@ impl Ledger {
         }
     }
 
-    /// A page of it that was shown.
+    /// Records a page, and checks that it contains every shown event of its range.
     pub(super) fn page(&mut self, loaded: &LoadSessionResult, wrong: &mut Vec<String>) {
         let seq_of = |event: &agentls::protocol::EventRecord| event.params["seq"].as_u64().unwrap_or(0);
         let page: BTreeSet<u64> = loaded.events.iter().map(seq_of).collect();
@@ -171,11 +171,11 @@ impl Ledger {
             }
         }
         for event in &loaded.events {
-            self.tell(seq_of(event), &event.method, &event.params, wrong);
+            self.record_event(seq_of(event), &event.method, &event.params, wrong);
         }
     }
 
-    /// The session is loaded for the first time after its server was killed.
+    /// Checks the first load of the session after a kill.
     pub(super) fn check(
         &mut self,
         loaded: &LoadSessionResult,
@@ -215,7 +215,7 @@ impl Ledger {
     fn check_message(
         &self,
         id: &str,
-        shown: &Shown,
+        shown: &ShownMessage,
         killed: Instant,
         figures: &mut Figures,
         wrong: &mut Vec<String>,
@@ -258,8 +258,8 @@ impl Ledger {
         }
     }
 
-    /// Every turn has its one end after which nothing of it comes, every call its one result unless its approval
-    /// is open, and the sums are right.
+    /// Checks that every turn has exactly one end with no later events, and that the usage adds up. Every call has
+    /// exactly one result unless its approval is open.
     fn check_turns(&self, loaded: &LoadSessionResult, wrong: &mut Vec<String>) {
         let open: HashSet<&str> = loaded
             .open_approvals
@@ -331,7 +331,7 @@ impl Ledger {
         }
     }
 
-    /// I16: what was accepted is somewhere, and nothing is there twice.
+    /// Checks I16: an accepted text is stored somewhere, and no text is stored twice.
     fn check_said(&self, wrong: &mut Vec<String>) {
         let mut found: HashMap<&str, usize> = HashMap::new();
         for (method, params) in self.told.values() {
@@ -382,7 +382,7 @@ impl Ledger {
             wrong.push(format!("open approvals are {told:?}, they should be {open:?}"));
         }
         for (id, decided) in &self.decided {
-            let Decided { tried, accepted } = decided;
+            let Decision { tried, accepted } = decided;
             match settled.get(id.as_str()) {
                 Some((decision, true))
                     if !tried.contains(decision) || accepted.is_some_and(|it| it != *decision) =>
@@ -410,7 +410,7 @@ fn tokens(usage: &Value) -> [u64; 4] {
     .map(|field| usage[field].as_u64().unwrap_or(0))
 }
 
-/// The joined texts of a message's blocks of one kind.
+/// Joins the texts of a message's blocks of one kind.
 fn joined(message: &Value, kind: &str) -> String {
     let blocks = message["content"].as_array().into_iter().flatten();
     let blocks = blocks.filter(|block| block["type"] == kind);

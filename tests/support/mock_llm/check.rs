@@ -1,6 +1,7 @@
-//! What every request must be, whatever the test is about: valid for its API, each tool call with
-//! exactly one result in order (I4), nothing empty, and a stable prefix from call to call so that
-//! prompt caches hit.
+//! Checks that apply to every request of every test.
+//!
+//! A request is valid for its API, each tool call has exactly one result in order (I4), and nothing is empty. The
+//! prefix is stable from call to call, so that prompt caches hit.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,14 +9,14 @@ use serde_json::Value;
 
 use super::{Api, responses};
 
-/// The raw pieces of a request that caches depend on.
+/// The raw parts of a request that prompt caches depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prefix {
     pub(super) fixed: Vec<String>,
     pub(super) messages: Vec<String>,
 }
 
-/// All that is wrong with a request, in words. `paused`: the answer before it paused the turn.
+/// Parses a request and describes everything wrong with it. `paused`: the preceding answer paused the turn.
 pub(super) fn request(api: Api, body: &[u8], paused: bool) -> (Value, Vec<String>) {
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
@@ -40,7 +41,7 @@ pub(super) fn request(api: Api, body: &[u8], paused: bool) -> (Value, Vec<String
     (value, wrong)
 }
 
-/// Where a request's messages are.
+/// Returns the key of a request's messages.
 fn key(api: Api) -> &'static str {
     match api {
         Api::Anthropic | Api::OpenAi => "messages",
@@ -154,7 +155,7 @@ fn anthropic(body: &Value, messages: &[Value], paused: bool, wrong: &mut Vec<Str
     }
 }
 
-/// Whether the last answer asked for tools and is sent back without the reasoning before them.
+/// Returns whether the last answer called tools and is sent back without the reasoning before them.
 fn loop_lost_its_reasoning(messages: &[Value]) -> bool {
     let Some(last) = messages.iter().rfind(|message| message["role"] == "assistant") else {
         return false;
@@ -167,7 +168,7 @@ fn loop_lost_its_reasoning(messages: &[Value]) -> bool {
             .is_some_and(|block| is(block, &["thinking", "redacted_thinking"]))
 }
 
-/// The proofs of reasoning in a request that this API never gave for this model: another's are refused.
+/// Reports signatures of reasoning that this API never issued for this model: the real APIs refuse them.
 pub(super) fn foreign_proofs(api: Api, body: &Value, given: &HashSet<(String, String)>) -> Vec<String> {
     let model = body["model"].as_str().unwrap_or_default();
     let asked = format!("{api:?} {model}");
@@ -302,8 +303,8 @@ pub(super) fn count_empty_text(content: &Value) -> usize {
         .count()
 }
 
-/// Checks the prefix against those of earlier requests of the same conversation (the same model and
-/// first message). A request may repeat or extend one of them; a compacted history begins anew.
+/// Checks the prefix against earlier requests of the same conversation (the same model and first message). A request
+/// may repeat or extend one of them; a compacted history starts a new prefix.
 pub(super) fn prefix(
     known: &mut HashMap<String, Vec<Prefix>>,
     model: &str,
@@ -312,6 +313,7 @@ pub(super) fn prefix(
     const SUMMARY: &str = "[Previous conversation summary]";
     let key = format!("{model}\n{}", prefix.messages.first()?);
     let group = known.entry(key).or_default();
+    // A single message may start another conversation that begins with the same words.
     let fits = group.is_empty()
         || prefix.messages.len() == 1
         || prefix.messages.iter().any(|message| message.contains(SUMMARY))
@@ -324,7 +326,7 @@ pub(super) fn prefix(
     (!fits).then(|| "system, tools or earlier messages changed: the prompt cache misses".to_owned())
 }
 
-/// Cuts a request's raw text into what comes first for a cache, without the cache marks.
+/// Splits a request's raw text into the parts of its cache prefix, without the cache marks.
 pub(super) fn raw_prefix(api: Api, body: &str) -> Prefix {
     let members = members(body);
     let member = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, raw)| *raw);
@@ -354,7 +356,7 @@ fn elements(raw: &str) -> Vec<String> {
     split_top(inner).into_iter().map(without_marks).collect()
 }
 
-/// The members of a JSON object: key and raw value.
+/// Returns the members of a JSON object as key and raw value.
 fn members(raw: &str) -> Vec<(String, &str)> {
     let inner = raw.trim();
     let inner = inner

@@ -1,4 +1,4 @@
-//! Parts of an answer as each API's events.
+//! Renders the parts of an answer as events of each API. `responses` does the same for the Responses API's items.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::Api;
 use super::reply::{Frame, Tokens, split};
 
-/// Steps so far, and what the next ones depend on.
+/// The frames so far, and the state that later frames depend on.
 pub(super) struct Renderer {
     pub(super) api: Api,
     pub(super) frames: Vec<Frame>,
-    /// Blocks so far; items in the Responses API.
+    /// The number of blocks so far; in the Responses API, of items.
     pub(super) index: usize,
     pub(super) tools: usize,
     pub(super) tokens: Tokens,

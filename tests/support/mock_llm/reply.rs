@@ -1,4 +1,4 @@
-//! What the mock answers: a script of parts, rendered beforehand into each API's real events.
+//! A scripted answer of the mock: a list of parts that is rendered in advance into the real events of each API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::Api;
 use super::render::Renderer;
 
-/// Holds a stream open until the test lets it go.
+/// Holds a stream until the test releases it. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Gate {
     open: Arc<watch::Sender<bool>>,
@@ -18,7 +18,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Creates a closed gate.
     pub fn new() -> Self {
         Self {
             open: Arc::new(watch::channel(false).0),
@@ -26,12 +26,12 @@ impl Gate {
         }
     }
 
-    /// Lets the stream go on.
+    /// Lets the stream continue.
     pub fn release(&self) {
         self.open.send_replace(true);
     }
 
-    /// Waits until a stream stands at the gate.
+    /// Waits until a stream has reached the gate.
     pub async fn reached(&self) {
         let mut reached = self.reached.subscribe();
         let _ = reached.wait_for(|reached| *reached).await;
@@ -44,12 +44,12 @@ impl Gate {
     }
 }
 
-/// How a connection ends before its answer is whole.
+/// How a connection ends before its answer is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Orderly (FIN), in the middle of the chunked body.
+    /// With a FIN in the middle of the chunked body.
     Close,
-    /// With a reset (RST).
+    /// With an RST.
     Reset,
 }
 
@@ -92,7 +92,7 @@ enum Part {
     Cut(Cut),
 }
 
-/// An answer, scripted. Parts run in the order in which they were added.
+/// A scripted answer. Its parts run in the order of the calls that added them.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) status: u16,
@@ -111,7 +111,7 @@ pub struct Reply {
     no_stop: bool,
 }
 
-/// What happens before the response's head is sent.
+/// A step before the head of the response.
 #[derive(Clone, Debug)]
 pub(super) enum Before {
     Delay(Duration),
@@ -135,7 +135,7 @@ pub(super) enum Frame {
 }
 
 impl Reply {
-    /// A streamed answer without content yet.
+    /// Creates an empty streamed answer.
     pub fn new() -> Self {
         Self {
             status: 200,
@@ -160,17 +160,17 @@ impl Reply {
         }
     }
 
-    /// A streamed answer of `text`.
+    /// Creates a streamed answer with `text`.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().say(text)
     }
 
-    /// A streamed answer that asks for one tool.
+    /// Creates a streamed answer that calls one tool.
     pub fn tool(name: &str, input: Value) -> Self {
         Self::new().call(name, input)
     }
 
-    /// A plain response: an error, usually. See [`Reply::header`] and [`Reply::body`].
+    /// Creates a plain response, usually an error. See [`Reply::header`] and [`Reply::body`].
     pub fn status(status: u16) -> Self {
         Self {
             status,
@@ -179,7 +179,7 @@ impl Reply {
         }
     }
 
-    /// A failure in either API's usual form: `{"error": {"type": …, "message": …}}`.
+    /// Creates an error in the usual form of the APIs: `{"error": {"type": …, "message": …}}`.
     pub fn error(status: u16, kind: &str, message: &str) -> Self {
         let body = json!({"type": "error", "error": {"type": kind, "code": kind, "message": message}});
         Self::status(status)
@@ -187,7 +187,7 @@ impl Reply {
             .body(body.to_string())
     }
 
-    /// A web page with status 200, as a wrong address gives.
+    /// Creates a web page with status 200, which a wrong address may return.
     pub fn html() -> Self {
         Self::status(200)
             .header("content-type", "text/html; charset=utf-8")
@@ -210,7 +210,7 @@ impl Reply {
         }
     }
 
-    /// Streams `total` bytes of text in events of `chunk` bytes each: to see back pressure.
+    /// Streams `total` bytes of text in events of `chunk` bytes each, to test backpressure.
     pub fn flood(total: usize, chunk: usize) -> Self {
         let mut reply = Self::new();
         reply.parts.push(Part::Flood { total, chunk });
@@ -233,7 +233,7 @@ impl Reply {
         self
     }
 
-    /// Adds reasoning, signed (Anthropic).
+    /// Adds signed reasoning.
     #[must_use]
     pub fn reasoning(mut self, text: impl Into<String>) -> Self {
         self.parts.push(Part::Reasoning {
@@ -243,7 +243,7 @@ impl Reply {
         self
     }
 
-    /// Adds reasoning without its proof.
+    /// Adds reasoning without a signature.
     #[must_use]
     pub fn unsigned_reasoning(mut self, text: impl Into<String>) -> Self {
         self.parts.push(Part::Reasoning {
@@ -253,14 +253,14 @@ impl Reply {
         self
     }
 
-    /// Adds opaque reasoning (Anthropic).
+    /// Adds redacted reasoning; Chat Completions has none.
     #[must_use]
     pub fn redacted(mut self, data: impl Into<String>) -> Self {
         self.parts.push(Part::Redacted(data.into()));
         self
     }
 
-    /// The proofs of its reasoning.
+    /// Returns the signatures of its reasoning.
     pub(super) fn proofs(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Reasoning { signature, .. } => signature.as_deref(),
@@ -269,13 +269,13 @@ impl Reply {
         })
     }
 
-    /// Adds a tool call, its input in one piece.
+    /// Adds a tool call with its input in one piece.
     #[must_use]
     pub fn call(self, name: &str, input: Value) -> Self {
         self.call_raw(name, input.to_string(), usize::MAX)
     }
 
-    /// Adds a tool call with `input` as it is, valid or not, in pieces of `piece` bytes.
+    /// Adds a tool call with `input` verbatim, valid or not, in pieces of `piece` characters.
     #[must_use]
     pub fn call_raw(mut self, name: &str, input: impl Into<String>, piece: usize) -> Self {
         self.parts.push(Part::Tool {
@@ -286,7 +286,7 @@ impl Reply {
         self
     }
 
-    /// Adds a wait (as the very first: before the head of the response).
+    /// Adds a delay. As the first part, it comes before the head of the response.
     #[must_use]
     pub fn delay(mut self, wait: Duration) -> Self {
         if self.parts.is_empty() {
@@ -297,8 +297,8 @@ impl Reply {
         self
     }
 
-    /// Adds a gate: the stream stands still there until the test releases it (as the very first:
-    /// before the head of the response).
+    /// Adds a gate, at which the stream waits until the test releases it. As the first part, it comes before the head
+    /// of the response.
     #[must_use]
     pub fn gate(mut self, gate: &Gate) -> Self {
         if self.parts.is_empty() && self.body.is_none() {
@@ -309,7 +309,7 @@ impl Reply {
         self
     }
 
-    /// A gate before the head of a response with a plain body.
+    /// Adds a gate before the head of the response, whatever was added before.
     #[must_use]
     pub fn gate_first(mut self, gate: &Gate) -> Self {
         self.before.push(Before::Gate(gate.clone()));
@@ -323,14 +323,14 @@ impl Reply {
         self
     }
 
-    /// Adds bytes of the stream as they are.
+    /// Adds raw bytes to the stream.
     #[must_use]
     pub fn raw(mut self, bytes: impl Into<Bytes>) -> Self {
         self.parts.push(Part::Raw(bytes.into()));
         self
     }
 
-    /// Adds an error event; nothing of the API's regular end follows.
+    /// Adds an error event; the API's closing events do not follow.
     #[must_use]
     pub fn fail(mut self, kind: &str, message: &str) -> Self {
         self.parts.push(Part::Error {
@@ -341,7 +341,7 @@ impl Reply {
         self
     }
 
-    /// Adds a standstill that never ends.
+    /// Adds a stall that never ends.
     #[must_use]
     pub fn stall(mut self) -> Self {
         self.parts.push(Part::Stall);
@@ -355,7 +355,7 @@ impl Reply {
         self
     }
 
-    /// Adds a close of the connection in mid-stream.
+    /// Adds a close of the connection in the middle of the stream.
     #[must_use]
     pub fn close(mut self) -> Self {
         self.parts.push(Part::Cut(Cut::Close));
@@ -376,7 +376,7 @@ impl Reply {
         self
     }
 
-    /// Ends the body in order, but without the API's closing events.
+    /// Ends the body properly, but without the API's closing events.
     #[must_use]
     pub fn without_stop(mut self) -> Self {
         self.no_stop = true;
@@ -390,28 +390,28 @@ impl Reply {
         self
     }
 
-    /// Waits between any two events.
+    /// Waits after each event.
     #[must_use]
     pub fn every(mut self, wait: Duration) -> Self {
         self.every = Some(wait);
         self
     }
 
-    /// Sends at most `bytes` in one write.
+    /// Sends at most `bytes` bytes per write.
     #[must_use]
     pub fn drip(mut self, bytes: usize) -> Self {
         self.drip = Some(bytes.max(1));
         self
     }
 
-    /// Sends no headers at all: the body ends when the connection does.
+    /// Sends no headers at all: the end of the connection ends the body.
     #[must_use]
     pub fn without_headers(mut self) -> Self {
         self.headless = true;
         self
     }
 
-    /// The reported tokens. Default: 100 in, 10 out.
+    /// Sets the reported tokens. Default: 100 in, 10 out.
     #[must_use]
     pub fn tokens(mut self, input: u64, output: u64) -> Self {
         self.tokens.input = input;
@@ -419,7 +419,7 @@ impl Reply {
         self
     }
 
-    /// The reported tokens that were read from and written to the prompt cache. Default: none.
+    /// Sets the reported tokens read from and written to the prompt cache. Default: none.
     #[must_use]
     pub fn cached(mut self, read: u64, write: u64) -> Self {
         self.tokens.cache_read = read;
@@ -427,36 +427,36 @@ impl Reply {
         self
     }
 
-    /// The reported cost in US dollars (Chat Completions only).
+    /// Sets the reported cost in US dollars (Chat Completions only).
     #[must_use]
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost = Some(usd);
         self
     }
 
-    /// The reason of the end: `end_turn`, `tool_use`, `max_tokens`, `refusal`, or the API's own word.
-    /// Default: `tool_use` if there is a tool call, else `end_turn`.
+    /// Sets the stop reason: `end_turn`, `tool_use`, `max_tokens`, `refusal`, or the API's own word. Default:
+    /// `tool_use` if there is a tool call, otherwise `end_turn`.
     #[must_use]
     pub fn stop(mut self, reason: &str) -> Self {
         self.stop = Some(reason.into());
         self
     }
 
-    /// Adds a header of the response.
+    /// Adds a header to the response.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// The body of a plain response.
+    /// Sets the body of a plain response.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    /// The events of the body.
+    /// Renders the body as frames.
     pub(super) fn render(&self, api: Api) -> Vec<Frame> {
         let mut out = Renderer::new(api, self.tokens);
         out.start();
@@ -517,7 +517,7 @@ fn cut_frames(frames: Vec<Frame>, mut left: usize, cut: Cut) -> Vec<Frame> {
     kept
 }
 
-/// Pieces of `text` of `chars` characters, or words with the space before them.
+/// Splits `text` into pieces of `chars` characters, or into words with the space before them.
 pub(super) fn split(text: &str, chars: Option<usize>) -> Vec<&str> {
     let mut cuts = vec![0];
     match chars {

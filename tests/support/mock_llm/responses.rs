@@ -1,4 +1,4 @@
-//! The Responses API: its events, and what its requests must be.
+//! The Responses API: rendering of its events, and checks of its requests.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ impl Renderer {
         self.event(&json!({"type": "response.in_progress", "response": response}));
     }
 
-    /// An item, begun by `added`, ended by `done`.
+    /// Renders an item from its `added` event to its `done` event.
     fn item(&mut self, added: Value, deltas: Vec<Value>, done: Value) {
         let at = self.index;
         self.index += 1;
@@ -119,8 +119,8 @@ impl Renderer {
     }
 }
 
-/// What is wrong with a request: each call has exactly one result in order (I4), nothing is empty, nothing refers to
-/// what the other side would have to keep.
+/// Checks a request: each call has exactly one result in order (I4), nothing is empty, and nothing refers to state that
+/// the provider would have to store.
 pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
     if body["store"] != json!(false) {
         wrong.push("store is not false".to_owned());
