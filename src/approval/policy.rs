@@ -6,7 +6,7 @@
 //!
 //! 1. A `deny` rule denies in every mode. Where one may match, the user is asked, also in `full`: for a word that only
 //!    the shell knows (`$x -rf /`), or a program that could run another one (`known`). While the configuration has an
-//!    invalid `deny` or `require_approval` rule, everything but plain reading asks ([`Policy::unreadable`]).
+//!    invalid `deny` or `require_approval` rule, everything but plain reading asks ([`Policy::invalid_rules`]).
 //! 2. An effect on nothing is allowed.
 //! 3. `plan` denies writes, the network, and commands, except commands that only read.
 //! 4. `require_approval` asks, also in `full`. Only a grant of the user overrides it; an `allow` rule does not.

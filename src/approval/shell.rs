@@ -144,7 +144,7 @@ impl SimpleCommand {
     }
 }
 
-/// Parses a command line. Never fails: see [`ParsedCommand::hidden`].
+/// Parses a command line. Never fails: see [`ParsedCommand::unparsed_reason`].
 pub(crate) fn parse(command: &str) -> ParsedCommand {
     let mut line = ParsedCommand::default();
     // bash does not treat these as a separator where we would, or the other way round.

@@ -66,7 +66,7 @@ pub(super) enum ClientError {
     /// The server refused without structured error data, or it speaks another protocol version.
     #[error("{0}")]
     Failed(String),
-    /// No answer to this method within [`PATIENCE`].
+    /// No answer to this method within [`REQUEST_TIMEOUT`].
     #[error("the server did not answer {0} within {n} s", n = REQUEST_TIMEOUT.as_secs())]
     Timeout(&'static str),
     /// A signal arrived before the answer.
@@ -231,7 +231,7 @@ impl ServerClient {
     ///
     /// # Errors
     ///
-    /// If the server is gone, refuses, answers something unexpected, or takes longer than [`PATIENCE`]. If the client
+    /// If the server is gone, refuses, answers something unexpected, or takes longer than [`REQUEST_TIMEOUT`]. If the client
     /// is
     /// interruptible, also when a signal arrives first.
     pub(super) async fn request<P: Serialize, R: DeserializeOwned>(
@@ -338,7 +338,7 @@ impl ServerClient {
         self.child.id()
     }
 
-    /// Shuts the server down in order. Kills it if that takes longer than [`LAST_WORDS`].
+    /// Shuts the server down in order. Kills it if that takes longer than [`SHUTDOWN_TIMEOUT`].
     pub(super) async fn close(mut self) {
         let end = async {
             let _: Value = self.request("shutdown", &Value::Null).await?;

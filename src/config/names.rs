@@ -62,7 +62,7 @@ pub(super) const PROVIDER_PRESETS: [ProviderPreset; 12] = [
     },
 ];
 
-/// How many presets of [`KNOWN`] a key in the environment can select without any configuration.
+/// How many presets of [`PROVIDER_PRESETS`] a key in the environment can select without any configuration.
 pub(super) const BY_KEY: usize = 3;
 
 /// Variables that usually contain API keys. No child process gets them, unless `pass_env` lists them.

@@ -152,7 +152,7 @@ fn list_property_names(schema: &Value) -> impl Iterator<Item = &str> {
         .map(|(name, _)| name.as_str())
 }
 
-/// Returns whether a path is in [`NOT_YET`].
+/// Returns whether a path is in [`PLANNED_SETTINGS`].
 fn not_yet(path: &str) -> bool {
     let have = split_keys(path);
     PLANNED_SETTINGS.iter().any(|pattern| {

@@ -59,7 +59,7 @@ impl CompactionRange {
     }
 }
 
-/// Returns what may be omitted: everything between the user's first message and the last [`KEPT`] messages.
+/// Returns what may be omitted: everything between the user's first message and the last [`KEPT_MESSAGES`] messages.
 ///
 /// What stays never begins with the results of an omitted call. Returns `None` if fewer than two messages would go.
 pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRange> {
@@ -74,7 +74,7 @@ pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRan
     (until >= from + 2).then_some(CompactionRange { from, until })
 }
 
-/// Returns the calls with large results outside the last [`KEPT`] messages that are not stubs yet.
+/// Returns the calls with large results outside the last [`KEPT_MESSAGES`] messages that are not stubs yet.
 pub fn large_results(items: &[Arc<HistoryItem>]) -> Vec<ToolCallId> {
     let old = items.len().saturating_sub(KEPT_MESSAGES);
     let results = items[..old].iter().flat_map(|item| &item.message.content);

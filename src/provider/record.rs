@@ -3,7 +3,7 @@
 //! A line contains the events of a call, not its bytes. It has no header or address, and of the request only the
 //! beginning of the prompt. Known secrets are removed from every text (I15). Each call, also a cancelled one, is
 //! written in one piece when it ends. Recording never breaks a call and delays its end by at most
-//! [`WRITTEN_WITHIN`]. If the disk fails, the line is lost and the session of the next call gets one warning.
+//! [`WRITE_WAIT`]. If the disk fails, the line is lost and the session of the next call gets one warning.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -223,7 +223,7 @@ impl Recording {
         false
     }
 
-    /// Hands the line to the writer and waits for it, at most [`WRITTEN_WITHIN`].
+    /// Hands the line to the writer and waits for it, at most [`WRITE_WAIT`].
     async fn flush_line(&mut self) {
         if let Some(writing) = self.start_writer() {
             // After the timeout the write continues; only the wait ends.

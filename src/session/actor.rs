@@ -3,7 +3,7 @@
 //! Cancels and commands come before the turn's messages, so that a cancel never waits behind deltas. The actor waits
 //! for the store's queue only where the turn can wait too, so commands never wait for the disk.
 //!
-//! Everything it records goes through [`Actor::record_of`], which keeps I6 and I7. Commands are in `commands`, the
+//! Everything it records goes through [`Actor::record_in_turn`], which keeps I6 and I7. Commands are in `commands`, the
 //! turn's messages in `turn_events`, its end in `finish`.
 
 use std::collections::{HashMap, VecDeque};

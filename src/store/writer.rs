@@ -25,7 +25,7 @@ use crate::domain::{Envelope, EventSink, SessionId};
 /// Bytes of writes kept in memory while the disk fails.
 pub(super) const MAX_BUFFERED_BYTES: usize = 32 << 20;
 
-/// Last part of [`KEEP`], reserved for the user's input and small rows ([`Priority::High`]).
+/// Last part of [`MAX_BUFFERED_BYTES`], reserved for the user's input and small rows ([`Priority::High`]).
 pub(super) const RESERVE: usize = 1 << 20;
 
 /// Time between a failure and the next attempt.
@@ -489,7 +489,7 @@ impl StoreWriter {
     }
 }
 
-/// Returns [`KEEP`], or less if the simulator tests its limit.
+/// Returns [`MAX_BUFFERED_BYTES`], or less if the simulator tests its limit.
 fn most_kept() -> usize {
     #[cfg(any(test, feature = "sim"))]
     return crate::base::sim_schedule::retained_bytes(MAX_BUFFERED_BYTES);

@@ -22,7 +22,7 @@ pub enum Current {
     Unsaved(String),
     /// On the disk, but not as text that could be written back; with the text that the editor shows for it.
     ///
-    /// What was done to the file decides whether bytes or text count: see [`Current::told_apart`].
+    /// What was done to the file decides whether bytes or text count: see [`Current::resolve_shown`].
     Shown(checkpoint::FoundFile, String),
 }
 
