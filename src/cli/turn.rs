@@ -4,6 +4,8 @@
 //! `agent/turnEnded`. Typed text that reaches no turn returns to the draft (I16). Rendering belongs to [`View`],
 //! limits and questions to [`Inquiries`].
 
+mod edit_input;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use super::blocks;
 use super::chat::queue::QueueCommand;
 use super::chat::slash::{self, Slash};
 use super::client::{ClientError, ServerClient, ServerMessage};
-use super::external_editor::{self, EditError, ExternalEditor};
+use super::external_editor::ExternalEditor;
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, InquiryStep};
 use super::keys::{Draft, Key, RawKeys, is_deliberate, parse_approval_key, sleep_until};
@@ -626,97 +628,6 @@ impl TurnRunner<'_> {
             (Some(None), Ok(_)) | (None, _) => {}
         }
         Ok(())
-    }
-
-    /// Opens the first approval's input in the editor, then shows the approval with the changes.
-    async fn edit_input(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
-        let Some(asked) = desk.questions.front().cloned() else {
-            return Ok(());
-        };
-        let whole = self.whole_input(&asked).await?;
-        let text = match desk.edited.take() {
-            Some(edited) => edited.text,
-            None => external_editor::text(&whole),
-        };
-        // A leave request wins over whatever the editor left.
-        match self.in_editor(&asked, &text, desk).await? {
-            _ if desk.leave => return Ok(()),
-            Err(why) => {
-                self.view.show_note(Color::Yellow, &format!("! {why}"));
-            }
-            Ok(text) => match external_editor::parse_input(&text) {
-                Ok(input) if input == whole => self.view.show_note(Color::Dim, "nothing was changed"),
-                Ok(input) => {
-                    let input = Some(input);
-                    desk.edited = Some(EditedInput { text, input });
-                }
-                Err(why) => {
-                    self.view.show_note(Color::Yellow, &format!("! {why}"));
-                    if !matches!(why, EditError::Empty) {
-                        desk.edited = Some(EditedInput { text, input: None });
-                    }
-                }
-            },
-        }
-        self.show_question(desk, false).await
-    }
-
-    /// Waits for the editor to close and returns the text. Keeps server messages that arrive in the meantime.
-    async fn in_editor(
-        &mut self,
-        asked: &ApprovalRequestedNotification,
-        text: &str,
-        desk: &mut TurnInputState,
-    ) -> Result<Result<String, EditError>, ClientError> {
-        let opened = match self.editor {
-            Some(editor) => editor.open(&asked.name, text),
-            None => Err(EditError::NotChosen),
-        };
-        let mut open = match opened {
-            Ok(open) => open,
-            Err(why) => return Ok(Err(why)),
-        };
-        self.view.show_note(
-            Color::Dim,
-            &format!("waiting until you close `{}` …", open.command()),
-        );
-        let mut said = Vec::new();
-        let mut ended = None;
-        let closed = loop {
-            tokio::select! { biased;
-                closed = open.wait_until_closed() => break closed,
-                // Ctrl-C reaches the editor as well, and there it belongs to the editor.
-                // The error is a placeholder: the caller looks at `leave` first.
-                signal = self.signals.next() => if signal == SignalAction::Leave {
-                    desk.leave = true;
-                    break Err(EditError::Empty);
-                },
-                incoming = self.client.next(), if ended.is_none() => match incoming {
-                    Ok(incoming) => said.push(incoming),
-                    Err(error) => ended = Some(error),
-                },
-            }
-        };
-        if desk.leave {
-            open.terminate_editor().await;
-        }
-        self.client.give_back(said);
-        match ended {
-            Some(error) => Err(error),
-            None => Ok(closed),
-        }
-    }
-
-    /// Returns the call's complete input; reads the rest if the server cut it.
-    async fn whole_input(&mut self, asked: &ApprovalRequestedNotification) -> Result<Value, ClientError> {
-        let Some(more) = asked.more.get("input") else {
-            return Ok(asked.input.clone());
-        };
-        let text = self.client.read_whole(self.session, &more.reference).await?;
-        serde_json::from_str(&text).map_err(|error| ClientError::InvalidResponse {
-            method: method::READ_CONTENT,
-            error,
-        })
     }
 
     /// Handles Ctrl-C: the first cancels the turn, the second leaves even if the server does not react.
