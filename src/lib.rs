@@ -9,7 +9,7 @@
 //! - [`config`] -- typed settings, layers, trust, diagnostics.
 //! - [`provider`] -- LLM APIs as one typed stream.
 //! - [`context`] -- what the model sees.
-//! - [`approval`] -- decides whether an effect may happen and whether a person must approve it.
+//! - [`approval`] -- decides whether an effect may happen and whether a user must approve it.
 //! - [`workspace`] -- files, unsaved buffers, edits, child processes.
 //! - [`tool`] -- what the model can do.
 //! - [`turn`] -- the agent loop.

@@ -1005,7 +1005,7 @@ async fn git_command_runs_no_program_of_the_repository() {
     );
 }
 
-/// A start may be cancelled at any moment; no process is left when the error is reported (I8).
+/// A start may be canceled at any moment; no process is left when the error is reported (I8).
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_start_leaves_no_process() {
     let slow = tempfile::NamedTempFile::new().unwrap();

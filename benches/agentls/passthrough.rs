@@ -111,7 +111,7 @@ impl Worker {
     fn run(mut self, prompts: &Receiver<Prompt>) {
         while let Ok(prompt) = prompts.recv() {
             let body = self.body(&prompt);
-            // A cancelled call ends with a socket error.
+            // A canceled call ends with a socket error.
             let _ = self.call(&body);
             self.cancel.state.lock().expect("a lock").stream = None;
             let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! The blocks of the screen that are not flowing text: frames, diffs, approvals, plans, errors.
 //!
 //! Pure: protocol values in, colored lines out. Text from outside becomes safe here: results lose their control
-//! characters, while text that a person approves shows them as visible escapes.
+//! characters, while text that a user approves shows them as visible escapes.
 
 use super::client::translate_method_names;
 use super::highlight::diff_ink;
@@ -17,7 +17,7 @@ use crate::protocol::{
 const INSTRUCTIONS_NAMED: usize = 6;
 /// How many lines of a result are shown.
 const RESULT_LINES: usize = 6;
-/// How many lines of a diff are shown before a person asks for all.
+/// How many lines of a diff are shown before a user asks for all.
 const DIFF_LINES: usize = 24;
 
 /// Renders a framed block. Except for the head, everything must already be colored and short enough.
@@ -80,7 +80,7 @@ pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotificati
 
 /// Colors a unified diff: all of it if `whole`, else the start of its first lines and a count of the rest.
 pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) -> Vec<String> {
-    // A person approves what they read, so hidden characters become visible instead of disappearing.
+    // A user approves what they read, so hidden characters become visible instead of disappearing.
     let clean = text::reveal_hidden_characters(diff);
     let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
     // For one file the head of the block names it; for several, the diff does.
@@ -102,7 +102,7 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
         let paint =
             |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| styler.paint_text(ink, text));
         if whole {
-            // Wrap instead of truncate: the person who decides must see even the far right of a line.
+            // Wrap instead of truncate: the user who decides must see even the far right of a line.
             lines.extend(split_line(line, room).iter().map(|piece| paint(piece)))
         } else {
             lines.push(paint(&fit_line(line, room)))
@@ -221,7 +221,7 @@ pub(super) fn render_approval(
         // A short command is already complete in the head.
         None if is_told_by_title(asked, inner) => Vec::new(),
         None => match &asked.shown {
-            // A person must see all of what they approve.
+            // A user must see all of what they approve.
             Some(shown) => shown_lines(styler, inner, shown),
             None => input_lines(styler, inner, asked, whole),
         },

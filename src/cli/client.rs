@@ -46,7 +46,7 @@ pub(super) struct Launch {
     pub(super) env: Option<Vec<(OsString, OsString)>>,
     /// The client's name, as it appears in the server's log and locks.
     pub(super) name: &'static str,
-    /// Whether this client lets a person answer limits and questions.
+    /// Whether this client lets a user answer limits and questions.
     pub(super) questions: bool,
     /// Whether a signal ends the wait for an answer. Needed where the client handles signals: nothing else ends that
     /// wait.
@@ -90,7 +90,7 @@ fn format_complaint(complaint: &str) -> String {
     }
 }
 
-/// Protocol names in server messages, and what a person at a terminal types instead.
+/// Protocol names in server messages, and what a user at a terminal types instead.
 const TERMINAL_NAMES: [(&str, &str); 9] = [
     ("agent/listSessions", "`agentls sessions`"),
     ("agent/listModels", "/model"),
@@ -103,7 +103,7 @@ const TERMINAL_NAMES: [(&str, &str); 9] = [
     ("agent/cancel", "Ctrl-C"),
 ];
 
-/// Rewrites a server message for a person at a terminal: replaces the names of protocol methods.
+/// Rewrites a server message for a user at a terminal: replaces the names of protocol methods.
 pub(super) fn translate_method_names(line: &str) -> String {
     TERMINAL_NAMES
         .iter()

@@ -203,7 +203,7 @@ fn locate_rule(rule: &str, source: &ConfigSource, folder: &Path) -> Option<Strin
     super::config::find_config_files(source, folder)
         .into_iter()
         .find_map(|file| {
-            // A person's file may be a link, and `nofollow` refuses links.
+            // A user's file may be a link, and `nofollow` refuses links.
             let real = resolve::real_path(Path::new(&file)).ok()?;
             let text = String::from_utf8(nofollow::read(&real, MAX_CONFIG).ok()?).ok()?;
             let line = text

@@ -1,4 +1,4 @@
-//! Edits a call's input in the person's own editor: JSON out, JSON back.
+//! Edits a call's input in the user's own editor: JSON out, JSON back.
 //!
 //! Owns the temporary file and the editor process; `turn` decides what happens with the changed input. The editor has
 //! the terminal while it runs, so callers must neither read nor draw until it closes.
@@ -18,7 +18,7 @@ use crate::config::Env;
 /// The grace period for an editor after SIGTERM.
 const TERMINATE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The editor that the person chose by environment variable.
+/// The editor that the user chose by environment variable.
 #[derive(Clone, Debug)]
 pub(super) struct ExternalEditor {
     command: Option<String>,
@@ -80,7 +80,7 @@ pub(super) struct OpenEdit {
 }
 
 impl OpenEdit {
-    /// Returns the editor's command line, as the person set it.
+    /// Returns the editor's command line, as the user set it.
     pub(super) fn command(&self) -> &str {
         &self.command
     }

@@ -401,7 +401,7 @@ fn question_key(
     InquiryStep::Answer(method::QUESTION_RESPOND, params)
 }
 
-/// Describes who or what settled an inquiry; empty for a person.
+/// Describes who or what settled an inquiry; empty for a user.
 fn describe_settled_by(by: SettledBy) -> &'static str {
     match by {
         SettledBy::Person => "",

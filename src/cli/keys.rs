@@ -199,7 +199,7 @@ impl Draft {
             }
             Key::CtrlC | Key::CtrlD | Key::Other => return None,
         }
-        // A person who emptied the line has finished typing, so the next key may answer a question.
+        // A user who emptied the line has finished typing, so the next key may answer a question.
         self.touched = (!self.text.is_empty()).then_some(now);
         None
     }

@@ -120,7 +120,7 @@ impl Markdown {
                 _ if self.escape.consume_char(ch) => {}
                 '\n' => self.line_ends(),
                 '\t' => (0..4).for_each(|_| self.take(' ')),
-                // Characters that reorder text would make a person read something else than what is there.
+                // Characters that reorder text would make a user read something else than what is there.
                 _ if ch.is_control() || matches!(ch, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {}
                 _ => self.take(ch),
             }

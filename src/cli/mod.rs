@@ -6,7 +6,7 @@
 //!
 //! Reading order: `client` is the connection, and `turn` drives one turn. `view` renders it with `blocks` and
 //! `markdown`
-//! on a `screen`. `external_editor` opens the person's own editor. The other modules are the commands.
+//! on a `screen`. `external_editor` opens the user's own editor. The other modules are the commands.
 
 mod args;
 mod blocks;
@@ -55,7 +55,7 @@ use crate::config::{ConfigSource, Trust};
 
 /// Runs a client command and returns its exit code. `cwd` is the folder the program was started in.
 ///
-/// `trust` holds the person's decisions on folders, for the commands that judge the configuration themselves.
+/// `trust` holds the user's decisions on folders, for the commands that judge the configuration themselves.
 pub async fn run_command(
     command: CliCommand,
     shared: &GlobalArgs,

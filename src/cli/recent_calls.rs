@@ -1,4 +1,4 @@
-//! The outputs of recent calls, so that a person can see in full what the screen showed in part.
+//! The outputs of recent calls, so that a user can see in full what the screen showed in part.
 //!
 //! Knows no server: for an output that was cut for the wire it keeps the reference, and `chat` reads the rest.
 

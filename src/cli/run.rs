@@ -167,7 +167,7 @@ async fn run_prompt(
         Screen::with_stderr(progress, styler)
     });
     view.only_progress();
-    // Used even with --json: a person who waits for stdin must know why.
+    // Used even with --json: a user who waits for stdin must know why.
     let mut notices = Screen::with_stderr(progress, styler);
     let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut notices).await?;
     drop(notices);

@@ -1,4 +1,4 @@
-//! Finds the stored session that a person means: by id, by a prefix of one, or the newest of a folder.
+//! Finds the stored session that a user means: by id, by a prefix of one, or the newest of a folder.
 //!
 //! Asks the server for its list and matches on this side; it opens and changes nothing.
 

@@ -48,7 +48,7 @@ pub(super) enum WaitFor {
 /// Who answers approvals.
 #[derive(Clone, Debug)]
 pub(super) enum ApprovalMode {
-    /// The person at the terminal.
+    /// The user at the terminal.
     Person,
     /// Allows everything, and shows this reason.
     Yes(&'static str),
@@ -81,17 +81,17 @@ pub(super) struct TurnRunner<'a> {
 /// How the turn ended for this client.
 #[derive(Debug)]
 pub(super) struct TurnEndReport {
-    /// The answer to the prompt; `None` when the person left first, or when no request was made.
+    /// The answer to the prompt; `None` when the user left first, or when no request was made.
     pub(super) result: Option<Result<PromptResult, ClientError>>,
-    /// The person wants to leave the program.
+    /// The user wants to leave the program.
     pub(super) leave: bool,
-    /// When the person pressed Ctrl-C.
+    /// When the user pressed Ctrl-C.
     pub(super) cancelled: Option<Instant>,
     stopped: bool,
 }
 
 impl TurnEndReport {
-    /// Returns whether the person canceled the turn or left.
+    /// Returns whether the user canceled the turn or left.
     pub(super) fn was_stopped(&self) -> bool {
         self.leave || self.stopped
     }
@@ -110,19 +110,19 @@ struct TurnInputState {
     reason: Option<Draft>,
     /// A letter that may answer a question.
     held: HeldKey,
-    /// The person asked to edit the input of the first approval.
+    /// The user asked to edit the input of the first approval.
     edit: bool,
     /// The edited input of the first approval.
     edited: Option<EditedInput>,
     /// Unanswered requests: steers with their text, decisions with `None`.
     sent: BTreeMap<u64, Option<String>>,
     cancelled: Option<Instant>,
-    /// The person stopped the turn with Ctrl-C or Esc.
+    /// The user stopped the turn with Ctrl-C or Esc.
     stopped: bool,
     leave: bool,
 }
 
-/// A call's input as the person edited it.
+/// A call's input as the user edited it.
 struct EditedInput {
     text: String,
     /// The parsed text; `None` if it is not a JSON object.
@@ -130,7 +130,7 @@ struct EditedInput {
 }
 
 impl TurnRunner<'_> {
-    /// Runs until the turn ends, or until the person leaves.
+    /// Runs until the turn ends, or until the user leaves.
     ///
     /// # Errors
     ///
@@ -255,7 +255,7 @@ impl TurnRunner<'_> {
                 desk.reason = None;
                 desk.edited = None;
                 self.view.open_question(None);
-                // The server accepted these, but no model saw them: the person gets them back (I16).
+                // The server accepted these, but no model saw them: the user gets them back (I16).
                 for steer in &ended.unused_steers {
                     prepend_to_draft(self.draft, &join_text_blocks(steer));
                 }
@@ -271,7 +271,7 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    /// Shows the first limit or question. Only a person answers these, so other modes do not show them.
+    /// Shows the first limit or question. Only a user answers these, so other modes do not show them.
     fn show_inquiry(&mut self, desk: &mut TurnInputState) {
         let styler: Styler = self.view.screen.styler;
         if let Some(lines) = desk.inquiries.render_first(styler)
@@ -307,7 +307,7 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    /// Shows the first approval, or answers it in a mode without a person.
+    /// Shows the first approval, or answers it in a mode without a user.
     async fn show_question(&mut self, desk: &mut TurnInputState, whole: bool) -> Result<(), ClientError> {
         let Some(mut asked) = desk.questions.front().cloned() else {
             desk.shown = None;
@@ -384,7 +384,7 @@ impl TurnRunner<'_> {
         {
             return self.inquiry_key(key, now, desk).await;
         }
-        // Keys answer only on an empty line and after a pause: a person who types text must not answer by accident.
+        // Keys answer only on an empty line and after a pause: a user who types text must not answer by accident.
         if let Some(question) = desk.open_question()
             && self.draft.text.is_empty()
             && is_deliberate(now, self.draft.touched)
@@ -424,7 +424,7 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// Returns whether the person is typing nothing: no draft, reason, held letter or field.
+    /// Returns whether the user is typing nothing: no draft, reason, held letter or field.
     fn is_line_empty(&self, desk: &TurnInputState) -> bool {
         self.draft.text.is_empty()
             && desk.reason.is_none()

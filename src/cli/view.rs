@@ -160,7 +160,7 @@ impl View {
         self.set_idle();
     }
 
-    /// Shows a prompt of the person.
+    /// Shows a prompt of the user.
     pub(super) fn show_prompt(&mut self, said: &str) {
         let styler = self.screen.styler;
         self.screen.write_gap();
@@ -247,7 +247,7 @@ impl View {
         if !self.draft.is_empty() {
             let room = self.screen.width().saturating_sub(4);
             let shown = text::strip_control_characters(&self.draft).replace('\n', "⏎");
-            // Keep the end of the line visible, because that is where the person types.
+            // Keep the end of the line visible, because that is where the user types.
             let skip = super::style::measure_width(&shown).saturating_sub(room);
             let shown: String = shown.chars().skip(skip).collect();
             let hint = if self.question.is_some() {
@@ -511,7 +511,7 @@ impl View {
         }
         let said = extract_message_text(message);
         match message.role {
-            // The person typed a live prompt on this screen; replayed and queued ones must be shown.
+            // The user typed a live prompt on this screen; replayed and queued ones must be shown.
             Role::User if self.replay || std::mem::take(&mut self.begins_queued) => self.show_prompt(&said),
             Role::User | Role::Tool => {}
             Role::Assistant if self.progress_only => self.wait_for("thinking"),
@@ -612,7 +612,7 @@ impl View {
             }
             return self.wait_for("thinking");
         }
-        // Only the same diff is left out: the person may have edited the input after the approval showed it.
+        // Only the same diff is left out: the user may have edited the input after the approval showed it.
         let diff_was_shown = seen.is_some() && seen == call.diff;
         let hint = self.calls.hint;
         let block = blocks::tool_call(
@@ -655,7 +655,7 @@ impl View {
             return;
         }
         let (ink, line) = blocks::approval_settled(resolved, subject.as_deref());
-        // A call that the person denied says so in its own line.
+        // A call that the user denied says so in its own line.
         if resolved.decision != Decision::Deny || resolved.by != SettledBy::Person {
             self.screen.write_gap();
             self.show_note(ink, &line);

@@ -1,4 +1,4 @@
-//! The person's own tools: a command with a schema (R-TOOL). Validates their tables and builds their settings.
+//! The user's own tools: a command with a schema (R-TOOL). Validates their tables and builds their settings.
 //!
 //! Running them is `tool`'s job. This module accepts exactly the JSON Schema keywords that `tool::schema` checks: an
 //! unknown keyword would let arguments pass that do not fit.

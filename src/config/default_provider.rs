@@ -72,7 +72,7 @@ pub fn select_for(
     if let Some(provider) = first.chain(settings.providers.values()).find(usable) {
         return build_configured_choice(provider, agent, default_model);
     }
-    // Fail closed: the person configured this provider, so another account must not answer instead.
+    // Fail closed: the user configured this provider, so another account must not answer instead.
     if let Some(name) = settings.broken_providers.keys().next() {
         return DefaultChoice::NotConfigured {
             why: explain_unusable_provider(settings, name),

@@ -132,7 +132,7 @@ pub enum KindSetting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryName {
-    /// For a person who waits.
+    /// For a user who waits.
     Interactive,
     /// For work that must get through.
     Persistent,
@@ -191,7 +191,7 @@ pub struct AgentTable {
     /// How many sub-agents one prompt may start, including those that sub-agents start. Default: 100.
     #[schemars(range(min = 1, max = 100_000), extend("default" = 100))]
     pub max_subagents: Option<u32>,
-    /// How long a turn may run, in seconds, without the time it waits for a person. Default: no limit.
+    /// How long a turn may run, in seconds, without the time it waits for a user. Default: no limit.
     #[schemars(range(min = 0.001, max = 31_536_000))]
     pub max_wall_time_s: Option<f64>,
     /// What happens at the limit of steps or tool calls. `fail` ends the turn; `degrade` makes one last model call
@@ -384,7 +384,7 @@ pub struct ToolTables {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolTable {
-    /// How long a call may run, in seconds, without the time it waits for a person. Default: 120.
+    /// How long a call may run, in seconds, without the time it waits for a user. Default: 120.
     #[schemars(range(min = 0.001, max = 86_400), extend("default" = 120.0))]
     pub timeout_s: Option<f64>,
     /// How long to pause a tool after it failed three times in a row in the same way, in seconds. Default: 60.
@@ -409,7 +409,7 @@ pub struct ToolTable {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebFetchTable {
-    /// How long a call may take, in seconds, without the time it waits for a person. Default: 120.
+    /// How long a call may take, in seconds, without the time it waits for a user. Default: 120.
     #[schemars(range(min = 0.001, max = 86_400), extend("default" = 120.0))]
     pub timeout_s: Option<f64>,
     /// The same as for other tools. Default: 60.
@@ -424,7 +424,7 @@ pub struct WebFetchTable {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BashTable {
-    /// How long a command may run, in seconds, without the time it waits for a person. Default: 120.
+    /// How long a command may run, in seconds, without the time it waits for a user. Default: 120.
     #[schemars(range(min = 0.001, max = 86_400), extend("default" = 120.0))]
     pub timeout_s: Option<f64>,
     /// The same as for other tools. Default: 60.

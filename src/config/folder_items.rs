@@ -1,4 +1,4 @@
-//! What a folder's own files would activate if the folder were trusted, listed for the person who decides.
+//! What a folder's own files would activate if the folder were trusted, listed for the user who decides.
 //!
 //! Invariants: texts appear as they are in the file, with variables unexpanded. Invisible characters become visible,
 //! and every cut is announced. Reads only what `layers` has parsed; starts nothing.

@@ -38,7 +38,7 @@ pub struct HookTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookMoment {
-    /// The person sent a prompt, and no model has seen it.
+    /// The user sent a prompt, and no model has seen it.
     Prompt,
     /// The model requests a tool, and no approval has been asked for.
     PreTool,
@@ -77,7 +77,7 @@ pub struct HookSettings {
     pub timeout: Duration,
 }
 
-/// The command of a hook or of a tool of the person's own.
+/// The command of a hook or of a tool of the user's own.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CommandLine {
     /// A script for the shell.

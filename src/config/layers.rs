@@ -91,7 +91,7 @@ pub struct Trust {
 pub struct FolderDescription {
     pub trusted: bool,
     pub items: Vec<FolderItem>,
-    /// Where the files would send the person's keys.
+    /// Where the files would send the user's keys.
     pub redirects: Vec<ProviderRedirect>,
 }
 
@@ -160,7 +160,7 @@ fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
         .any(|folder| (inputs.canonicalize)(folder) == real)
 }
 
-/// Finds where the root's own files would send the person's keys.
+/// Finds where the root's own files would send the user's keys.
 fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     let Some(root) = inputs.root else {
         return Vec::new();

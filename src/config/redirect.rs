@@ -1,8 +1,8 @@
-//! Redirects: where a trusted folder's files would send the person's keys. Each one is held back until the person
+//! Redirects: where a trusted folder's files would send the user's keys. Each one is held back until the user
 //! accepts exactly that address (R-CONF).
 //!
 //! Fails closed: whatever the folder sets for a provider's address, headers or key counts as a redirect. Exceptions:
-//! it leads where the person's own configuration leads, or none of the person's secrets can go there. Must not know how
+//! it leads where the user's own configuration leads, or none of the user's secrets can go there. Must not know how
 //! acceptances are stored.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use super::tree::{Node, Source, SpannedValue, join_keys};
 
 /// The provider's name in a redirect of all providers, by a proxy or certificates.
 const ALL: &str = "*";
-/// The longest target that can be accepted, in bytes, because a person must see all of it.
+/// The longest target that can be accepted, in bytes, because a user must see all of it.
 const MAX_TARGET: usize = 2_000;
 /// The settings that decide where a provider's key goes, and which key.
 const KEYS: [&str; 4] = ["kind", "base_url", "api_key", "headers"];
@@ -35,22 +35,22 @@ const HARMLESS_HEADERS: [&str; 9] = [
     "x-title",
 ];
 
-/// A folder's request to send a key of the person's somewhere else.
+/// A folder's request to send a key of the user's somewhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderRedirect {
     /// The provider; `*` for all of them.
     pub provider: String,
-    /// The target in the person's own configuration; `None` if only the folder names this provider.
+    /// The target in the user's own configuration; `None` if only the folder names this provider.
     pub from: Option<String>,
     /// The folder's target. An acceptance holds for exactly this text.
     pub to: String,
-    /// Which of the person's secrets would go there.
+    /// Which of the user's secrets would go there.
     pub sends: Vec<String>,
     pub accepted: bool,
 }
 
 impl ProviderRedirect {
-    /// Returns whether it is short enough for a person to read in full.
+    /// Returns whether it is short enough for a user to read in full.
     pub fn can_be_accepted(&self) -> bool {
         let sends: usize = self.sends.iter().map(String::len).sum();
         self.provider.len() + self.to.len() + sends <= MAX_TARGET
@@ -157,7 +157,7 @@ impl RedirectFinder<'_> {
         let own = self.own.settings.providers.get(name);
         let usual = match own {
             Some(own) => Some(own.base_url.as_str()),
-            // The person's own configuration is unusable here. They never chose the preset address instead.
+            // The user's own configuration is unusable here. They never chose the preset address instead.
             None if self.own.settings.broken_providers.contains_key(name) => None,
             None => find_preset(name).map(|known| known.base_url),
         };
@@ -207,7 +207,7 @@ impl RedirectFinder<'_> {
         })
     }
 
-    /// Returns whether a secret of the person's may go to this provider.
+    /// Returns whether a secret of the user's may go to this provider.
     fn carries_secret(&self, provider: &ProviderSettings) -> bool {
         let has_secret = |provider: &ProviderSettings| {
             provider.takes_editor_key() || provider.api_key.is_some() || !provider.headers.is_empty()
@@ -274,7 +274,7 @@ impl RedirectFinder<'_> {
         }
     }
 
-    /// Describes where the person's own configuration sends requests. Beyond the host, an expanded variable may be
+    /// Describes where the user's own configuration sends requests. Beyond the host, an expanded variable may be
     /// secret.
     fn shown_own(&self, provider: &str, base_url: &str) -> String {
         let said = self.own.tree.find(&["provider", provider, "base_url"]);

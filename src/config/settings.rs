@@ -542,7 +542,7 @@ pub struct ToolSettings {
     pub pass_env: Vec<String>,
     /// Hosts of this machine or the private network that `web_fetch` may read: `host` or `host:port`, in lower case.
     pub private_hosts: Vec<String>,
-    /// The person's own tools, in the order of their names.
+    /// The user's own tools, in the order of their names.
     pub commands: Vec<CommandToolSettings>,
 }
 
@@ -550,7 +550,7 @@ pub struct ToolSettings {
 const DELEGATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl ToolSettings {
-    /// Returns how long a call of this tool may run, without the time it waits for a person.
+    /// Returns how long a call of this tool may run, without the time it waits for a user.
     pub fn timeout_for(&self, tool: &str) -> Duration {
         let own = self.timeouts.get(tool).copied();
         own.unwrap_or(match tool {

@@ -17,7 +17,7 @@ pub enum ErrorCode {
     ContextLimit,
     /// A money limit was reached.
     BudgetExceeded,
-    /// The user cancelled.
+    /// The user canceled.
     Cancelled,
     /// The provider's circuit breaker is open.
     CircuitOpen,

@@ -50,7 +50,7 @@ pub struct Counts {
     pub retries: u64,
     /// Summaries made of a history that grew too long.
     pub compactions: u64,
-    /// Turns cancelled.
+    /// Turns canceled.
     pub cancels: u64,
     /// Prompts that were queued for the end of a turn.
     #[serde(default)]

@@ -186,7 +186,7 @@ pub struct CompactParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeTurnParams {
-    /// The session whose last turn was interrupted or cancelled.
+    /// The session whose last turn was interrupted or canceled.
     pub session_id: String,
 }
 

@@ -18,7 +18,7 @@ pub enum QueueAction {
     /// Removes the prompt named by `promptId`.
     Remove,
     /// Sends the prompt named by `promptId`, or the next one, now, and resumes the queue. A running turn gets it as a
-    /// steer; otherwise it starts a turn of its own. If a turn is being cancelled, the prompt waits for its end.
+    /// steer; otherwise it starts a turn of its own. If a turn is being canceled, the prompt waits for its end.
     SendNow,
 }
 
@@ -42,7 +42,7 @@ pub struct QueueParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueResult {
-    /// Whether the queue waits for `sendNow`, because the last turn was cancelled, failed or was interrupted. A later
+    /// Whether the queue waits for `sendNow`, because the last turn was canceled, failed or was interrupted. A later
     /// turn that completes also resumes it.
     pub paused: bool,
     /// The waiting prompts, the next one first.
@@ -69,7 +69,7 @@ pub struct QueuedContent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueState {
-    /// Whether it starts nothing by itself, because the last turn was cancelled, failed or was interrupted.
+    /// Whether it starts nothing by itself, because the last turn was canceled, failed or was interrupted.
     pub paused: bool,
     /// The waiting prompts, the next one first.
     pub prompts: Vec<QueuedPrompt>,

@@ -228,7 +228,7 @@ pub struct RenameSessionParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteSessionParams {
-    /// The session; a running turn is cancelled first.
+    /// The session; a running turn is canceled first.
     pub session_id: String,
 }
 

@@ -157,7 +157,7 @@ table! {
         STEER "agent/steer": SteerParams => SteerResult;
         /// Manages the prompts that wait for the end of the turn: list, add, edit, remove, send now. At most 100 wait; they survive a restart of the server.
         QUEUE "agent/queue": QueueParams => QueueResult;
-        /// Starts a new turn that continues an interrupted or cancelled one. Open approvals, limits and questions are requested again under the same ids. Answered like `agent/prompt`.
+        /// Starts a new turn that continues an interrupted or canceled one. Open approvals, limits and questions are requested again under the same ids. Answered like `agent/prompt`.
         RESUME_TURN "agent/resumeTurn": ResumeTurnParams => PromptResult;
         /// Starts a turn that only compacts what the model receives: a summary replaces old messages. Answered like `agent/prompt`.
         COMPACT "agent/compact": CompactParams => PromptResult;

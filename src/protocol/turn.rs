@@ -17,7 +17,7 @@ pub enum TurnState {
     Degraded,
     /// A limit, the user's choice at a question, or the end of the server stopped it.
     Interrupted,
-    /// The user cancelled it.
+    /// The user canceled it.
     Cancelled,
 }
 
@@ -71,9 +71,9 @@ pub enum TerminalReason {
     ImageError,
     /// The model or a filter declined to answer.
     Refused,
-    /// The user cancelled while the model streamed, or before.
+    /// The user canceled while the model streamed, or before.
     AbortedStreaming,
-    /// The user cancelled while tools ran.
+    /// The user canceled while tools ran.
     AbortedTools,
     /// A stop hook ended the turn.
     StopHookPrevented,

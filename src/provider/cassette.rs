@@ -31,7 +31,7 @@
 //! - `tool` with its input as `json` if that is invalid JSON or `input` would be written differently, and with
 //!   `unfinished` if it was cut;
 //! - `error` with its classified `fault` and every known detail: replayed unchanged;
-//! - `{"cancelled": true}`: this side cancelled the call. Replayed as a cut.
+//! - `{"cancelled": true}`: this side canceled the call. Replayed as a cut.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The circuit breaker (R-PROV-5): a pure state machine whose caller passes the clock in.
 //!
 //! Consecutive failures open it. While it is open, no automatic call is made. After its rest one call passes as a
-//! trial, whose outcome closes the circuit or opens it again. A person may try at any time.
+//! trial, whose outcome closes the circuit or opens it again. A user may try at any time.
 //! The owner decides what counts as a failure: see `account_health` for providers.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Default for CircuitPolicy {
 /// Who asks to make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// A person's new prompt with no other provider to go to. It is itself the trial.
+    /// A user's new prompt with no other provider to go to. It is itself the trial.
     Person,
     /// Every other caller, including automatic retries.
     Machine,
@@ -126,7 +126,7 @@ impl Circuit {
                 Admission::Refused { until: Some(until) }
             }
             (CircuitPhase::Trial { .. }, Caller::Machine) => Admission::Refused { until: None },
-            // A person is never refused without a call (R-PROV-5). A later trial replaces an earlier one.
+            // A user is never refused without a call (R-PROV-5). A later trial replaces an earlier one.
             (CircuitPhase::Open { .. } | CircuitPhase::Trial { .. }, _) => {
                 self.trials += 1;
                 self.state = CircuitPhase::Trial { number: self.trials };
@@ -175,7 +175,7 @@ impl Circuit {
         }
     }
 
-    /// Closes the circuit on a person's request. Returns whether it was not closed before.
+    /// Closes the circuit on a user's request. Returns whether it was not closed before.
     pub fn reset(&mut self) -> bool {
         let was_closed = self.state == CircuitPhase::Closed;
         self.record_success();

@@ -83,7 +83,7 @@ impl Provider for WatchedProvider {
         async move {
             let opened = opened.await;
             record_health(&last, opened.is_ok());
-            // A cancelled call is dropped before this point or stops polling, so it records no outcome.
+            // A canceled call is dropped before this point or stops polling, so it records no outcome.
             let events = opened.inspect_err(|error| {
                 key_refused.fetch_or(error.fault == ProviderFault::Unauthorized, Ordering::Relaxed);
                 standing.record_failure(error);

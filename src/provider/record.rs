@@ -1,7 +1,7 @@
 //! Records the calls of a provider as lines of a cassette, which `script` plays (R-PROV).
 //!
 //! A line contains the events of a call, not its bytes. It has no header or address, and of the request only the
-//! beginning of the prompt. Known secrets are removed from every text (I15). Each call, also a cancelled one, is
+//! beginning of the prompt. Known secrets are removed from every text (I15). Each call, also a canceled one, is
 //! written in one piece when it ends. Recording never breaks a call and delays its end by at most
 //! [`WRITE_WAIT`]. If the disk fails, the line is lost and the session of the next call gets one warning.
 
@@ -108,7 +108,7 @@ impl Provider for RecordingProvider {
     }
 }
 
-/// The line of a running call. If it is dropped before the end, it is written as a cancelled call.
+/// The line of a running call. If it is dropped before the end, it is written as a canceled call.
 struct Recording {
     tape: Arc<Tape>,
     /// `None` once it was handed to the writer.
@@ -280,7 +280,7 @@ struct Tape {
     failed: AtomicBool,
     /// The warning for the next session that asks.
     notice: Mutex<Option<String>>,
-    /// Lines of cancelled calls that are still being written.
+    /// Lines of canceled calls that are still being written.
     writing: Mutex<Vec<JoinHandle<()>>>,
 }
 

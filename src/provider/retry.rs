@@ -29,7 +29,7 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Returns the default profile, for a person who waits: 3 retries, 1 s, ×2, at most 30 s.
+    /// Returns the default profile, for a user who waits: 3 retries, 1 s, ×2, at most 30 s.
     pub fn interactive() -> Self {
         Self::new(3, 1_000, 30_000)
     }

@@ -1,7 +1,7 @@
 //! The one table from refusals to JSON-RPC codes and `data` (R-WIRE-6).
 //!
 //! A JSON-RPC error means that a request was not accepted. Later failures are reported by `agent/turnEnded`. The one
-//! exception is -32800, whose `data` is the result of the cancelled turn.
+//! exception is -32800, whose `data` is the result of the canceled turn.
 
 use tower_lsp::jsonrpc;
 
@@ -51,7 +51,7 @@ pub enum RequestError {
     #[error("turn {expected} is not running; turn {running} is")]
     StaleTurn { expected: String, running: TurnId },
     /// The last turn ended on its own.
-    #[error("the last turn of session {0} was not interrupted or cancelled; start one with agent/prompt")]
+    #[error("the last turn of session {0} was not interrupted or canceled; start one with agent/prompt")]
     NothingToResume(SessionId),
     #[error("approval {0} is unknown or settled; see agent/listApprovals")]
     UnknownApproval(ApprovalId),
@@ -83,7 +83,7 @@ pub enum RequestError {
     /// The queue holds this many prompts, its maximum.
     #[error("the queue is full with {0} prompts; remove one, or wait until one was sent")]
     QueueFull(usize),
-    /// The client cancelled the request. Contains the turn's result.
+    /// The client canceled the request. Contains the turn's result.
     #[error("the request was cancelled")]
     Cancelled(Box<PromptResult>),
     /// An error of the store or the configuration, with its own message.

@@ -129,13 +129,13 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         outbox,
         root,
         options: transport::ConnectionOptions {
-            // These answer with the result of a turn, which ends by itself once it is cancelled.
+            // These answer with the result of a turn, which ends by itself once it is canceled.
             exempt: &[method::PROMPT, method::RESUME_TURN, method::COMPACT],
             ..transport::ConnectionOptions::default()
         },
     };
     let at_end = |_| async {
-        // From here on, a cancelled request no longer means that the user cancelled.
+        // From here on, a canceled request no longer means that the user canceled.
         ending.cancel();
         state.sessions.shut_down().await;
         // All session locks are released and every end is stored. The flush also passes stored events on to the client.

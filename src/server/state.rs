@@ -36,7 +36,7 @@ pub(super) struct ServerState {
     pub(super) notices: ServerWarnings,
     /// Called with the settings of the first folder after each read.
     pub(super) on_settings: SettingsHook,
-    /// Set at the end of the server: cancelled requests no longer come from the user.
+    /// Set at the end of the server: canceled requests no longer come from the user.
     pub(super) ending: CancellationToken,
 }
 

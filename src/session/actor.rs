@@ -81,7 +81,7 @@ pub(super) struct Actor {
     pub(super) steers: VecDeque<(String, Vec<Block>)>,
     /// Prompts that wait for the turn's end, with their keys in the store.
     pub(super) queue: VecDeque<(String, Vec<Block>)>,
-    /// The first queued prompt starts at the turn's end, even if the turn is cancelled, because the user asked for it.
+    /// The first queued prompt starts at the turn's end, even if the turn is canceled, because the user asked for it.
     pub(super) send_next_now: bool,
     /// Messages that hooks blocked; returned at the turn's end.
     pub(super) held_back: Vec<(String, Vec<Block>)>,
@@ -305,7 +305,7 @@ impl Actor {
         self.shut_down().await;
     }
 
-    /// Returns how long a cancelled command may continue.
+    /// Returns how long a canceled command may continue.
     fn finish_limit(&self) -> Duration {
         match self.workspace.as_ref().map(|workspace| workspace.on_cancel()) {
             Some(OnCancel::Finish(limit)) => limit,

@@ -157,7 +157,7 @@ pub struct QueueReply {
     pub turn: Option<TurnId>,
 }
 
-/// What a person answered to an inquiry.
+/// What a user answered to an inquiry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InquiryAnswer {
     /// Raise the limit by this much, in the limit's unit: US dollars, steps, calls or seconds.
@@ -322,7 +322,7 @@ pub struct SessionMetrics {
     pub requests: u64,
     pub retries: u64,
     pub compactions: u64,
-    /// Cancelled turns.
+    /// Canceled turns.
     pub cancels: u64,
     pub queued_prompts: u64,
     /// Reverts and redos.
@@ -344,7 +344,7 @@ pub enum CommandError {
     NoTurn,
     #[error("turn {expected} is no longer running; turn {running} is")]
     OtherTurn { expected: TurnId, running: TurnId },
-    #[error("the last turn was not interrupted or cancelled; send agent/prompt")]
+    #[error("the last turn was not interrupted or canceled; send agent/prompt")]
     NothingToResume,
     #[error("turn {0} does not belong to this session")]
     UnknownTurn(TurnId),

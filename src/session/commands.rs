@@ -158,7 +158,7 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
-        // The title is what the person typed, not what a slash command expands to.
+        // The title is what the user typed, not what a slash command expands to.
         let title = make_title(&content);
         let content = match self.expand_slash_command(content).await {
             Ok(content) => self.rewrite_references(content),

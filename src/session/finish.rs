@@ -450,7 +450,7 @@ fn internal_error_end(why: &str) -> (TerminalReason, Option<AgentError>) {
     (TerminalReason::InternalError, Some(error))
 }
 
-/// Returns the reason of a cancelled turn, depending on what it was doing.
+/// Returns the reason of a canceled turn, depending on what it was doing.
 pub(super) fn cancel_reason(in_tools: bool) -> TerminalReason {
     if in_tools {
         TerminalReason::AbortedTools

@@ -1,7 +1,7 @@
 //! One task per session, the only writer of its state.
 //!
 //! Handlers post a [`SessionCommand`]. The actor numbers events (I6), hands them to the store's writer (I7), and runs
-//! at most one turn (I2). It settles the turn's end (I3) however it came: done, cancelled, panicked, stopped with the
+//! at most one turn (I2). It settles the turn's end (I3) however it came: done, canceled, panicked, stopped with the
 //! server, or found unfinished when the session is loaded.
 //!
 //! This module must not know wire shapes or clients. Start reading with `actor` for the loop, `commands` for what a

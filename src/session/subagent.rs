@@ -217,7 +217,7 @@ fn build_child_tools(family: &SubagentFactory, profile: &TurnSettings) -> Arc<Re
 type SubagentResult = Result<TurnFinish, Stopped>;
 
 /// Runs a child to its end. When its time is up it gets a last step. It is cut when that takes too long, or when it is
-/// cancelled.
+/// canceled.
 async fn run_child(
     child: RunningSubagent,
     mut relay: SubagentBridge,

@@ -1,4 +1,4 @@
-//! The turn's wall-time limit (R-BUDGET). The clock is paused while a person is asked; at the limit the turn ends, or
+//! The turn's wall-time limit (R-BUDGET). The clock is paused while a user is asked; at the limit the turn ends, or
 //! the user is asked for more.
 //!
 //! It owns the clock and the steps that wait for the answer. Sub-agents use the same [`PausableDeadline`] for their own
@@ -66,7 +66,7 @@ impl Actor {
         turn.clock.deadline()
     }
 
-    /// Pauses the turn's clock, because a person is asked.
+    /// Pauses the turn's clock, because a user is asked.
     pub(super) fn pause_clock(&mut self) {
         if let Some(turn) = self.turn.as_mut() {
             turn.clock.pause();

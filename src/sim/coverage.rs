@@ -23,7 +23,7 @@ pub enum TurnPhase {
     Waiting,
     /// The history was being summarised.
     Compacting,
-    /// A person was asked.
+    /// A user was asked.
     Question,
     /// Tools ran, or had run.
     Tools,
@@ -70,11 +70,11 @@ pub enum SimFault {
     Tool,
     /// A hook objected, or failed.
     Hook,
-    /// The person denied a call.
+    /// The user denied a call.
     Denied,
-    /// The person said something meanwhile.
+    /// The user said something meanwhile.
     Steered,
-    /// The person cancelled.
+    /// The user canceled.
     Cancelled,
     /// The disk failed.
     Disk,

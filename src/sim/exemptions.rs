@@ -123,13 +123,13 @@ pub(super) fn find_exemption(reason: Transition, phase: TurnPhase, fault: SimFau
         _ if of_tools && (before_tools(phase) || !by_tools(reason)) => Some(NO_TOOLS),
         SimFault::Hook if before_tools(phase) => Some(NO_HOOKS),
         _ if of_call && two_at_once(reason, phase) => Some(TWO_AT_ONCE),
-        // The last step's hook still runs, and the person has just denied another call of it.
+        // The last step's hook still runs, and the user has just denied another call of it.
         SimFault::Denied if phase == TurnPhase::Hook && stops(&[End::MaxTurns]) => Some(TWO_AT_ONCE),
         _ => None,
     }
 }
 
-/// An end by time while a person is asked: the time stands meanwhile, so it was due when the question came. An
+/// An end by time while a user is asked: the time stands meanwhile, so it was due when the question came. An
 /// overflow in mid-stream: most are told before the answer begins.
 fn two_at_once(reason: Transition, phase: TurnPhase) -> bool {
     matches!(

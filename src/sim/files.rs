@@ -1,5 +1,5 @@
 //! The simulated workspace's files: real ones, so that what is kept, recorded and put back is what it is. Tools and a
-//! person write them; every content is written once only, so that one look tells whose it is.
+//! user write them; every content is written once only, so that one look tells whose it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -77,7 +77,7 @@ impl WrittenFiles {
     }
 }
 
-/// A person writes a file, or deletes it.
+/// A user writes a file, or deletes it.
 pub(super) fn person_writes(world: &World) {
     let path = world.files.pick_path(world);
     let content = format!("a person's {}", world.rng.next_u64());

@@ -19,7 +19,7 @@ pub(super) enum JoinOutcome {
     Failed,
     /// Too few succeeded.
     Violated,
-    /// The call was cancelled.
+    /// The call was canceled.
     Cancelled,
 }
 

@@ -78,7 +78,7 @@ pub(super) fn draw_arguments(rng: &Rng, bad: u32, ms: u64) -> Value {
     json!({"how": how, "ms": rng.draw_pause(ms).as_millis() as u64, "parts": rng.next_below(4)})
 }
 
-/// What sub-agents are told; no person says it.
+/// What sub-agents are told; no user says it.
 pub(super) const TASK: &str = "a part of the work";
 
 /// Arguments of `delegate` as a model would write them; now and then nonsense.

@@ -458,7 +458,7 @@ async fn inspect_session(life: &ServerRun, session: &SessionId) {
 async fn delete_session(window: &ClientWindow, session: &SessionId) {
     let life = &window.life;
     life.world.lock_checker().begin_delete(session);
-    // A turn that runs is cancelled first.
+    // A turn that runs is canceled first.
     life.world.lock_checker().note_cancel(session, None);
     life.delete_begins();
     let deleted = life

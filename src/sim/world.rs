@@ -85,7 +85,7 @@ pub(super) struct WorldSettings {
     pub(super) moods: u32,
     pub(super) wants_tools: u32,
     pub(super) bad_tools: u32,
-    /// How often a tool that changes something changes a file, and a person does.
+    /// How often a tool that changes something changes a file, and a user does.
     pub(super) writes: u32,
     pub(super) outages: u32,
     pub(super) slow_client: u32,

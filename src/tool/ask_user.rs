@@ -1,4 +1,4 @@
-//! `ask_user`: asks the person a question, if the client supports questions.
+//! `ask_user`: asks the user a question, if the client supports questions.
 //!
 //! Checks the question and formats the reply. Must not know how the client asks; [`super::UserPrompt`] does.
 
@@ -28,10 +28,10 @@ pub struct AskUser;
 pub struct AskUserInput {
     /// The question, in one or two sentences.
     question: String,
-    /// What the person should know to decide.
+    /// What the user should know to decide.
     #[serde(default)]
     detail: Option<String>,
-    /// Up to 10 answers to choose of; the person may always write another one. Default: free text.
+    /// Up to 10 answers to choose of; the user may always write another one. Default: free text.
     #[serde(default)]
     choices: Option<Vec<String>>,
     /// Whether several choices may be taken. Default: false.
@@ -121,7 +121,7 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
             label: String::new(),
             choices: choices.iter().map(choice).collect(),
             several: input.several.unwrap_or(false),
-            // The person can always write an answer of their own.
+            // The user can always write an answer of their own.
             free: true,
             required: true,
         }],

@@ -34,7 +34,7 @@ pub struct BashInput {
     /// Start it and go on at once, for what has to run longer, such as a server. Read what it writes
     /// with `bash_output`, end it with `bash_kill`. Default: false.
     background: Option<bool>,
-    /// What it does, in 5 to 10 words, for the person who watches.
+    /// What it does, in 5 to 10 words, for the user who watches.
     description: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Tool for Bash {
 
     fn call_title(&self, input: &BashInput) -> String {
         let command = one_line(&reveal_hidden_characters(&input.command), 120);
-        // Always with the command: a description alone could hide what a person is asked to allow.
+        // Always with the command: a description alone could hide what a user is asked to allow.
         match input.description.as_deref().map(reveal_hidden_characters) {
             Some(description) if !description.trim().is_empty() => {
                 format!("{}: {command}", one_line(&description, 80))

@@ -69,7 +69,7 @@ impl Tool for BashOutput {
             ended = background.wait_until_ended(&input.id) => ended.map_err(to_tool_error)?,
             () = tokio::time::sleep(wait) => {}
         }
-        // Take the output only now, so that a cancelled wait loses nothing.
+        // Take the output only now, so that a canceled wait loses nothing.
         let output = background.read(&input.id).map_err(to_tool_error)?;
         Ok(build_output(output, &cx).await)
     }

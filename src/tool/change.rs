@@ -1,6 +1,6 @@
 //! Changes files for `write_file` and `edit_file` (R-TOOL-3).
 //!
-//! Changes a file one call at a time, never a version that the model has not seen, never below a person's unsaved text.
+//! Changes a file one call at a time, never a version that the model has not seen, never below a user's unsaved text.
 //! `edit_file` needs no earlier read, since the old text must match exactly. A file that was read or written before
 //! must still have the text that the model knows. Otherwise the call is refused with the current text. `write_file`
 //! replaces a whole file, so an existing one must have been read.
@@ -34,7 +34,7 @@ pub(super) struct Change {
 /// The purpose for which a change is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlanPurpose {
-    /// A preview for the person who approves. Its errors reach the model only if the model may read the file unasked.
+    /// A preview for the user who approves. Its errors reach the model only if the model may read the file unasked.
     Show,
     /// The change itself.
     Make,
@@ -56,7 +56,7 @@ pub(super) fn predict_effect(cx: &ToolContext, path: &str) -> Result<Effect, Too
     Ok(files::build_effect(EffectKind::Write, &[target]))
 }
 
-/// Returns the diff of a change for the person who approves it.
+/// Returns the diff of a change for the user who approves it.
 pub(super) async fn build_preview(
     cx: &ToolContext,
     path: String,
@@ -129,7 +129,7 @@ impl PlannedEdit {
             kept,
             there,
         } = self;
-        // `unkept`: the person has approved the change although it cannot be undone (R-ERR-2).
+        // `unkept`: the user has approved the change although it cannot be undone (R-ERR-2).
         if let Some(kept) = &kept
             && let Err(why) = cx.checkpoints.record_changes(vec![kept.clone()]).await
             && !cx.allows_uncheckpointed
@@ -224,7 +224,7 @@ enum PlannedChange {
 }
 
 impl Change {
-    /// Stores the old and the new content; `None` if that fails and the person has approved the call anyway.
+    /// Stores the old and the new content; `None` if that fails and the user has approved the call anyway.
     fn store_contents(&self, cx: &ToolContext, target: &Resolved) -> Result<Option<FileChange>, ToolError> {
         let path = &target.absolute;
         let keep = |file: &TextFile| {

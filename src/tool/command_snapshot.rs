@@ -2,7 +2,7 @@
 //!
 //! A change can be undone if the old content is known. That is so for a file that this session has read or written
 //! (even before a restart of the server), that git has, that only has another name now, or that is new.
-//! What someone else writes meanwhile is not the command's: files that a person saves in the editor, or that tools of
+//! What someone else writes meanwhile is not the command's: files that a user saves in the editor, or that tools of
 //! other sessions change. Must not fail a command: what cannot be recorded is logged.
 
 use std::collections::{BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! Tools that a person configures: a command with a schema (R-TOOL).
+//! Tools that a user configures: a command with a schema (R-TOOL).
 //!
 //! The command reads the arguments as one JSON object from its input, and its output is the result. Arguments never
 //! become part of a command line. [`run_command`] runs it like a command of `bash`.
@@ -16,7 +16,7 @@ use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
 use crate::domain::{Effect, EffectKind, ToolSpec};
 use crate::workspace::process::{Command, ExitStatus, Stdin};
 
-/// A tool that a person configured.
+/// A tool that a user configured.
 #[derive(Debug)]
 pub struct CommandTool {
     settings: CommandToolSettings,
@@ -95,7 +95,7 @@ impl DynTool for CommandTool {
 }
 
 impl PreparedCall for CommandCall {
-    /// Includes the arguments: they distinguish calls, and a person approves them.
+    /// Includes the arguments: they distinguish calls, and a user approves them.
     fn title(&self) -> String {
         let name = &self.tool.settings.name;
         if self.input.as_object().is_none_or(|fields| fields.is_empty()) {

@@ -28,12 +28,12 @@ pub struct ToolContext {
     pub skills: Arc<Skills>,
     /// Changes files that are open in the editor.
     pub editor: Arc<dyn EditorLink>,
-    /// Asks the person questions.
+    /// Asks the user questions.
     pub asker: Arc<dyn UserPrompt>,
     pub spawner: Arc<dyn Spawner>,
-    /// Cancelled together with the turn.
+    /// Canceled together with the turn.
     pub cancel: CancellationToken,
-    /// Cancelled by the person's second cancel or the end of the server: stop without grace periods.
+    /// Canceled by the user's second cancel or the end of the server: stop without grace periods.
     pub hurry: CancellationToken,
     /// The configured time limit, for a tool that enforces its own.
     pub time_limit: Option<Duration>,
@@ -43,7 +43,7 @@ pub struct ToolContext {
     pub content_sink: Arc<dyn ContentSink>,
     /// Keeps what files were before they are changed.
     pub checkpoints: Arc<dyn Checkpoints>,
-    /// The person has allowed the call although old contents cannot be kept.
+    /// The user has allowed the call although old contents cannot be kept.
     pub allows_uncheckpointed: bool,
     /// The resolved paths by which the running call was judged; `None` while it is being judged.
     pub judged: Option<Arc<[PathBuf]>>,
@@ -95,7 +95,7 @@ impl Checkpoints for NoCheckpoints {
 pub enum PartialReason {
     /// There are more files than are examined.
     TooMany,
-    /// The turn was cancelled, and the comparison took too long.
+    /// The turn was canceled, and the comparison took too long.
     CutShort,
 }
 
@@ -144,7 +144,7 @@ impl ToolContext {
     }
 }
 
-/// Asks the person, if the client supports questions.
+/// Asks the user, if the client supports questions.
 pub trait UserPrompt: Send + Sync {
     /// Waits for the reply, however long it takes; `None` if nobody can be asked or the turn ends.
     fn request_reply(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>>;

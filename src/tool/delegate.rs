@@ -43,7 +43,7 @@ pub struct DelegateInput {
     #[serde(default)]
     tasks: Option<Vec<Task>>,
     /// What several tasks must achieve: `all_required` (your turn ends if one fails), `allow_failures`,
-    /// `first_success` (the others are cancelled), or `quorum(n)` (n are enough). Without it, a failed task only
+    /// `first_success` (the others are canceled), or `quorum(n)` (n are enough). Without it, a failed task only
     /// fails this call.
     #[serde(default)]
     join: Option<String>,
@@ -236,7 +236,7 @@ impl Plan {
                 .iter()
                 .map(|report| report.as_ref().map(|report| report.state))
                 .collect();
-            // The loop goes on until the cancelled ones have ended: none may outlive this call (I10).
+            // The loop goes on until the canceled ones have ended: none may outlive this call (I10).
             if self.join.decide_outcome(&ends).is_some() {
                 cancel.cancel();
             }
@@ -279,7 +279,7 @@ impl Tool for Delegate {
         None
     }
 
-    /// Returns true: a cancelled sub-agent may finish its tools, and its partial result is reported.
+    /// Returns true: a canceled sub-agent may finish its tools, and its partial result is reported.
     fn finishes_on_cancel(&self) -> bool {
         true
     }
@@ -294,7 +294,7 @@ impl Tool for Delegate {
         }
         let reports = plan.run_tasks(&cx).await;
         let output = build_output(&plan, &reports, |whole| store_full_text(&cx, whole));
-        // A cancelled call keeps the partial results of its sub-agents (R-SUB).
+        // A canceled call keeps the partial results of its sub-agents (R-SUB).
         if cx.cancel.is_cancelled() {
             Err(ToolError::CutShort(Box::new(output)))
         } else {

@@ -1,4 +1,4 @@
-//! Makes a change in the editor if the file is open there (R-TOOL-3). Unsaved text is never lost, and the person sees
+//! Makes a change in the editor if the file is open there (R-TOOL-3). Unsaved text is never lost, and the user sees
 //! the change and can undo it.
 //!
 //! The editor's claim that it applied an edit does not count: the document's text must show the edit soon. A document
@@ -22,7 +22,7 @@ use crate::workspace::{Buffer, OpenedDocument, Resolved};
 
 /// How soon the document must show the edit after the editor reported success (R-TOOL-3).
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time left for the editor to answer once the turn is cancelled.
+/// Time left for the editor to answer once the turn is canceled.
 const AFTER_CANCEL: Duration = Duration::from_millis(50);
 
 /// A change to be made in the editor.
@@ -50,7 +50,7 @@ pub(super) fn route_to_editor(
     let known = unix_lines(before) == unix_lines(&opened.text);
     let blank = change.before.is_none() && opened.text.trim().is_empty();
     if !known && !blank {
-        // The person has typed since the file was loaded.
+        // The user has typed since the file was loaded.
         return Err(changed_meanwhile(cx, target, &opened.text));
     }
     let can = cx.editor.abilities();
@@ -87,7 +87,7 @@ impl EditorEdit {
     /// Makes the change. A cancel does not wait: the result says what the editor had done by then.
     pub(super) async fn apply_edit(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let path = &self.target.absolute;
-        // Before the request: the person may type on as soon as the edit is made.
+        // Before the request: the user may type on as soon as the edit is made.
         let shown = cx.workspace.overlay().expect_text(&self.opened.uri, &self.after);
         let asked = async {
             let mut shown = shown;
@@ -206,7 +206,7 @@ fn ends_apart(text: &str) -> String {
     text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)
 }
 
-/// Returns `None` if the turn is cancelled and the editor does not answer soon afterwards.
+/// Returns `None` if the turn is canceled and the editor does not answer soon afterwards.
 async fn within_cancel<T>(cx: &ToolContext, asked: impl Future<Output = T>) -> Option<T> {
     let over = async {
         cx.cancel.cancelled().await;

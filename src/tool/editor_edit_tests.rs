@@ -17,7 +17,7 @@ enum Way {
     Honest,
     /// Reports success and does nothing.
     Lies,
-    /// The person types before the edit arrives, and the editor refuses it.
+    /// The user types before the edit arrives, and the editor refuses it.
     Stale,
     /// The same, but the editor reports success, as stock Neovim does.
     StaleAndSaysYes,
@@ -25,7 +25,7 @@ enum Way {
     Silent,
     /// Makes the edit and never answers.
     MakesItAndIsSilent,
-    /// Makes the edit, then the person types on before the editor answers.
+    /// Makes the edit, then the user types on before the editor answers.
     TypedOnto,
 }
 

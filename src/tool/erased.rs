@@ -41,7 +41,7 @@ pub trait PreparedCall: Send + Sync {
     /// The effect cannot be determined, for example because a path cannot be resolved.
     fn predict_effect(&self, cx: &ToolContext) -> Result<Effect, ToolError>;
 
-    /// Returns what the call would change, for the person who approves it.
+    /// Returns what the call would change, for the user who approves it.
     ///
     /// # Errors
     /// The change cannot be computed.
@@ -56,7 +56,7 @@ pub trait PreparedCall: Send + Sync {
     /// Runs the call.
     ///
     /// # Errors
-    /// The call fails or is cancelled; see [`ToolError`].
+    /// The call fails or is canceled; see [`ToolError`].
     fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
 }
 

@@ -73,7 +73,7 @@ pub(super) fn build_location(path: &Path, line: Option<usize>) -> Location {
 
 /// Runs `work` on a thread that may block. A panic is the failure of this call only (R-TOOL-5).
 ///
-/// `work` receives a token that is cancelled with the turn and when the caller is dropped. It must check the token
+/// `work` receives a token that is canceled with the turn and when the caller is dropped. It must check the token
 /// regularly.
 pub(super) async fn run_blocking<T, F>(cx: &ToolContext, work: F) -> Result<T, ToolError>
 where

@@ -17,7 +17,7 @@ use crate::workspace::watch::FileStamp;
 
 /// Time limit for reading from git.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time limit once the turn is cancelled.
+/// Time limit once the turn is canceled.
 const PATIENCE_CANCELLED: Duration = Duration::from_millis(200);
 
 /// Most content requested from git in one batch, in bytes.

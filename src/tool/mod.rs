@@ -83,7 +83,7 @@ pub trait Tool: Send + Sync + 'static {
     /// The effect cannot be determined, for example because a path cannot be resolved.
     fn predict_effect(&self, input: &Self::Input, cx: &ToolContext) -> Result<Effect, ToolError>;
 
-    /// Returns what the call would change, for the person who approves it. May read files.
+    /// Returns what the call would change, for the user who approves it. May read files.
     ///
     /// # Errors
     /// The change cannot be computed.
@@ -111,7 +111,7 @@ pub trait Tool: Send + Sync + 'static {
     /// tool that has to clean up watches `cx.cancel`.
     ///
     /// # Errors
-    /// The call fails or is cancelled; see [`ToolError`].
+    /// The call fails or is canceled; see [`ToolError`].
     fn run(
         &self,
         input: Self::Input,
@@ -119,7 +119,7 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
-/// Built-in tools whose results come only from the workspace and the person.
+/// Built-in tools whose results come only from the workspace and the user.
 const TRUSTED: [&str; 12] = [
     "read_file",
     "write_file",
@@ -146,7 +146,7 @@ pub fn is_untrusted(tool: &str) -> bool {
 /// Default time limit of a call: two minutes, counted while the tool runs (R-TOOL-1).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a person sees before deciding about a call.
+/// What a user sees before deciding about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preview {
     /// A unified diff.

@@ -14,7 +14,7 @@ use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
 use crate::workspace::process::{Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stop};
 
-/// How long the changes of a cancelled command are looked for.
+/// How long the changes of a canceled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
 
 /// Environment of every command, so that none uses colors, a pager, or a prompt.
@@ -34,7 +34,7 @@ pub(super) fn prepare_command(command: Command, cx: &ToolContext) -> Command {
         .fold(command, |command, (name, value)| command.env(name, value))
 }
 
-/// The result of a command that was not cancelled.
+/// The result of a command that was not canceled.
 pub(super) struct CommandDone {
     /// The output, with the way it ended if that is worth reporting.
     pub(super) output: ToolOutput,
@@ -164,7 +164,7 @@ impl RunningCommand {
                 Some(chunk) => self.decoder.push(&chunk.bytes),
                 None => self.decoder.finish_text().to_owned(),
             };
-            // Into the result first: the send below may be cancelled while it waits.
+            // Into the result first: the send below may be canceled while it waits.
             self.text.push(&text);
             // Once the turn has ended nobody listens, but the command must still be read to its end.
             if listening && !text.is_empty() {
@@ -183,7 +183,7 @@ impl RunningCommand {
     /// Output that arrives meanwhile is in the result but not sent live: a slow client must not delay the end.
     async fn stop(&mut self, how: Stop, cx: &ToolContext) -> Ending {
         let never = CancellationToken::new();
-        // If `hurry` is already cancelled, the server ends, which has its own stages.
+        // If `hurry` is already canceled, the server ends, which has its own stages.
         let (how, hurry) = if cx.hurry.is_cancelled() {
             (Stop::ServerEnd, &never)
         } else {

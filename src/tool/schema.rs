@@ -160,7 +160,7 @@ fn check_bounds(schema: &Value, value: &Value, at: &str) -> Option<String> {
     }
 }
 
-/// Patterns occur only in schemas that a person configures. Loading the configuration has checked that they compile.
+/// Patterns occur only in schemas that a user configures. Loading the configuration has checked that they compile.
 fn check_pattern(schema: &Value, text: &str, at: &str) -> Option<String> {
     use grep_matcher::Matcher;
     let pattern = schema.get("pattern")?.as_str()?;

@@ -76,9 +76,9 @@ pub enum ChildState {
     Failed,
     /// Its time limit ended before it was done; it may have summed up.
     TimedOut,
-    /// The person stopped it.
+    /// The user stopped it.
     Stopped,
-    /// It was no longer needed, or the turn was cancelled.
+    /// It was no longer needed, or the turn was canceled.
     Cancelled,
 }
 

@@ -1,4 +1,4 @@
-//! `update_plan`: shows the complete plan to the person. Must not store it; the turn does.
+//! `update_plan`: shows the complete plan to the user. Must not store it; the turn does.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -100,7 +100,7 @@ fn parse_url(written: &str) -> Result<Url, ToolError> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return wrong("only http:// and https:// addresses are fetched");
     }
-    // `https://a.org@evil.org` looks like another host to a person.
+    // `https://a.org@evil.org` looks like another host to a user.
     if !url.username().is_empty() || url.password().is_some() {
         return wrong("addresses with a user name or password are not fetched");
     }
@@ -165,7 +165,7 @@ impl PageText {
         };
         Self {
             title: one_line(&strip_control_characters(&page.title), 200),
-            // Escape sequences in a page must not reach a terminal or hide text from the person.
+            // Escape sequences in a page must not reach a terminal or hide text from the user.
             text: strip_control_characters(&page.text).into_owned(),
             cut: page.cut || body.cut,
         }

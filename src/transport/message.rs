@@ -59,7 +59,7 @@ pub fn internal_error(message: impl Into<Cow<'static, str>>) -> Error {
     protocol_error(ErrorCode::InternalError, message)
 }
 
-/// Builds the error for a cancelled request that its handler did not answer (-32800).
+/// Builds the error for a canceled request that its handler did not answer (-32800).
 pub fn cancelled_error() -> Error {
     protocol_error(ErrorCode::RequestCancelled, "request was cancelled")
 }

@@ -52,7 +52,7 @@ tokio::task_local! {
 /// Returns the cancel token of the request whose handler calls this.
 ///
 /// `$/cancelRequest` and the end of serving cancel it. Outside a handler, and in handlers of notifications, it returns
-/// a token that is never cancelled.
+/// a token that is never canceled.
 pub fn cancel_token() -> CancellationToken {
     CANCEL.try_with(Clone::clone).unwrap_or_default()
 }
@@ -64,7 +64,7 @@ pub struct ConnectionOptions {
     pub limits: FrameLimits,
     /// Requests that may run concurrently; a further one is refused with -32000. 4,096 by default.
     pub in_flight: usize,
-    /// Time for a cancelled request to answer; then it gets -32800 and its handler is dropped. 1.5 s by default.
+    /// Time for a canceled request to answer; then it gets -32800 and its handler is dropped. 1.5 s by default.
     pub grace: Duration,
     /// Methods without that grace period: they may take as long as they need. At the end, `on_end` stops them.
     pub exempt: &'static [&'static str],
@@ -97,7 +97,7 @@ pub enum EndReason {
     PipeBroken,
     /// The client's process is gone.
     ParentGone,
-    /// The root token was cancelled (a signal).
+    /// The root token was canceled (a signal).
     Cancelled,
 }
 
@@ -130,7 +130,7 @@ pub struct Connection<R, S, Q, A, W> {
     pub outbox: Outbox,
     /// Resolves once the finished outbox has been written ([`super::FrameWriter`]).
     pub written: W,
-    /// Cancelled from outside to end serving, and by the writer if the pipe breaks.
+    /// Canceled from outside to end serving, and by the writer if the pipe breaks.
     pub root: CancellationToken,
     pub options: ConnectionOptions,
 }
@@ -632,7 +632,7 @@ async fn first_poll(handler: &mut BoxFuture<'static, Option<Response>>) -> Poll<
     futures::poll!(tokio::task::coop::unconstrained(handler))
 }
 
-/// Runs a handler that has `grace` to finish once it is cancelled; `None` means any time.
+/// Runs a handler that has `grace` to finish once it is canceled; `None` means any time.
 async fn run_with_grace(
     id: Id,
     mut handler: BoxFuture<'static, Option<Response>>,

@@ -48,7 +48,7 @@ impl ProviderAccess {
         }
     }
 
-    /// Marks the access as a sub-agent's: no person requested its calls, so none of them may be the trial of an open
+    /// Marks the access as a sub-agent's: no user requested its calls, so none of them may be the trial of an open
     /// circuit.
     pub(super) fn by_machine(self) -> Self {
         Self { asked: true, ..self }
@@ -79,7 +79,7 @@ impl ProviderAccess {
         }
     }
 
-    /// Returns who makes the call. Only a person's new prompt without a fallback may be the trial of an open circuit
+    /// Returns who makes the call. Only a user's new prompt without a fallback may be the trial of an open circuit
     /// (R-PROV-5).
     fn caller_kind(&self) -> Caller {
         if self.asked || self.next.is_some() {

@@ -403,7 +403,7 @@ fn fingerprint_result(result: &ToolResult) -> u64 {
 }
 
 /// Runs a call while streaming its live output. A slow client delays the output, never the end. Once the turn is
-/// cancelled, no more live output is sent, but the result is kept.
+/// canceled, no more live output is sent, but the result is kept.
 async fn run_to_end(
     cx: &TurnContext,
     call: &ToolRun,
@@ -412,7 +412,7 @@ async fn run_to_end(
     let (news, mut told) = mpsc::channel(NEWS_QUEUE);
     let patient = prepared.finishes_on_cancel();
     let limit = time_limit(cx, call, prepared.timeout());
-    // R-TOOL-1: the time limit covers the run, not the wait for a person before it.
+    // R-TOOL-1: the time limit covers the run, not the wait for a user before it.
     let run = run_with_timeout(
         limit,
         catch_tool_panic(prepared.run(tool_context(cx, call, Some(news)))),
@@ -448,7 +448,7 @@ async fn run_to_end(
     Ok(result)
 }
 
-/// Returns how long a cancelled call may continue.
+/// Returns how long a canceled call may continue.
 fn finish_limit(cx: &TurnContext) -> Duration {
     FINISH_LIMIT
         + match cx.workspace.on_cancel() {

@@ -40,7 +40,7 @@ pub trait HookRunner: Send + Sync {
     /// Runs one hook; `input` is the JSON on its standard input.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn was cancelled. A failure of the hook itself is [`HookExit::Failed`].
+    /// [`Stopped`] if the turn was canceled. A failure of the hook itself is [`HookExit::Failed`].
     fn run_hook<'a>(
         &'a self,
         cx: &'a TurnContext,
@@ -71,7 +71,7 @@ impl Hooks {
         }
     }
 
-    /// Returns the hooks of a sub-agent: only those for tools. No person wrote its prompt, and its end is not the
+    /// Returns the hooks of a sub-agent: only those for tools. No user wrote its prompt, and its end is not the
     /// turn's.
     pub fn of_subagent(&self) -> Self {
         let around_tools = |hook: &&HookSettings| match hook.on {

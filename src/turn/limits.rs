@@ -139,7 +139,7 @@ pub(super) async fn record_call_cost(
             code: LIMIT_NEAR.to_owned(),
             message: near.to_message(provider),
         };
-        // Late, because the cost is spent even if the turn is being cancelled.
+        // Late, because the cost is spent even if the turn is being canceled.
         cx.link.emit_late(told).await?;
     }
     Ok(())

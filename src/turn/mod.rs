@@ -79,7 +79,7 @@ pub struct TurnContext {
     pub turn: TurnId,
     /// Connects to the session's actor.
     pub link: SessionLink,
-    /// Cancelled to stop the turn.
+    /// Canceled to stop the turn.
     pub cancel: CancellationToken,
     /// Forceful cancel: skip graceful shutdown.
     pub force_cancel: CancellationToken,

@@ -37,7 +37,7 @@ pub const MODEL_CHOSEN: &str = "model_chosen";
 /// Runs a turn to its end.
 ///
 /// # Errors
-/// [`Stopped`] if the turn was cancelled or the session's actor is gone. The actor knows the reason.
+/// [`Stopped`] if the turn was canceled or the session's actor is gone. The actor knows the reason.
 pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
     let mut conduct = PolicyState::default();
     let again = reopen_inquiries(cx).await?;

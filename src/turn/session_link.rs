@@ -227,7 +227,7 @@ impl SessionLink {
     /// Sends an event. Waits while the client is slow or the store is behind.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone. The event is lost then.
+    /// [`Stopped`] if the turn is canceled or the actor is gone. The event is lost then.
     pub async fn emit_event(&self, event: Event) -> Result<(), Stopped> {
         let weight = event.estimate_size();
         let sent = async {
@@ -302,7 +302,7 @@ impl SessionLink {
     /// paused.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn pause_clock_during<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
         // Dropping `_waits`, on return or by a cancel, tells the other side that the wait is over.
         let (_waits, over) = oneshot::channel();
@@ -316,7 +316,7 @@ impl SessionLink {
     /// Lets waiting steers join, and returns the history for the next request.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn begin_step(&self) -> Result<StepInput, Stopped> {
         self.ask_for(TurnRequest::BeginStep).await
     }
@@ -324,7 +324,7 @@ impl SessionLink {
     /// Returns the messages that hooks have not judged yet.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, Stopped> {
         self.ask_for(TurnRequest::FetchPendingInputs).await
     }
@@ -332,7 +332,7 @@ impl SessionLink {
     /// Reports what hooks decided about a message.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn report_input_verdict(&self, key: String, heard: HookedMessage) -> Result<(), Stopped> {
         let message = TurnMessage {
             body: TurnRequest::InputVerdict { key, heard },
@@ -347,7 +347,7 @@ impl SessionLink {
     /// Asks whether the turn may end. After `true` the actor refuses steers.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn may_end(&self) -> Result<bool, Stopped> {
         self.ask_for(TurnRequest::TryFinish).await
     }
@@ -355,7 +355,7 @@ impl SessionLink {
     /// Judges an effect by rules and grants. `approval` is an earlier turn's open question about it.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn judge_effect(
         &self,
         tool: &str,
@@ -374,7 +374,7 @@ impl SessionLink {
     /// Asks the user to approve a call, however long that takes.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn request_approval(&self, question: ApprovalQuestion) -> Result<ApprovalOutcome, Stopped> {
         self.ask_for(|reply| TurnRequest::Ask {
             question: Box::new(question),
@@ -386,7 +386,7 @@ impl SessionLink {
     /// Asks the user about a limit, if the client takes questions.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn ask_about_limit(&self, reached: LimitReached) -> Result<LimitOutcome, Stopped> {
         let said = self
             .send_inquiry(InquiryRequest::New(RequestSubject::Limit(reached)))
@@ -405,7 +405,7 @@ impl SessionLink {
     /// Asks the user a question of the agent, if the client takes questions.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn ask_question(&self, question: AgentQuestion) -> Result<QuestionOutcome, Stopped> {
         let said = self
             .send_inquiry(InquiryRequest::New(RequestSubject::Question(question)))
@@ -422,7 +422,7 @@ impl SessionLink {
     /// Asks the user, however long that takes. Returns `None` if the client takes no questions.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is cancelled or the actor is gone.
+    /// [`Stopped`] if the turn is canceled or the actor is gone.
     pub async fn send_inquiry(&self, asked: InquiryRequest) -> Result<Option<InquiryReply>, Stopped> {
         self.ask_for(|reply| TurnRequest::PersonRequest { asked, reply })
             .await

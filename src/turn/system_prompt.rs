@@ -46,7 +46,7 @@ impl From<&str> for SystemPromptSource {
 /// Loads the system prompt into `cx`, and announces changed files.
 ///
 /// # Errors
-/// [`Stopped`] if the turn was cancelled, or if the reader panicked.
+/// [`Stopped`] if the turn was canceled, or if the reader panicked.
 pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
     let read = match &cx.prompt_source {
         SystemPromptSource::Fixed(text) => {

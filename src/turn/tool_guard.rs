@@ -70,14 +70,14 @@ impl<'a> ToolCircuitGuard<'a> {
             state,
             until,
         };
-        // Late, because the circuit has changed even if the turn is being cancelled.
+        // Late, because the circuit has changed even if the turn is being canceled.
         self.cx.link.emit_late(event).await
     }
 }
 
 impl Drop for ToolCircuitGuard<'_> {
     fn drop(&mut self) {
-        // A cancelled call must give back the right to the trial, or the circuit would stay half-open.
+        // A canceled call must give back the right to the trial, or the circuit would stay half-open.
         if !self.told {
             lock(self.cx).record_call_end(
                 &self.tool,

@@ -11,7 +11,7 @@ use super::{TurnContext, compact};
 /// Asks the model to summarize what the sub-agent reached. Returns whether it answered.
 ///
 /// # Errors
-/// [`Stopped`] if the turn was cancelled or the session's actor is gone.
+/// [`Stopped`] if the turn was canceled or the session's actor is gone.
 pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
     let Ok(model) = resolve_model(cx).await? else {
         return Ok(false);

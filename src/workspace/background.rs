@@ -254,7 +254,7 @@ impl Background {
 
     /// Ends a process and removes it from the list, returning the rest of its output.
     ///
-    /// Sends SIGTERM, and SIGKILL after 1 s or as soon as `hurry` is cancelled. Takes at most 1.5 s.
+    /// Sends SIGTERM, and SIGKILL after 1 s or as soon as `hurry` is canceled. Takes at most 1.5 s.
     ///
     /// # Errors
     /// [`BackgroundError::Unknown`] if no process has this id, or if another caller removed it meanwhile.

@@ -108,7 +108,7 @@ fn check_settings(files: impl IntoIterator<Item = PathBuf>) -> Option<()> {
             if value.contains(['"', '\\', '#', ';']) {
                 return None;
             }
-            // The home folder belongs to the person, not to the repository.
+            // The home folder belongs to the user, not to the repository.
             if value.starts_with('~') || value.is_empty() {
                 continue;
             }

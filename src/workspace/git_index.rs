@@ -228,7 +228,7 @@ mod tests {
     use super::super::watch::read_stamp;
     use super::*;
 
-    /// Runs git in `folder`, isolated from the person's settings.
+    /// Runs git in `folder`, isolated from the user's settings.
     #[expect(clippy::disallowed_methods, reason = "a repository to look at")]
     fn run_git(folder: &Path, args: &[&str]) {
         let done = std::process::Command::new("git")

@@ -1,4 +1,4 @@
-//! Evaluates what `.ignore`, `.gitignore`, `.git/info/exclude`, and the person's own git settings exclude.
+//! Evaluates what `.ignore`, `.gitignore`, `.git/info/exclude`, and the user's own git settings exclude.
 //!
 //! Follows git's precedence: deeper files override those above. For a repository inside another one, only its own
 //! `.gitignore` files count. A repository provides these files, so each is bounded (see the constants). A file that is
@@ -34,7 +34,7 @@ pub const IGNORE_FILES: [&str; 2] = [".ignore", ".gitignore"];
 /// The rules that apply to a folder: its own and those of the folders around it.
 #[derive(Debug, Default)]
 pub struct IgnoreRules {
-    /// From the person's git settings.
+    /// From the user's git settings.
     global: Option<Gitignore>,
     levels: Vec<FolderRules>,
     unusable: Vec<UnusableRules>,

@@ -126,7 +126,7 @@ impl WorkspaceShared {
         self.change_launcher(|launcher| launcher.with_stripped_env(names));
     }
 
-    /// Records whether the person trusts a folder.
+    /// Records whether the user trusts a folder.
     pub fn set_trusted(&self, folder: &Path, trusted: bool) {
         let mut folders = self.trusted.write().unwrap_or_else(PoisonError::into_inner);
         if trusted {
@@ -136,7 +136,7 @@ impl WorkspaceShared {
         };
     }
 
-    /// Returns the command, kept from running what a repository around `cwd` names, unless the person trusts the
+    /// Returns the command, kept from running what a repository around `cwd` names, unless the user trusts the
     /// folder.
     pub async fn guard_git(&self, cwd: &Path, command: Command) -> Command {
         // In a block of its own: the lock must not be held across the await below.
@@ -239,7 +239,7 @@ impl Workspace {
         }
     }
 
-    /// Resolves a path as a person or a model wrote it. Reads only link targets, so it is quick.
+    /// Resolves a path as a user or a model wrote it. Reads only link targets, so it is quick.
     ///
     /// # Errors
     /// The path cannot be resolved; see [`PathError`].

@@ -1,4 +1,4 @@
-//! Owns the editor's open documents: the agent reads what the person sees (R-TOOL-3). One for the whole server.
+//! Owns the editor's open documents: the agent reads what the user sees (R-TOOL-3). One for the whole server.
 //!
 //! Notifications only touch memory, in order of arrival. Whether a document differs from the disk is found by
 //! comparing. That happens in [`Overlay::reconcile_with_disk`] (call it off the async threads after open and save) and
@@ -145,7 +145,7 @@ impl Overlay {
 
     /// Returns a receiver that fires when the editor next shows `text` in the document.
     ///
-    /// Line ends and a final line end are ignored. Call it before asking the editor to edit: a person may type on right
+    /// Line ends and a final line end are ignored. Call it before asking the editor to edit: a user may type on right
     /// away.
     pub fn expect_text(&self, uri: &str, text: &str) -> oneshot::Receiver<()> {
         let (shown, receiver) = oneshot::channel();
@@ -173,7 +173,7 @@ impl Overlay {
     /// Records that the editor saved a document; `text` is given if the client sends it.
     pub fn did_save(&self, uri: &str, text: Option<&str>) {
         if let Some(entry) = self.lock().by_uri.get_mut(uri) {
-            // A command that runs meanwhile must not be charged with the person's save.
+            // A command that runs meanwhile must not be charged with the user's save.
             self.others.write(&entry.path);
             match text {
                 Some(text) => entry.body = DocumentBody::Held(text.into()),

@@ -1,6 +1,6 @@
-//! Resolves a path that a person points at in a prompt.
+//! Resolves a path that a user points at in a prompt.
 //!
-//! The person means the file that the path names, so a path outside the workspace is theirs to name. A link inside a
+//! The user means the file that the path names, so a path outside the workspace is theirs to name. A link inside a
 //! workspace folder or repository may have another author. It must not lead to another file than the one they see.
 //! Must not read contents.
 
@@ -11,7 +11,7 @@ use super::roots::Roots;
 use crate::base::nofollow;
 use crate::base::secret_path::is_secret_like;
 
-/// The reason why a file that a person points at is not sent.
+/// The reason why a file that a user points at is not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceError {
     /// The path cannot be resolved.
@@ -22,7 +22,7 @@ pub enum ReferenceError {
         "`{path}` was not sent: the link `{link}` leads out of the workspace, to `{target}`; point at that file itself"
     )]
     Outside {
-        /// As the person wrote it.
+        /// As the user wrote it.
         path: PathBuf,
         /// The link on the way.
         link: PathBuf,
@@ -34,14 +34,14 @@ pub enum ReferenceError {
         "`{path}` was not sent: it is a link to `{target}`, which usually holds secrets; point at that file itself"
     )]
     Secret {
-        /// As the person wrote it.
+        /// As the user wrote it.
         path: PathBuf,
         /// Where the link leads.
         target: PathBuf,
     },
 }
 
-/// Resolves the absolute `path` that a person points at. Blocks briefly.
+/// Resolves the absolute `path` that a user points at. Blocks briefly.
 ///
 /// # Errors
 /// The path cannot be resolved, or a link inside a workspace folder or repository leads to something else.
@@ -68,7 +68,7 @@ pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, Reference
             return Err(ReferenceError::Outside { path, link, target });
         }
     }
-    // A secret file that the person names as such is their own choice.
+    // A secret file that the user names as such is their own choice.
     let is_other = real.file_name() != path.file_name() || !is_secret_like(path);
     if passes_clone && is_secret_like(&real) && is_other {
         let (path, target) = (path.to_owned(), real);
@@ -145,7 +145,7 @@ mod tests {
             ("work/conf/config", "secret"),
             ("work/lib", "other/x"),
             ("repo/README.md", "outside"),
-            // Named by the person, not by a clone.
+            // Named by the user, not by a clone.
             ("home/id_rsa", "home/id_rsa"),
             ("home/mine/x", "home/real/x"),
             ("work/../home/id_rsa", "home/id_rsa"),

@@ -12,7 +12,7 @@ use rustix::fs::Stat;
 use super::ignore_rules::{IGNORE_FILES, IgnoreRules, IgnoreVerdict, UnusableRules};
 use crate::base::nofollow::{FileKind, FolderEntry, OpenFolder};
 
-/// Folders of version control, whose contents are not the person's work.
+/// Folders of version control, whose contents are not the user's work.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// Number of entries in a folder between two calls of `halt`.

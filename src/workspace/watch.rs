@@ -340,7 +340,7 @@ impl KnownFiles {
     }
 }
 
-/// Announces writes of files by the editor, as a person saves them, and by tools of this server.
+/// Announces writes of files by the editor, as a user saves them, and by tools of this server.
 #[derive(Debug, Default)]
 pub struct ExternalWrites {
     watching: Mutex<Vec<std::sync::Weak<Mutex<BTreeSet<PathBuf>>>>>,

@@ -2,7 +2,7 @@
 //! content, never a part, and a failure loses nothing.
 //!
 //! The temporary file is flushed (`fdatasync`) before the rename. That takes a few milliseconds, but a power cut cannot
-//! leave a person's file empty. Mode and, where permitted, owner and group are kept. Access control lists and extended
+//! leave a user's file empty. Mode and, where permitted, owner and group are kept. Access control lists and extended
 //! attributes are not kept, and other names of a hard link keep the old content.
 //!
 //! Everything goes through a descriptor of the file's folder, so a link swapped in meanwhile leads nowhere. Must not
@@ -157,7 +157,7 @@ fn keep_owner_and_mode(file: &File, before: &Stat) -> io::Result<()> {
     let now = fstat(file)?;
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid) {
         let (uid, gid) = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
-        // Without root, at most the group can be restored; the person then owns the file, as after any editor's atomic
+        // Without root, at most the group can be restored; the user then owns the file, as after any editor's atomic
         // save.
         if fchown(file, Some(uid), Some(gid)).is_err() {
             let _ = fchown(file, None, Some(gid));

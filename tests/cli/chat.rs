@@ -120,7 +120,7 @@ fn chat_queues_reverts_redoes_forks_and_exports() {
     chat.sees("made again");
     assert!(new.exists());
     chat.sees("› ");
-    // A person changes the file: undo leaves it.
+    // A user changes the file: undo leaves it.
     fs::write(&new, "a person's\n").unwrap();
     chat.keys("/undo\r");
     chat.sees("! new.txt was left unchanged: it has changed since");
@@ -159,7 +159,7 @@ fn text_typed_while_a_turn_ends_moves_to_the_next_prompt() {
     chat.sees("word word");
     // A command that does not work during a turn must not reach the model as text.
     chat.keys("/cost\r\u{15}");
-    // The turn is cancelled before the server reads the steer: whatever the answer, the text is not lost.
+    // The turn is canceled before the server reads the steer: whatever the answer, the text is not lost.
     let server = server_of(&chat);
     kill_process(server, Signal::STOP).unwrap();
     chat.keys("\u{3}");
@@ -520,7 +520,7 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     assert_eq!(fs::read_to_string(world.path("work/other.txt")).unwrap(), "mine");
     assert!(!world.path("work/new.txt").exists());
     chat.sees("› ");
-    // If the person changes nothing or gives up, the question remains as it was.
+    // If the user changes nothing or gives up, the question remains as it was.
     chat.keys("write it\r");
     chat.sees("e edit");
     does("cat \"$1\" > seen");

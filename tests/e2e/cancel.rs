@@ -501,7 +501,7 @@ fn call_257_reports_its_wait_and_gets_the_next_free_place() {
     let last = client.prompt(&session, "one more");
     let wait = client.next(&session, "agent/wait");
     assert!(!wait.text("why").is_empty());
-    // A cancelled wait must not use up a free place.
+    // A canceled wait must not use up a free place.
     let gone = client.session();
     let id = client.prompt(&gone, "never mind");
     client.next(&gone, "agent/wait");

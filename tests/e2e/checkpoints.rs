@@ -392,7 +392,7 @@ fn revert_and_redo_swap_files_folders_and_links() {
         );
         assert_eq!(error.data["refusal"], "nothingToRedo");
     }
-    // A person's file in such a folder stays, and so does the folder.
+    // A user's file in such a folder stays, and so does the folder.
     world.write("file/in/mine", "a person's\n");
     let would = revert(&client, &session, &id, json!({"dryRun": true}));
     let done = revert(&client, &session, &id, json!({}));
@@ -481,7 +481,7 @@ fn changes_by_others_during_a_command_are_not_attributed_to_it() {
     }
     let running = client.prompt(&session, "go");
     world.until(|| started.exists());
-    // Meanwhile a person saves two files and another session edits a third.
+    // Meanwhile a user saves two files and another session edits a third.
     for name in ["person.txt", "both.txt"] {
         let change = json!({"textDocument": {"uri": world.uri(name), "version": 1}, "contentChanges": [{"text": "person\n"}]});
         client.notify("textDocument/didChange", change);
@@ -504,7 +504,7 @@ fn changes_by_others_during_a_command_are_not_attributed_to_it() {
     assert_eq!(world.read("other.txt").unwrap(), "other\n");
 }
 
-/// Reverting across a person's change between two edits of the agent would lose that change.
+/// Reverting across a user's change between two edits of the agent would lose that change.
 #[test]
 fn revert_keeps_a_persons_change_between_two_edits() {
     let world = World::new();
@@ -580,7 +580,7 @@ fn background_changes_count_only_while_a_command_runs() {
     );
     let diff = client.next(&session, "agent/turnDiff");
     assert_eq!(told(&diff.params, "files", "kind"), [("during.txt", "created")]);
-    // Changes after the turn are not attributed: the person could have made them.
+    // Changes after the turn are not attributed: the user could have made them.
     std::fs::write(&second, "").unwrap();
     world.until(|| world.read("after.txt").is_some_and(|text| !text.is_empty()));
     let done = revert(&client, &session, &id, json!({}));

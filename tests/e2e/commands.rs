@@ -1,4 +1,4 @@
-//! Slash commands: prompts from files of the person and of the workspace.
+//! Slash commands: prompts from files of the user and of the workspace.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn slash_command_is_expanded_for_the_model_and_the_client() {
     let wanted = "Review src/a.rs with care. (src/a.rs now)";
     assert_eq!(world.seen(0).last_text(), wanted);
     assert_eq!(user_messages(&client, &session), [wanted]);
-    // The title is what the person typed.
+    // The title is what the user typed.
     let titled = client.all(&session, "agent/sessionUpdated");
     assert_eq!(titled[0].text("title"), "/review src/a.rs now");
     // Text that is not a command is sent unchanged.

@@ -781,7 +781,7 @@ fn cancel_ends_a_compaction_immediately() {
         assert!(took < Duration::from_millis(100), "{took:?}");
         assert!(world.closed(&world.seen(at)).dropped);
         assert!(compactions(&client, &session).is_empty());
-        // A cancelled compaction cannot be resumed.
+        // A canceled compaction cannot be resumed.
         let error = client.refused("agent/resumeTurn", json!({"sessionId": session}));
         assert_eq!(error.data["refusal"], "nothingToResume", "{error:?}");
     }
@@ -806,7 +806,7 @@ fn kill_during_a_compaction_loses_only_the_compaction() {
     let world = World::new();
     let client = world.start();
     let session = session_with_rounds(&world, &client, 6, json!({}));
-    // An earlier cancelled turn must stay resumable.
+    // An earlier canceled turn must stay resumable.
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let id = client.prompt(&session, "wait");

@@ -414,7 +414,7 @@ fn same_path_in_two_roots_is_kept_apart() {
         "{}",
         last_model_input(&world)
     );
-    // References by a person are named in the same way.
+    // References by a user are named in the same way.
     client.ask(&session, json!([{"type": "reference", "uri": there.uri}]));
     let said = client.all(&session, "agent/message");
     let said = said.iter().rfind(|note| note.params["role"] == "user").unwrap();
@@ -438,7 +438,7 @@ fn allowed_edit_is_applied_in_the_editor() {
     assert_eq!(world.read("a.txt").as_deref(), Some("two\nrest\n"));
 }
 
-/// A change made in the editor is reverted there. A person's unsaved text stays, and text typed since is not
+/// A change made in the editor is reverted there. A user's unsaved text stays, and text typed since is not
 /// overwritten, just as on disk (R-SESS-3).
 #[test]
 fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
@@ -502,7 +502,7 @@ fn revert_of_a_clean_document_saves_it() {
     assert_eq!(world.read("a.txt").unwrap(), "one\r\ntwo\r\n");
 }
 
-/// A command changes a file of which a person has unsaved text: the revert leaves both.
+/// A command changes a file of which a user has unsaved text: the revert leaves both.
 #[test]
 fn revert_skips_a_file_with_unsaved_text() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Provider faults, each case over every kind of API: what the person sees, the number of requests, and that each wait
+//! Provider faults, each case over every kind of API: what the user sees, the number of requests, and that each wait
 //! was as long as announced.
 //!
 //! The table "When the provider fails" in `docs/recovery.md` says the same in words. Each case has its own session and

@@ -1,4 +1,4 @@
-//! Programs that repository settings make git run: none, unless the person trusts the folder (R-SEC).
+//! Programs that repository settings make git run: none, unless the user trusts the folder (R-SEC).
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ git -C docs/api config filter.x.clean "$trap"
 rm -f "$TRAPPED"
 "#;
 
-/// Commands that a person may have allowed; each runs on its own, to show which one runs a program.
+/// Commands that a user may have allowed; each runs on its own, to show which one runs a program.
 const COMMANDS: [&str; 13] = [
     "git status",
     "git status -vv",

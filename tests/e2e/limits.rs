@@ -619,7 +619,7 @@ fn unknown_price_is_asked_about_once_per_session() {
     assert_eq!(client.ask(&session, "more").text, "ok");
     assert_eq!(client.all(&session, "agent/limitRequested").len(), 1);
     assert!(warnings(&client, &session, "unknown_price").is_empty());
-    // Another session asks again, and the person may stop.
+    // Another session asks again, and the user may stop.
     let other = client.session_with(json!({"model": "far/nobody-knows"}));
     let id = client.prompt(&other, "do it");
     let asked = next_limit(&client, &other, "unknown_price");

@@ -384,7 +384,7 @@ fn usage_and_cost_add_up() {
     assert_eq!(steps, [100, 150, 20]);
     assert_eq!(told[2].params["contextUsed"], 30);
     assert_eq!(told[2].params["contextWindow"], 200_000);
-    // A cancelled call costs what the provider has reported so far.
+    // A canceled call costs what the provider has reported so far.
     let gate = Gate::new();
     world.mock().push(Reply::text("half").tokens(700, 50).gate(&gate));
     let id = client.prompt(&session, "and more");

@@ -1,4 +1,4 @@
-//! The `ask_user` tool: questions of the agent that a person answers, even after a crash.
+//! The `ask_user` tool: questions of the agent that a user answers, even after a crash.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn answers_and_dismissals_reach_the_model() {
         asked.params
     );
     let question = asked.text("questionId").to_owned();
-    // A person may give an answer that was not offered.
+    // A user may give an answer that was not offered.
     let answer = json!({"questionId": question, "answers": {"answer": ["a third"]}});
     let _: Value = client.call("agent/questionRespond", answer);
     let again = client.next_where(&session, "agent/questionRequested", |note| {

@@ -231,7 +231,7 @@ fn revert_keeps_a_persons_change_between_two_turns() {
         [("a.txt", "it was changed by someone else between these changes")]
     );
     assert_eq!(world.read("a.txt").unwrap(), "agent again\n");
-    // Reverting the later turn alone restores the person's text.
+    // Reverting the later turn alone restores the user's text.
     revert(&client, &session, &second, json!({}));
     assert_eq!(world.read("a.txt").unwrap(), "person\n");
 }

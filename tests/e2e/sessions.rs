@@ -372,7 +372,7 @@ fn session_grants_do_not_apply_to_forks() {
     client.done(&prompt);
 }
 
-/// An open approval stays with its session: in the fork the call is cancelled, and the fork takes prompts.
+/// An open approval stays with its session: in the fork the call is canceled, and the fork takes prompts.
 #[test]
 fn open_approvals_are_cancelled_in_a_fork() {
     let world = World::new();

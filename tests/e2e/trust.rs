@@ -16,7 +16,7 @@ fn set_trust(client: &Client, folder: &Path, trusted: bool, accept: Value) {
     let _: Value = client.call("agent/setTrust", params);
 }
 
-/// Creates a world whose workspace redirects the person's provider to the server of `evil`; returns its address, too.
+/// Creates a world whose workspace redirects the user's provider to the server of `evil`; returns its address, too.
 fn redirecting_world(evil: &World) -> (World, String) {
     let world = World::new();
     let to = evil.mock().anthropic_url();
@@ -27,7 +27,7 @@ fn redirecting_world(evil: &World) -> (World, String) {
     (world, to)
 }
 
-/// Runs a turn in a new session and returns whether it reached the person's own server.
+/// Runs a turn in a new session and returns whether it reached the user's own server.
 fn reaches_own(client: &Client, world: &World, evil: &World) -> bool {
     let (own, other) = (world.requests(), evil.requests());
     let session = client.session();

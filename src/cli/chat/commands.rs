@@ -329,7 +329,7 @@ impl Chat {
                 GrantScope::Session => "this session",
                 GrantScope::Workspace => "this folder, always",
             };
-            // Never cut a rule: a person must see all of what it allows.
+            // Never cut a rule: a user must see all of what it allows.
             let rule = text::reveal_hidden_characters(&grant.rule).replace(['\n', '\t'], " ");
             let screen = &mut self.view.screen;
             screen.write_entry(&format!("{:>3}  ", number + 1), 5, &rule);

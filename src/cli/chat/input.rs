@@ -110,7 +110,7 @@ impl ChatInput {
 struct InputHelper {
     styler: Styler,
     folder: PathBuf,
-    /// The person's own commands, each with its `/`.
+    /// The user's own commands, each with its `/`.
     own: Vec<String>,
 }
 

@@ -63,7 +63,7 @@ pub(super) enum ChatError {
     Client(#[from] ClientError),
 }
 
-/// Runs the chat until the person leaves. Returns the exit code.
+/// Runs the chat until the user leaves. Returns the exit code.
 pub(super) async fn run_chat(
     which: ChatStart,
     mut launch: Launch,
@@ -110,7 +110,7 @@ pub(super) async fn run_chat(
 }
 
 struct Chat {
-    /// The person's own commands, as last listed.
+    /// The user's own commands, as last listed.
     own: Vec<CommandInfo>,
     /// The agent of new sessions.
     agent: Option<String>,
@@ -193,7 +193,7 @@ impl Chat {
         let Some(mut input) = self.input.take() else {
             return Ok(PromptLine::End);
         };
-        // Events from before the last answer belong above the new prompt, no matter how soon the person types.
+        // Events from before the last answer belong above the new prompt, no matter how soon the user types.
         while let Some(told) = self.client.pop_notification() {
             self.handle_notification(&told);
         }
@@ -227,7 +227,7 @@ impl Chat {
                     Ok(ServerMessage::Notification(told)) => said.push(told),
                     // Only an answer to an interrupted request can still arrive, and nothing waits for it.
                     Ok(ServerMessage::Answer(..)) => {}
-                    // The person finishes the line first, so nothing typed is lost (I16).
+                    // The user finishes the line first, so nothing typed is lost (I16).
                     Err(error) => ended = Some(error),
                 },
             }
@@ -256,7 +256,7 @@ impl Chat {
         Ok(ChatStep::GoOn)
     }
 
-    /// Lists the person's own commands, for completion and `/help`.
+    /// Lists the user's own commands, for completion and `/help`.
     pub(super) async fn list_own(&mut self) -> Result<(), ClientError> {
         let params = ListCommandsParams {
             session_id: Some(self.session.clone()),
@@ -426,7 +426,7 @@ impl Chat {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
             agent: self.agent.clone(),
-            // Starts with the model, effort and mode that the person chose last in this workspace.
+            // Starts with the model, effort and mode that the user chose last in this workspace.
             remembered: true,
             ..NewSessionParams::default()
         };

@@ -1,6 +1,6 @@
 //! The demo's own files: a workspace and a home folder that exist only while the demo runs.
 //!
-//! Keeps the demo away from the person's configuration, sessions and keys.
+//! Keeps the demo away from the user's configuration, sessions and keys.
 
 use std::ffi::OsString;
 use std::fs;
@@ -72,7 +72,7 @@ impl Scratch {
         fs::write(self.root.join("config/agentls/config.toml"), config)
     }
 
-    /// Builds an environment without the person's variables, except `PATH` and `LANG`.
+    /// Builds an environment without the user's variables, except `PATH` and `LANG`.
     pub(super) fn build_env(&self, env: &Env) -> Vec<(OsString, OsString)> {
         let mut vars: Vec<(OsString, OsString)> = [
             ("HOME", "home"),

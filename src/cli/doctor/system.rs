@@ -99,7 +99,7 @@ impl Doctor<'_> {
             let own = providers_of_key(variable).next().unwrap_or_default();
             let todo = format!("to use it, set --provider {own} or [agent.default] provider = \"{own}\"");
             Some(match &chosen {
-                // Unused keys are normal for a person with several providers.
+                // Unused keys are normal for a user with several providers.
                 Some(name) if name != own => (
                     CheckState::Info,
                     format!("{variable} is set, but prompts go to {name}"),

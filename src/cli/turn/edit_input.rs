@@ -1,4 +1,4 @@
-//! Editing a call's input in the person's editor before it is approved.
+//! Editing a call's input in the user's editor before it is approved.
 //!
 //! The turn goes on meanwhile: what the server sends is kept and handled after the editor closes. The editor process
 //! belongs to [`external_editor`], questions and their answers to [`super`].

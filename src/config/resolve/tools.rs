@@ -1,4 +1,4 @@
-//! Resolves the tool settings: time limits, pauses, reachable hosts, and the person's own tools.
+//! Resolves the tool settings: time limits, pauses, reachable hosts, and the user's own tools.
 //!
 //! `command_tools` knows what an own tool may look like; this module only decides whether its table is usable.
 
@@ -80,7 +80,7 @@ impl Resolver<'_> {
         tools
     }
 
-    /// Resolves one of the person's own tools. One that cannot be read completely must not run as something else.
+    /// Resolves one of the user's own tools. One that cannot be read completely must not run as something else.
     fn command_tool(&mut self, name: &str, table: &ToolTable) -> Option<CommandToolSettings> {
         if name == "default" || self.inputs.tools.iter().any(|there| there == name) {
             self.report_error(
@@ -114,7 +114,7 @@ impl Resolver<'_> {
 /// Returns `host` or `host:port` in the form that addresses have; `None` if it is not a host.
 fn parse_host(written: &str) -> Option<String> {
     let url = Url::parse(&format!("http://{written}/")).ok()?;
-    // URLs allow a star as an ordinary character, but a person who writes one means a pattern.
+    // URLs allow a star as an ordinary character, but a user who writes one means a pattern.
     let plain =
         !written.contains('*') && url.path() == "/" && url.query().is_none() && url.fragment().is_none();
     let host = url.host_str().filter(|_| plain && url.username().is_empty())?;

@@ -169,7 +169,7 @@ fn same_target_or_no_secret_is_not_a_redirect() {
         "[provider.anthropic]\nbase_url = '${AT_HOME}'",
         "[provider.anthropic]\napi_key = '${ANTHROPIC_API_KEY}'\nmodel = 'm'\nmax_retries = 9",
         "[provider.anthropic.headers]\nanthropic-beta = 'x'",
-        // None of the person's keys could go there.
+        // None of the user's keys could go there.
         "[provider.mine]\nkind = 'openai'\nbase_url = 'http://localhost:1234/v1'",
         "[provider.mine]\nkind = 'openai'\nbase_url = 'https://llm.example'\napi_key = 'in the file'",
         "[network]\nproxy = 'http://proxy.example:1'",
@@ -344,7 +344,7 @@ fn untrusted_folder_selects_no_provider_and_causes_no_more_calls() {
             "{workspace}: {choice:?}"
         );
     }
-    // The folder may repeat or lower the person's own choice.
+    // The folder may repeat or lower the user's own choice.
     let given = TestLayers {
         user: "[agent.default]\nprovider = 'openrouter'\ntoken_target = 9\n[provider.openrouter]\nretry = 'patient'",
         workspace: "[agent.default]\nprovider = 'openrouter'\ntoken_target = 8\n\
@@ -359,7 +359,7 @@ fn untrusted_folder_selects_no_provider_and_causes_no_more_calls() {
 fn untrusted_folder_may_lower_but_not_raise_timeout_retries() {
     let own = "[provider.anthropic]\nmax_timeout_retries = 3";
     for (user, folders, trusted, counts) in [
-        // If the person sets nothing, the default of 1 counts.
+        // If the user sets nothing, the default of 1 counts.
         ("", 2, false, 1),
         ("", 1, false, 1),
         ("", 0, false, 0),

@@ -113,7 +113,7 @@ impl Service {
             ended = &mut outcome => return Ok(to_prompt_result(ended)?),
             () = cancelled.cancelled() => {}
         }
-        // The server is ending: the turn was interrupted, not cancelled by the user, so its result is a normal answer.
+        // The server is ending: the turn was interrupted, not canceled by the user, so its result is a normal answer.
         if self.state.ending.is_cancelled() {
             return Ok(to_prompt_result(outcome.await)?);
         }

@@ -103,7 +103,7 @@ impl SubagentBridge {
         self.timed_out
     }
 
-    /// Waits for the next answer to the child. The child's clock is paused while a person is asked.
+    /// Waits for the next answer to the child. The child's clock is paused while a user is asked.
     pub(super) async fn wait_for_answer(&mut self) {
         match self.answers.next().await {
             Some(wanted) => {
@@ -149,7 +149,7 @@ impl SubagentBridge {
         match body {
             TurnRequest::Event(event) => self.handle_event(event).await,
             TurnRequest::BeginStep(reply) => self.begin_step(reply).await,
-            // No person sends a sub-agent messages.
+            // No user sends a sub-agent messages.
             TurnRequest::FetchPendingInputs(reply) => _ = reply.send(Vec::new()),
             TurnRequest::InputVerdict { .. } => {}
             TurnRequest::TryFinish(reply) => _ = reply.send(true),

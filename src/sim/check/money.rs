@@ -57,7 +57,7 @@ impl Money {
         self.lost = true;
     }
 
-    /// A person raises a limit.
+    /// A user raises a limit.
     pub(super) fn record_raise(&mut self, session: &SessionId, inquiry: &Inquiry, reply: &InquiryReply) {
         let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, reply) else {
             return;

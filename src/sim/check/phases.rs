@@ -37,7 +37,7 @@ impl Checker {
             // What a sub-agent's calls come to leaves the turn where it is: in its tools.
             Event::ToolCall(update) if update.parent.is_some() => {}
             Event::ToolCall(update) => match update.status {
-                // Denied or cancelled, a call leaves the turn where it was.
+                // Denied or canceled, a call leaves the turn where it was.
                 ToolCallStatus::Pending | ToolCallStatus::Denied | ToolCallStatus::Cancelled => {}
                 ToolCallStatus::AwaitingApproval => met.phase = TurnPhase::Question,
                 ToolCallStatus::Running | ToolCallStatus::Completed => met.phase = tools,

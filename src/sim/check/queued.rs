@@ -90,7 +90,7 @@ impl Checker {
                 label_of(&[Block::Text(prompt.text.clone())]).ok_or("I16: nobody typed what waits")?;
             let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed what waits")?;
             let seen = self.sessions.get(session);
-            // The record that took it out may be among those that a full store has lost, as the person was told.
+            // The record that took it out may be among those that a full store has lost, as the user was told.
             if let Some(seen) = seen.filter(|seen| seen.torn) {
                 (typed.returned, typed.removed) = (None, false);
                 typed.joined = typed.joined.take().filter(|turn| !seen.begun_in_vain(turn));

@@ -1,4 +1,4 @@
-//! Files that are put back (R-SESS-3): what a person wrote is never lost by it, what it says it did it did, and what it
+//! Files that are put back (R-SESS-3): what a user wrote is never lost by it, what it says it did it did, and what it
 //! did can be taken back.
 
 use std::path::Path;

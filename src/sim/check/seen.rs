@@ -63,11 +63,11 @@ pub(super) struct ShownSession {
     pub(super) cut_at: i64,
     /// Titles and modes whose change was confirmed to the user.
     pub(super) confirmed: Vec<String>,
-    /// Prompts whose asker went away: their turns may be cancelled.
+    /// Prompts whose asker went away: their turns may be canceled.
     pub(super) abandoned: bool,
     /// The last turn did not complete: what waits for its end is held.
     pub(super) held: bool,
-    /// The person has asked for what waits.
+    /// The user has asked for what waits.
     pub(super) sent_now: bool,
     /// Files were put back, and nothing was written since.
     pub(super) reverted: Option<Made>,

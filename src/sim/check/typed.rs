@@ -38,7 +38,7 @@ pub(super) struct Typed {
     pub(super) returned: Option<TurnId>,
     /// Lost with a crash while the store was known to fail, or before an answer.
     pub(super) excused: bool,
-    /// The person took it out of the queue again.
+    /// The user took it out of the queue again.
     pub(super) removed: bool,
 }
 

@@ -1,5 +1,5 @@
 //! The HTTP client of `web_fetch`. It requests one address and follows redirects on the same host. It connects only to
-//! public addresses, unless the person has named the host.
+//! public addresses, unless the user has named the host.
 //!
 //! The check applies to the address that is connected to: the guard is the resolver of the connection itself. So a name
 //! that resolves to another address the second time leads nowhere. Must not read bodies or know tools.
@@ -39,7 +39,7 @@ pub(in crate::tool) struct Web {
     /// `host` or `host:port` that may be read although it is not public.
     private_hosts: Vec<String>,
     guarded: OnceCell<reqwest::Client>,
-    /// For hosts that the person has named.
+    /// For hosts that the user has named.
     open: OnceCell<reqwest::Client>,
 }
 
@@ -58,7 +58,7 @@ pub(in crate::tool) enum Fetched {
 /// The reason why nothing was fetched, for the model.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::tool) enum FetchError {
-    /// The address is not public, and the person has not named it.
+    /// The address is not public, and the user has not named it.
     #[error(
         "{host} is {what}; only public addresses are fetched. The user can allow it with [tool.web_fetch] private_hosts"
     )]
@@ -134,7 +134,7 @@ impl Web {
         request.send().await.map_err(|error| no_answer(url, &error))
     }
 
-    /// Returns whether the person has named the host.
+    /// Returns whether the user has named the host.
     fn is_named(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
         let port = url.port_or_known_default().unwrap_or_default();
@@ -276,7 +276,7 @@ fn is_local_name(name: &str) -> bool {
 /// Resolves names without addresses that are not public.
 #[derive(Debug)]
 struct PublicResolver {
-    /// Proxies are the person's own choice. A page must not name one: see [`Web::check_public_host`].
+    /// Proxies are the user's own choice. A page must not name one: see [`Web::check_public_host`].
     proxies: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
 //! Git for our own use: runs nothing that a repository's settings name, never prompts, and neither locks nor tidies
-//! behind the person's back.
+//! behind the user's back.
 //!
 //! Must not decide which git commands run; callers do. For commands that people or the model write, see
 //! [`Command::harden_git`].

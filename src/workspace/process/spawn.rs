@@ -29,7 +29,7 @@ use crate::workspace::process::lookup::{absolute_entries, find_outside};
 use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
 
-/// How long a cancelled start may take to be gone. It takes milliseconds, except on a busy machine.
+/// How long a canceled start may take to be gone. It takes milliseconds, except on a busy machine.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// How often a helper that has not reported the start yet is continued.
 const WAKE_EVERY: Duration = Duration::from_millis(100);
@@ -73,7 +73,7 @@ pub enum SpawnError {
         helper: PathBuf,
         reason: String,
     },
-    /// Cancelled before it ran; nothing of it is left.
+    /// Canceled before it ran; nothing of it is left.
     #[error("the command was cancelled before it ran")]
     Cancelled,
 }

@@ -27,7 +27,7 @@ pub struct PromptCommand {
     /// What its arguments are, for people.
     pub argument_hint: Option<String>,
     pub path: PathBuf,
-    /// Whether the person trusts the folder that it comes from.
+    /// Whether the user trusts the folder that it comes from.
     pub trusted: bool,
     /// Why it cannot be used.
     pub problem: Option<String>,

@@ -1,4 +1,4 @@
-//! Reads one file that a person wrote for the agent. It may be huge, binary, a pipe, or a link to another place.
+//! Reads one file that a user wrote for the agent. It may be huge, binary, a pipe, or a link to another place.
 //!
 //! Must not know what the file is for. Every text has its keys removed (I15) and its hidden characters made visible.
 

@@ -36,7 +36,7 @@ pub struct Instruction {
     pub kind: InstructionKind,
     pub path: PathBuf,
     pub text: String,
-    /// Whether the person trusts the folder that it comes from.
+    /// Whether the user trusts the folder that it comes from.
     pub trusted: bool,
 }
 

@@ -36,7 +36,7 @@ pub struct Sources {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFolder {
     pub path: PathBuf,
-    /// Whether the person trusts it.
+    /// Whether the user trusts it.
     pub trusted: bool,
 }
 

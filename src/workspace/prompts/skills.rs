@@ -32,7 +32,7 @@ pub struct Skill {
     pub name: String,
     /// Says when to use it.
     pub description: String,
-    /// Whether the person trusts the folder that it comes from.
+    /// Whether the user trusts the folder that it comes from.
     pub trusted: bool,
     dir: PathBuf,
     place: PromptPlace,

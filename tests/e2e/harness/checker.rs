@@ -181,7 +181,7 @@ impl Checker {
         Some(typed)
     }
 
-    /// Checks the answer to a prompt, resume or compaction; a cancelled one is the data of a -32800 error.
+    /// Checks the answer to a prompt, resume or compaction; a canceled one is the data of a -32800 error.
     pub fn answered(&mut self, session: &str, result: &PromptResult) {
         let view = self.sessions.entry(session.to_owned()).or_default();
         let turn = &result.turn_id;

@@ -326,7 +326,7 @@ impl Client {
         }
     }
 
-    /// Waits for the end of a turn whose request was cancelled.
+    /// Waits for the end of a turn whose request was canceled.
     pub fn cancelled(&self, id: &Id) -> PromptResult {
         let error = self.refusal(id);
         assert_eq!(error.code, -32800, "{error:?}");

@@ -1,4 +1,4 @@
-//! What a person sees of a session, as lines of text, for snapshots and to compare two runs.
+//! What a user sees of a session, as lines of text, for snapshots and to compare two runs.
 //!
 //! Ids, sequence numbers, times and random parts of waits are left out; consecutive deltas are joined.
 

@@ -35,7 +35,7 @@ pub struct Options {
     pub env: Vec<(String, String)>,
     /// `processId` of `initialize`.
     pub process_id: Option<i64>,
-    /// The client announces that a person answers limits and questions.
+    /// The client announces that a user answers limits and questions.
     pub questions: bool,
     /// Runs the server as an unprivileged user even if the tests run as root.
     pub ordinary_user: bool,

@@ -1,4 +1,4 @@
-//! What a person has seen of one session, over all lives of its servers, and what must therefore exist after each
+//! What a user has seen of one session, over all lives of its servers, and what must therefore exist after each
 //! kill. It knows nothing about how the work is scheduled.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -82,7 +82,7 @@ impl Ledger {
         self.decided.entry(approval.to_owned()).or_default().accepted = Some(allow);
     }
 
-    /// Returns whether the person has allowed a call that `of` accepts.
+    /// Returns whether the user has allowed a call that `of` accepts.
     pub(super) fn allowed(&self, of: impl Fn(&Value) -> bool) -> bool {
         let allowed = |id: &str| {
             self.decided

@@ -354,7 +354,7 @@ M.definitions = {
     end,
   },
   AgentResume = {
-    desc = 'Resume an interrupted or cancelled turn',
+    desc = 'Resume an interrupted or canceled turn',
     run = function()
       local session = sessions.get_current()
       if not session then
