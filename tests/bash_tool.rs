@@ -84,7 +84,7 @@ impl Session {
             spawner: Arc::new(agentls::tool::NoSpawner),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
-            hurry: CancellationToken::new(),
+            force_cancel: CancellationToken::new(),
             time_limit: None,
             progress: sender,
             content_sink: Arc::new(FolderSink(kept.path().to_owned())),
@@ -450,12 +450,12 @@ async fn run_and_cancel(
         session.wait_until_ready().await;
         let start = clock::now();
         if hurry == Some(Duration::ZERO) {
-            cx.hurry.cancel();
+            cx.force_cancel.cancel();
         }
         cx.cancel.cancel();
         if let Some(after) = hurry {
             tokio::time::sleep(after).await;
-            cx.hurry.cancel();
+            cx.force_cancel.cancel();
         }
         start
     };

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use agentls::base::{CancellationToken, clock};
 use agentls::workspace::process::{
-    Child, Command, ExitStatus, Launcher, SpawnError, Stdin, Stop, Stream, adopt_orphans, git_command,
+    Child, Command, ExitStatus, Launcher, SpawnError, Stdin, StopMode, Stream, adopt_orphans, git_command,
 };
 
 const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
@@ -236,7 +236,7 @@ async fn staged_interrupt_ends_every_process() {
         let start = clock::now();
         let ending = child
             .process
-            .stop(Stop::Interrupt, &CancellationToken::new())
+            .stop(StopMode::Interrupt, &CancellationToken::new())
             .await;
         assert!(ending.gone);
         assert!(
@@ -253,7 +253,7 @@ async fn staged_server_end_ends_every_process() {
     end_every_shape(lasting_command, async |child| {
         let ending = child
             .process
-            .stop(Stop::ServerEnd, &CancellationToken::new())
+            .stop(StopMode::ServerEnd, &CancellationToken::new())
             .await;
         assert!(ending.gone);
     })
@@ -329,7 +329,7 @@ async fn run_adopting_server(script: &str, end: &str) {
         "stop" => {
             let ending = child
                 .process
-                .stop(Stop::Interrupt, &CancellationToken::new())
+                .stop(StopMode::Interrupt, &CancellationToken::new())
                 .await;
             assert!(ending.gone);
             assert!(
@@ -544,7 +544,9 @@ async fn second_cancel_kills_immediately() {
     let hurry = CancellationToken::new();
     let start = clock::now();
     let (ending, ()) = tokio::join!(
-        child.process.stop(Stop::Finish(Duration::from_secs(5)), &hurry),
+        child
+            .process
+            .stop(StopMode::Finish(Duration::from_secs(5)), &hurry),
         async { hurry.cancel() }
     );
     assert!(ending.gone);
@@ -564,7 +566,10 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
     } = start("echo ready; sleep 0.3; exit 7", "-").await;
     output.next().await.unwrap();
     let ending = process
-        .stop(Stop::Finish(Duration::from_secs(5)), &CancellationToken::new())
+        .stop(
+            StopMode::Finish(Duration::from_secs(5)),
+            &CancellationToken::new(),
+        )
         .await;
     assert_eq!(ending.status, ExitStatus::Code(7));
 
@@ -573,7 +578,7 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
     wait_until_ready(&mut child, "cleanup").await;
     let ending = child
         .process
-        .stop(Stop::Interrupt, &CancellationToken::new())
+        .stop(StopMode::Interrupt, &CancellationToken::new())
         .await;
     assert_eq!(ending.status, ExitStatus::Code(3));
     assert_eq!(&child.output.next().await.unwrap().bytes[..], b"cleaned\n");
@@ -588,7 +593,7 @@ async fn finish_waits_no_longer_than_its_limit() {
     let start = clock::now();
     let ending = child
         .process
-        .stop(Stop::Finish(limit), &CancellationToken::new())
+        .stop(StopMode::Finish(limit), &CancellationToken::new())
         .await;
     assert_eq!(ending.status, ExitStatus::Code(3));
     assert!(start.elapsed() >= limit);
@@ -604,7 +609,7 @@ async fn a_stopped_command_can_clean_up() {
     }
     let ending = child
         .process
-        .stop(Stop::ServerEnd, &CancellationToken::new())
+        .stop(StopMode::ServerEnd, &CancellationToken::new())
         .await;
     assert_eq!(ending.status, ExitStatus::Code(5));
 }

@@ -8,7 +8,7 @@ use super::dangerous_flags;
 use super::read_only;
 use super::rule::Rule;
 use super::secret;
-use super::shell::{self, ParsedCommand, SimpleCommand, Word};
+use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
 use crate::base::text::reveal_hidden_characters;
 
 /// Commands that run the command in their arguments.
@@ -187,7 +187,7 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
     let mut demands: Vec<Requirement> = part
         .assignments
         .iter()
-        .filter_map(Word::to_rule_text)
+        .filter_map(ShellWord::to_rule_text)
         .map(Requirement::Anywhere)
         .collect();
     let words = &part.words;
@@ -206,7 +206,7 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
     // A variable or a setting in the place of a `*` would change what follows: `read PATH`, `export PATH=x`.
     let spells_out = STATE_BUILTINS.contains(&name);
     // The shell evaluates the operand of `-v`: `test -v 'a[$(command)]'`.
-    let evaluates = |word: &&Word| {
+    let evaluates = |word: &&ShellWord| {
         matches!(name, "test" | "[" | "[[")
             && word.as_literal().is_some_and(|word| matches!(word, "-v" | "-R"))
     };
@@ -214,7 +214,7 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
         words[1..]
             .iter()
             .filter(|word| spells_out || evaluates(word))
-            .filter_map(Word::to_rule_text)
+            .filter_map(ShellWord::to_rule_text)
             .map(Requirement::Anywhere),
     );
     let unreviewed = match read_only::review_command(part) {
@@ -233,7 +233,7 @@ pub(crate) fn is_explicit_match(rule: &Rule, part: &SimpleCommand) -> bool {
     if rule.is_exact() {
         return true;
     }
-    let literal = |at: usize| part.words.get(at).and_then(Word::as_literal);
+    let literal = |at: usize| part.words.get(at).and_then(ShellWord::as_literal);
     let Some(first) = literal(0).filter(|first| rule.spells_first(first)) else {
         return false;
     };
@@ -312,7 +312,8 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
         seen.secrets.push((None, secret.to_owned()));
     }
     // A work list with a budget instead of recursion: hostile nesting must stay cheap.
-    let mut scripts: Vec<(Vec<SimpleCommand>, Certainty)> = vec![(line.commands.clone(), Certainty::Sure)];
+    let mut scripts: Vec<(Vec<SimpleCommand>, MatchCertainty)> =
+        vec![(line.commands.clone(), MatchCertainty::Sure)];
     let mut budget = MAX_SCRIPTS;
     while let Some((parts, certainty)) = scripts.pop() {
         for part in &parts {
@@ -329,7 +330,8 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
                 budget -= 1;
                 let inner = shell::parse(&script);
                 // A text that only may be a script hides nothing if it does not parse.
-                seen.has_unseen_commands |= inner.unparsed_reason.is_some() && certainty == Certainty::Sure;
+                seen.has_unseen_commands |=
+                    inner.unparsed_reason.is_some() && certainty == MatchCertainty::Sure;
                 scripts.push((inner.commands, certainty));
             }
         }
@@ -338,31 +340,31 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Certainty {
+enum MatchCertainty {
     Sure,
     Perhaps,
 }
 
 struct CommandReview<'a> {
     seen: &'a mut VisitedCommand,
-    scripts: Vec<(String, Certainty)>,
+    scripts: Vec<(String, MatchCertainty)>,
 }
 
 impl CommandReview<'_> {
-    fn visit_command(&mut self, part: &SimpleCommand, certainty: Certainty) {
+    fn visit_command(&mut self, part: &SimpleCommand, certainty: MatchCertainty) {
         let mut words = part.words.clone();
         if words
             .iter()
-            .filter_map(Word::as_literal)
+            .filter_map(ShellWord::as_literal)
             .map(base_name)
             .any(takes_arguments_from_input)
         {
             // Its input adds words that the line does not show.
-            words.push(Word::new_dynamic("its input"));
+            words.push(ShellWord::new_dynamic("its input"));
         }
         let words = &words;
         if !part.assignments.is_empty() {
-            let with: Vec<Word> = part.assignments.iter().chain(words).cloned().collect();
+            let with: Vec<ShellWord> = part.assignments.iter().chain(words).cloned().collect();
             self.push_candidate(&with, certainty);
         }
         let count = words.len().min(MAX_SUFFIXES);
@@ -372,7 +374,7 @@ impl CommandReview<'_> {
         for at in 0..count {
             let Some(certainty) = starts[at] else { continue };
             // An unknown word that may be a command would match every rule.
-            if certainty == Certainty::Sure || words[at].as_literal().is_some() {
+            if certainty == MatchCertainty::Sure || words[at].as_literal().is_some() {
                 self.push_candidate(&words[at..], certainty);
             }
             let Some(name) = words[at].as_literal().map(base_name) else {
@@ -400,15 +402,19 @@ impl CommandReview<'_> {
     /// Which options take a value is unknown, so every later word may be the command.
     fn visit_wrapper(
         &mut self,
-        words: &[Word],
+        words: &[ShellWord],
         at: usize,
-        certainty: Certainty,
-        starts: &mut [Option<Certainty>],
+        certainty: MatchCertainty,
+        starts: &mut [Option<MatchCertainty>],
     ) {
-        let mut sure = certainty == Certainty::Sure;
+        let mut sure = certainty == MatchCertainty::Sure;
         for next in at + 1..starts.len() {
-            let now = if sure { Certainty::Sure } else { Certainty::Perhaps };
-            if starts[next] != Some(Certainty::Sure) {
+            let now = if sure {
+                MatchCertainty::Sure
+            } else {
+                MatchCertainty::Perhaps
+            };
+            if starts[next] != Some(MatchCertainty::Sure) {
                 starts[next] = Some(now);
             }
             let Some(text) = words[next].as_literal() else {
@@ -425,7 +431,7 @@ impl CommandReview<'_> {
         }
     }
 
-    fn visit_shell(&mut self, arguments: &[Word], certainty: Certainty) {
+    fn visit_shell(&mut self, arguments: &[ShellWord], certainty: MatchCertainty) {
         let mut takes_script = false;
         for word in arguments {
             // An unknown word may be `-c` or the script itself.
@@ -448,16 +454,16 @@ impl CommandReview<'_> {
         self.seen.has_unseen_commands = true;
     }
 
-    fn visit_eval(&mut self, arguments: &[Word], certainty: Certainty) {
-        let texts: Option<Vec<&str>> = arguments.iter().map(Word::as_literal).collect();
+    fn visit_eval(&mut self, arguments: &[ShellWord], certainty: MatchCertainty) {
+        let texts: Option<Vec<&str>> = arguments.iter().map(ShellWord::as_literal).collect();
         match texts {
             Some(texts) => self.scripts.push((texts.join(" "), certainty)),
             None => self.seen.has_unseen_commands = true,
         }
     }
 
-    fn push_candidate(&mut self, words: &[Word], certainty: Certainty) {
-        let mut texts = vec![join(words, Word::to_rule_text)];
+    fn push_candidate(&mut self, words: &[ShellWord], certainty: MatchCertainty) {
+        let mut texts = vec![join(words, ShellWord::to_rule_text)];
         let mut add = |text: String| {
             if !texts.contains(&text) {
                 texts.push(text);
@@ -471,40 +477,40 @@ impl CommandReview<'_> {
             && let Some(path) = first.as_literal()
             && path.contains('/')
         {
-            let name = Word::Literal {
+            let name = ShellWord::Literal {
                 text: base_name(path).to_owned(),
                 glob: false,
                 quoted: false,
             };
-            let words: Vec<Word> = std::iter::once(name).chain(rest.iter().cloned()).collect();
-            add(join(&words, Word::to_rule_text));
+            let words: Vec<ShellWord> = std::iter::once(name).chain(rest.iter().cloned()).collect();
+            add(join(&words, ShellWord::to_rule_text));
             add(join(&words, up_to_glob));
         }
         self.seen.candidates.push(RuleCandidate {
             texts,
-            certain: certainty == Certainty::Sure,
+            certain: certainty == MatchCertainty::Sure,
         });
     }
 }
 
-fn join(words: &[Word], show: impl Fn(&Word) -> Option<String>) -> String {
+fn join(words: &[ShellWord], show: impl Fn(&ShellWord) -> Option<String>) -> String {
     let shown: Vec<String> = words
         .iter()
         .map(|word| match word {
-            Word::Dynamic { known, .. } => format!("{known}\0"),
-            Word::Literal { .. } => show(word).unwrap_or_default(),
+            ShellWord::Dynamic { known, .. } => format!("{known}\0"),
+            ShellWord::Literal { .. } => show(word).unwrap_or_default(),
         })
         .collect();
     shown.join(" ")
 }
 
-fn up_to_glob(word: &Word) -> Option<String> {
+fn up_to_glob(word: &ShellWord) -> Option<String> {
     match word {
-        Word::Literal { text, glob: true, .. } => {
+        ShellWord::Literal { text, glob: true, .. } => {
             let end = text.find(['*', '?', '[']).unwrap_or(text.len());
             Some(format!("{}\0", &text[..end]))
         }
-        Word::Literal { .. } | Word::Dynamic { .. } => word.to_rule_text(),
+        ShellWord::Literal { .. } | ShellWord::Dynamic { .. } => word.to_rule_text(),
     }
 }
 
@@ -516,7 +522,7 @@ fn find_secret_word(part: &SimpleCommand) -> Option<String> {
         .chain(&part.assignments)
         .chain(targets)
         .find_map(|word| {
-            let Word::Literal { text, glob, .. } = word else {
+            let ShellWord::Literal { text, glob, .. } = word else {
                 return None;
             };
             if *glob && secret::glob_may_name(text) {
@@ -540,7 +546,11 @@ pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) 
     {
         return None;
     }
-    let words: Vec<&str> = part.words.iter().map(Word::as_literal).collect::<Option<_>>()?;
+    let words: Vec<&str> = part
+        .words
+        .iter()
+        .map(ShellWord::as_literal)
+        .collect::<Option<_>>()?;
     let text = part.text()?;
     let name = base_name(words.first()?);
     // The user must see everything that the rule will allow.

@@ -5,7 +5,7 @@
 //! wherever it is in a cluster (`sort -uo x`), even if it may be the value of another option: one question too many is
 //! better than one too few. A long option counts by every abbreviation that getopt would accept.
 
-use super::shell::Word;
+use super::shell::ShellWord;
 
 /// The dangerous options of one command.
 #[derive(Debug)]
@@ -271,7 +271,7 @@ const GIT_RUNS: &[(&str, Option<&str>)] = &[
 ];
 
 /// Returns the words of a command that a rule must spell out before it allows them.
-pub(super) fn find_dangerous_words(name: &str, words: &[Word]) -> Vec<String> {
+pub(super) fn find_dangerous_words(name: &str, words: &[ShellWord]) -> Vec<String> {
     let arguments = words.get(1..).unwrap_or_default();
     if name == "git" {
         return find_dangerous_git_words(arguments);
@@ -317,7 +317,7 @@ pub(super) fn runs_next(name: &str, word: &str) -> bool {
     }
 }
 
-fn find_dangerous_git_words(arguments: &[Word]) -> Vec<String> {
+fn find_dangerous_git_words(arguments: &[ShellWord]) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = arguments.iter();
     let subcommand = loop {
@@ -337,7 +337,7 @@ fn find_dangerous_git_words(arguments: &[Word]) -> Vec<String> {
         }
     };
     let name = subcommand.as_literal().unwrap_or_default();
-    let next = rest.as_slice().first().and_then(Word::as_literal);
+    let next = rest.as_slice().first().and_then(ShellWord::as_literal);
     if let Some((_, second)) = GIT_RUNS
         .iter()
         .find(|(runs, second)| *runs == name && (second.is_none() || *second == next))

@@ -13,7 +13,7 @@
 
 use super::dangerous_flags;
 use super::read_only;
-use super::shell::{SimpleCommand, Word};
+use super::shell::{ShellWord, SimpleCommand};
 use crate::base::text::one_line;
 
 /// No argument makes these run a program, set a variable of the shell, or evaluate a text.
@@ -246,13 +246,13 @@ pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
     if let Some(why) = part.find_dynamic_reason() {
         return Some(format!("part of it is unknown in advance: {why}"));
     }
-    let shown = |word: &Word| one_line(&word.to_rule_text().unwrap_or_default(), 60);
+    let shown = |word: &ShellWord| one_line(&word.to_rule_text().unwrap_or_default(), 60);
     if let Some(assignment) = part.assignments.first() {
         return Some(format!("{} may steer programs", shown(assignment)));
     }
     let first = part.words.first()?;
     // Nothing is dynamic from here on, so every word has a text.
-    let words: Vec<&str> = part.words.iter().filter_map(Word::as_literal).collect();
+    let words: Vec<&str> = part.words.iter().filter_map(ShellWord::as_literal).collect();
     let name = strip_system_path(words[0]);
     if name.is_some_and(|name| is_known(name, &words[1..], part)) {
         return None;
@@ -274,7 +274,7 @@ fn is_known(name: &str, arguments: &[&str], part: &SimpleCommand) -> bool {
         return true;
     }
     // A glob may become an option by a file's name: `rg x *` in a folder with a file `--pre=sh`.
-    let leading_glob = |word: &Word| matches!(word, Word::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']));
+    let leading_glob = |word: &ShellWord| matches!(word, ShellWord::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']));
     if part.words[1..].iter().any(leading_glob) {
         return false;
     }

@@ -5,9 +5,9 @@
 
 mod table;
 
-use super::shell::{self, ParsedCommand, SimpleCommand, Word};
+use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
 use crate::domain::{CommandFiles, FileUsage, FileWord};
-use table::{COMMANDS, Operands, OptionStyle, ReadOnlyCommand};
+use table::{COMMANDS, OperandRule, OptionStyle, ReadOnlyCommand};
 
 /// What the table says about a simple command.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     // One more word would make these do something else, so no prefix may leave the rest open.
     let one_form = matches!(
         command.operands,
-        Operands::OnlyWithList | Operands::NeedsVerb(_) | Operands::Verbs(_)
+        OperandRule::OnlyWithList | OperandRule::NeedsVerb(_) | OperandRule::Verbs(_)
     );
     if !spelled_out && !one_form {
         review.prefix = Some(match subcommand {
@@ -86,7 +86,10 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
 }
 
 /// Collects the options between `git` and its subcommand, and returns how many words they are.
-fn skip_git_globals<'a>(words: &'a [Word], globals: &mut Vec<(&'a Word, Option<&'a Word>)>) -> usize {
+fn skip_git_globals<'a>(
+    words: &'a [ShellWord],
+    globals: &mut Vec<(&'a ShellWord, Option<&'a ShellWord>)>,
+) -> usize {
     let mut at = 0;
     while let Some(word) = words.get(at) {
         if !as_known_literal(word).is_some_and(|text| text.starts_with('-')) {
@@ -105,12 +108,12 @@ fn skip_git_globals<'a>(words: &'a [Word], globals: &mut Vec<(&'a Word, Option<&
 }
 
 impl ReadOnlyReview {
-    fn mark_unreviewed(&mut self, word: &Word) {
+    fn mark_unreviewed(&mut self, word: &ShellWord) {
         self.reads = false;
         self.unreviewed.extend(word.to_rule_text());
     }
 
-    fn review_git_global(&mut self, (word, value): (&Word, Option<&Word>)) {
+    fn review_git_global(&mut self, (word, value): (&ShellWord, Option<&ShellWord>)) {
         let text = as_known_literal(word).unwrap_or_default();
         match value.and_then(as_known_literal) {
             // A second `-C` would be relative to the first.
@@ -204,7 +207,7 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    fn read_word(&mut self, word: &Word) {
+    fn read_word(&mut self, word: &ShellWord) {
         let Some(text) = as_known_literal(word) else {
             // Fails closed: an unknown word may be an option or a path outside the workspace.
             self.value_of = None;
@@ -218,7 +221,7 @@ impl<'a> ArgumentReader<'a> {
         if let Some(value) = self.value_of.take() {
             return self.read_value(word, text, value);
         }
-        let project = self.command.operands == Operands::Any;
+        let project = self.command.operands == OperandRule::Any;
         if text.len() > 1 && text.starts_with('-') && !self.ended {
             return self.read_option(word, text);
         }
@@ -234,7 +237,7 @@ impl<'a> ArgumentReader<'a> {
             }
             return;
         }
-        if matches!(self.command.operands, Operands::Grep | Operands::Ripgrep) && !self.has_pattern {
+        if matches!(self.command.operands, OperandRule::Grep | OperandRule::Ripgrep) && !self.has_pattern {
             self.has_pattern = true;
             if is_glob(Some(word)) {
                 self.review.mark_unreviewed(word);
@@ -245,7 +248,7 @@ impl<'a> ArgumentReader<'a> {
         self.operands += 1;
     }
 
-    fn read_value(&mut self, word: &Word, text: &str, value: OptionValueKind) {
+    fn read_value(&mut self, word: &ShellWord, text: &str, value: OptionValueKind) {
         if is_glob(Some(word)) {
             // The glob may expand to several words, and only the first of them would be the value.
             return self.review.mark_unreviewed(word);
@@ -253,7 +256,7 @@ impl<'a> ArgumentReader<'a> {
         self.judge_value(word, text, value);
     }
 
-    fn judge_value(&mut self, word: &Word, text: &str, value: OptionValueKind) {
+    fn judge_value(&mut self, word: &ShellWord, text: &str, value: OptionValueKind) {
         if value == OptionValueKind::File {
             self.review.add_file(text, is_glob(Some(word)), FileUsage::Read);
         }
@@ -263,7 +266,7 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    fn read_option(&mut self, word: &Word, text: &str) {
+    fn read_option(&mut self, word: &ShellWord, text: &str) {
         // `--include=*.rs` remains this option, whatever the files are called.
         let only_value = self.command.style == OptionStyle::Getopt
             && text.starts_with("--")
@@ -297,7 +300,7 @@ impl<'a> ArgumentReader<'a> {
         true
     }
 
-    fn read_long_option(&mut self, word: &Word, text: &str) -> bool {
+    fn read_long_option(&mut self, word: &ShellWord, text: &str) -> bool {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
@@ -323,12 +326,12 @@ impl<'a> ArgumentReader<'a> {
         true
     }
 
-    fn judge_attached_value(&mut self, word: &Word, value: &str) -> bool {
+    fn judge_attached_value(&mut self, word: &ShellWord, value: &str) -> bool {
         self.judge_value(word, value, OptionValueKind::Text);
         true
     }
 
-    fn read_short_options(&mut self, word: &Word, letters: &str) -> bool {
+    fn read_short_options(&mut self, word: &ShellWord, letters: &str) -> bool {
         for (at, letter) in letters.char_indices() {
             let rest = &letters[at + letter.len_utf8()..];
             let Some(known) = self
@@ -360,44 +363,44 @@ impl<'a> ArgumentReader<'a> {
     fn record_option(&mut self, option: &str) {
         let is = |names: &[&str]| names.contains(&option);
         match self.command.operands {
-            Operands::Grep | Operands::Ripgrep => {
+            OperandRule::Grep | OperandRule::Ripgrep => {
                 self.has_pattern |= is(&["e", "f", "regexp", "file", "files", "type-list"]);
                 self.recursive |= is(&["r", "recursive"]);
                 self.hidden |= is(&["u", "unrestricted", "hidden", "."]);
             }
-            Operands::OnlyWithList => {
+            OperandRule::OnlyWithList => {
                 self.has_list |= is(&["l", "list"]) && self.subcommand != Some("remote");
                 self.urls |= is(&["v", "verbose"]) && self.subcommand == Some("remote");
             }
-            Operands::Text => self.has_lookup |= is(&["v", "V"]),
+            OperandRule::Text => self.has_lookup |= is(&["v", "V"]),
             _ => {}
         }
     }
 
-    fn read_operand(&mut self, word: &Word, text: &str) {
+    fn read_operand(&mut self, word: &ShellWord, text: &str) {
         let glob = is_glob(Some(word));
         match self.command.operands {
-            Operands::List if self.command.style == OptionStyle::Find => self.find_operand(word, text),
-            Operands::List => self.add_file_operand(text, glob, FileUsage::List),
-            Operands::Read => self.add_file_operand(text, glob, FileUsage::Read),
-            Operands::Compare => self.add_file_operand(text, glob, FileUsage::Search { hidden: true }),
-            Operands::Grep | Operands::Ripgrep => {
+            OperandRule::List if self.command.style == OptionStyle::Find => self.find_operand(word, text),
+            OperandRule::List => self.add_file_operand(text, glob, FileUsage::List),
+            OperandRule::Read => self.add_file_operand(text, glob, FileUsage::Read),
+            OperandRule::Compare => self.add_file_operand(text, glob, FileUsage::Search { hidden: true }),
+            OperandRule::Grep | OperandRule::Ripgrep => {
                 self.add_file_operand(text, glob, FileUsage::Search { hidden: true })
             }
-            Operands::Text if glob => self.add_file_operand(text, true, FileUsage::List),
-            Operands::Text | Operands::Any => {}
-            Operands::AtMost(most) if self.operands < most && !glob => {
+            OperandRule::Text if glob => self.add_file_operand(text, true, FileUsage::List),
+            OperandRule::Text | OperandRule::Any => {}
+            OperandRule::AtMost(most) if self.operands < most && !glob => {
                 self.add_file_operand(text, false, FileUsage::Read)
             }
-            Operands::AtMost(_) => self.review.mark_unreviewed(word),
-            Operands::DateFormat if text.starts_with('+') && self.operands == 0 => {}
-            Operands::DateFormat => self.review.mark_unreviewed(word),
-            Operands::PrintFormat => self.print_format(word, text),
-            Operands::OnlyWithList => self.review.reads &= self.has_list,
-            Operands::Verbs(verbs) | Operands::NeedsVerb(verbs) if self.operands == 0 => {
+            OperandRule::AtMost(_) => self.review.mark_unreviewed(word),
+            OperandRule::DateFormat if text.starts_with('+') && self.operands == 0 => {}
+            OperandRule::DateFormat => self.review.mark_unreviewed(word),
+            OperandRule::PrintFormat => self.print_format(word, text),
+            OperandRule::OnlyWithList => self.review.reads &= self.has_list,
+            OperandRule::Verbs(verbs) | OperandRule::NeedsVerb(verbs) if self.operands == 0 => {
                 self.review.reads &= verbs.contains(&text) && !glob;
             }
-            Operands::Revisions | Operands::Verbs(_) | Operands::NeedsVerb(_) => {
+            OperandRule::Revisions | OperandRule::Verbs(_) | OperandRule::NeedsVerb(_) => {
                 self.add_revision(text, glob)
             }
         }
@@ -409,7 +412,7 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    fn find_operand(&mut self, word: &Word, text: &str) {
+    fn find_operand(&mut self, word: &ShellWord, text: &str) {
         let glob = is_glob(Some(word));
         if matches!(text, "(" | ")" | "!" | ",") {
             self.has_pattern = true;
@@ -422,7 +425,7 @@ impl<'a> ArgumentReader<'a> {
     }
 
     /// Judges the operands of `printf`. bash's `printf` writes a variable for `%n`, so only known conversions pass.
-    fn print_format(&mut self, word: &Word, text: &str) {
+    fn print_format(&mut self, word: &ShellWord, text: &str) {
         let mut rest = text;
         while self.operands == 0
             && let Some(at) = rest.find('%')
@@ -450,16 +453,18 @@ impl<'a> ArgumentReader<'a> {
     fn finish_review(&mut self) {
         let here = |usage| (".", usage);
         let implied = match self.command.operands {
-            Operands::List if self.operands == 0 => Some(here(FileUsage::List)),
-            Operands::Ripgrep if self.operands == 0 => Some(here(FileUsage::Search { hidden: self.hidden })),
-            Operands::Grep if self.operands == 0 && self.recursive => {
+            OperandRule::List if self.operands == 0 => Some(here(FileUsage::List)),
+            OperandRule::Ripgrep if self.operands == 0 => {
+                Some(here(FileUsage::Search { hidden: self.hidden }))
+            }
+            OperandRule::Grep if self.operands == 0 && self.recursive => {
                 Some(here(FileUsage::Search { hidden: true }))
             }
-            Operands::NeedsVerb(_) => {
+            OperandRule::NeedsVerb(_) => {
                 self.review.reads &= self.operands > 0;
                 None
             }
-            Operands::Text => {
+            OperandRule::Text => {
                 self.review.reads &= self.has_lookup;
                 None
             }
@@ -471,8 +476,8 @@ impl<'a> ArgumentReader<'a> {
         // Only now is it known whether `-r` or `--hidden` was given: options may follow operands.
         for file in &mut self.review.files {
             file.usage = match (self.command.operands, file.usage) {
-                (Operands::Grep, FileUsage::Search { .. }) if !self.recursive => FileUsage::Read,
-                (Operands::Ripgrep, FileUsage::Search { .. }) => FileUsage::Search { hidden: self.hidden },
+                (OperandRule::Grep, FileUsage::Search { .. }) if !self.recursive => FileUsage::Read,
+                (OperandRule::Ripgrep, FileUsage::Search { .. }) => FileUsage::Search { hidden: self.hidden },
                 (_, usage) => usage,
             };
         }
@@ -505,7 +510,7 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
         }));
         let redirects = simple.redirects.iter().map(|redirect| &redirect.target);
         for word in simple.words.iter().skip(1).chain(redirects) {
-            let Word::Literal { glob, .. } = word else {
+            let ShellWord::Literal { glob, .. } = word else {
                 continue;
             };
             let Some(text) = as_known_literal(word) else {
@@ -593,24 +598,24 @@ fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
 }
 
 /// Returns a word's text if its meaning as a file name is known: `~name` is another user's home folder.
-fn as_known_literal(word: &Word) -> Option<&str> {
+fn as_known_literal(word: &ShellWord) -> Option<&str> {
     match word {
-        Word::Literal { text, quoted, .. } => {
+        ShellWord::Literal { text, quoted, .. } => {
             let home = *quoted || !text.starts_with('~') || text == "~" || text.starts_with("~/");
             // A quoted `~` is an ordinary character, but `workspace` would take it for the home folder.
             (home && !(*quoted && text.starts_with('~'))).then_some(text)
         }
-        Word::Dynamic { .. } => None,
+        ShellWord::Dynamic { .. } => None,
     }
 }
 
 /// Returns whether bash may expand the word to a file name that begins with `-`.
-pub(super) fn may_become_option(word: &Word) -> bool {
-    matches!(word, Word::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']))
+pub(super) fn may_become_option(word: &ShellWord) -> bool {
+    matches!(word, ShellWord::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']))
 }
 
 /// Returns the word that decides what the program does, if bash may expand it: `git st*`.
-pub(super) fn has_open_subcommand(program: &str, words: &[Word]) -> Option<String> {
+pub(super) fn has_open_subcommand(program: &str, words: &[ShellWord]) -> Option<String> {
     let word = words
         .iter()
         .skip(1)
@@ -618,8 +623,8 @@ pub(super) fn has_open_subcommand(program: &str, words: &[Word]) -> Option<Strin
     (table::WITH_SUBCOMMANDS.contains(&program) && is_glob(Some(word))).then(|| word.to_rule_text())?
 }
 
-fn is_glob(word: Option<&Word>) -> bool {
-    matches!(word, Some(Word::Literal { glob: true, .. }))
+fn is_glob(word: Option<&ShellWord>) -> bool {
+    matches!(word, Some(ShellWord::Literal { glob: true, .. }))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::command::{SHELLS, WRAPPERS};
 use super::dangerous_flags;
-use super::shell::{ParsedCommand, SimpleCommand, Word};
+use super::shell::{ParsedCommand, ShellWord, SimpleCommand};
 use super::steering::find_steering;
 use crate::domain::Risk;
 
@@ -183,7 +183,7 @@ fn of_part(part: &SimpleCommand) -> Risk {
         return Risk::High;
     }
     // After a wrapper, any word may be the program.
-    let words: Vec<&str> = part.words.iter().filter_map(Word::as_literal).collect();
+    let words: Vec<&str> = part.words.iter().filter_map(ShellWord::as_literal).collect();
     let wrapped = words
         .first()
         .is_some_and(|word| WRAPPERS.contains(&name_of(word)));

@@ -35,9 +35,9 @@ pub(crate) struct ParsedCommand {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimpleCommand {
     /// Each `NAME=value` before the command, or alone.
-    pub(crate) assignments: Vec<Word>,
+    pub(crate) assignments: Vec<ShellWord>,
     /// The command and its arguments.
-    pub(crate) words: Vec<Word>,
+    pub(crate) words: Vec<ShellWord>,
     /// The files that its input and output are redirected to, without `/dev/null` and descriptors.
     pub(crate) redirects: Vec<Redirect>,
 }
@@ -47,12 +47,12 @@ pub(crate) struct SimpleCommand {
 pub(crate) struct Redirect {
     /// Whether it creates or changes the file.
     pub(crate) writes: bool,
-    pub(crate) target: Word,
+    pub(crate) target: ShellWord,
 }
 
 /// A word as the program would receive it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum ShellWord {
     /// A known text.
     Literal {
         /// The text without quotes.
@@ -71,7 +71,7 @@ pub(crate) enum Word {
     },
 }
 
-impl Word {
+impl ShellWord {
     fn from_plain_text(text: impl Into<String>) -> Self {
         Self::Literal {
             text: text.into(),
@@ -119,8 +119,8 @@ impl SimpleCommand {
             .chain(&self.words)
             .chain(redirects)
             .find_map(|word| match word {
-                Word::Dynamic { why, .. } => Some(*why),
-                Word::Literal { .. } => None,
+                ShellWord::Dynamic { why, .. } => Some(*why),
+                ShellWord::Literal { .. } => None,
             })
     }
 
@@ -130,13 +130,13 @@ impl SimpleCommand {
             .assignments
             .iter()
             .chain(&self.words)
-            .map(Word::to_rule_text)
+            .map(ShellWord::to_rule_text)
             .collect();
         words.map(|words| words.join(" "))
     }
 
     /// Returns the file that it writes by a redirection.
-    pub(crate) fn find_written_file(&self) -> Option<&Word> {
+    pub(crate) fn find_written_file(&self) -> Option<&ShellWord> {
         self.redirects
             .iter()
             .find(|redirect| redirect.writes)
@@ -190,7 +190,7 @@ enum CommandEnd {
 
 /// What a closing token must close.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum OpenBlock {
+enum ShellBlock {
     Subshell,
     Case,
 }
@@ -349,11 +349,11 @@ impl<'a> ShellReader<'a> {
                 break;
             }
             if self.eat_token(";;&") || self.eat_token(";;") || self.eat_token(";&") {
-                if open.last() != Some(&OpenBlock::Case) {
+                if open.last() != Some(&ShellBlock::Case) {
                     self.abort_unsupported_syntax();
                 }
                 self.read_case_patterns(&mut open);
-                place = if open.last() == Some(&OpenBlock::Case) {
+                place = if open.last() == Some(&ShellBlock::Case) {
                     WordPlace::Command
                 } else {
                     WordPlace::Closed
@@ -371,9 +371,9 @@ impl<'a> ShellReader<'a> {
                 place = WordPlace::Command;
             } else if self.eat_token(")") {
                 match open.pop() {
-                    Some(OpenBlock::Subshell) => place = WordPlace::Closed,
+                    Some(ShellBlock::Subshell) => place = WordPlace::Closed,
                     None if ends == CommandEnd::WithParenthesis => break,
-                    Some(OpenBlock::Case) | None => self.abort_unsupported_syntax(),
+                    Some(ShellBlock::Case) | None => self.abort_unsupported_syntax(),
                 }
             } else {
                 place = self.read_command(place, &mut open);
@@ -391,13 +391,13 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads one command, or as much of it as precedes the next separator or block.
-    fn read_command(&mut self, place: WordPlace, open: &mut Vec<OpenBlock>) -> WordPlace {
+    fn read_command(&mut self, place: WordPlace, open: &mut Vec<ShellBlock>) -> WordPlace {
         if place == WordPlace::Command {
             if self.eat_token("((") {
                 return self.read_arithmetic_command();
             }
             if self.eat_token("(") {
-                open.push(OpenBlock::Subshell);
+                open.push(ShellBlock::Subshell);
                 return WordPlace::Command;
             }
             if self.is_at_test() {
@@ -429,7 +429,12 @@ impl<'a> ShellReader<'a> {
         place
     }
 
-    fn read_reserved_word(&mut self, kind: &Reserved, is_time: bool, open: &mut Vec<OpenBlock>) -> WordPlace {
+    fn read_reserved_word(
+        &mut self,
+        kind: &Reserved,
+        is_time: bool,
+        open: &mut Vec<ShellBlock>,
+    ) -> WordPlace {
         match kind {
             Reserved::Skip => {
                 if is_time {
@@ -451,19 +456,19 @@ impl<'a> ShellReader<'a> {
                 self.skip_trivia();
                 if self.bare_word() == "in" {
                     self.at += 2;
-                    open.push(OpenBlock::Case);
+                    open.push(ShellBlock::Case);
                     self.read_case_patterns(open);
                 } else {
                     self.abort_unsupported_syntax();
                 }
-                if open.last() == Some(&OpenBlock::Case) {
+                if open.last() == Some(&ShellBlock::Case) {
                     WordPlace::Command
                 } else {
                     WordPlace::Closed
                 }
             }
             Reserved::Esac => {
-                if open.pop() != Some(OpenBlock::Case) {
+                if open.pop() != Some(ShellBlock::Case) {
                     self.abort_unsupported_syntax();
                 }
                 WordPlace::Closed
@@ -491,7 +496,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads the patterns of the next `case` branch, up to their `)`, or the `esac` that closes it.
-    fn read_case_patterns(&mut self, open: &mut Vec<OpenBlock>) {
+    fn read_case_patterns(&mut self, open: &mut Vec<ShellBlock>) {
         self.skip_trivia();
         if self.bare_word() == "esac" {
             self.at += 4;
@@ -542,11 +547,11 @@ impl<'a> ShellReader<'a> {
         }
         // Names that control bash or other programs have a capital or `_`: PATH, npm_config_script_shell.
         let steers = name.contains(|c: char| c.is_ascii_uppercase() || c == '_') || name == "histchars";
-        values.retain(|value| matches!(value, Word::Dynamic { .. }));
+        values.retain(|value| matches!(value, ShellWord::Dynamic { .. }));
         if steers || !values.is_empty() {
             // Listed as an assignment, so that it is judged like one.
             self.push(SimpleCommand {
-                assignments: [Word::from_plain_text(format!("{name}="))]
+                assignments: [ShellWord::from_plain_text(format!("{name}="))]
                     .into_iter()
                     .chain(values)
                     .collect(),
@@ -561,7 +566,10 @@ impl<'a> ShellReader<'a> {
             self.abort_parse("it has an expression that cannot be parsed");
         }
         self.push(SimpleCommand {
-            words: vec![Word::from_plain_text("(("), Word::new_dynamic("an expression")],
+            words: vec![
+                ShellWord::from_plain_text("(("),
+                ShellWord::new_dynamic("an expression"),
+            ],
             ..SimpleCommand::default()
         });
         WordPlace::Closed
@@ -641,10 +649,10 @@ impl<'a> ShellReader<'a> {
                 self.abort_parse("it sets an element of an array");
             }
             part.assignments.push(word);
-        } else if let (true, Word::Literal { text, glob: true, .. }) = (part.words.is_empty(), &word) {
+        } else if let (true, ShellWord::Literal { text, glob: true, .. }) = (part.words.is_empty(), &word) {
             // Which program runs depends on the files of the folder.
             let end = text.find(['*', '?', '[']).unwrap_or(text.len());
-            part.words.push(Word::Dynamic {
+            part.words.push(ShellWord::Dynamic {
                 why: "a pattern",
                 known: text[..end].to_owned(),
             });
@@ -702,14 +710,14 @@ impl<'a> ShellReader<'a> {
 
     // ---- here-documents ----
 
-    fn queue_here_document(&mut self, end: &Word, raw: &str, operator: &str) {
+    fn queue_here_document(&mut self, end: &ShellWord, raw: &str, operator: &str) {
         let document = match end {
-            Word::Literal { text, .. } if !text.contains('\n') => HereDocument {
+            ShellWord::Literal { text, .. } if !text.contains('\n') => HereDocument {
                 end: text.clone(),
                 strips_tabs: operator == "<<-",
                 expands: !raw.contains(['\'', '"', '\\']),
             },
-            Word::Literal { .. } | Word::Dynamic { .. } => return self.abort_unsupported_syntax(),
+            ShellWord::Literal { .. } | ShellWord::Dynamic { .. } => return self.abort_unsupported_syntax(),
         };
         if let Some(documents) = self.documents.last_mut() {
             documents.push(document);

@@ -45,7 +45,7 @@ struct Args {
 }
 
 #[derive(Default)]
-struct Sum {
+struct RunTotals {
     turns: u64,
     worlds: u64,
     crashes: u64,
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         .join(format!("agentls-sim-{}", std::process::id()));
     #[expect(clippy::disallowed_methods, reason = "real time, to tell the speed")]
     let started = Instant::now();
-    let mut sum = Sum::default();
+    let mut sum = RunTotals::default();
     while sum.turns < args.turns {
         let seed = args.seed + sum.worlds;
         let report = match run_simulation(seed, args.world, &data, args.lines) {
@@ -135,7 +135,7 @@ fn main() -> ExitCode {
     }
 }
 
-impl Sum {
+impl RunTotals {
     fn add_report(&mut self, report: &WorldReport) {
         self.worlds += 1;
         // At least one, or worlds without a turn would make the loop in `main` endless.

@@ -3,7 +3,7 @@
 //! Pure: the caller passes the list and the date, and `doctor` prints the findings.
 
 use crate::provider::models::{
-    KnownList, Naming, Retirement, current_day, list_offered_models, lookup_retirement, plain_name,
+    KnownList, ModelNaming, Retirement, current_day, list_offered_models, lookup_retirement, plain_name,
     suggest_model_names,
 };
 use crate::provider::{ModelList, PriceSource, ProviderSpec};
@@ -51,7 +51,7 @@ pub(super) fn default_model(provider: &str) -> Option<String> {
 pub(super) fn findings_offline(spec: &ProviderSpec, model: &str, today: i64) -> Vec<Finding> {
     let mut findings = vec![report_price(spec, model)];
     // Only a vendor retires its models; a local server or a gateway may keep them.
-    let is_vendor = matches!(spec.model_naming(), Naming::Vendor(_));
+    let is_vendor = matches!(spec.model_naming(), ModelNaming::Vendor(_));
     let end = lookup_retirement(model).filter(|end| is_vendor && end.day - today <= SOON);
     findings.extend(end.map(|end| report_retirement(spec, model, end, today)));
     findings

@@ -26,7 +26,7 @@ pub(super) struct ExternalEditor {
 
 /// Why there is no changed input. After `NoJson` and `NoObject`, `turn` keeps the text for another try.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum EditError {
+pub(super) enum ExternalEditError {
     #[error("no editor is set; set VISUAL or EDITOR, for example `EDITOR=nano agentls chat`")]
     NotChosen,
     #[error("cannot write the arguments to a file: {0}")]
@@ -55,11 +55,12 @@ impl ExternalEditor {
     }
 
     /// Opens `text` in a file whose name starts with `name`.
-    pub(super) fn open(&self, name: &str, text: &str) -> Result<OpenEdit, EditError> {
-        let command = self.command.clone().ok_or(EditError::NotChosen)?;
-        let sheet = TempEditFile::new(name, text).map_err(EditError::File)?;
+    pub(super) fn open(&self, name: &str, text: &str) -> Result<OpenEdit, ExternalEditError> {
+        let command = self.command.clone().ok_or(ExternalEditError::NotChosen)?;
+        let sheet = TempEditFile::new(name, text).map_err(ExternalEditError::File)?;
         let found = rustix::termios::tcgetattr(io::stdin()).ok();
-        let child = start(&command, &sheet).map_err(|error| EditError::Start(command.clone(), error))?;
+        let child =
+            start(&command, &sheet).map_err(|error| ExternalEditError::Start(command.clone(), error))?;
         Ok(OpenEdit {
             command,
             child,
@@ -86,12 +87,15 @@ impl OpenEdit {
     }
 
     /// Waits until the editor closes, then returns the content of the file. Cancel-safe; may be called again.
-    pub(super) async fn wait_until_closed(&mut self) -> Result<String, EditError> {
-        let status = self.child.wait().await.map_err(EditError::Read)?;
+    pub(super) async fn wait_until_closed(&mut self) -> Result<String, ExternalEditError> {
+        let status = self.child.wait().await.map_err(ExternalEditError::Read)?;
         if !status.success() {
-            return Err(EditError::Failed(self.command.clone(), status.to_string()));
+            return Err(ExternalEditError::Failed(
+                self.command.clone(),
+                status.to_string(),
+            ));
         }
-        fs::read_to_string(&self.sheet.file).map_err(EditError::Read)
+        fs::read_to_string(&self.sheet.file).map_err(ExternalEditError::Read)
     }
 }
 
@@ -113,14 +117,14 @@ impl OpenEdit {
 }
 
 /// Parses the edited text as a call's input, which must be a JSON object.
-pub(super) fn parse_input(text: &str) -> Result<Value, EditError> {
+pub(super) fn parse_input(text: &str) -> Result<Value, ExternalEditError> {
     if text.trim().is_empty() {
-        return Err(EditError::Empty);
+        return Err(ExternalEditError::Empty);
     }
     match serde_json::from_str(text) {
         Ok(input @ Value::Object(_)) => Ok(input),
-        Ok(_) => Err(EditError::NoObject),
-        Err(error) => Err(EditError::NoJson(error)),
+        Ok(_) => Err(ExternalEditError::NoObject),
+        Err(error) => Err(ExternalEditError::NoJson(error)),
     }
 }
 
@@ -209,7 +213,7 @@ mod tests {
         let editor = |command: &str| ExternalEditor::from_env(&Env::from_vars([("EDITOR", command)]));
         assert!(matches!(
             ExternalEditor::from_env(&Env::from_vars([("VISUAL", "")])).open("bash", "x"),
-            Err(EditError::NotChosen)
+            Err(ExternalEditError::NotChosen)
         ));
         let mut open = editor("sed -i s/one/two/").open("../ba sh", "one\n").unwrap();
         assert!(open.sheet.file.ends_with("bash-input.json"));

@@ -15,11 +15,11 @@ pub(super) const QUIET: Duration = Duration::from_millis(350);
 /// The letter that waits, if any.
 #[derive(Debug, Default)]
 pub(super) struct HeldKey {
-    held: Option<Held>,
+    held: Option<HeldLetter>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldLetter {
     letter: char,
     question: String,
     due: Instant,
@@ -47,7 +47,7 @@ impl HeldKey {
             (Some(held), Key::Enter) if held.question == question => KeyRole::Answer(held.letter),
             (Some(_), _) => KeyRole::Dropped,
             (None, Key::Char(letter)) if may_answer => {
-                self.held = Some(Held {
+                self.held = Some(HeldLetter {
                     letter: *letter,
                     question: question.to_owned(),
                     due: now + QUIET,

@@ -20,12 +20,12 @@ use crate::protocol::{
 /// Open limits and questions, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct Inquiries {
-    open: VecDeque<OpenInquiry>,
+    open: VecDeque<ShownInquiryForm>,
     /// When the first was shown; `None` while it is not shown or already answered.
     pub(super) shown: Option<Instant>,
 }
 
-enum OpenInquiry {
+enum ShownInquiryForm {
     Limit {
         asked: LimitRequestedNotification,
         /// The amount to raise the limit by, while it is typed.
@@ -64,11 +64,11 @@ impl Inquiries {
     pub(super) fn handle_notification(&mut self, told: &ServerNotification) -> bool {
         let first = self.open.front().map(|asking| asking.id().to_owned());
         match told {
-            ServerNotification::LimitRequested(asked) => self.open.push_back(OpenInquiry::Limit {
+            ServerNotification::LimitRequested(asked) => self.open.push_back(ShownInquiryForm::Limit {
                 asked: asked.clone(),
                 amount: None,
             }),
-            ServerNotification::QuestionRequested(asked) => self.open.push_back(OpenInquiry::Question {
+            ServerNotification::QuestionRequested(asked) => self.open.push_back(ShownInquiryForm::Question {
                 asked: asked.clone(),
                 given: BTreeMap::new(),
                 at: 0,
@@ -96,8 +96,8 @@ impl Inquiries {
     /// Returns the text typed into the first inquiry; `None` while nothing is typed.
     pub(super) fn draft_text(&self) -> Option<&str> {
         match self.open.front()? {
-            OpenInquiry::Limit { amount, .. } => amount.as_ref(),
-            OpenInquiry::Question { words, .. } => words.as_ref(),
+            ShownInquiryForm::Limit { amount, .. } => amount.as_ref(),
+            ShownInquiryForm::Question { words, .. } => words.as_ref(),
         }
         .map(|draft| draft.text.as_str())
     }
@@ -105,8 +105,8 @@ impl Inquiries {
     /// Renders the first inquiry.
     pub(super) fn render_first(&self, styler: Styler) -> Option<String> {
         Some(match self.open.front()? {
-            OpenInquiry::Limit { asked, .. } => limit_lines(styler, asked),
-            OpenInquiry::Question {
+            ShownInquiryForm::Limit { asked, .. } => limit_lines(styler, asked),
+            ShownInquiryForm::Question {
                 asked, at, chosen, ..
             } => question_lines(styler, asked, *at, chosen),
         })
@@ -121,19 +121,21 @@ impl Inquiries {
     pub(super) fn may_answer(&self, letter: char) -> bool {
         let letter = letter.to_ascii_lowercase();
         match self.open.front() {
-            Some(OpenInquiry::Limit { asked, .. }) if asked.limit == LimitName::UnknownPrice => {
+            Some(ShownInquiryForm::Limit { asked, .. }) if asked.limit == LimitName::UnknownPrice => {
                 "gs".contains(letter)
             }
-            Some(OpenInquiry::Limit { .. }) => "mrs".contains(letter),
-            Some(OpenInquiry::Question { asked, at, .. }) => asked.fields.get(*at).is_some_and(|field| {
-                let digit = letter
-                    .to_digit(10)
-                    .is_some_and(|digit| (1..=field.choices.len().min(9)).contains(&(digit as usize)));
-                digit
-                    || letter == 'x'
-                    || letter == 't' && takes_words(field)
-                    || letter == 'n' && !field.required
-            }),
+            Some(ShownInquiryForm::Limit { .. }) => "mrs".contains(letter),
+            Some(ShownInquiryForm::Question { asked, at, .. }) => {
+                asked.fields.get(*at).is_some_and(|field| {
+                    let digit = letter
+                        .to_digit(10)
+                        .is_some_and(|digit| (1..=field.choices.len().min(9)).contains(&(digit as usize)));
+                    digit
+                        || letter == 'x'
+                        || letter == 't' && takes_words(field)
+                        || letter == 'n' && !field.required
+                })
+            }
             None => false,
         }
     }
@@ -142,7 +144,7 @@ impl Inquiries {
     /// sends no
     /// accidental answer.
     pub(super) fn acts_immediately(&self, key: &Key) -> bool {
-        let Some(OpenInquiry::Question {
+        let Some(ShownInquiryForm::Question {
             asked, at, chosen, ..
         }) = self.open.front()
         else {
@@ -161,8 +163,8 @@ impl Inquiries {
     pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
         match self.open.front_mut() {
             None => InquiryStep::Nothing,
-            Some(OpenInquiry::Limit { asked, amount }) => limit_key(asked, amount, key, now),
-            Some(OpenInquiry::Question {
+            Some(ShownInquiryForm::Limit { asked, amount }) => limit_key(asked, amount, key, now),
+            Some(ShownInquiryForm::Question {
                 asked,
                 given,
                 at,
@@ -173,7 +175,7 @@ impl Inquiries {
     }
 }
 
-impl OpenInquiry {
+impl ShownInquiryForm {
     fn id(&self) -> &str {
         match self {
             Self::Limit { asked, .. } => &asked.limit_id,

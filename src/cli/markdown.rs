@@ -6,7 +6,7 @@
 
 use super::highlight::highlight_line;
 use super::style::{Color, Styler, measure_width, wrap_text};
-use super::wrap::{Flow, Spans};
+use super::wrap::{LineWrapper, Spans};
 
 /// The renderer of one message.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Markdown {
     width: usize,
     block: MarkdownBlock,
     spans: Spans,
-    flow: Flow,
+    flow: LineWrapper,
     escape: Escape,
     table: Vec<String>,
     /// Something was already shown, so an empty line may precede the next block.
@@ -80,7 +80,7 @@ struct Fence {
 
 /// What the start of a line reveals.
 #[derive(Debug, PartialEq, Eq)]
-enum Start {
+enum BlockStart {
     Undecided,
     Whole,
     /// Text of this kind starts at this byte.
@@ -105,7 +105,7 @@ impl Markdown {
             width,
             block: MarkdownBlock::Start(String::new()),
             spans: Spans::default(),
-            flow: Flow::new(styler, width),
+            flow: LineWrapper::new(styler, width),
             escape: Escape::None,
             table: Vec::new(),
             begun: false,
@@ -150,9 +150,9 @@ impl Markdown {
             MarkdownBlock::Start(line) => {
                 line.push(ch);
                 match classify_line(line) {
-                    Start::Undecided => {}
-                    Start::Whole => self.block = MarkdownBlock::Whole(std::mem::take(line)),
-                    Start::Text(kind, from) => {
+                    BlockStart::Undecided => {}
+                    BlockStart::Whole => self.block = MarkdownBlock::Whole(std::mem::take(line)),
+                    BlockStart::Text(kind, from) => {
                         let line = std::mem::take(line);
                         self.begin_text(kind, &line, from);
                     }
@@ -303,58 +303,58 @@ fn is_rule(bare: &str) -> bool {
 }
 
 /// Classifies a line from as few characters as possible, so that its text can flow early.
-fn classify_line(line: &str) -> Start {
+fn classify_line(line: &str) -> BlockStart {
     let bare = line.trim_start_matches(' ');
     let at = line.len() - bare.len();
     let Some(first) = bare.chars().next() else {
-        return Start::Undecided;
+        return BlockStart::Undecided;
     };
     let run = bare.chars().take_while(|ch| *ch == first).count();
     let after = bare.chars().nth(run);
     match first {
-        '|' => Start::Whole,
+        '|' => BlockStart::Whole,
         '`' | '~' | '-' | '*' | '_' if run >= 3 && after.is_none() => {
             // Could still become a fence, a rule, or `***bold and italic***`.
             if matches!(first, '`' | '~') {
-                Start::Whole
+                BlockStart::Whole
             } else {
-                Start::Undecided
+                BlockStart::Undecided
             }
         }
-        '`' | '~' | '_' if after.is_none() => Start::Undecided,
+        '`' | '~' | '_' if after.is_none() => BlockStart::Undecided,
         '-' | '*' | '+' => match (run, after) {
-            (1, Some(' ')) => Start::Text(LineKind::Bullet, at + 2),
-            (_, None) => Start::Undecided,
-            (3.., Some(' ')) if bare.trim_end().len() == run => Start::Undecided,
-            _ => Start::Text(LineKind::Plain, at),
+            (1, Some(' ')) => BlockStart::Text(LineKind::Bullet, at + 2),
+            (_, None) => BlockStart::Undecided,
+            (3.., Some(' ')) if bare.trim_end().len() == run => BlockStart::Undecided,
+            _ => BlockStart::Text(LineKind::Plain, at),
         },
         '#' => match (run, after) {
-            (1..=6, Some(' ')) => Start::Text(LineKind::Heading(run), at + run + 1),
-            (1..=6, None) => Start::Undecided,
-            _ => Start::Text(LineKind::Plain, at),
+            (1..=6, Some(' ')) => BlockStart::Text(LineKind::Heading(run), at + run + 1),
+            (1..=6, None) => BlockStart::Undecided,
+            _ => BlockStart::Text(LineKind::Plain, at),
         },
         '>' => match bare.chars().nth(1) {
-            None => Start::Undecided,
-            Some(' ') => Start::Text(LineKind::Quote, at + 2),
-            Some(_) => Start::Text(LineKind::Quote, at + 1),
+            None => BlockStart::Undecided,
+            Some(' ') => BlockStart::Text(LineKind::Quote, at + 2),
+            Some(_) => BlockStart::Text(LineKind::Quote, at + 1),
         },
         '0'..='9' => classify_ordered_item(bare, at),
-        _ => Start::Text(LineKind::Plain, at),
+        _ => BlockStart::Text(LineKind::Plain, at),
     }
 }
 
-fn classify_ordered_item(bare: &str, at: usize) -> Start {
+fn classify_ordered_item(bare: &str, at: usize) -> BlockStart {
     let digits = bare.chars().take_while(char::is_ascii_digit).count();
     let mut rest = bare[digits..].chars();
     match (rest.next(), rest.next()) {
         // CommonMark allows nine digits.
-        (None, _) if digits <= 9 => Start::Undecided,
-        (Some('.' | ')'), None) => Start::Undecided,
+        (None, _) if digits <= 9 => BlockStart::Undecided,
+        (Some('.' | ')'), None) => BlockStart::Undecided,
         (Some('.' | ')'), Some(' ')) if digits <= 9 => {
             let number = bare[..digits + 2].to_owned();
-            Start::Text(LineKind::Ordered(number), at + digits + 2)
+            BlockStart::Text(LineKind::Ordered(number), at + digits + 2)
         }
-        _ => Start::Text(LineKind::Plain, at),
+        _ => BlockStart::Text(LineKind::Plain, at),
     }
 }
 
@@ -452,7 +452,7 @@ fn strip_colors(painted: &str) -> String {
 
 /// Renders one line of text without block structure.
 fn render_inline(styler: Styler, text: &str) -> String {
-    let mut flow = Flow::new(styler, usize::MAX);
+    let mut flow = LineWrapper::new(styler, usize::MAX);
     let mut spans = Spans::default();
     spans.begin_line(&mut flow);
     text.chars().for_each(|ch| spans.take(ch, &mut flow));

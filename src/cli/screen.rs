@@ -36,7 +36,7 @@ pub(super) struct Screen {
 
 /// The start of a line that [`Screen::erase_to`] can return to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub(super) struct StatusMark {
     row: u64,
     blank: bool,
     size: (usize, usize),
@@ -188,9 +188,9 @@ impl Screen {
     }
 
     /// Returns the start of the next line, for [`Self::erase_to`].
-    pub(super) fn mark_line(&mut self) -> Mark {
+    pub(super) fn mark_line(&mut self) -> StatusMark {
         self.fresh_line();
-        Mark {
+        StatusMark {
             row: self.row,
             blank: self.blank,
             size: (self.size)(),
@@ -198,7 +198,7 @@ impl Screen {
     }
 
     /// Erases everything written since `mark`. Returns false if those rows are out of reach.
-    pub(super) fn erase_to(&mut self, mark: Mark) -> bool {
+    pub(super) fn erase_to(&mut self, mark: StatusMark) -> bool {
         let size = (self.size)();
         let rows = self.row.saturating_sub(mark.row);
         // A resize rewraps rows, and rows that scrolled away cannot be reached; in both cases the count is wrong.

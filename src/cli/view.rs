@@ -11,7 +11,7 @@ use super::inquiry;
 use super::markdown::Markdown;
 use super::notification::{extract_message_text, is_cut, read_seq};
 use super::recent_calls::RecentCalls;
-use super::screen::{Mark, Screen};
+use super::screen::{Screen, StatusMark};
 use super::style::{Color, cost_of_use, fit_line, format_duration, format_tokens};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
@@ -38,7 +38,7 @@ enum Activity {
 /// A message whose deltas are still arriving.
 struct OpenEntry {
     id: String,
-    from: Mark,
+    from: StatusMark,
     markdown: Markdown,
     text: String,
 }

@@ -1,4 +1,4 @@
-//! The inside of a line: emphasis, code and links as they arrive ([`Spans`]), and word wrapping ([`Flow`]).
+//! The inside of a line: emphasis, code and links as they arrive ([`Spans`]), and word wrapping ([`LineWrapper`]).
 //!
 //! Knows characters and widths, and nothing about blocks: `markdown` decides what a line is. Output is append-only, so
 //! each decision waits until its characters are complete.
@@ -10,7 +10,7 @@ const LONGEST_LINK: usize = 400;
 
 /// Wraps words into lines and keeps the style across line breaks.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct LineWrapper {
     styler: Styler,
     max: usize,
     out: String,
@@ -27,7 +27,7 @@ pub(super) struct Flow {
     out_look: String,
 }
 
-impl Flow {
+impl LineWrapper {
     pub(super) fn new(styler: Styler, max: usize) -> Self {
         Self {
             styler,
@@ -178,11 +178,11 @@ impl Default for Spans {
 }
 
 impl Spans {
-    pub(super) fn begin_line(&mut self, flow: &mut Flow) {
+    pub(super) fn begin_line(&mut self, flow: &mut LineWrapper) {
         self.apply_style(flow);
     }
 
-    pub(super) fn take(&mut self, ch: char, flow: &mut Flow) {
+    pub(super) fn take(&mut self, ch: char, flow: &mut LineWrapper) {
         if self.link.is_some() {
             return self.take_in_link(ch, flow);
         }
@@ -210,7 +210,7 @@ impl Spans {
         }
     }
 
-    pub(super) fn end_line(&mut self, flow: &mut Flow) {
+    pub(super) fn end_line(&mut self, flow: &mut LineWrapper) {
         if self.link.is_some() {
             self.no_link(flow);
         }
@@ -223,7 +223,7 @@ impl Spans {
         *self = Self::default();
     }
 
-    fn take_in_link(&mut self, ch: char, flow: &mut Flow) {
+    fn take_in_link(&mut self, ch: char, flow: &mut LineWrapper) {
         let Some(link) = &mut self.link else { return };
         link.push(ch);
         let Some(end) = link.find(']') else {
@@ -246,7 +246,7 @@ impl Spans {
     }
 
     /// Gives up on a link: the held-back characters are text.
-    fn no_link(&mut self, flow: &mut Flow) {
+    fn no_link(&mut self, flow: &mut LineWrapper) {
         let held = self.link.take().unwrap_or_default();
         // Or the same `[` would start a link again.
         self.no_links = true;
@@ -258,7 +258,7 @@ impl Spans {
         self.no_links = false;
     }
 
-    fn show_link(&mut self, text: &str, address: &str, flow: &mut Flow) {
+    fn show_link(&mut self, text: &str, address: &str, flow: &mut LineWrapper) {
         self.no_links = true;
         self.underlined = true;
         self.apply_style(flow);
@@ -277,7 +277,7 @@ impl Spans {
     }
 
     /// Applies a complete run of marks; `next` is the character after it.
-    fn handle_marks(&mut self, mark: char, count: usize, next: Option<char>, flow: &mut Flow) {
+    fn handle_marks(&mut self, mark: char, count: usize, next: Option<char>, flow: &mut LineWrapper) {
         let word = |ch: char| ch.is_alphanumeric();
         let opens = next.is_some_and(|next| !next.is_whitespace()) && !word(self.before);
         // `_` inside a word is part of a name such as `snake_case`.
@@ -315,12 +315,12 @@ impl Spans {
         }
     }
 
-    fn push_char(&mut self, ch: char, flow: &mut Flow) {
+    fn push_char(&mut self, ch: char, flow: &mut LineWrapper) {
         self.before = ch;
         flow.push_char(ch);
     }
 
-    fn apply_style(&self, flow: &mut Flow) {
+    fn apply_style(&self, flow: &mut LineWrapper) {
         let mut codes = vec![self.base];
         codes.extend(self.bold.then_some("1"));
         codes.extend(self.italic.then_some("3"));

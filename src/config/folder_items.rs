@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::base::text::{cut_middle, reveal_hidden_characters};
 
-use super::tree::{ConfigLocation, Node, Source, SpannedValue, join};
+use super::tree::{ConfigLocation, Node, SpannedValue, ValueSource, join};
 use super::trust;
 
 /// How many items are listed.
@@ -142,7 +142,7 @@ fn format_value(value: &SpannedValue) -> String {
 /// Formats where a value is written.
 fn format_location(at: &ConfigLocation, root: &Path) -> String {
     match &*at.origin {
-        Source::File(file) => {
+        ValueSource::File(file) => {
             let file = file.strip_prefix(root).unwrap_or(file);
             format!("from {}:{}", file.display(), at.line)
         }

@@ -20,10 +20,10 @@ use crate::domain::Mode;
 use super::diagnostics::Diagnostic;
 use super::expand::expand_variables;
 use super::folder_items::{FolderItem, folder_items};
-use super::redirect::{self, FolderConfig, Merged, ProviderRedirect};
+use super::redirect::{self, FolderRedirects, MergedConfig, ProviderRedirect};
 use super::resolve::{self, StatedAgent, resolve_settings};
 use super::settings::Settings;
-use super::tree::{ConfigLocation, Node, Source, SpannedValue, join_keys, parse_toml, split_keys};
+use super::tree::{ConfigLocation, Node, SpannedValue, ValueSource, join_keys, parse_toml, split_keys};
 use super::trust;
 use super::validate::validate_tree;
 use super::{ConfigPaths, Env};
@@ -126,9 +126,9 @@ pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
     let user = inputs
         .user
         .as_ref()
-        .map(|file| Layer::from_file(file, inputs.env));
+        .map(|file| ConfigLayer::from_file(file, inputs.env));
     let user = user.map_or_else(
-        || SpannedValue::new_table(ConfigLocation::without_position(Source::Options)),
+        || SpannedValue::new_table(ConfigLocation::without_position(ValueSource::Options)),
         |layer| layer.tree,
     );
     let folder = FolderLayer::read(inputs);
@@ -149,7 +149,7 @@ fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
     let Some(user) = inputs
         .user
         .as_ref()
-        .map(|file| Layer::from_file(file, inputs.env))
+        .map(|file| ConfigLayer::from_file(file, inputs.env))
     else {
         return false;
     };
@@ -177,7 +177,7 @@ fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     redirect::find_redirects(
         &own.as_merged(),
         &full.as_merged(),
-        &FolderConfig {
+        &FolderRedirects {
             tree: &folder.tree,
             variables: &folder.named,
         },
@@ -200,55 +200,56 @@ enum FolderUse<'a> {
 }
 
 /// The merged layers and the settings they resolve to.
-struct Assembled {
+struct MergedLayers {
     tree: SpannedValue,
     settings: Settings,
     diagnostics: Vec<Diagnostic>,
 }
 
-impl Assembled {
-    fn as_merged(&self) -> Merged<'_> {
-        Merged {
+impl MergedLayers {
+    fn as_merged(&self) -> MergedConfig<'_> {
+        MergedConfig {
             tree: &self.tree,
             settings: &self.settings,
         }
     }
 }
 
-fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
+fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLayers {
     let options = inputs.options.map(|options| match inputs.editor {
         Some(editor) => remove_reset_options(options, editor),
         None => options.clone(),
     });
-    let options = options.and_then(|value| Layer::from_editor(&value, Source::Options, inputs.env));
+    let options =
+        options.and_then(|value| ConfigLayer::from_editor(&value, ValueSource::Options, inputs.env));
     let editor = inputs.editor;
-    let editor = editor.and_then(|value| Layer::from_editor(value, Source::Editor, inputs.env));
+    let editor = editor.and_then(|value| ConfigLayer::from_editor(value, ValueSource::Editor, inputs.env));
 
-    let mut stack = Stack::new();
+    let mut stack = LayerStack::new();
     stack.push_layer(
         inputs
             .user
             .as_ref()
-            .map(|file| Layer::from_file(file, inputs.env)),
+            .map(|file| ConfigLayer::from_file(file, inputs.env)),
     );
     // Trust compares the folder's values with the user's own file, before other layers are merged.
     let user = stack.merged.clone();
     for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
         let layer = match (folder, inputs.root) {
             (FolderUse::Ignored, _) => continue,
-            (FolderUse::Trusted(redirects), _) => Layer::trusted_file(file, inputs.env, redirects),
+            (FolderUse::Trusted(redirects), _) => ConfigLayer::trusted_file(file, inputs.env, redirects),
             (FolderUse::Restrained, root) => {
-                Layer::restrained_file(file, inputs.env, root.unwrap_or(Path::new("")), &user)
+                ConfigLayer::restrained_file(file, inputs.env, root.unwrap_or(Path::new("")), &user)
             }
         };
         stack.push_layer(Some(layer));
     }
     stack.push_layer(options);
     stack.push_layer(editor);
-    stack.push_layer(Layer::from_env(inputs.env));
-    stack.push_layer(Layer::from_flags(inputs.flags));
+    stack.push_layer(ConfigLayer::from_env(inputs.env));
+    stack.push_layer(ConfigLayer::from_flags(inputs.flags));
 
-    let Stack {
+    let LayerStack {
         merged,
         mut diagnostics,
         failed,
@@ -262,7 +263,7 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled 
     let unreadable = diagnostics.iter().filter_map(Diagnostic::lost_rules).collect();
     let (settings, problems) = resolve_settings(&merged, stated, named, unreadable, inputs);
     diagnostics.extend(problems);
-    Assembled {
+    MergedLayers {
         tree: merged,
         settings,
         diagnostics,
@@ -278,10 +279,10 @@ struct FolderLayer {
 
 impl FolderLayer {
     fn read(inputs: &LoadInputs<'_>) -> Self {
-        let mut stack = Stack::new();
+        let mut stack = LayerStack::new();
         for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
             // As if everything were accepted: the description must show all that trust could activate.
-            stack.push_layer(Some(Layer::trusted_file(file, inputs.env, &[])));
+            stack.push_layer(Some(ConfigLayer::trusted_file(file, inputs.env, &[])));
         }
         Self {
             tree: stack.merged,
@@ -305,7 +306,7 @@ fn remove_reset_options(options: &Value, editor: &Value) -> Value {
 }
 
 /// The layers merged so far.
-struct Stack {
+struct LayerStack {
     merged: SpannedValue,
     diagnostics: Vec<Diagnostic>,
     failed: BTreeSet<String>,
@@ -314,10 +315,10 @@ struct Stack {
     chosen: BTreeSet<String>,
 }
 
-impl Stack {
+impl LayerStack {
     fn new() -> Self {
         Self {
-            merged: SpannedValue::new_table(ConfigLocation::without_position(Source::Options)),
+            merged: SpannedValue::new_table(ConfigLocation::without_position(ValueSource::Options)),
             diagnostics: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
@@ -325,7 +326,7 @@ impl Stack {
         }
     }
 
-    fn push_layer(&mut self, layer: Option<Layer>) {
+    fn push_layer(&mut self, layer: Option<ConfigLayer>) {
         let Some(mut layer) = layer else { return };
         // The checks report in the order of their rules; people read a file from the top.
         layer
@@ -392,7 +393,7 @@ impl Stack {
 }
 
 /// One layer, validated, with variables expanded.
-struct Layer {
+struct ConfigLayer {
     tree: SpannedValue,
     problems: Vec<Diagnostic>,
     failed: BTreeSet<String>,
@@ -401,7 +402,7 @@ struct Layer {
     restrained: bool,
 }
 
-impl Layer {
+impl ConfigLayer {
     fn from_file(file: &FileText, env: &Env) -> Self {
         let mut layer = Self::read(file);
         layer.expand_and_validate(env);
@@ -436,7 +437,7 @@ impl Layer {
         layer
     }
 
-    fn from_editor(value: &Value, origin: Source, env: &Env) -> Option<Self> {
+    fn from_editor(value: &Value, origin: ValueSource, env: &Env) -> Option<Self> {
         let at = ConfigLocation::without_position(origin);
         let tree = SpannedValue::from_json(value, &at)?;
         let mut layer = Self::from_tree(tree);
@@ -456,7 +457,7 @@ impl Layer {
     fn drop_trust(&mut self) {
         if let Some(value) = self.tree.take(&["trusted"]) {
             let problem = match *value.at.origin {
-                Source::Options => {
+                ValueSource::Options => {
                     Diagnostic::new_error(&value.at, "trusted", "must be true or false; ignored")
                 }
                 _ => Diagnostic::new_warning(&value.at, "trusted", "has no effect here; ignored"),
@@ -497,17 +498,17 @@ impl Layer {
             log: value("AGENTLS_LOG"),
         };
         let names = ["AGENTLS_PROVIDER", "AGENTLS_MODEL", "AGENTLS_MODE", "AGENTLS_LOG"];
-        Self::from_overrides(&said, names.map(Source::Variable))
+        Self::from_overrides(&said, names.map(ValueSource::Variable))
     }
 
     fn from_flags(flags: &Flags) -> Option<Self> {
         Self::from_overrides(
             flags,
-            ["--provider", "--model", "--mode", "--log"].map(Source::Flag),
+            ["--provider", "--model", "--mode", "--log"].map(ValueSource::Flag),
         )
     }
 
-    fn from_overrides(said: &Flags, origins: [Source; 4]) -> Option<Self> {
+    fn from_overrides(said: &Flags, origins: [ValueSource; 4]) -> Option<Self> {
         if *said == Flags::default() {
             return None;
         }
@@ -523,7 +524,7 @@ impl Layer {
         ];
         let values = [&said.provider, &said.model, &said.mode, &said.log];
         let mut layer = Self::from_tree(SpannedValue::new_table(ConfigLocation::without_position(
-            Source::Flag("command line"),
+            ValueSource::Flag("command line"),
         )));
         for ((path, value), origin) in paths.into_iter().zip(values).zip(origins.clone()) {
             if let Some(value) = value {

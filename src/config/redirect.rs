@@ -14,7 +14,7 @@ use crate::base::text::reveal_hidden_characters;
 use super::diagnostics::Diagnostic;
 use super::names::find_preset;
 use super::settings::{ProviderKind, ProviderSettings, Settings};
-use super::tree::{Node, Source, SpannedValue, join_keys};
+use super::tree::{Node, SpannedValue, ValueSource, join_keys};
 
 /// The provider's name in a redirect of all providers, by a proxy or certificates.
 const ALL: &str = "*";
@@ -58,22 +58,22 @@ impl ProviderRedirect {
 }
 
 /// A merged configuration and its settings.
-pub(super) struct Merged<'a> {
+pub(super) struct MergedConfig<'a> {
     pub(super) tree: &'a SpannedValue,
     pub(super) settings: &'a Settings,
 }
 
 /// The folder's own files, merged, and the variables that they name.
-pub(super) struct FolderConfig<'a> {
+pub(super) struct FolderRedirects<'a> {
     pub(super) tree: &'a SpannedValue,
     pub(super) variables: &'a BTreeSet<String>,
 }
 
 /// Finds the redirects of a folder. `own` is the configuration without its files, `full` with all of them.
 pub(super) fn find_redirects(
-    own: &Merged<'_>,
-    full: &Merged<'_>,
-    folder: &FolderConfig<'_>,
+    own: &MergedConfig<'_>,
+    full: &MergedConfig<'_>,
+    folder: &FolderRedirects<'_>,
     is_accepted: &dyn Fn(&str, &str) -> bool,
 ) -> Vec<ProviderRedirect> {
     let finder = RedirectFinder { own, full, folder };
@@ -142,9 +142,9 @@ fn shown_target(target: &str) -> String {
 }
 
 struct RedirectFinder<'a> {
-    own: &'a Merged<'a>,
-    full: &'a Merged<'a>,
-    folder: &'a FolderConfig<'a>,
+    own: &'a MergedConfig<'a>,
+    full: &'a MergedConfig<'a>,
+    folder: &'a FolderRedirects<'a>,
 }
 
 impl RedirectFinder<'_> {
@@ -290,7 +290,7 @@ impl RedirectFinder<'_> {
         if provider.api_key.is_some() && !self.has_folder_key(name) {
             let said = self.full.tree.find(&["provider", name, "api_key"]);
             match (said, find_preset(name).and_then(|known| known.key_variable)) {
-                (Some(said), _) if matches!(&*said.at.origin, Source::File(_)) => {
+                (Some(said), _) if matches!(&*said.at.origin, ValueSource::File(_)) => {
                     sends.push(match said.raw.as_deref() {
                         Some(raw) => reveal_hidden_characters(raw).into_owned(),
                         None => format!("the API key of {name}"),

@@ -29,7 +29,7 @@ use super::settings::{
     ProviderKind, ProviderSettings, RetryProfile, RetrySettings, RouteStep, ServerSettings, Settings,
     TimeLimits,
 };
-use super::tree::{ConfigLocation, Node, Source, SpannedValue, join_keys};
+use super::tree::{ConfigLocation, Node, SpannedValue, ValueSource, join_keys};
 use super::validate::shorten_for_message;
 use agents::merge_agent_table;
 
@@ -160,7 +160,7 @@ impl Resolver<'_> {
     fn path(&self, keys: &[&str], text: &str) -> PathBuf {
         let path = home_expanded(text, self.inputs.env);
         match &*self.find_location(keys).origin {
-            Source::File(file) if path.is_relative() => {
+            ValueSource::File(file) if path.is_relative() => {
                 file.parent().map_or(path.clone(), |dir| dir.join(&path))
             }
             _ => path,

@@ -20,7 +20,7 @@ const MAX_ERRORS: usize = 20;
 
 /// The layer that a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum ValueSource {
     File(PathBuf),
     Options,
     Editor,
@@ -28,7 +28,7 @@ pub(super) enum Source {
     Flag(&'static str),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
@@ -42,13 +42,13 @@ impl fmt::Display for Source {
 /// Where a value is written. Line and column count from 1; both are 0 where there are no lines.
 #[derive(Clone, Debug)]
 pub(super) struct ConfigLocation {
-    pub(super) origin: Arc<Source>,
+    pub(super) origin: Arc<ValueSource>,
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
 impl ConfigLocation {
-    pub(super) fn without_position(origin: Source) -> Self {
+    pub(super) fn without_position(origin: ValueSource) -> Self {
         Self {
             origin: Arc::new(origin),
             line: 0,
@@ -59,7 +59,7 @@ impl ConfigLocation {
     /// Returns the location of the start of a file.
     pub(super) fn start_of_file(path: &Path) -> Self {
         Self {
-            origin: Arc::new(Source::File(path.to_path_buf())),
+            origin: Arc::new(ValueSource::File(path.to_path_buf())),
             line: 1,
             column: 1,
         }
@@ -290,7 +290,7 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
-            let lines = Lines::from_bytes(&bytes[..error.valid_up_to()]);
+            let lines = LineIndex::from_bytes(&bytes[..error.valid_up_to()]);
             let at = lines.location_at(error.valid_up_to(), &top);
             let problem = Diagnostic::new_error(&at, "", "not UTF-8 text; the file is not used");
             return Parsed {
@@ -300,7 +300,7 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
             };
         }
     };
-    let lines = Lines::from_bytes(text.as_bytes());
+    let lines = LineIndex::from_bytes(text.as_bytes());
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut problems = Vec::new();
     let mut tainted = Vec::new();
@@ -342,7 +342,7 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
 }
 
 struct TreeReader<'a> {
-    lines: &'a Lines,
+    lines: &'a LineIndex,
     top: &'a ConfigLocation,
     /// Byte ranges that syntax errors made doubtful, sorted and without overlaps.
     tainted: Vec<Range<usize>>,
@@ -416,12 +416,12 @@ fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
 }
 
 /// Converts byte offsets to lines and columns.
-struct Lines {
+struct LineIndex {
     text: Vec<u8>,
     starts: Vec<usize>,
 }
 
-impl Lines {
+impl LineIndex {
     fn from_bytes(text: &[u8]) -> Self {
         let starts = std::iter::once(0)
             .chain(memchr::memchr_iter(b'\n', text).map(|at| at + 1))

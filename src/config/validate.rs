@@ -23,22 +23,22 @@ const PLANNED_SETTINGS: &[&str] = &[
 
 /// The problems that the validation found.
 #[derive(Default)]
-pub(super) struct Checked {
+pub(super) struct ValidatedTree {
     pub(super) problems: Vec<Diagnostic>,
     /// Settings that were removed because of their value.
     pub(super) failed: BTreeSet<String>,
 }
 
 /// Validates a layer in place. Removes what does not fit, and replaces aliases by the proper names.
-pub(super) fn validate_tree(tree: &mut SpannedValue) -> Checked {
-    let mut checked = Checked::default();
+pub(super) fn validate_tree(tree: &mut SpannedValue) -> ValidatedTree {
+    let mut checked = ValidatedTree::default();
     rename_aliases(tree, &mut checked);
     checked.value(tree, schema::shared_schema(), "");
     checked
 }
 
 /// Replaces aliases such as `max_iterations` by the proper names.
-fn rename_aliases(tree: &mut SpannedValue, checked: &mut Checked) {
+fn rename_aliases(tree: &mut SpannedValue, checked: &mut ValidatedTree) {
     let Node::Table(top) = &mut tree.node else { return };
     let Some(Node::Table(agents)) = top.get_mut("agent").map(|agents| &mut agents.node) else {
         return;
@@ -62,7 +62,7 @@ fn rename_aliases(tree: &mut SpannedValue, checked: &mut Checked) {
     }
 }
 
-impl Checked {
+impl ValidatedTree {
     /// Validates one value. Returns false if it must be removed.
     fn value(&mut self, tree: &mut SpannedValue, schema: &Value, path: &str) -> bool {
         match self.validate_value(tree, schema, path) {

@@ -99,21 +99,21 @@ impl ErrorClass {
 
 /// The underlying cause of an error, as text. It is stored and sent, so the original error may be from another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause(String);
+pub struct ErrorCause(String);
 
-impl From<String> for Cause {
+impl From<String> for ErrorCause {
     fn from(words: String) -> Self {
         Self(words)
     }
 }
 
-impl From<Cause> for String {
-    fn from(cause: Cause) -> Self {
+impl From<ErrorCause> for String {
+    fn from(cause: ErrorCause) -> Self {
         cause.0
     }
 }
 
-impl Deref for Cause {
+impl Deref for ErrorCause {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -121,13 +121,13 @@ impl Deref for Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for ErrorCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Cause {}
+impl std::error::Error for ErrorCause {}
 
 /// An error with all that a client needs to show it and to suggest what to do. Printed as `[code] message: cause`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub struct AgentError {
     pub class: ErrorClass,
     /// What went wrong, for users.
     pub message: String,
-    pub cause: Option<Cause>,
+    pub cause: Option<ErrorCause>,
     pub provider: Option<String>,
     pub model: Option<String>,
     /// The HTTP status of the provider's response.
@@ -175,7 +175,7 @@ impl AgentError {
     /// Sets the underlying cause.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
-        self.cause = Some(Cause(cause.into()));
+        self.cause = Some(ErrorCause(cause.into()));
         self
     }
 

@@ -22,7 +22,7 @@ pub use approval::{
     FindingKind, Grant, GrantScope, Mode, OpenApproval, ResolvedBy, Risk,
 };
 pub use checkpoint::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
-pub use error::{AgentError, Cause, ErrorClass, ErrorCode};
+pub use error::{AgentError, ErrorCause, ErrorClass, ErrorCode};
 pub use event::{
     CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, EventSink, PlanItem,
     PlanStatus, PromptQueue, QueuedPrompt, SubagentEvent, Summary, TurnEnd, TurnTrigger,
@@ -31,9 +31,9 @@ pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
 pub use instructions::{InstructionFile, InstructionKind};
 pub use message::{Block, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
-pub use tool_call::{ContentRef, Location, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
+pub use tool_call::{ContentRef, FileLocation, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
 pub use usage::{Cost, Price, Usage};
 pub use user_request::{
-    AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
+    AgentQuestion, Answers, FieldChoice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
     QuestionField, RequestSubject,
 };

@@ -52,7 +52,7 @@ pub struct ToolCallUpdate {
     /// A unified diff of the change that it would make or has made.
     pub diff: Option<Arc<str>>,
     /// The files that it concerns.
-    pub locations: Vec<Location>,
+    pub locations: Vec<FileLocation>,
     /// How long it ran, without the wait for the user.
     pub duration_ms: Option<u64>,
     /// The exit code of the command that the call ran, or 128 plus the number of the signal that killed it.
@@ -63,7 +63,7 @@ pub struct ToolCallUpdate {
 
 /// A place in a file that a client can open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct FileLocation {
     pub uri: String,
     /// The line, from 1.
     pub line: Option<u32>,

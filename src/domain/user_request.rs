@@ -162,7 +162,7 @@ pub struct QuestionField {
     /// The label shown to users.
     pub label: String,
     /// The choices on offer; empty means free text.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<FieldChoice>,
     /// Whether several choices may be selected.
     pub several: bool,
     /// Whether free text is accepted instead of a choice.
@@ -173,7 +173,7 @@ pub struct QuestionField {
 
 /// One choice of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct FieldChoice {
     /// The value that the answer contains.
     pub value: String,
     /// The label shown to users.
@@ -189,7 +189,7 @@ pub const STOP: &str = "stop";
 impl AgentQuestion {
     /// Returns a question with one required field, answered by one of `choices` (value and label).
     pub fn with_choices(text: impl Into<String>, detail: Option<String>, choices: &[(&str, &str)]) -> Self {
-        let choice = |(value, label): &(&str, &str)| Choice {
+        let choice = |(value, label): &(&str, &str)| FieldChoice {
             value: (*value).to_owned(),
             label: (*label).to_owned(),
         };

@@ -17,7 +17,7 @@ use crate::config::Redactor;
 
 /// A provider's account, with what error messages and time limits need.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct ProviderAccount {
     pub(crate) name: String,
     pub(crate) kind: ApiKind,
     pub(crate) base: Url,
@@ -34,7 +34,7 @@ const MAX_MESSAGE_CHARS: usize = 2_000;
 /// Values below this length in bytes are not redacted: they are not secrets, and replacing them garbles messages.
 const MIN_SECRET_LEN: usize = 6;
 
-impl Account {
+impl ProviderAccount {
     /// Turns a failure into an error of this account, with all secrets removed from its texts.
     pub(crate) fn build_provider_error(&self, model: &str, failure: Failure) -> ProviderError {
         ProviderError {
@@ -171,8 +171,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::provider::error::ProviderFault;
 
-    pub(crate) fn build_account(name: &str, kind: ApiKind, base: &str) -> Account {
-        Account {
+    pub(crate) fn build_account(name: &str, kind: ApiKind, base: &str) -> ProviderAccount {
+        ProviderAccount {
             name: name.into(),
             kind,
             base: Url::parse(base).unwrap(),

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::circuit::{Admission, Caller, Circuit, CircuitPolicy};
 use super::error::{ProviderError, ProviderFault};
-use super::pacing::{Pace, Pacer, parse_rate_limits};
+use super::pacing::{Pacer, PacingDelay, parse_rate_limits};
 use crate::base::clock::{self, Instant};
 use crate::domain::CircuitState;
 
@@ -151,7 +151,7 @@ impl AccountHealth {
     }
 
     /// Returns how long a call that is due now waits, and why. `None`: it does not wait.
-    pub fn current_pace(&self) -> Option<Pace> {
+    pub fn current_pace(&self) -> Option<PacingDelay> {
         self.lock().pacer.current_pace(&self.name, clock::now())
     }
 

@@ -14,7 +14,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use tokio::time::Instant;
 use url::Url;
 
-use super::account::Account;
+use super::account::ProviderAccount;
 use super::body::BodyPieces;
 use super::classify::{self, Failure, RefusedResponse};
 use super::decode::{DecodeError, EventQueue, StreamDecoder, StreamProgress};
@@ -57,7 +57,7 @@ pub(crate) struct StreamCall {
 /// Fails if the client cannot be built, no response comes in time, or the response is not an event stream. The
 /// error contains no secret.
 pub(crate) async fn open(
-    account: Arc<Account>,
+    account: Arc<ProviderAccount>,
     http: Arc<Http>,
     call: StreamCall,
 ) -> Result<EventStream, ProviderError> {
@@ -68,7 +68,11 @@ pub(crate) async fn open(
     }
 }
 
-async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Result<AnswerStream, Failure> {
+async fn start(
+    account: &Arc<ProviderAccount>,
+    http: Arc<Http>,
+    call: StreamCall,
+) -> Result<AnswerStream, Failure> {
     let StreamCall {
         url,
         mut headers,
@@ -124,7 +128,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 
 /// Reads a response that is not an event stream and classifies it.
 pub(super) async fn read_error_response(
-    account: &Account,
+    account: &ProviderAccount,
     model: &str,
     status: u16,
     response: reqwest::Response,
@@ -153,7 +157,7 @@ pub(super) async fn read_error_response(
 }
 
 /// Returns the failure for a time limit that ended in `phase`.
-pub(super) fn timed_out(account: &Account, phase: TimeoutPhase, limit: Duration) -> Failure {
+pub(super) fn timed_out(account: &ProviderAccount, phase: TimeoutPhase, limit: Duration) -> Failure {
     let (host, limit) = (account.host_and_port(), limit.as_secs_f64());
     let message = match phase {
         TimeoutPhase::Connect => format!("connecting to {host} took longer than {limit} s"),
@@ -176,7 +180,7 @@ struct AnswerStream {
     /// When to end a complete answer without its closing event. `None` until the answer is complete.
     closes_at: Option<Instant>,
     limits: StreamLimits,
-    account: Arc<Account>,
+    account: Arc<ProviderAccount>,
     http: Arc<Http>,
     model: String,
     request_id: Option<String>,

@@ -39,7 +39,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::account::Account;
+use super::account::ProviderAccount;
 use super::classify::{self, Failure, RefusedResponse};
 use super::error::{ProviderError, ProviderFault, TimeoutPhase};
 use super::request::ModelRequest;
@@ -54,16 +54,16 @@ const PROMPT_PREFIX_CHARS: usize = 200;
 #[serde(deny_unknown_fields)]
 struct Cassette {
     cassette: u32,
-    exchanges: Vec<Exchange>,
+    exchanges: Vec<RecordedExchange>,
 }
 
 /// An answer, and the request that it matches.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Exchange {
+pub(super) struct RecordedExchange {
     /// The source of a recording; replay ignores it. The first field, so that our lines are recognized by their start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) recorded: Option<Recorded>,
+    pub(super) recorded: Option<RecordedEvent>,
     #[serde(default)]
     pub(super) when: CassetteMatch,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -73,7 +73,7 @@ pub(super) struct Exchange {
 
 /// The source of a recorded exchange.
 #[derive(Debug, Default, Deserialize, Serialize)]
-pub(super) struct Recorded {
+pub(super) struct RecordedEvent {
     /// Milliseconds since the epoch.
     pub(super) at_ms: i64,
     pub(super) provider: String,
@@ -192,7 +192,7 @@ fn is_zero(value: &u64) -> bool {
 /// # Errors
 ///
 /// Fails with a description if the text is empty, malformed, or of an unsupported version.
-pub(super) fn parse(text: &str) -> Result<Vec<Exchange>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<RecordedExchange>, String> {
     let whole = serde_json::from_str::<Cassette>(text);
     match whole {
         Ok(Cassette {
@@ -215,7 +215,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Exchange>, String> {
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty());
     let last = text.lines().count();
-    let mut exchanges: Vec<Exchange> = Vec::new();
+    let mut exchanges: Vec<RecordedExchange> = Vec::new();
     for (at, line) in lines {
         match serde_json::from_str(line) {
             Ok(exchange) => exchanges.push(exchange),
@@ -378,7 +378,7 @@ impl CassetteEvent {
     }
 
     /// Returns the failure if this is an `error`, a `cut` or a cancel.
-    pub(super) fn to_failure(&self, account: &Account, model: &str) -> Option<Failure> {
+    pub(super) fn to_failure(&self, account: &ProviderAccount, model: &str) -> Option<Failure> {
         if let Some(failed) = &self.error {
             return Some(failed.to_failure(account, model));
         }
@@ -393,7 +393,7 @@ impl CassetteEvent {
 }
 
 impl RecordedError {
-    fn to_failure(&self, account: &Account, model: &str) -> Failure {
+    fn to_failure(&self, account: &ProviderAccount, model: &str) -> Failure {
         match self.fault.as_deref().and_then(|name| fault_of(name, self)) {
             Some(fault) => Failure {
                 fault,
@@ -409,7 +409,7 @@ impl RecordedError {
     }
 
     /// Classifies the error like a response with its status.
-    fn classify_as_response(&self, account: &Account, model: &str) -> Failure {
+    fn classify_as_response(&self, account: &ProviderAccount, model: &str) -> Failure {
         let mut headers = HeaderMap::new();
         if let Some(ms) = self.retry_after_ms {
             headers.insert("retry-after-ms", HeaderValue::from(ms));

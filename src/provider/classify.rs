@@ -17,7 +17,7 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use super::account::Account;
+use super::account::ProviderAccount;
 use super::error::ProviderFault;
 use super::models::{KnownList, current_day, suggest_model_names};
 use super::registry::naming_at;
@@ -63,7 +63,7 @@ impl Failure {
 
 /// A response that is not an event stream.
 pub(crate) struct RefusedResponse<'a> {
-    pub(crate) account: &'a Account,
+    pub(crate) account: &'a ProviderAccount,
     pub(crate) model: &'a str,
     pub(crate) status: u16,
     pub(crate) headers: &'a HeaderMap,
@@ -122,7 +122,7 @@ pub(crate) fn has_message(data: &str) -> bool {
 }
 
 /// Classifies an error inside a stream; `data` is the whole event.
-pub(crate) fn classify_stream_error(account: &Account, model: &str, data: &str) -> Failure {
+pub(crate) fn classify_stream_error(account: &ProviderAccount, model: &str, data: &str) -> Failure {
     let told = ErrorBody::read(data);
     let fault = choose_fault(told.status, &told, &HeaderMap::new());
     let message = if told.message.is_empty() {
@@ -589,7 +589,7 @@ fn content_policy(status: Option<u16>, told: &ErrorBody) -> bool {
 }
 
 /// Suggests how to choose another model, with similar names that the provider may have.
-fn suggest_other_model(account: &Account, model: &str) -> String {
+fn suggest_other_model(account: &ProviderAccount, model: &str) -> String {
     let naming = naming_at(account.kind, &account.base);
     let meant = suggest_model_names(model, &account.name, naming, KnownList::NotAsked, current_day());
     let perhaps = if meant.is_empty() {
@@ -606,7 +606,7 @@ fn suggest_other_model(account: &Account, model: &str) -> String {
 /// Returns what the user can do about a fault.
 fn suggest_user_action(
     fault: &ProviderFault,
-    account: &Account,
+    account: &ProviderAccount,
     model: &str,
     told: &ErrorBody,
 ) -> Option<String> {

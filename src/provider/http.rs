@@ -16,7 +16,7 @@ use futures::{FutureExt, Stream, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 
-use super::account::{Account, is_loopback};
+use super::account::{ProviderAccount, is_loopback};
 use super::classify::Failure;
 use super::error::{ProviderFault, TimeoutPhase};
 use crate::base::error_chain::{find, innermost_message};
@@ -48,7 +48,7 @@ pub(crate) struct HttpSettings {
 /// The client of one account, built when the first call needs it.
 #[derive(Debug)]
 pub(crate) struct Http {
-    account: Arc<Account>,
+    account: Arc<ProviderAccount>,
     settings: HttpSettings,
     client: OnceCell<reqwest::Client>,
     reading_on: Mutex<Vec<AbortOnDrop<()>>>,
@@ -56,7 +56,7 @@ pub(crate) struct Http {
 
 impl Http {
     /// Creates the client's holder without building the client.
-    pub(crate) fn new(account: Arc<Account>, settings: HttpSettings) -> Arc<Self> {
+    pub(crate) fn new(account: Arc<ProviderAccount>, settings: HttpSettings) -> Arc<Self> {
         Arc::new(Self {
             account,
             settings,
@@ -104,7 +104,7 @@ impl Http {
     }
 }
 
-fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, Failure> {
+fn build(account: &ProviderAccount, settings: &HttpSettings) -> Result<reqwest::Client, Failure> {
     let config = build_tls_config(account, settings)?;
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(config)
@@ -143,7 +143,10 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
     })
 }
 
-fn build_tls_config(account: &Account, settings: &HttpSettings) -> Result<rustls::ClientConfig, Failure> {
+fn build_tls_config(
+    account: &ProviderAccount,
+    settings: &HttpSettings,
+) -> Result<rustls::ClientConfig, Failure> {
     // Without encryption no root certificates are needed. A proxy may itself use TLS.
     let made = if account.base.scheme() == "http" && settings.proxy.is_none() {
         tls::without_roots()
@@ -162,7 +165,7 @@ fn build_tls_config(account: &Account, settings: &HttpSettings) -> Result<rustls
 }
 
 /// Classifies a request that got no response.
-pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest::Error) -> Failure {
+pub(crate) fn no_response(account: &ProviderAccount, connect: Duration, error: &reqwest::Error) -> Failure {
     let host = account.host_and_port();
     if let Some(tls) = find::<rustls::Error>(error) {
         // rustls presents our verifier's message as an unexpected error, so only the message is taken.

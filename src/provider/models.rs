@@ -10,7 +10,7 @@ mod judge;
 mod table;
 
 pub use self::defaults::{current_day, list_offered_models};
-pub use self::judge::{KnownList, NameVerdict, Naming, check_model_name, suggest_model_names};
+pub use self::judge::{KnownList, ModelNaming, NameVerdict, check_model_name, suggest_model_names};
 pub use self::table::{Retirement, lookup_retirement};
 
 use self::table::{ModelRow, TABLE, is_closed};

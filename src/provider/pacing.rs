@@ -23,7 +23,7 @@ const LONGEST_RESET: Duration = Duration::from_secs(30 * 86_400);
 
 /// What a rate limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Resource {
+pub enum LimitedResource {
     Requests,
     /// Prompt and answer tokens together.
     Tokens,
@@ -35,7 +35,7 @@ pub enum Resource {
     Unnamed,
 }
 
-impl Resource {
+impl LimitedResource {
     const ALL: [Self; 5] = [
         Self::Requests,
         Self::Tokens,
@@ -72,7 +72,7 @@ impl Resource {
 /// What the headers of one response say about one resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimitSnapshot {
-    pub resource: Resource,
+    pub resource: LimitedResource,
     /// The amount allowed in one window.
     pub limit: f64,
     pub remaining: f64,
@@ -84,7 +84,7 @@ pub struct RateLimitSnapshot {
 /// time in ms since the epoch.
 pub fn parse_rate_limits(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnapshot> {
     let told = |name: &String| headers.get(name)?.to_str().ok().map(str::trim);
-    let reading = |resource: Resource, [limit, remaining, reset]: &[String; 3]| {
+    let reading = |resource: LimitedResource, [limit, remaining, reset]: &[String; 3]| {
         Some(RateLimitSnapshot {
             resource,
             // A limit of 0 would make the remaining share undefined.
@@ -93,7 +93,7 @@ pub fn parse_rate_limits(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnaps
             reset: parse_reset(told(reset)?, now_ms)?,
         })
     };
-    Resource::ALL
+    LimitedResource::ALL
         .into_iter()
         .filter_map(|resource| {
             let mut names = resource.header_names().into_iter();
@@ -187,7 +187,7 @@ fn date_ms(text: &str) -> Option<f64> {
 /// The latest known state of one resource of an account.
 #[derive(Clone, Copy, Debug)]
 struct ResourceState {
-    resource: Resource,
+    resource: LimitedResource,
     limit: f64,
     remaining: f64,
     /// On the monotonic clock, so that a change of the wall time cannot stretch a wait.
@@ -212,7 +212,7 @@ impl ResourceState {
 
 /// A wait that pacing imposes on the next call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pace {
+pub struct PacingDelay {
     /// At most 5 s; the caller asks again afterwards.
     pub wait: Duration,
     /// The reason, for the user.
@@ -249,7 +249,7 @@ impl Pacer {
     }
 
     /// Returns how long a call that is due now waits, and why: the longest wait of all resources. `None`: no wait.
-    pub fn current_pace(&self, provider: &str, now: Instant) -> Option<Pace> {
+    pub fn current_pace(&self, provider: &str, now: Instant) -> Option<PacingDelay> {
         let waits = self.gauges.iter().map(|gauge| (gauge.wait(now), gauge));
         let (wait, gauge) = waits
             .filter(|(wait, _)| *wait >= Duration::from_millis(1))
@@ -261,7 +261,7 @@ impl Pacer {
             gauge.limit,
             gauge.resource.display_name(),
         );
-        Some(Pace { wait, reason: why })
+        Some(PacingDelay { wait, reason: why })
     }
 }
 
@@ -347,10 +347,10 @@ mod tests {
         assert_eq!(
             parse_rate_limits(&told, NOW),
             [
-                reading(Resource::Requests, 50, 49, 1),
-                reading(Resource::Tokens, 150_000, 149_984, 360),
-                reading(Resource::InputTokens, 30_000, 1_000, 40),
-                reading(Resource::Unnamed, 20, 0, 60),
+                reading(LimitedResource::Requests, 50, 49, 1),
+                reading(LimitedResource::Tokens, 150_000, 149_984, 360),
+                reading(LimitedResource::InputTokens, 30_000, 1_000, 40),
+                reading(LimitedResource::Unnamed, 20, 0, 60),
             ]
         );
         for broken in [
@@ -377,7 +377,7 @@ mod tests {
         let mut pacer = Pacer::default();
         for (seconds, remaining, reset) in responses {
             let reading = RateLimitSnapshot {
-                resource: Resource::Requests,
+                resource: LimitedResource::Requests,
                 limit: 100.0,
                 remaining: (*remaining).into(),
                 reset: Duration::from_secs(*reset),
@@ -425,14 +425,14 @@ mod tests {
         let mut pacer = Pacer::default();
         pacer.observe_rate_limits(
             &[
-                reading(Resource::Requests, 0.0, 1),
-                reading(Resource::Tokens, 100.0, 10),
+                reading(LimitedResource::Requests, 0.0, 1),
+                reading(LimitedResource::Tokens, 100.0, 10),
             ],
             now,
         );
         assert_eq!(
             pacer.current_pace("work", now),
-            Some(Pace {
+            Some(PacingDelay {
                 wait: Duration::from_secs(4),
                 reason: "work has 100 of 1000 tokens left for 10 s: calls are spaced out".to_owned()
             })
@@ -446,7 +446,7 @@ mod tests {
             let now = clock::now();
             let mut pacer = Pacer::default();
             let reading = RateLimitSnapshot {
-                resource: Resource::Tokens,
+                resource: LimitedResource::Tokens,
                 limit: limit.into(),
                 remaining: remaining.into(),
                 reset: Duration::from_millis(reset),

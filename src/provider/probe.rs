@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqwest::header::{ACCEPT, HeaderValue};
 use serde_json::Value;
 
-use super::account::Account;
+use super::account::ProviderAccount;
 use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
 use super::call::{read_error_response, timed_out};
@@ -45,7 +45,7 @@ pub struct ModelList {
 pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<Vec<String>> {
     let base = url::Url::parse(base_url).ok()?;
     let address = super::build_endpoint_url(&base, "models");
-    let account = Account {
+    let account = ProviderAccount {
         name: name.to_owned(),
         kind: ApiKind::OpenAi,
         base,
@@ -120,9 +120,9 @@ pub async fn probe_provider(spec: &ProviderSpec, limit: Duration) -> Result<Prob
 }
 
 /// Builds the account of `spec` for one probe.
-fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
+fn account_of(spec: &ProviderSpec) -> Result<Arc<ProviderAccount>, ProviderError> {
     let secrets = spec.api_key.iter().chain(spec.headers.values());
-    Ok(Arc::new(Account {
+    Ok(Arc::new(ProviderAccount {
         name: spec.name.clone(),
         kind: spec.kind,
         base: spec
@@ -135,7 +135,11 @@ fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
 }
 
 /// Fetches the list at `path`; `None` if the answer is not a list.
-async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<Option<ModelList>, Failure> {
+async fn get(
+    spec: &ProviderSpec,
+    account: &Arc<ProviderAccount>,
+    path: &str,
+) -> Result<Option<ModelList>, Failure> {
     let extra = spec.extra_headers()?;
     let mut headers = match spec.kind {
         ApiKind::Anthropic => Anthropic::build_headers(spec.build_key_header("")?, extra),
@@ -173,7 +177,7 @@ async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<
 const KEY_PATH: &str = "key";
 
 /// Returns the path that the probe requests.
-fn choose_probe_path(account: &Account) -> &'static str {
+fn choose_probe_path(account: &ProviderAccount) -> &'static str {
     let is_openai = account.kind != ApiKind::Anthropic;
     if is_openai && Flavour::from_account(account) == Flavour::OpenRouter {
         KEY_PATH
@@ -183,7 +187,7 @@ fn choose_probe_path(account: &Account) -> &'static str {
 }
 
 /// Returns the path of the list of models.
-fn list_path(account: &Account) -> &'static str {
+fn list_path(account: &ProviderAccount) -> &'static str {
     match account.kind {
         ApiKind::Anthropic => "v1/models",
         ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => "models",

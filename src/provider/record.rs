@@ -20,7 +20,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::cassette::{
-    CassetteEvent, CassetteMatch, CassetteTool, Exchange, RECORDED, Recorded as Origin, RecordedTokens,
+    CassetteEvent, CassetteMatch, CassetteTool, RECORDED, RecordedEvent as Origin, RecordedExchange,
+    RecordedTokens,
 };
 use super::registry::ApiKind;
 use super::{EventStream, ModelRequest, Provider, ProviderError, StreamEvent};
@@ -37,7 +38,7 @@ const TAIL: u64 = 64 << 20;
 pub(super) struct RecordingProvider {
     inner: Arc<dyn Provider>,
     kind: ApiKind,
-    tape: Arc<Tape>,
+    tape: Arc<RecordingFile>,
 }
 
 impl RecordingProvider {
@@ -45,7 +46,7 @@ impl RecordingProvider {
     pub(super) fn new(inner: Arc<dyn Provider>, kind: ApiKind, path: PathBuf, redactor: Redactor) -> Self {
         Self {
             kind,
-            tape: Arc::new(Tape {
+            tape: Arc::new(RecordingFile {
                 name: inner.name().to_owned(),
                 path,
                 redactor,
@@ -110,9 +111,9 @@ impl Provider for RecordingProvider {
 
 /// The line of a running call. If it is dropped before the end, it is written as a canceled call.
 struct Recording {
-    tape: Arc<Tape>,
+    tape: Arc<RecordingFile>,
     /// `None` once it was handed to the writer.
-    exchange: Option<Exchange>,
+    exchange: Option<RecordedExchange>,
     /// The tool calls so far, with their place in the exchange and their input.
     tools: Vec<RecordedToolCall>,
 }
@@ -126,11 +127,11 @@ struct RecordedToolCall {
 }
 
 impl Recording {
-    fn new(tape: Arc<Tape>, origin: Origin, when: CassetteMatch) -> Self {
-        let exchange = Exchange {
+    fn new(tape: Arc<RecordingFile>, origin: Origin, when: CassetteMatch) -> Self {
+        let exchange = RecordedExchange {
             recorded: Some(origin),
             when,
-            ..Exchange::default()
+            ..RecordedExchange::default()
         };
         Self {
             tape,
@@ -141,7 +142,7 @@ impl Recording {
 
     /// Records an item of the stream. Returns whether it was the last.
     fn record_event(&mut self, what: &Result<StreamEvent, ProviderError>) -> bool {
-        let Some(Exchange { events, .. }) = &mut self.exchange else {
+        let Some(RecordedExchange { events, .. }) = &mut self.exchange else {
             return false;
         };
         match what {
@@ -255,7 +256,7 @@ fn last_content_event(events: &mut [CassetteEvent]) -> Option<&mut CassetteEvent
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        if let Some(Exchange { events, .. }) = &mut self.exchange {
+        if let Some(RecordedExchange { events, .. }) = &mut self.exchange {
             events.push(CassetteEvent {
                 cancelled: true,
                 ..CassetteEvent::default()
@@ -271,7 +272,7 @@ impl Drop for Recording {
 }
 
 /// The file of a recording.
-struct Tape {
+struct RecordingFile {
     /// The name of the provider.
     name: String,
     path: PathBuf,
@@ -284,7 +285,7 @@ struct Tape {
     writing: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Tape {
+impl RecordingFile {
     /// Returns the text without secrets; `None` if it contains none.
     fn redact_secrets(&self, text: &str) -> Option<String> {
         match self.redactor.redact_text(text) {
@@ -319,7 +320,7 @@ impl Tape {
         }
     }
 
-    fn encode_line(&self, exchange: &Exchange) -> serde_json::Result<String> {
+    fn encode_line(&self, exchange: &RecordedExchange) -> serde_json::Result<String> {
         // `Value` sorts its keys, but a line is recognized by its beginning, so `recorded` is put first by hand.
         let mut origin = serde_json::to_value(&exchange.recorded)?;
         let mut rest = serde_json::to_value(exchange)?;
@@ -333,7 +334,7 @@ impl Tape {
         Ok(format!("{RECORDED}{origin},{}\n", rest.trim_start_matches('{')))
     }
 
-    fn write(&self, exchange: &Exchange) {
+    fn write(&self, exchange: &RecordedExchange) {
         let written = self
             .encode_line(exchange)
             .map_err(io::Error::from)

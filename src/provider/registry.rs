@@ -13,14 +13,14 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
-use super::account::{Account, is_local};
+use super::account::{ProviderAccount, is_local};
 use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
 use super::call::StreamLimits;
 use super::circuit::CircuitPolicy;
 use super::error::{ProviderError, ProviderFault};
 use super::http::{Http, HttpSettings};
-use super::models::{FREE, ModelInfo, ModelOverride, Naming, PriceSource, lookup_local, lookup_model};
+use super::models::{FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, lookup_local, lookup_model};
 use super::openai::{Flavour, OpenAi};
 use super::record::RecordingProvider;
 use super::responses::Responses;
@@ -199,10 +199,10 @@ impl ProviderSpec {
     }
 
     /// Returns who names the models of this provider.
-    pub fn model_naming(&self) -> Naming {
+    pub fn model_naming(&self) -> ModelNaming {
         // An invalid address fails in `build`, with a message; until then any name is acceptable.
         self.resolve_base_url()
-            .map_or(Naming::Free, |address| naming_at(self.kind, &address))
+            .map_or(ModelNaming::Free, |address| naming_at(self.kind, &address))
     }
 
     /// Returns the configured address, or the default one of the kind.
@@ -267,14 +267,14 @@ impl ProviderSpec {
 }
 
 /// Returns who names the models at an address.
-pub(super) fn naming_at(kind: ApiKind, address: &Url) -> Naming {
+pub(super) fn naming_at(kind: ApiKind, address: &Url) -> ModelNaming {
     let host = address.host_str().unwrap_or_default();
     let vendor = VENDORS.iter().find(|(vendor, _)| host == *vendor);
     match (kind, vendor) {
-        (ApiKind::Script, _) => Naming::Free,
-        (_, Some((_, families))) => Naming::Vendor(families),
-        (ApiKind::Anthropic, None) if !is_local(address) => Naming::Gateway,
-        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses, None) => Naming::Free,
+        (ApiKind::Script, _) => ModelNaming::Free,
+        (_, Some((_, families))) => ModelNaming::Vendor(families),
+        (ApiKind::Anthropic, None) if !is_local(address) => ModelNaming::Gateway,
+        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses, None) => ModelNaming::Free,
     }
 }
 
@@ -356,7 +356,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
     let given = || spec.api_key.iter().chain(spec.headers.values());
     // A provider that echoes `Bearer …` often repeats the key alone, so each long word counts as a secret too.
     let words = given().flat_map(long_words).map(SecretString::from);
-    let account = Arc::new(Account {
+    let account = Arc::new(ProviderAccount {
         name: spec.name.clone(),
         kind: spec.kind,
         base: spec.resolve_base_url().map_err(nobody)?,
@@ -409,7 +409,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
     })
 }
 
-/// Builds an error for a provider without an [`Account`]. `failure` must not contain a secret: nothing is redacted.
+/// Builds an error for a provider without an [`ProviderAccount`]. `failure` must not contain a secret: nothing is redacted.
 pub(super) fn unusable_provider_error(spec: &ProviderSpec, model: &str, failure: Failure) -> ProviderError {
     ProviderError {
         fault: failure.fault,
@@ -579,33 +579,33 @@ mod tests {
                 "anthropic",
                 ApiKind::Anthropic,
                 None,
-                Naming::Vendor(&["claude-"]),
+                ModelNaming::Vendor(&["claude-"]),
             ),
             (
                 "anthropic",
                 ApiKind::Anthropic,
                 Some("https://llm.example.com"),
-                Naming::Gateway,
+                ModelNaming::Gateway,
             ),
             (
                 "ollama",
                 ApiKind::Anthropic,
                 Some("http://127.0.0.1:11434"),
-                Naming::Free,
+                ModelNaming::Free,
             ),
             (
                 "openrouter",
                 ApiKind::OpenAi,
                 Some("https://openrouter.ai/api/v1"),
-                Naming::Free,
+                ModelNaming::Free,
             ),
             (
                 "work",
                 ApiKind::OpenAi,
                 Some("https://llm.example.com/v1"),
-                Naming::Free,
+                ModelNaming::Free,
             ),
-            ("demo", ApiKind::Script, None, Naming::Free),
+            ("demo", ApiKind::Script, None, ModelNaming::Free),
         ] {
             let base_url = address.map(str::to_owned);
             let spec = ProviderSpec {

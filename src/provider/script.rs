@@ -12,8 +12,8 @@ use futures::{FutureExt, StreamExt};
 use url::Url;
 
 use super::Provider;
-use super::account::Account;
-use super::cassette::{Exchange, parse};
+use super::account::ProviderAccount;
+use super::cassette::{RecordedExchange, parse};
 use super::classify::Failure;
 use super::error::{ProviderError, ProviderFault};
 use super::registry::ApiKind;
@@ -23,9 +23,9 @@ use super::stream::{EventStream, StopReason, StreamEvent};
 /// A provider that plays a cassette.
 #[derive(Debug)]
 pub struct Script {
-    account: Arc<Account>,
+    account: Arc<ProviderAccount>,
     /// `None` in place of an exchange that is used up.
-    exchanges: Mutex<Vec<Option<Arc<Exchange>>>>,
+    exchanges: Mutex<Vec<Option<Arc<RecordedExchange>>>>,
 }
 
 /// An event or failure, and the wait before it.
@@ -61,7 +61,7 @@ impl Script {
         let exchanges = parse(cassette)?;
         #[expect(clippy::expect_used, reason = "a constant")]
         let base = Url::parse("script:cassette").expect("an address");
-        let account = Account {
+        let account = ProviderAccount {
             name: name.to_owned(),
             kind: ApiKind::Script,
             base,
@@ -80,9 +80,9 @@ impl Script {
     }
 
     /// Takes the first exchange that matches, or clones it if it repeats.
-    fn take_matching_exchange(&self, request: &ModelRequest) -> Option<Arc<Exchange>> {
+    fn take_matching_exchange(&self, request: &ModelRequest) -> Option<Arc<RecordedExchange>> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |slot: &&mut Option<Arc<Exchange>>| {
+        let fits = |slot: &&mut Option<Arc<RecordedExchange>>| {
             slot.as_ref()
                 .is_some_and(|exchange| exchange.when.matches_request(request))
         };
@@ -140,7 +140,7 @@ impl Provider for Script {
 }
 
 /// Converts an exchange to the steps that replay it.
-fn build_steps(exchange: &Exchange, account: &Account, model: &str) -> Vec<ScriptStep> {
+fn build_steps(exchange: &RecordedExchange, account: &ProviderAccount, model: &str) -> Vec<ScriptStep> {
     let mut beats = ScriptSteps::default();
     let mut tools = 0;
     for event in &exchange.events {

@@ -37,10 +37,10 @@ use crate::domain::{
     TerminalReason, TurnId, Usage,
 };
 use crate::store::{
-    PendingEvent, PendingKey, SessionLock, SessionRow, Skipped, StoreError, StoreHealth, StoreWrite,
+    PendingEvent, PendingKey, SessionLock, SessionRow, SkippedRow, StoreError, StoreHealth, StoreWrite,
     StoredEvent, WritePermit,
 };
-use crate::turn::{ApprovalOutcome, Stopped, TokenCalibration, ToolCircuits, TurnFinish, TurnMessage};
+use crate::turn::{ApprovalOutcome, TokenCalibration, ToolCircuits, TurnFinish, TurnMessage, TurnStopped};
 use crate::workspace::{OnCancel, Workspace};
 
 /// The bytes of one session that may be on their way to the client (architecture §3).
@@ -106,7 +106,7 @@ pub(super) struct Actor {
     /// Answers that wait until what they confirm is stored (I16).
     pub(super) answers: FuturesUnordered<BoxFuture<'static, ()>>,
     /// Unreadable records that were not reported yet.
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped: Vec<SkippedRow>,
     /// The client reads what is recorded now in the page that it is loading.
     pub(super) is_loading_page: bool,
     /// A grant was added since the grants were read.
@@ -135,7 +135,7 @@ pub(super) enum LoadState {
 /// The running turn.
 pub(super) struct ActiveTurn {
     pub(super) id: TurnId,
-    pub(super) task: AbortOnDrop<Result<TurnFinish, Stopped>>,
+    pub(super) task: AbortOnDrop<Result<TurnFinish, TurnStopped>>,
     pub(super) messages: mpsc::Receiver<TurnMessage>,
     pub(super) cancel: CancellationToken,
     pub(super) force_cancel: CancellationToken,
@@ -189,7 +189,7 @@ enum ActorEvent {
     Room(Result<WritePermit, StoreError>),
     Answered,
     Message(TurnMessage),
-    TurnEnded(Result<Result<TurnFinish, Stopped>, TaskError>),
+    TurnEnded(Result<Result<TurnFinish, TurnStopped>, TaskError>),
     Partial,
     ApprovalTimeout,
     ClockRanOut,

@@ -23,7 +23,7 @@ use crate::store::{StoreHandle, StoreReader, StoreWrite};
 use crate::tool::{Checkpoints, PartialReason};
 use crate::workspace::Workspace;
 use crate::workspace::checkpoint::{ChangeOrigin, classify_origin, inspect_file, same_content};
-use crate::workspace::diff::{Sides, build_unified_diff};
+use crate::workspace::diff::{DiffSides, build_unified_diff};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::watch::MAX_WATCHED;
 
@@ -292,9 +292,9 @@ impl ShownChange<'_> {
             return file;
         };
         let sides = match kind {
-            ChangeKind::Created => Sides::OnlyNew,
-            ChangeKind::Modified => Sides::Both,
-            ChangeKind::Deleted => Sides::OnlyOld,
+            ChangeKind::Created => DiffSides::OnlyNew,
+            ChangeKind::Modified => DiffSides::Both,
+            ChangeKind::Deleted => DiffSides::OnlyOld,
         };
         if *room == 0 {
             return file;

@@ -14,7 +14,7 @@ use crate::domain::{
     ToolCallId, TurnEnd, TurnId, Usage,
 };
 use crate::provider::{CircuitView, Effort};
-use crate::store::{Holder, Skipped, StoreHealth};
+use crate::store::{Holder, SkippedRow, StoreHealth};
 
 /// A command for a session. Commands are handled in the order in which they were posted.
 #[derive(Debug)]
@@ -234,7 +234,7 @@ pub struct LoadReply {
     pub snapshot: SessionSnapshot,
     pub partial: Option<PartialMessage>,
     /// Records that could not be read so far. The loaded page may lack more.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedRow>,
     /// Answered when everything recorded so far is stored and sent. Then `partial` and `seq` match what the client has
     /// received, and a page that is read contains all of it.
     pub passed: oneshot::Receiver<StoreHealth>,

@@ -18,14 +18,14 @@ use crate::domain::{
     Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnId, TurnState,
 };
 use crate::store::{LossReason, StoreError, StoreHealth};
-use crate::turn::{Stopped, TurnFinish};
+use crate::turn::{TurnFinish, TurnStopped};
 
 /// Precedes the text of a lost message.
 const UNSETTLED: &str = "input sent to an earlier turn was lost; send it again if it still matters";
 
 impl Actor {
     /// Settles the end of a turn whose task has returned.
-    pub(super) fn turn_ended(&mut self, ended: Result<Result<TurnFinish, Stopped>, TaskError>) {
+    pub(super) fn turn_ended(&mut self, ended: Result<Result<TurnFinish, TurnStopped>, TaskError>) {
         // Everything that the turn reported must be recorded before its end (I3).
         while let Some(message) = self.turn.as_mut().and_then(|turn| turn.messages.try_recv().ok()) {
             self.handle_turn_message(message);
@@ -43,7 +43,7 @@ impl Actor {
                 self.record_stop(reason);
                 (reason, self.stop_error(reason))
             }
-            (None, Ok(Err(Stopped))) => internal_error_end("the turn stopped without a reason"),
+            (None, Ok(Err(TurnStopped))) => internal_error_end("the turn stopped without a reason"),
             (None, Err(TaskError::Panicked(why))) => internal_error_end(&why),
             (None, Err(TaskError::Aborted)) => internal_error_end("the turn's task was dropped"),
         };

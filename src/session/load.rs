@@ -15,7 +15,7 @@ use crate::domain::{
     OpenInquiry, SessionId, TurnId, TurnState,
 };
 use crate::store::{
-    Holder, LockError, OutputStore, PendingEvent, Skipped, Spool, StoreError, StoreHandle, StoreHealth,
+    Holder, LockError, OutputStore, PendingEvent, SkippedRow, Spool, StoreError, StoreHandle, StoreHealth,
     StoreWrite,
 };
 use crate::tool::{ContentSink, ContentWriter};
@@ -39,8 +39,8 @@ impl Actor {
             LoadState::Stored | LoadState::Held => self.fold_events().await?,
         }
         let skipped = std::mem::take(&mut self.skipped);
-        if let Some(message) = Skipped::format_warning(&self.info.id, &skipped) {
-            self.emit_warning(Skipped::CODE, message);
+        if let Some(message) = SkippedRow::format_warning(&self.info.id, &skipped) {
+            self.emit_warning(SkippedRow::CODE, message);
         }
         Ok(())
     }

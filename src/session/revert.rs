@@ -331,7 +331,7 @@ impl Actor {
             asker: Arc::new(NoUser),
             spawner: Arc::new(NoSpawner),
             cancel: CancellationToken::new(),
-            hurry: CancellationToken::new(),
+            force_cancel: CancellationToken::new(),
             time_limit: None,
             progress: mpsc::channel(1).0,
             content_sink: self.content_sink(),

@@ -26,7 +26,7 @@ use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
 use crate::tool::{ChildState, Registry, Spawner, SubagentJob, SubagentReport, Tool};
 use crate::turn::{
-    ModelChoice, SessionLink, Stopped, SystemPromptSource, TurnContext, TurnFinish, TurnLimits, TurnTask,
+    ModelChoice, SessionLink, SystemPromptSource, TurnContext, TurnFinish, TurnLimits, TurnStopped, TurnTask,
     load_system_prompt, run_turn, wrap_up,
 };
 
@@ -214,7 +214,7 @@ fn build_child_tools(family: &SubagentFactory, profile: &TurnSettings) -> Arc<Re
 }
 
 /// The result of a child's task.
-type SubagentResult = Result<TurnFinish, Stopped>;
+type SubagentResult = Result<TurnFinish, TurnStopped>;
 
 /// Runs a child to its end. When its time is up it gets a last step. It is cut when that takes too long, or when it is
 /// canceled.
@@ -282,9 +282,9 @@ fn final_child_state(
 ) -> (ChildState, Option<String>) {
     let finish = match ended {
         Ok(Ok(finish)) => finish,
-        Ok(Err(Stopped)) if cancelled => return (ChildState::Cancelled, None),
-        Ok(Err(Stopped)) if timed_out => return (ChildState::TimedOut, None),
-        Ok(Err(Stopped)) => return (ChildState::Failed, Some("it stopped without a reason".to_owned())),
+        Ok(Err(TurnStopped)) if cancelled => return (ChildState::Cancelled, None),
+        Ok(Err(TurnStopped)) if timed_out => return (ChildState::TimedOut, None),
+        Ok(Err(TurnStopped)) => return (ChildState::Failed, Some("it stopped without a reason".to_owned())),
         Err(error) => {
             tracing::error!(%error, "a sub-agent ended with a bug");
             return (ChildState::Failed, Some(format!("internal error: {error}")));
@@ -370,11 +370,11 @@ mod tests {
                 ChildState::Stopped,
                 Some("stopped_by_user"),
             ),
-            (Ok(Err(Stopped)), false, true, ChildState::Cancelled, None),
-            (Ok(Err(Stopped)), true, true, ChildState::Cancelled, None),
-            (Ok(Err(Stopped)), true, false, ChildState::TimedOut, None),
+            (Ok(Err(TurnStopped)), false, true, ChildState::Cancelled, None),
+            (Ok(Err(TurnStopped)), true, true, ChildState::Cancelled, None),
+            (Ok(Err(TurnStopped)), true, false, ChildState::TimedOut, None),
             (
-                Ok(Err(Stopped)),
+                Ok(Err(TurnStopped)),
                 false,
                 false,
                 ChildState::Failed,

@@ -118,7 +118,7 @@ impl SimFault {
 
 /// What a turn has met since its last decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Met {
+pub(super) struct SeenConditions {
     pub(super) phase: TurnPhase,
     faults: u16,
     /// The same before the last thing that was seen at once, not among what is shown.
@@ -127,7 +127,7 @@ pub(super) struct Met {
     closing: Option<(TerminalReason, TurnPhase, u16)>,
 }
 
-impl Met {
+impl SeenConditions {
     pub(super) fn add_fault(&mut self, fault: SimFault) {
         self.faults |= 1 << fault as u16;
     }
@@ -195,7 +195,7 @@ pub struct Coverage(BTreeMap<(&'static str, TurnPhase, SimFault), u64>);
 
 impl Coverage {
     /// A decision fell; what was met begins anew.
-    pub(super) fn record_decision(&mut self, decision: Transition, met: &mut Met) {
+    pub(super) fn record_decision(&mut self, decision: Transition, met: &mut SeenConditions) {
         let met = met.take(decision);
         for fault in met.faults_or_none() {
             *self
@@ -314,9 +314,9 @@ mod tests {
     #[test]
     fn decisions_are_counted_under_all_that_was_met() {
         let mut coverage = Coverage::default();
-        let mut met = Met {
+        let mut met = SeenConditions {
             phase: TurnPhase::Streaming,
-            ..Met::default()
+            ..SeenConditions::default()
         };
         coverage.record_decision(Transition::Continue(ContinueReason::NextTurn), &mut met);
         met.add_fault(SimFault::Broken);
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn what_is_met_after_the_decision_to_end_does_not_count() {
         let mut coverage = Coverage::default();
-        let (mut met, end) = (Met::default(), TerminalReason::Completed);
+        let (mut met, end) = (SeenConditions::default(), TerminalReason::Completed);
         met.phase = TurnPhase::Streaming;
         met.note_closing(end);
         met.add_fault(SimFault::Crashed);

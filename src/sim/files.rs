@@ -21,12 +21,12 @@ pub(super) type Contents = BTreeMap<PathBuf, Option<String>>;
 /// What was written.
 pub(super) struct WrittenFiles {
     folder: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<KnownContents>,
 }
 
 /// See [`WrittenFiles`].
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownContents {
     /// Whatever was ever written.
     pub(super) written: BTreeSet<String>,
     /// What sessions have recorded to have seen or made, hashes.
@@ -46,7 +46,7 @@ impl WrittenFiles {
         }
     }
 
-    pub(super) fn lock_known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn lock_known(&self) -> MutexGuard<'_, KnownContents> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,7 +10,7 @@ use super::coverage::SimFault;
 use super::tools;
 use super::world::World;
 use crate::config::{CommandLine, HookMoment, HookSettings};
-use crate::turn::{HookExit, HookRunner, Hooks, Stopped, TurnContext};
+use crate::turn::{HookExit, HookRunner, Hooks, TurnContext, TurnStopped};
 
 /// The moments at which hooks may run.
 const MOMENTS: [HookMoment; 4] = [
@@ -44,13 +44,13 @@ impl HookRunner for SimHooks {
         cx: &'a TurnContext,
         hook: &'a HookSettings,
         input: Vec<u8>,
-    ) -> BoxFuture<'a, Result<HookExit, Stopped>> {
+    ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
         async move {
             let world = &self.0;
             world.lock_checker().note_hook_run(&cx.session, &cx.turn);
-            let _runs = Runs { world, cx };
+            let _runs = HookRuns { world, cx };
             tokio::select! { biased;
-                () = cx.cancel.cancelled() => return Err(Stopped),
+                () = cx.cancel.cancelled() => return Err(TurnStopped),
                 () = tokio::time::sleep(world.rng.draw_pause(world.knobs.tool_ms)) => {}
             }
             Ok(self.run_hook(cx, hook.on, &input))
@@ -60,12 +60,12 @@ impl HookRunner for SimHooks {
 }
 
 /// A hook that runs, until it is dropped.
-struct Runs<'a> {
+struct HookRuns<'a> {
     world: &'a World,
     cx: &'a TurnContext,
 }
 
-impl Drop for Runs<'_> {
+impl Drop for HookRuns<'_> {
     fn drop(&mut self) {
         self.world
             .lock_checker()

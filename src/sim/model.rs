@@ -138,20 +138,20 @@ struct SimProvider {
 }
 
 /// A call on its way.
-struct Flight {
+struct CallInFlight {
     world: Arc<World>,
     provider: String,
     about: Cost,
 }
 
-impl Drop for Flight {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         self.world.lock_checker().settle_call(&self.provider, self.about);
     }
 }
 
 /// A moment of an answer.
-enum Moment {
+enum CallMoment {
     Piece(StreamEvent),
     Error(ProviderError),
 }
@@ -205,7 +205,7 @@ impl SimProvider {
                     world.lock_checker().note_fault(&session, fallen);
                 }
             };
-            let flight = Flight {
+            let flight = CallInFlight {
                 world: world.clone(),
                 provider: standing.name().to_owned(),
                 about,
@@ -247,9 +247,12 @@ impl SimProvider {
             };
             let moments = draw_answer(&world, mood, delegates);
             if of_turn
-                && moments
-                    .iter()
-                    .any(|moment| matches!(moment, Moment::Piece(StreamEvent::Stop(StopReason::PauseTurn))))
+                && moments.iter().any(|moment| {
+                    matches!(
+                        moment,
+                        CallMoment::Piece(StreamEvent::Stop(StopReason::PauseTurn))
+                    )
+                })
             {
                 world.lock_checker().may_pause(&session);
             }
@@ -262,13 +265,13 @@ impl SimProvider {
                         tokio::time::sleep(world.rng.draw_pause(paces.as_millis() as u64)).await;
                     }
                     let item = match moment {
-                        Moment::Piece(event) => {
+                        CallMoment::Piece(event) => {
                             if let StreamEvent::Usage { usage, .. } = &event {
                                 world.lock_checker().counts_tokens(&session, *usage);
                             }
                             Ok(event)
                         }
-                        Moment::Error(error) => {
+                        CallMoment::Error(error) => {
                             if of_turn {
                                 world.lock_checker().note_fault(&session, Fallen::Broken);
                             }
@@ -367,7 +370,7 @@ fn error_of_fault(rng: &Rng, fault: ProviderFault) -> ProviderError {
 }
 
 /// The pieces of one answer, whole or broken.
-fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<Moment> {
+fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMoment> {
     let (rng, knobs) = (&world.rng, &world.knobs);
     let mut pieces = Vec::new();
     if let Some(stop) = stop_reason_of_mood(mood) {
@@ -452,13 +455,13 @@ fn stop_reason_of_mood(mood: ProviderMood) -> Option<StopReason> {
 }
 
 /// The pieces as they come; of so many in a thousand answers only the beginning.
-fn break_stream(world: &World, pieces: Vec<StreamEvent>, often: u32) -> Vec<Moment> {
+fn break_stream(world: &World, pieces: Vec<StreamEvent>, often: u32) -> Vec<CallMoment> {
     let rng = &world.rng;
-    let mut moments: Vec<Moment> = pieces.into_iter().map(Moment::Piece).collect();
+    let mut moments: Vec<CallMoment> = pieces.into_iter().map(CallMoment::Piece).collect();
     if rng.chance(often) {
         moments.truncate(rng.next_below(moments.len() as u64) as usize);
         if rng.chance(800) {
-            moments.push(Moment::Error(draw_error(rng)));
+            moments.push(CallMoment::Error(draw_error(rng)));
         }
     }
     moments

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::check::Found;
+use super::check::ReloadedSession;
 use super::hooks::build_hooks;
 use super::model::{LONGEST_TURN, SimModels};
 use super::outlet::{CrashPoints, SimClient, Unread, disk_faults};
@@ -333,7 +333,7 @@ impl SettingsSource for SimProfiles {
 }
 
 /// All that a store holds.
-async fn read_all_sessions(reader: &StoreReader) -> BTreeMap<SessionId, Found> {
+async fn read_all_sessions(reader: &StoreReader) -> BTreeMap<SessionId, ReloadedSession> {
     let mut all = BTreeMap::new();
     let query = SessionQuery {
         limit: 10_000,
@@ -349,7 +349,7 @@ async fn read_all_sessions(reader: &StoreReader) -> BTreeMap<SessionId, Found> {
         }
         let changes = reader.read_changes(&id).await;
         let pending = reader.read_pending(&id).await.map(|(pending, _)| pending);
-        let found = Found {
+        let found = ReloadedSession {
             row: hit.session,
             events,
             pending: pending.unwrap_or_default(),

@@ -13,8 +13,8 @@ use super::rng::Rng;
 use super::world::World;
 use crate::domain::{Effect, EffectKind, ToolCallId};
 use crate::tool::{
-    DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput, ToolProgress, delegate::Delegate,
-    update_plan::UpdatePlan,
+    CallPreview, DynTool, Registry, Tool, ToolContext, ToolError, ToolOutput, ToolProgress,
+    delegate::Delegate, update_plan::UpdatePlan,
 };
 
 /// What a panic of a simulated tool says; any other panic is a finding.
@@ -23,7 +23,7 @@ pub(super) const EXPECTED_PANIC: &str = "simulated panic";
 /// What a call shall do.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Act {
+pub(super) struct PlannedAct {
     /// How it ends, or where it breaks.
     pub(super) how: String,
     /// How long it takes, in ms.
@@ -133,16 +133,16 @@ macro_rules! tools {
         struct $type(Arc<World>);
 
         impl Tool for $type {
-            type Input = Act;
+            type Input = PlannedAct;
             const NAME: &'static str = $name;
             const DESCRIPTION: &'static str = "Simulated.";
 
-            fn call_title(&self, input: &Act) -> String {
+            fn call_title(&self, input: &PlannedAct) -> String {
                 assert_ne!(input.how, "panic_title", "{EXPECTED_PANIC}");
                 format!("{} {}", $name, input.how)
             }
 
-            fn predict_effect(&self, input: &Act, cx: &ToolContext) -> Result<Effect, ToolError> {
+            fn predict_effect(&self, input: &PlannedAct, cx: &ToolContext) -> Result<Effect, ToolError> {
                 assert_ne!(input.how, "panic_effect", "{EXPECTED_PANIC}");
                 if input.how == "fail_effect" {
                     return Err(ToolError::Reported("no such place".into()));
@@ -150,16 +150,16 @@ macro_rules! tools {
                 Ok(declared_effect($name, &cx.cwd))
             }
 
-            async fn preview_change(&self, input: &Act, _cx: &ToolContext) -> Result<Preview, ToolError> {
+            async fn preview_change(&self, input: &PlannedAct, _cx: &ToolContext) -> Result<CallPreview, ToolError> {
                 tokio::time::sleep(self.0.rng.draw_pause(10)).await;
                 assert_ne!(input.how, "panic_preview", "{EXPECTED_PANIC}");
                 if input.how == "fail_preview" {
                     return Err(ToolError::Reported("cannot be done".into()));
                 }
-                Ok(Preview::default())
+                Ok(CallPreview::default())
             }
 
-            fn call_timeout(&self, _input: &Act) -> Option<Duration> {
+            fn call_timeout(&self, _input: &PlannedAct) -> Option<Duration> {
                 Some(Duration::from_secs(30))
             }
 
@@ -167,7 +167,7 @@ macro_rules! tools {
                 $patient
             }
 
-            async fn run(&self, input: Act, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+            async fn run(&self, input: PlannedAct, cx: ToolContext) -> Result<ToolOutput, ToolError> {
                 perform_act(&self.0, $name, $patient, input, cx).await
             }
         }
@@ -183,12 +183,12 @@ tools! {
 }
 
 /// A running effect; dropping it ends it.
-struct InHand {
+struct CallInProgress {
     world: Arc<World>,
     call: ToolCallId,
 }
 
-impl Drop for InHand {
+impl Drop for CallInProgress {
     fn drop(&mut self) {
         self.world.lock_checker().effect_ended(&self.call);
     }
@@ -198,14 +198,14 @@ async fn perform_act(
     world: &Arc<World>,
     name: &str,
     patient: bool,
-    input: Act,
+    input: PlannedAct,
     cx: ToolContext,
 ) -> Result<ToolOutput, ToolError> {
     let call = cx.call.clone();
     world
         .lock_checker()
         .effect_begins(&cx.session, &call, name, &input.how, patient);
-    let _in_hand = InHand {
+    let _in_hand = CallInProgress {
         world: world.clone(),
         call: call.clone(),
     };
@@ -218,7 +218,7 @@ async fn perform_act(
                 .send_progress(ToolProgress::Output(format!("part {part}\n")))
                 .await;
         }
-        if patient && cx.hurry.is_cancelled() && input.how != "stubborn" {
+        if patient && cx.force_cancel.is_cancelled() && input.how != "stubborn" {
             return Err(ToolError::CutShort(Box::new(ToolOutput::text("half of it"))));
         }
     }

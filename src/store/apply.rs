@@ -16,7 +16,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// The outcome of writes that the disk accepted.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Applied {
+pub(super) struct AppliedBatch {
     /// The reasons why writes were left out that can never succeed.
     pub(super) refused: Vec<String>,
 }
@@ -26,13 +26,13 @@ pub(super) fn apply(
     transaction: &Transaction<'_>,
     ops: &[WriteOp],
     server: &str,
-) -> Result<Applied, rusqlite::Error> {
+) -> Result<AppliedBatch, rusqlite::Error> {
     let mut batch = WriteBatch {
         transaction,
         server,
         sessions: BTreeMap::new(),
     };
-    let mut applied = Applied::default();
+    let mut applied = AppliedBatch::default();
     for op in ops {
         match batch.apply(op) {
             Ok(None) => {}
@@ -76,12 +76,12 @@ fn to_sql_integer(n: u64) -> i64 {
 struct WriteBatch<'t> {
     transaction: &'t Transaction<'t>,
     server: &'t str,
-    sessions: BTreeMap<SessionId, Option<Tally>>,
+    sessions: BTreeMap<SessionId, Option<UsageTally>>,
 }
 
 /// The changes of a transaction to a session's row.
 #[derive(Debug, Default)]
-struct Tally {
+struct UsageTally {
     num: i64,
     changed: bool,
     updated_ms: i64,
@@ -387,12 +387,12 @@ impl WriteBatch<'_> {
     }
 
     /// Returns the session's tally, or `None` if the session does not exist.
-    fn load_tally(&mut self, session: &SessionId) -> Result<Option<&mut Tally>, rusqlite::Error> {
+    fn load_tally(&mut self, session: &SessionId) -> Result<Option<&mut UsageTally>, rusqlite::Error> {
         // A missing session is cached too, so that its late events cost one query.
         if !self.sessions.contains_key(session) {
-            let tally = find_session_number(self.transaction, session)?.map(|num| Tally {
+            let tally = find_session_number(self.transaction, session)?.map(|num| UsageTally {
                 num,
-                ..Tally::default()
+                ..UsageTally::default()
             });
             self.sessions.insert(session.clone(), tally);
         }
@@ -453,7 +453,7 @@ impl WriteBatch<'_> {
     }
 }
 
-impl Tally {
+impl UsageTally {
     fn merge_change(&mut self, change: &SessionChange) {
         let SessionChange {
             title,

@@ -39,8 +39,8 @@ pub use health::{LossReason, StoreHealth};
 pub use lock::{Holder, LockError, Locks, SessionLock};
 pub use reader::{EventCursor, StoreReader};
 pub use rows::{
-    ContentChoice, EventPage, LoadedSession, PendingEvent, PendingKey, SearchHit, SessionChange, SessionHit,
-    SessionPage, SessionQuery, SessionRow, Skipped, StoredEvent, Window,
+    ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, SearchHit, SessionChange,
+    SessionHit, SessionPage, SessionQuery, SessionRow, SkippedRow, StoredEvent,
 };
 
 use std::collections::BTreeSet;

@@ -14,8 +14,8 @@ use super::error::StoreError;
 use super::files::{DataDir, StorePlace};
 use super::records::{self, StoredWord};
 use super::rows::{
-    ContentChoice, EventPage, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
-    SessionQuery, SessionRow, Skipped, StoredEvent, Window,
+    ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
+    SessionQuery, SessionRow, SkippedRow, StoredEvent,
 };
 use super::{schema, search};
 use crate::domain::{
@@ -74,7 +74,7 @@ impl StoreReader {
     pub async fn load_session(
         &self,
         session: &SessionId,
-        window: Window,
+        window: EventWindow,
         limit: usize,
     ) -> Result<Option<LoadedSession>, StoreError> {
         let session = session.clone();
@@ -100,7 +100,7 @@ impl StoreReader {
     pub async fn read_events(
         &self,
         session: &SessionId,
-        window: Window,
+        window: EventWindow,
         limit: usize,
     ) -> Result<EventPage, StoreError> {
         let session = session.clone();
@@ -145,7 +145,7 @@ impl StoreReader {
         &self,
         session: &SessionId,
         seq: u64,
-    ) -> Result<Option<Result<StoredEvent, Skipped>>, StoreError> {
+    ) -> Result<Option<Result<StoredEvent, SkippedRow>>, StoreError> {
         let session = session.clone();
         self.read(move |connection| {
             let Some(num) = find_session_number(connection, &session)? else {
@@ -191,7 +191,7 @@ impl StoreReader {
     pub async fn read_pending(
         &self,
         session: &SessionId,
-    ) -> Result<(Vec<PendingEvent>, Vec<Skipped>), StoreError> {
+    ) -> Result<(Vec<PendingEvent>, Vec<SkippedRow>), StoreError> {
         let session = session.clone();
         self.read(
             move |connection| match find_session_number(connection, &session)? {
@@ -528,7 +528,7 @@ impl EventCursor {
         };
         let page = self
             .reader
-            .read_events(&self.session, Window::After(after), CHUNK)
+            .read_events(&self.session, EventWindow::After(after), CHUNK)
             .await?;
         let Some((_, last)) = page.span else {
             self.after = None;
@@ -596,17 +596,17 @@ pub(super) const OF_TURN: &str =
 fn read_page(
     connection: &Connection,
     num: i64,
-    window: Window,
+    window: EventWindow,
     limit: usize,
 ) -> Result<EventPage, StoreError> {
     let (first, last) = event_ids(num);
     // One row more than requested tells whether there are more.
     let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let (sql, from, to) = match window {
-        Window::After(seq) => (FORWARD, event_id(num, seq), last),
-        Window::Before(seq) => (BACKWARD, event_id(num, seq), first),
+        EventWindow::After(seq) => (FORWARD, event_id(num, seq), last),
+        EventWindow::Before(seq) => (BACKWARD, event_id(num, seq), first),
         // One past the last possible id, because the query excludes its bound.
-        Window::Tail => (BACKWARD, last + 1, first),
+        EventWindow::Tail => (BACKWARD, last + 1, first),
     };
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![from, to, wanted])?;
@@ -621,24 +621,24 @@ fn read_page(
     }
     let mut page = EventPage::default();
     match window {
-        Window::After(_) => page.more_after = more,
-        Window::Before(_) | Window::Tail => {
+        EventWindow::After(_) => page.more_after = more,
+        EventWindow::Before(_) | EventWindow::Tail => {
             page.more_before = more;
             found.reverse();
         }
     }
     page.take(found);
     match window {
-        Window::After(seq) => {
+        EventWindow::After(seq) => {
             // An empty page still has two sides: look from the edge that was requested.
             let edge = page.span.map_or(seq.saturating_add(1), |(first, _)| first);
             page.more_before = has_event_beyond(connection, BACKWARD, num, edge)?;
         }
-        Window::Before(seq) => {
+        EventWindow::Before(seq) => {
             let edge = page.span.map_or(seq.saturating_sub(1), |(_, last)| last);
             page.more_after = has_event_beyond(connection, FORWARD, num, edge)?;
         }
-        Window::Tail => {}
+        EventWindow::Tail => {}
     }
     Ok(page)
 }
@@ -666,7 +666,7 @@ fn events_of_turn(connection: &Connection, num: i64, turn: &TurnId) -> Result<Ev
 }
 
 impl EventPage {
-    fn take(&mut self, found: Vec<(u64, Result<StoredEvent, Skipped>)>) {
+    fn take(&mut self, found: Vec<(u64, Result<StoredEvent, SkippedRow>)>) {
         self.span = found
             .first()
             .zip(found.last())
@@ -681,7 +681,7 @@ impl EventPage {
 }
 
 /// Reads the event of a row, or the reason why it cannot be read (R-SESS-4).
-pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, Skipped> {
+pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, SkippedRow> {
     let seq = row.get(0).map_or(0, seq_of);
     let read = || {
         let turn = match row.get_ref(1).map_err(|e| e.to_string())? {
@@ -697,7 +697,7 @@ pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, Skipped> {
             event,
         })
     };
-    read().map_err(|why: String| Skipped {
+    read().map_err(|why: String| SkippedRow {
         record: format!("event {seq}"),
         why,
     })
@@ -706,7 +706,7 @@ pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, Skipped> {
 fn read_pending_rows(
     connection: &Connection,
     num: i64,
-) -> Result<(Vec<PendingEvent>, Vec<Skipped>), StoreError> {
+) -> Result<(Vec<PendingEvent>, Vec<SkippedRow>), StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT kind, key, json FROM pending WHERE session = ? ORDER BY num")?;
     let mut rows = statement.query([num])?;
@@ -714,7 +714,7 @@ fn read_pending_rows(
     while let Some(row) = rows.next()? {
         match pending_row(row, 0) {
             Ok(value) => pending.push(value),
-            Err(why) => skipped.push(Skipped {
+            Err(why) => skipped.push(SkippedRow {
                 record: format!("{} {}", text(row, 0).unwrap_or("?"), text(row, 1).unwrap_or("?")),
                 why,
             }),

@@ -271,13 +271,13 @@ pub struct StoredEvent {
 
 /// A record that could not be read and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedRow {
     /// Names the record: `event 12`, `steer k`.
     pub record: String,
     pub why: String,
 }
 
-impl Skipped {
+impl SkippedRow {
     /// Code of the warning about skipped records.
     pub const CODE: &'static str = "store_record_skipped";
 
@@ -297,7 +297,7 @@ impl Skipped {
 
 /// Selects a part of a session's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
+pub enum EventWindow {
     /// The first events after this number.
     After(u64),
     /// The last events before this number.
@@ -311,7 +311,7 @@ pub enum Window {
 pub struct EventPage {
     pub events: Vec<StoredEvent>,
     /// Records of this page that could not be read.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedRow>,
     /// Numbers of the first and the last record, including skipped ones; `None` for an empty page.
     pub span: Option<(u64, u64)>,
     /// Whether there are older events.
@@ -328,7 +328,7 @@ pub struct LoadedSession {
     /// In the order of acceptance.
     pub pending: Vec<PendingEvent>,
     /// Pending rows that could not be read.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedRow>,
 }
 
 /// A query of the session list.

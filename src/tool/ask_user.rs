@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::files::{fail_with_message, format_title};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::strip_control_characters;
-use crate::domain::{AgentQuestion, Choice, Effect, InquiryReply, QuestionField};
+use crate::domain::{AgentQuestion, Effect, FieldChoice, InquiryReply, QuestionField};
 
 /// Longest question and longest detail, in characters.
 const MAX_TEXT: usize = 4_000;
@@ -104,7 +104,7 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
             "there can be at most {MAX_CHOICES} choices, each a text of at most {MAX_CHOICE} characters"
         ));
     }
-    let choice = |text: &String| Choice {
+    let choice = |text: &String| FieldChoice {
         // The value returns to the model unchanged; only the label is for people.
         value: text.clone(),
         label: strip_control_characters(text).into_owned(),

@@ -49,7 +49,11 @@ impl Tool for BashKill {
     }
 
     async fn run(&self, input: BashKillInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let killed = cx.workspace.background().kill_job(&input.id, &cx.hurry).await;
+        let killed = cx
+            .workspace
+            .background()
+            .kill_job(&input.id, &cx.force_cancel)
+            .await;
         Ok(build_output(killed.map_err(to_tool_error)?, &cx).await)
     }
 }

@@ -11,19 +11,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::domain::{Effect, EffectKind, FileChange, FileState};
-use crate::workspace::diff::{Diff, Sides, build_unified_diff};
+use crate::workspace::diff::{Diff, DiffSides, build_unified_diff};
 use crate::workspace::text_file::TextFile;
-use crate::workspace::{Buffer, LoadError, Resolved, SeenVersion, checkpoint, watch, write};
+use crate::workspace::{Buffer, LoadError, ResolvedPath, SeenVersion, checkpoint, watch, write};
 
 use super::editor_edit::{self, EditorEdit};
-use super::files::{self, Numbered, build_location, count_lines, fail_with_message};
-use super::{Preview, ToolContext, ToolError, ToolOutput};
+use super::files::{self, NumberedLines, build_location, count_lines, fail_with_message};
+use super::{CallPreview, ToolContext, ToolError, ToolOutput};
 
 /// Most of a changed file's text that a refusal shows, in bytes.
 const MAX_SHOWN: usize = 16 << 10;
 
 /// A change of one file: its old and its new content.
-pub(super) struct Change {
+pub(super) struct ContentChange {
     /// `None` if the file does not exist yet.
     pub(super) before: Option<TextFile>,
     pub(super) after: TextFile,
@@ -42,12 +42,12 @@ pub(super) enum PlanPurpose {
 
 /// Computes a change without touching anything except the read log.
 pub(super) trait EditPlan:
-    FnOnce(&ToolContext, &Resolved, PlanPurpose) -> Result<Change, ToolError> + Send + 'static
+    FnOnce(&ToolContext, &ResolvedPath, PlanPurpose) -> Result<ContentChange, ToolError> + Send + 'static
 {
 }
 
-impl<F: FnOnce(&ToolContext, &Resolved, PlanPurpose) -> Result<Change, ToolError> + Send + 'static> EditPlan
-    for F
+impl<F: FnOnce(&ToolContext, &ResolvedPath, PlanPurpose) -> Result<ContentChange, ToolError> + Send + 'static>
+    EditPlan for F
 {
 }
 
@@ -61,12 +61,12 @@ pub(super) async fn build_preview(
     cx: &ToolContext,
     path: String,
     plan: impl EditPlan,
-) -> Result<Preview, ToolError> {
+) -> Result<CallPreview, ToolError> {
     let inner = cx.clone();
     files::run_blocking(cx, move |_| {
         let target = inner.resolve_path(&path)?;
         let change = plan(&inner, &target, PlanPurpose::Show)?;
-        Ok(Preview {
+        Ok(CallPreview {
             diff: Some(change.compute_diff(&target).text.into()),
             locations: vec![build_location(&target.absolute, None)],
         })
@@ -115,8 +115,8 @@ pub(super) async fn apply_plan(
 
 /// A computed change, with the record of its stored contents.
 struct PlannedEdit {
-    target: Resolved,
-    change: Change,
+    target: ResolvedPath,
+    change: ContentChange,
     kept: Option<FileChange>,
     there: Option<EditorEdit>,
 }
@@ -210,7 +210,7 @@ async fn record_failed_change(cx: &ToolContext, path: PathBuf, kept: FileChange)
     }
 }
 
-fn not_kept<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
+fn not_kept<T>(target: &ResolvedPath, why: &str) -> Result<T, ToolError> {
     fail_with_message(format!(
         "`{}` was not changed, because its old content could not be kept ({why}); try again",
         target.display
@@ -223,9 +223,13 @@ enum PlannedChange {
     ToMake(Box<PlannedEdit>),
 }
 
-impl Change {
+impl ContentChange {
     /// Stores the old and the new content; `None` if that fails and the user has approved the call anyway.
-    fn store_contents(&self, cx: &ToolContext, target: &Resolved) -> Result<Option<FileChange>, ToolError> {
+    fn store_contents(
+        &self,
+        cx: &ToolContext,
+        target: &ResolvedPath,
+    ) -> Result<Option<FileChange>, ToolError> {
         let path = &target.absolute;
         let keep = |file: &TextFile| {
             let bytes = file.to_bytes();
@@ -247,15 +251,15 @@ impl Change {
         }
     }
 
-    fn compute_diff(&self, target: &Resolved) -> Diff {
+    fn compute_diff(&self, target: &ResolvedPath) -> Diff {
         let (sides, before) = match &self.before {
-            Some(file) => (Sides::Both, file.text.as_str()),
-            None => (Sides::OnlyNew, ""),
+            Some(file) => (DiffSides::Both, file.text.as_str()),
+            None => (DiffSides::OnlyNew, ""),
         };
         build_unified_diff(&target.display, sides, before, &self.after.text)
     }
 
-    fn nothing_to_do(&self, cx: &ToolContext, target: &Resolved) -> Option<ToolOutput> {
+    fn nothing_to_do(&self, cx: &ToolContext, target: &ResolvedPath) -> Option<ToolOutput> {
         (self.before.as_ref() == Some(&self.after)).then(|| {
             cx.workspace
                 .read_log()
@@ -264,7 +268,7 @@ impl Change {
         })
     }
 
-    fn write(self, cx: &ToolContext, target: &Resolved) -> Result<ToolOutput, ToolError> {
+    fn write(self, cx: &ToolContext, target: &ResolvedPath) -> Result<ToolOutput, ToolError> {
         let output = self.build_output(target);
         write::write(&target.absolute, &self.after.to_bytes())?;
         // Only a successful write counts as text that the model knows.
@@ -275,7 +279,7 @@ impl Change {
     }
 
     /// Builds the result of the change.
-    pub(super) fn build_output(&self, target: &Resolved) -> ToolOutput {
+    pub(super) fn build_output(&self, target: &ResolvedPath) -> ToolOutput {
         let diff = self.compute_diff(target);
         let line = first_changed_line(
             self.before.as_ref().map_or("", |file| &file.text),
@@ -291,7 +295,10 @@ impl Change {
 }
 
 /// Loads the file if it may be changed; `None` if it does not exist.
-pub(super) fn load_editable_file(cx: &ToolContext, target: &Resolved) -> Result<Option<TextFile>, ToolError> {
+pub(super) fn load_editable_file(
+    cx: &ToolContext,
+    target: &ResolvedPath,
+) -> Result<Option<TextFile>, ToolError> {
     let path = &target.absolute;
     match cx.workspace.overlay().lookup_buffer(path) {
         Buffer::Saved => {}
@@ -312,7 +319,7 @@ pub(super) fn load_editable_file(cx: &ToolContext, target: &Resolved) -> Result<
 }
 
 /// Refuses to change unsaved text if the client does not accept edits.
-pub(super) fn cannot_edit_unsaved<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
+pub(super) fn cannot_edit_unsaved<T>(target: &ResolvedPath, why: &str) -> Result<T, ToolError> {
     fail_with_message(format!(
         "`{}` {why}, and this editor does not accept edits; ask the user to save it, then try again",
         target.display
@@ -322,7 +329,7 @@ pub(super) fn cannot_edit_unsaved<T>(target: &Resolved, why: &str) -> Result<T, 
 /// Refuses a file that has changed since the model knew it, showing the current text.
 pub(super) fn check_unchanged(
     cx: &ToolContext,
-    target: &Resolved,
+    target: &ResolvedPath,
     file: &TextFile,
     aim: PlanPurpose,
 ) -> Result<SeenVersion, ToolError> {
@@ -343,7 +350,7 @@ const CHANGED: &str = "has changed since you read it; nothing was written";
 /// Builds a refusal with the current text. If all of it fits, the model has seen it then.
 pub(super) fn refuse_with_current_text(
     cx: &ToolContext,
-    target: &Resolved,
+    target: &ResolvedPath,
     now: &str,
     why: &str,
 ) -> ToolError {
@@ -355,8 +362,8 @@ pub(super) fn refuse_with_current_text(
 }
 
 /// Formats a refusal with the current text, and returns whether all of it fits.
-fn changed_text(target: &Resolved, now: &str, why: &str) -> (String, bool) {
-    let mut shown = Numbered::default();
+fn changed_text(target: &ResolvedPath, now: &str, why: &str) -> (String, bool) {
+    let mut shown = NumberedLines::default();
     for (number, line) in (1..).zip(now.lines()) {
         shown.push(number, line, line.len(), MAX_SHOWN);
         if shown.full {
@@ -394,7 +401,7 @@ mod tests {
         bench.write("a.txt", "one\n");
         let made = apply_plan(&bench.cx, "a.txt".to_owned(), |cx, target, _| {
             cx.cancel.cancel();
-            Ok(Change {
+            Ok(ContentChange {
                 before: load_editable_file(cx, target)?,
                 after: TextFile::default(),
                 done: String::new(),
@@ -427,8 +434,9 @@ mod tests {
     #[tokio::test]
     async fn a_panic_fails_only_the_call() {
         let bench = ToolHarness::new();
-        let plan =
-            |_: &ToolContext, _: &Resolved, _: PlanPurpose| -> Result<Change, ToolError> { panic!("a bug") };
+        let plan = |_: &ToolContext, _: &ResolvedPath, _: PlanPurpose| -> Result<ContentChange, ToolError> {
+            panic!("a bug")
+        };
         let error = apply_plan(&bench.cx, "a.txt".to_owned(), plan).await.unwrap_err();
         assert_eq!(error.to_string(), "internal error: a bug");
         // The lock is free again.

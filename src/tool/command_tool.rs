@@ -10,7 +10,9 @@ use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
 use super::run_command;
-use super::{DEFAULT_TIMEOUT, DynTool, PreparedCall, Preview, ToolContext, ToolError, ToolOutput, schema};
+use super::{
+    CallPreview, DEFAULT_TIMEOUT, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema,
+};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
 use crate::domain::{Effect, EffectKind, ToolSpec};
@@ -121,8 +123,8 @@ impl PreparedCall for CommandCall {
         })
     }
 
-    fn preview_change<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>> {
-        futures::future::ready(Ok(Preview::default())).boxed()
+    fn preview_change<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {
+        futures::future::ready(Ok(CallPreview::default())).boxed()
     }
 
     /// Returns no limit: the command has its own.

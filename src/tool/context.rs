@@ -14,7 +14,7 @@ use super::{EditorLink, Spawner, ToolError};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanItem, SessionId, ToolCallId};
 use crate::workspace::prompts::Skills;
-use crate::workspace::{Resolved, Workspace};
+use crate::workspace::{ResolvedPath, Workspace};
 
 /// Everything that a running tool may touch. Cheap to clone.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct ToolContext {
     /// Canceled together with the turn.
     pub cancel: CancellationToken,
     /// Canceled by the user's second cancel or the end of the server: stop without grace periods.
-    pub hurry: CancellationToken,
+    pub force_cancel: CancellationToken,
     /// The configured time limit, for a tool that enforces its own.
     pub time_limit: Option<Duration>,
     /// Receives live output and plans; closed once the turn has ended (the fence of R-CANCEL).
@@ -118,7 +118,7 @@ impl ToolContext {
     ///
     /// # Errors
     /// The path cannot be resolved, or a link now leads it to another path than the one that was judged.
-    pub fn resolve_path(&self, given: &str) -> Result<Resolved, ToolError> {
+    pub fn resolve_path(&self, given: &str) -> Result<ResolvedPath, ToolError> {
         let resolved = self.workspace.resolve_path(&self.cwd, given)?;
         self.check_judged(given, &resolved.absolute)?;
         Ok(resolved)

@@ -12,7 +12,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{fail_with_message, format_title};
-use super::{ChildState, Delegated, SubagentJob, SubagentReport, Tool, ToolContext, ToolError, ToolOutput};
+use super::{
+    ChildState, DelegateResult, SubagentJob, SubagentReport, Tool, ToolContext, ToolError, ToolOutput,
+};
 use crate::base::{CancellationToken, text};
 use crate::domain::{ContentRef, Effect, Usage};
 
@@ -316,9 +318,9 @@ fn build_output(
         .unwrap_or(DelegateOutcome::Violated);
     let delegated = match joined {
         DelegateOutcome::Met => None,
-        DelegateOutcome::Failed if plan.is_join_named => Some(Delegated::Violated),
-        DelegateOutcome::Failed => Some(Delegated::Failed),
-        DelegateOutcome::Violated => Some(Delegated::Violated),
+        DelegateOutcome::Failed if plan.is_join_named => Some(DelegateResult::Violated),
+        DelegateOutcome::Failed => Some(DelegateResult::Failed),
+        DelegateOutcome::Violated => Some(DelegateResult::Violated),
     };
     let room = room_for_each(reports);
     let whole = format_reports(plan, reports, joined, None);
@@ -569,7 +571,7 @@ mod tests {
         );
         assert!(!output.is_error && output.delegated.is_none());
         let (output, _) = delegate(json!({"prompt": "fails"})).await;
-        assert_eq!(output.delegated, Some(Delegated::Failed));
+        assert_eq!(output.delegated, Some(DelegateResult::Failed));
         assert!(
             output.is_error && output.text.contains("failed; 10 tokens"),
             "{}",
@@ -629,7 +631,7 @@ mod tests {
         many.push(json!({"prompt": "fails"}));
         let input = json!({"prompt": "", "tasks": many, "join": "quorum(3)"});
         let (output, _) = delegate(input).await;
-        assert_eq!(output.delegated, Some(Delegated::Violated));
+        assert_eq!(output.delegated, Some(DelegateResult::Violated));
         assert!(output.text.contains("that is too few"), "{}", output.text);
     }
 

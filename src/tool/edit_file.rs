@@ -5,11 +5,11 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, Change, PlanPurpose};
+use super::change::{self, ContentChange, PlanPurpose};
 use super::files::{self, fail_with_message};
-use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
+use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
-use crate::workspace::Resolved;
+use crate::workspace::ResolvedPath;
 use crate::workspace::edit::{self, Replacement};
 use crate::workspace::text_file::TextFile;
 
@@ -58,7 +58,11 @@ impl Tool for EditFile {
         change::predict_effect(cx, &input.path)
     }
 
-    async fn preview_change(&self, input: &EditFileInput, cx: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(
+        &self,
+        input: &EditFileInput,
+        cx: &ToolContext,
+    ) -> Result<CallPreview, ToolError> {
         let plan = input.clone();
         change::build_preview(cx, input.path.clone(), move |cx, target, aim| {
             plan.plan_change(cx, target, aim)
@@ -80,7 +84,12 @@ impl Tool for EditFile {
 }
 
 impl EditFileInput {
-    fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: PlanPurpose) -> Result<Change, ToolError> {
+    fn plan_change(
+        self,
+        cx: &ToolContext,
+        target: &ResolvedPath,
+        aim: PlanPurpose,
+    ) -> Result<ContentChange, ToolError> {
         let Some(before) = change::load_editable_file(cx, target)? else {
             return fail_with_message(format!(
                 "`{}` does not exist{}; to create a file use write_file",
@@ -97,7 +106,7 @@ impl EditFileInput {
             1 => String::new(),
             places => format!(" in {places} places"),
         };
-        Ok(Change {
+        Ok(ContentChange {
             after: TextFile {
                 text: edited.text,
                 encoding: before.encoding,

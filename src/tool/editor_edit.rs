@@ -12,13 +12,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::change::{self, Change};
+use super::change::{self, ContentChange};
 use super::editor::{DocumentEdit, EditorError};
 use super::files::{self, fail_with_message};
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::workspace::text_edits::{self, TextEdit};
 use crate::workspace::text_file::unix_lines;
-use crate::workspace::{Buffer, OpenedDocument, Resolved};
+use crate::workspace::{Buffer, OpenedDocument, ResolvedPath};
 
 /// How soon the document must show the edit after the editor reported success (R-TOOL-3).
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const AFTER_CANCEL: Duration = Duration::from_millis(50);
 
 /// A change to be made in the editor.
 pub(super) struct EditorEdit {
-    target: Resolved,
+    target: ResolvedPath,
     opened: OpenedDocument,
     edits: Vec<TextEdit>,
     after: Arc<str>,
@@ -38,8 +38,8 @@ pub(super) struct EditorEdit {
 /// Decides how to make the change in the editor; `None` means on the disk. Blocks.
 pub(super) fn route_to_editor(
     cx: &ToolContext,
-    target: &Resolved,
-    change: &Change,
+    target: &ResolvedPath,
+    change: &ContentChange,
 ) -> Result<Option<EditorEdit>, ToolError> {
     let overlay = cx.workspace.overlay();
     let Some(opened) = overlay.find_open_document(&target.absolute) else {
@@ -191,7 +191,7 @@ impl EditorEdit {
     }
 }
 
-fn changed_meanwhile(cx: &ToolContext, target: &Resolved, now: &str) -> ToolError {
+fn changed_meanwhile(cx: &ToolContext, target: &ResolvedPath, now: &str) -> ToolError {
     change::refuse_with_current_text(
         cx,
         target,

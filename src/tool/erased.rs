@@ -9,7 +9,7 @@ use futures::future::{BoxFuture, FutureExt};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Preview, Tool, ToolContext, ToolError, ToolOutput, schema};
+use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput, schema};
 use crate::domain::{Effect, ToolSpec};
 
 /// A tool with any input type.
@@ -45,7 +45,7 @@ pub trait PreparedCall: Send + Sync {
     ///
     /// # Errors
     /// The change cannot be computed.
-    fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>>;
+    fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>>;
 
     /// Returns the tool's own time limit; `None` if it has none or enforces it itself.
     fn timeout(&self) -> Option<Duration>;
@@ -60,7 +60,7 @@ pub trait PreparedCall: Send + Sync {
     fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
 }
 
-struct Prepared<T: Tool> {
+struct TypedCall<T: Tool> {
     tool: Arc<T>,
     input: T::Input,
 }
@@ -88,7 +88,7 @@ impl<T: Tool> DynTool for T {
             // The types do not express ranges.
             Ok(fits) => match schema::out_of_range(&schema, input) {
                 None => {
-                    return Ok(Box::new(Prepared {
+                    return Ok(Box::new(TypedCall {
                         tool: self,
                         input: fits,
                     }));
@@ -102,7 +102,7 @@ impl<T: Tool> DynTool for T {
     }
 }
 
-impl<T: Tool> PreparedCall for Prepared<T> {
+impl<T: Tool> PreparedCall for TypedCall<T> {
     fn title(&self) -> String {
         self.tool.call_title(&self.input)
     }
@@ -111,7 +111,7 @@ impl<T: Tool> PreparedCall for Prepared<T> {
         self.tool.predict_effect(&self.input, cx)
     }
 
-    fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>> {
+    fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {
         self.tool.preview_change(&self.input, cx).boxed()
     }
 

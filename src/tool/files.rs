@@ -8,8 +8,8 @@ use std::path::Path;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::spawn::panic_text;
 use crate::base::{CancellationToken, text, uri};
-use crate::domain::{Effect, EffectKind, Location};
-use crate::workspace::{LoadError, PathError, Resolved, WriteError};
+use crate::domain::{Effect, EffectKind, FileLocation};
+use crate::workspace::{LoadError, PathError, ResolvedPath, WriteError};
 
 use super::{ToolContext, ToolError};
 
@@ -40,7 +40,7 @@ pub(super) fn fail_with_message<T>(text: impl Into<String>) -> Result<T, ToolErr
 }
 
 /// Builds the effect of touching `targets`.
-pub(super) fn build_effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
+pub(super) fn build_effect(kind: EffectKind, targets: &[ResolvedPath]) -> Effect {
     Effect {
         kind,
         paths: targets.iter().map(|target| target.absolute.clone()).collect(),
@@ -64,8 +64,8 @@ pub(super) fn display_path(cx: &ToolContext, path: &Path) -> String {
 }
 
 /// Builds a location in a resolved path.
-pub(super) fn build_location(path: &Path, line: Option<usize>) -> Location {
-    Location {
+pub(super) fn build_location(path: &Path, line: Option<usize>) -> FileLocation {
+    FileLocation {
         uri: uri::uri_of(path),
         line: line.and_then(|line| u32::try_from(line).ok()),
     }
@@ -93,7 +93,7 @@ where
 
 /// Numbered lines of a text: the number, a tab, the line.
 #[derive(Debug, Default)]
-pub(super) struct Numbered {
+pub(super) struct NumberedLines {
     /// Each line ends with a line feed.
     pub(super) text: String,
     /// The last line in `text`, from 1.
@@ -102,7 +102,7 @@ pub(super) struct Numbered {
     pub(super) full: bool,
 }
 
-impl Numbered {
+impl NumberedLines {
     /// Adds line `number` unless the text would exceed `max` bytes; the first line always fits.
     ///
     /// `line` may be only the start of a line of `length` bytes.

@@ -44,7 +44,7 @@ pub(super) async fn store_clean_files(
     let reading = read(cx, root, files, &mut kept);
     // `kept` is filled batch by batch, so a time-out keeps what was read before it.
     let known = tokio::select! { biased;
-        () = cx.hurry.cancelled() => None,
+        () = cx.force_cancel.cancelled() => None,
         () = tokio::time::sleep(patience) => None,
         known = reading => known,
     };

@@ -10,7 +10,7 @@ use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::domain::{Effect, EffectKind};
-use crate::workspace::Resolved;
+use crate::workspace::ResolvedPath;
 
 /// The `glob` tool.
 pub struct Glob;
@@ -31,7 +31,7 @@ pub struct GlobInput {
 
 /// Where to walk, and what to match there.
 struct GlobSearch {
-    starts: Vec<Resolved>,
+    starts: Vec<ResolvedPath>,
     pattern: String,
 }
 

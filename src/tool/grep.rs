@@ -20,7 +20,7 @@ use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{Effect, EffectKind};
-use crate::workspace::{Buffer, Resolved};
+use crate::workspace::{Buffer, ResolvedPath};
 
 /// Longest result, in bytes.
 const MAX_BYTES: usize = 256 << 10;
@@ -91,7 +91,7 @@ impl Tool for Grep {
 }
 
 impl GrepInput {
-    fn resolve_starts(&self, cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
+    fn resolve_starts(&self, cx: &ToolContext) -> Result<Vec<ResolvedPath>, ToolError> {
         match &self.path {
             Some(path) => Ok(vec![cx.resolve_path(path)?]),
             None => walk::resolve_default_starts(cx),
@@ -121,7 +121,7 @@ struct GrepSearch<'a> {
     searcher: Searcher,
     glob: Option<GlobMatcher>,
     bound: WalkBound,
-    out: Out,
+    out: GrepOutput,
     secrets: usize,
     unreadable: usize,
     /// Notes about ignore files that had no effect.
@@ -129,7 +129,7 @@ struct GrepSearch<'a> {
 }
 
 /// The results found so far.
-struct Out {
+struct GrepOutput {
     text: String,
     /// Matching lines, or files if only those are requested.
     results: usize,
@@ -160,7 +160,7 @@ impl<'a> GrepSearch<'a> {
                 .build(),
             glob: input.glob.as_deref().map(walk::build_glob_matcher).transpose()?,
             bound,
-            out: Out {
+            out: GrepOutput {
                 text: String::new(),
                 results: 0,
                 files_only,
@@ -228,7 +228,7 @@ impl<'a> GrepSearch<'a> {
 
     fn search_file(&mut self, path: &Path) -> Option<WalkEnd> {
         let before = (self.out.text.len(), self.out.results);
-        let mut hits = Hits {
+        let mut hits = HitCollector {
             out: &mut self.out,
             cx: self.cx,
             path,
@@ -246,8 +246,11 @@ impl<'a> GrepSearch<'a> {
                     .map_err(io::Error::other)
                     .and_then(|file| {
                         let (file, bound) = (file.into_file()?, &self.bound);
-                        self.searcher
-                            .search_reader(&self.matcher, Watched { file, bound }, &mut hits)
+                        self.searcher.search_reader(
+                            &self.matcher,
+                            CancelableReader { file, bound },
+                            &mut hits,
+                        )
                     }),
             };
         if searched.is_err() {
@@ -291,12 +294,12 @@ impl<'a> GrepSearch<'a> {
 }
 
 /// A file whose reads fail once the search must end.
-struct Watched<'a, R> {
+struct CancelableReader<'a, R> {
     file: R,
     bound: &'a WalkBound,
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl<R: Read> Read for CancelableReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.bound.check_end() {
             Some(_) => Err(io::Error::other("stopped")),
@@ -306,8 +309,8 @@ impl<R: Read> Read for Watched<'_, R> {
 }
 
 /// Collects the matches in one file.
-struct Hits<'a> {
-    out: &'a mut Out,
+struct HitCollector<'a> {
+    out: &'a mut GrepOutput,
     cx: &'a ToolContext,
     path: &'a Path,
     /// The formatted path; `None` before the first line.
@@ -316,7 +319,7 @@ struct Hits<'a> {
     before: (usize, usize),
 }
 
-impl Hits<'_> {
+impl HitCollector<'_> {
     /// Returns the formatted path. On the first line of a file it also separates the file from the one before.
     fn path(&mut self) -> String {
         if self.shown.is_none() && self.out.context && self.before.0 > 0 {
@@ -345,7 +348,7 @@ impl Hits<'_> {
     }
 }
 
-impl Sink for Hits<'_> {
+impl Sink for HitCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
@@ -538,7 +541,7 @@ mod tests {
         let bound = WalkBound::new(&stop, MAX_TIME);
         let bench = ToolHarness::new();
         bench.write("a", "text");
-        let mut watched = Watched {
+        let mut watched = CancelableReader {
             file: std::fs::File::open(bench.path("a")).unwrap(),
             bound: &bound,
         };

@@ -58,7 +58,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::domain::{ContentRef, Effect, ImageData, Location};
+use crate::domain::{ContentRef, Effect, FileLocation, ImageData};
 
 /// A tool. The doc comments of `Input`'s fields describe its arguments to the model.
 pub trait Tool: Send + Sync + 'static {
@@ -91,8 +91,8 @@ pub trait Tool: Send + Sync + 'static {
         &self,
         _input: &Self::Input,
         _cx: &ToolContext,
-    ) -> impl Future<Output = Result<Preview, ToolError>> + Send {
-        async { Ok(Preview::default()) }
+    ) -> impl Future<Output = Result<CallPreview, ToolError>> + Send {
+        async { Ok(CallPreview::default()) }
     }
 
     /// Returns the time limit of a call; `None` if the tool enforces its own (see [`ToolContext::time_limit`]).
@@ -148,10 +148,10 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What a user sees before deciding about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Preview {
+pub struct CallPreview {
     /// A unified diff.
     pub diff: Option<Arc<str>>,
-    pub locations: Vec<Location>,
+    pub locations: Vec<FileLocation>,
 }
 
 /// The result of a call.
@@ -173,10 +173,10 @@ pub struct ToolOutput {
     /// The time limit was reached; `is_error` is set too.
     pub timed_out: bool,
     /// Sub-agents made the call fail; `is_error` is set too.
-    pub delegated: Option<Delegated>,
+    pub delegated: Option<DelegateResult>,
     /// The change as a unified diff.
     pub diff: Option<Arc<str>>,
-    pub locations: Vec<Location>,
+    pub locations: Vec<FileLocation>,
     /// Where the complete output is kept if `text` is only a part of it.
     pub full: Option<ContentRef>,
 }
@@ -193,7 +193,7 @@ impl ToolOutput {
 
 /// How sub-agents make the call fail that delegated to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delegated {
+pub enum DelegateResult {
     /// One failed although all are required.
     Failed,
     /// The named join condition is not met.

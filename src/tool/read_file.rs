@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, Numbered, build_location, count_lines, fail_with_message};
+use super::files::{self, NumberedLines, build_location, count_lines, fail_with_message};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;
@@ -181,7 +181,7 @@ fn render_window(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolEr
             input.path
         ));
     }
-    let mut shown = Numbered::default();
+    let mut shown = NumberedLines::default();
     let lines = text
         .split_inclusive('\n')
         .skip(first - 1)
@@ -216,7 +216,7 @@ fn read_stream(
     why: &str,
 ) -> Result<ToolOutput, ToolError> {
     let first = input.first_line();
-    let mut shown = Numbered::default();
+    let mut shown = NumberedLines::default();
     let mut line = Vec::new();
     let mut number = 0;
     let more = loop {

@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use super::change::{Change, load_editable_file};
+use super::change::{ContentChange, load_editable_file};
 use super::{ToolContext, ToolError, editor_edit};
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, same_content};
 use crate::workspace::text_file::{TextFile, shown_as, unix_lines};
-use crate::workspace::{Buffer, Resolved};
+use crate::workspace::{Buffer, ResolvedPath};
 
 use super::files;
 
@@ -109,7 +109,7 @@ pub async fn restore_file(
 ) -> Result<(), String> {
     // One writer per file, as for an edit (R-TOOL-1).
     let _only_writer = cx.workspace.lock(path).await;
-    let target = Resolved {
+    let target = ResolvedPath {
         absolute: path.to_owned(),
         display: cx.workspace.format_for_model(&cx.cwd, path),
         inside: true,
@@ -137,7 +137,7 @@ pub async fn restore_file(
             && inner.workspace.overlay().find_open_document(path).is_some()
         {
             let before = load_editable_file(&inner, &target)?;
-            let change = Change {
+            let change = ContentChange {
                 before,
                 after,
                 done: format!("restored {}", target.display),

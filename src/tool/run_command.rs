@@ -12,7 +12,9 @@ use super::terminal_output::CommandText;
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
-use crate::workspace::process::{Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stop};
+use crate::workspace::process::{
+    Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, StopMode,
+};
 
 /// How long the changes of a canceled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
@@ -70,7 +72,7 @@ pub(super) async fn run_to_end(
 async fn out_of_patience(cx: &ToolContext) {
     cx.cancel.cancelled().await;
     tokio::select! { biased;
-        () = cx.hurry.cancelled() => {}
+        () = cx.force_cancel.cancelled() => {}
         () = tokio::time::sleep(LOOKING_AFTER_CANCEL) => {}
     }
 }
@@ -96,7 +98,7 @@ struct RunningCommand {
 
 /// The event that came first.
 enum FirstEvent {
-    Ended(Ending),
+    Ended(CommandEnd),
     TimedOut,
     Cancelled,
 }
@@ -131,7 +133,7 @@ impl RunningCommand {
                 status: ending.status,
             }),
             FirstEvent::TimedOut => {
-                let ending = self.stop(Stop::Interrupt, cx).await;
+                let ending = self.stop(StopMode::Interrupt, cx).await;
                 let note = format!("timed out after {} s and was stopped", limit.as_secs_f64());
                 let result = self.into_output(Some(note), ending).await;
                 Ok(CommandDone {
@@ -155,7 +157,7 @@ impl RunningCommand {
     /// Passes the output on until nothing of the command is left. A slow client makes the command wait.
     ///
     /// Dropping the future loses nothing of the result.
-    async fn pass_on(&mut self, cx: &ToolContext) -> Ending {
+    async fn pass_on(&mut self, cx: &ToolContext) -> CommandEnd {
         let mut listening = true;
         loop {
             self.text.wait_for_room().await;
@@ -181,13 +183,13 @@ impl RunningCommand {
     /// Stops the command in stages.
     ///
     /// Output that arrives meanwhile is in the result but not sent live: a slow client must not delay the end.
-    async fn stop(&mut self, how: Stop, cx: &ToolContext) -> Ending {
+    async fn stop(&mut self, how: StopMode, cx: &ToolContext) -> CommandEnd {
         let never = CancellationToken::new();
         // If `hurry` is already canceled, the server ends, which has its own stages.
-        let (how, hurry) = if cx.hurry.is_cancelled() {
-            (Stop::ServerEnd, &never)
+        let (how, hurry) = if cx.force_cancel.is_cancelled() {
+            (StopMode::ServerEnd, &never)
         } else {
-            (how, &cx.hurry)
+            (how, &cx.force_cancel)
         };
         let Self {
             process,
@@ -215,7 +217,7 @@ impl RunningCommand {
         drain_into_text(&mut self.output, &mut self.decoder, &mut self.text).await;
     }
 
-    async fn into_output(mut self, note: Option<String>, ending: Ending) -> ToolOutput {
+    async fn into_output(mut self, note: Option<String>, ending: CommandEnd) -> ToolOutput {
         self.text.push(self.decoder.finish_text());
         let gathered = self.text.finish().await;
         let is_error = note.is_some();
@@ -261,7 +263,7 @@ fn exit_code(status: ExitStatus) -> Option<i32> {
 }
 
 /// Returns notes about an end; none for a normal one.
-pub(super) fn end_notes(ending: Ending) -> impl Iterator<Item = String> {
+pub(super) fn end_notes(ending: CommandEnd) -> impl Iterator<Item = String> {
     let status = match ending.status {
         ExitStatus::Code(0) => None,
         ExitStatus::Code(code) => Some(format!("exit code: {code}")),
@@ -289,7 +291,7 @@ mod tests {
 
     #[test]
     fn abnormal_ends_are_reported() {
-        let text = |status, gone| with_notes(" \n", end_notes(Ending { status, gone }));
+        let text = |status, gone| with_notes(" \n", end_notes(CommandEnd { status, gone }));
         assert_eq!(text(ExitStatus::Code(0), true), "(no output)");
         assert_eq!(text(ExitStatus::Code(2), true), "(no output)\nexit code: 2");
         assert_eq!(

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::{
-    ContentSink, ContentWriter, NoEditor, Preview, Registry, ToolContext, ToolOutput, ToolProgress,
+    CallPreview, ContentSink, ContentWriter, NoEditor, Registry, ToolContext, ToolOutput, ToolProgress,
     create_builtin_tools,
 };
 use crate::base::{CancellationToken, uri};
@@ -96,7 +96,7 @@ impl ToolHarness {
             spawner: Arc::new(super::NoSpawner),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
-            hurry: CancellationToken::new(),
+            force_cancel: CancellationToken::new(),
             time_limit: None,
             progress: sender,
             content_sink: Arc::new(MemoryKeep::default()),
@@ -165,7 +165,7 @@ impl ToolHarness {
         self.call_tool(name, input).await.unwrap_err()
     }
 
-    pub(crate) async fn preview_change(&self, name: &str, input: Value) -> Result<Preview, String> {
+    pub(crate) async fn preview_change(&self, name: &str, input: Value) -> Result<CallPreview, String> {
         let call = self.registry.get(name).unwrap().clone().prepare_call(&input)?;
         call.preview_change(&self.cx)
             .await

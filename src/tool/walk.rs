@@ -14,7 +14,7 @@ use crate::base::clock::{self, Instant};
 use crate::base::nofollow::FileKind;
 use crate::workspace::ignore_rules::UnusableRules;
 use crate::workspace::tree::{Walk, WalkOptions};
-use crate::workspace::{Resolved, Root, resolve};
+use crate::workspace::{ResolvedPath, Root, resolve};
 
 /// Most results of a search (R-TOOL).
 pub(super) const MAX_RESULTS: usize = 1_000;
@@ -53,10 +53,10 @@ impl WalkBound {
 }
 
 /// Returns where a search without a path starts: the working directory and every other workspace folder.
-pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
+pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<ResolvedPath>, ToolError> {
     let cwd = resolve::real_path(&cx.cwd)?;
     let roots = cx.workspace.resolve_roots(&cx.cwd);
-    let resolved = |path: &Path| Resolved {
+    let resolved = |path: &Path| ResolvedPath {
         absolute: path.to_owned(),
         display: resolve::display_path(&roots, &cwd, path),
         inside: true,
@@ -70,7 +70,7 @@ pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<Resolved>, 
         // A folder inside another start would be searched twice.
         let within_other = starts
             .iter()
-            .any(|start: &Resolved| root.path().starts_with(&start.absolute));
+            .any(|start: &ResolvedPath| root.path().starts_with(&start.absolute));
         if !cwd.starts_with(root.path()) && !within_other {
             starts.push(resolved(root.path()));
         }

@@ -11,7 +11,7 @@ use url::Url;
 use super::files::{self, fail_with_message, format_title};
 use super::walk::{MAX_TIME, WalkBound};
 use super::web::markdown;
-use super::web::{ContentKind, Fetched, FetchedBody, Web};
+use super::web::{ContentKind, FetchResult, FetchedBody, Web};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::hash::sha256;
 use crate::base::text::{one_line, prefix_within, strip_control_characters};
@@ -111,8 +111,8 @@ fn parse_url(written: &str) -> Result<Url, ToolError> {
 
 async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let (url, response) = match web.get(&url).await {
-        Ok(Fetched::Answer { url, response }) => (url, response),
-        Ok(Fetched::Elsewhere(to)) => {
+        Ok(FetchResult::Answer { url, response }) => (url, response),
+        Ok(FetchResult::Elsewhere(to)) => {
             return Ok(ToolOutput::text(format!(
                 "{url} redirects to another address: {to}\nIt was not followed; fetch that address if you want it."
             )));

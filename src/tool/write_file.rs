@@ -6,12 +6,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, Change, PlanPurpose};
+use super::change::{self, ContentChange, PlanPurpose};
 use super::files::{self, fail_with_message};
-use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
+use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::text_file::{MAX_TEXT, TextFile, unix_lines, with_line_ends_of};
-use crate::workspace::{Resolved, SeenVersion};
+use crate::workspace::{ResolvedPath, SeenVersion};
 
 /// The `write_file` tool.
 pub struct WriteFile;
@@ -44,7 +44,11 @@ impl Tool for WriteFile {
         change::predict_effect(cx, &input.path)
     }
 
-    async fn preview_change(&self, input: &WriteFileInput, cx: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(
+        &self,
+        input: &WriteFileInput,
+        cx: &ToolContext,
+    ) -> Result<CallPreview, ToolError> {
         let plan = input.clone();
         change::build_preview(cx, input.path.clone(), move |cx, target, aim| {
             plan.plan_change(cx, target, aim)
@@ -66,12 +70,17 @@ impl Tool for WriteFile {
 }
 
 impl WriteFileInput {
-    fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: PlanPurpose) -> Result<Change, ToolError> {
+    fn plan_change(
+        self,
+        cx: &ToolContext,
+        target: &ResolvedPath,
+        aim: PlanPurpose,
+    ) -> Result<ContentChange, ToolError> {
         if self.content.len() > MAX_TEXT {
             return fail_with_message(format!("content is larger than {} MiB", MAX_TEXT >> 20));
         }
         let Some(before) = change::load_editable_file(cx, target)? else {
-            return Ok(Change {
+            return Ok(ContentChange {
                 before: None,
                 after: TextFile {
                     text: self.content,
@@ -98,7 +107,7 @@ impl WriteFileInput {
             },
             encoding: before.encoding,
         };
-        Ok(Change {
+        Ok(ContentChange {
             before: Some(before),
             after,
             done: format!("wrote {}", target.display),

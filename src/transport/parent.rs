@@ -12,7 +12,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The watched process.
 #[derive(Debug)]
-pub struct Parent {
+pub struct ParentProcess {
     pid: Pid,
     how: ParentWatch,
 }
@@ -25,7 +25,7 @@ enum ParentWatch {
     Polling,
 }
 
-impl Parent {
+impl ParentProcess {
     /// Watches the process `pid`. Needs a Tokio runtime.
     ///
     /// Returns `None`, with a log line, if the process is not visible here: the editor may run in another container.
@@ -117,20 +117,23 @@ mod tests {
     async fn pidfd_reports_the_end_of_the_process() {
         let mut child = cat();
         let pid = i64::from(child.id());
-        let parent = Parent::watch_pid(pid).unwrap();
+        let parent = ParentProcess::watch_pid(pid).unwrap();
         let mut gone = Box::pin(parent.wait_for_exit());
         assert!(futures::poll!(&mut gone).is_pending());
         child.kill().unwrap();
         gone.await;
         child.wait().unwrap();
-        assert!(Parent::watch_pid(pid).is_none(), "nothing to watch any more");
+        assert!(
+            ParentProcess::watch_pid(pid).is_none(),
+            "nothing to watch any more"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn polling_notices_the_end_of_the_process() {
         let mut child = cat();
         let pid = Pid::from_child(&child);
-        let parent = Parent {
+        let parent = ParentProcess {
             pid,
             how: ParentWatch::from_pid(pid)
                 .and(ParentWatch::new_polling(pid))
@@ -146,7 +149,7 @@ mod tests {
     #[tokio::test]
     async fn invalid_process_ids_are_not_watched() {
         for pid in [0, -1, i64::from(i32::MAX), i64::MAX, i64::MIN] {
-            assert!(Parent::watch_pid(pid).is_none(), "{pid}");
+            assert!(ParentProcess::watch_pid(pid).is_none(), "{pid}");
         }
     }
 }

@@ -107,7 +107,7 @@ struct Frame {
 }
 
 #[derive(Debug, Default)]
-struct Group {
+struct StreamGroup {
     /// Position of its newest slot, counted like [`OutboundQueue::first`].
     newest: Option<u64>,
     /// At most one slot per stream, newer than all of that stream in the queue; each leaves at its time.
@@ -134,7 +134,7 @@ pub struct OutboundQueue {
     ready: VecDeque<QueuedFrame>,
     /// Position of the first entry of `ready`; grows with every pop, so positions stay valid.
     first: u64,
-    groups: HashMap<u64, Group>,
+    groups: HashMap<u64, StreamGroup>,
     /// When each group releases its held slots.
     held: BTreeSet<(Instant, u64)>,
     /// Notifications pushed before the client was ready; `None` once it is.
@@ -376,7 +376,7 @@ impl OutboundQueue {
     }
 }
 
-impl Group {
+impl StreamGroup {
     fn find_held(&self, stream: u64) -> Option<usize> {
         self.held.iter().position(|(_, slot)| slot.stream == Some(stream))
     }

@@ -27,7 +27,7 @@ use super::message::{
     protocol_error,
 };
 use super::outbox::{Outbox, Outgoing};
-use super::parent::Parent;
+use super::parent::ParentProcess;
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
 use crate::base::spawn::{AbortOnDrop, TaskError, panic_text, spawn};
@@ -154,7 +154,7 @@ where
         on_end: impl FnOnce(EndReason) -> F,
     ) -> ServeResult {
         let mut frames = FrameReader::new(self.input, self.options.limits);
-        let mut serving = Serving {
+        let mut serving = ServeLoop {
             service: self.service,
             requests: Some(self.requests),
             answers: self.answers,
@@ -185,7 +185,7 @@ where
     }
 }
 
-struct Serving<S, Q, A> {
+struct ServeLoop<S, Q, A> {
     service: S,
     /// `None` once the stream has ended.
     requests: Option<Q>,
@@ -199,7 +199,7 @@ struct Serving<S, Q, A> {
     running: FuturesUnordered<SpawnedHandler>,
     handshake: Handshake,
     after_shutdown: bool,
-    parent: Option<Parent>,
+    parent: Option<ParentProcess>,
 }
 
 /// A request that is being handled.
@@ -253,7 +253,7 @@ impl Future for SpawnedHandler {
     }
 }
 
-impl<S, Q, A> Serving<S, Q, A>
+impl<S, Q, A> ServeLoop<S, Q, A>
 where
     S: Service<Request, Response = Option<Response>>,
     S::Error: Display + Send,
@@ -423,7 +423,7 @@ where
             let pid = request
                 .params()
                 .and_then(|params| params.get("processId")?.as_i64());
-            self.parent = pid.and_then(Parent::watch_pid);
+            self.parent = pid.and_then(ParentProcess::watch_pid);
         }
         let token = CancellationToken::new();
         let exempt = self.options.exempt.contains(&method);
@@ -671,7 +671,7 @@ fn with_data(response: Response) -> Response {
     Response::from_error(response.id().clone(), complete)
 }
 
-async fn wait_for_parent_exit(parent: Option<&Parent>) {
+async fn wait_for_parent_exit(parent: Option<&ParentProcess>) {
     match parent {
         Some(parent) => parent.wait_for_exit().await,
         None => std::future::pending().await,

@@ -11,10 +11,10 @@ use super::attempt::{StreamedOutput, sleep_unless_stopped};
 use super::failure_policy::{
     Alternatives, CircuitOutlook, FailureAction, FallbackReason, RetryPlan, plan_failure_action,
 };
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
-use crate::domain::{AgentError, Cause, CircuitState, CircuitSubject, ErrorCode, Event};
+use crate::domain::{AgentError, CircuitState, CircuitSubject, ErrorCause, ErrorCode, Event};
 use crate::provider::account_health::is_failure;
 use crate::provider::{AccountHealth, CallLease, CallSlot, Caller, ProviderError, RetryVerdict};
 
@@ -107,7 +107,7 @@ pub(super) async fn look_ahead(
     cx: &TurnContext,
     model: &ResolvedModel,
     way: &mut ProviderAccess,
-) -> Result<Option<AgentError>, Stopped> {
+) -> Result<Option<AgentError>, TurnStopped> {
     let standing = model.provider.account_health();
     let Some(standing) = standing.filter(|standing| way.next.is_some() && !standing.would_admit()) else {
         return Ok(None);
@@ -122,7 +122,7 @@ pub(super) async fn admit_provider_call(
     cx: &TurnContext,
     model: &ResolvedModel,
     way: &mut ProviderAccess,
-) -> Result<ProviderAdmission, Stopped> {
+) -> Result<ProviderAdmission, TurnStopped> {
     let Some(standing) = model.provider.account_health() else {
         let slot = wait_for_slot(cx).await?;
         way.asked = true;
@@ -175,7 +175,7 @@ pub(super) async fn admit_provider_call(
         cx.link.emit_event(Event::Wait { why, until }).await?;
         let rest = until.map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
         tokio::select! { biased;
-            () = cx.cancel.cancelled() => return Err(Stopped),
+            () = cx.cancel.cancelled() => return Err(TurnStopped),
             _ = changes.changed() => {}
             () = wait_for_rest(rest) => {}
         }
@@ -192,19 +192,19 @@ async fn wait_for_rest(rest_ms: Option<u64>) {
 }
 
 /// Waits, visibly, for one of the server's 256 concurrent calls (R-WIRE-2).
-async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, Stopped> {
+async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, TurnStopped> {
     if let Some(slot) = cx.slots.try_acquire() {
         return Ok(slot);
     }
     let why = "the server's limit of model calls is reached; waiting for a free one".to_owned();
     cx.link.emit_event(Event::Wait { why, until: None }).await?;
     tokio::select! { biased;
-        () = cx.cancel.cancelled() => Err(Stopped),
+        () = cx.cancel.cancelled() => Err(TurnStopped),
         slot = cx.slots.acquire() => Ok(slot),
     }
 }
 
-async fn wait_for_pacer(cx: &TurnContext, standing: &AccountHealth) -> Result<(), Stopped> {
+async fn wait_for_pacer(cx: &TurnContext, standing: &AccountHealth) -> Result<(), TurnStopped> {
     let Some(pace) = standing.current_pace() else {
         return Ok(());
     };
@@ -222,7 +222,7 @@ pub(super) async fn emit_circuit(
     cx: &TurnContext,
     model: &ResolvedModel,
     way: &mut ProviderAccess,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let Some(standing) = model.provider.account_health() else {
         return Ok(());
     };
@@ -317,7 +317,7 @@ fn circuit_open_error(
         cause: error
             .map(|error| error.message.clone())
             .or_else(|| standing.last_failure())
-            .map(Cause::from),
+            .map(ErrorCause::from),
         provider: Some(standing.name().to_owned()),
         model: Some(model.model.clone()),
         status: error.and_then(|error| error.status),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 
 use super::accumulate::{Accumulator, CompletedMessage, PushResult};
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
 use crate::domain::{Cost, Delta, Event, MessageId, ToolCallId, Usage};
@@ -63,7 +63,7 @@ pub(super) struct CallUsage {
 
 /// Whether clients see an answer while it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Visibility {
+pub(super) enum OutputVisibility {
     Deltas,
     /// Clients see nothing: the answer is internal, such as a compaction summary.
     Nothing,
@@ -74,7 +74,7 @@ pub(super) async fn run_attempt(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<ModelRequest>,
-    shows: Visibility,
+    shows: OutputVisibility,
 ) -> Attempt {
     let mut accumulator = Accumulator::new(MessageId::new_random());
     cx.totals.requests.add(1);
@@ -82,7 +82,7 @@ pub(super) async fn run_attempt(
     match stream_response(cx, model, request.clone(), shows, &mut accumulator).await {
         Ok(Ok(stop)) => build_answered_attempt(accumulator, stop, model, shows, &request),
         Ok(Err(error)) => build_failed_attempt(accumulator, error, model, shows),
-        Err(Stopped) => Attempt::Stopped {
+        Err(TurnStopped) => Attempt::Stopped {
             spent: call_usage(&accumulator, model),
         },
     }
@@ -92,13 +92,13 @@ async fn stream_response(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<ModelRequest>,
-    shows: Visibility,
+    shows: OutputVisibility,
     accumulator: &mut Accumulator,
-) -> Result<Result<StopReason, ProviderError>, Stopped> {
+) -> Result<Result<StopReason, ProviderError>, TurnStopped> {
     let started = clock::now();
     // A cancel drops the future or the stream, which closes the connection (R-PROV-8).
     let opened = tokio::select! { biased;
-        () = cx.cancel.cancelled() => return Err(Stopped),
+        () = cx.cancel.cancelled() => return Err(TurnStopped),
         opened = model.provider.open_stream(request) => opened,
     };
     let mut stream = match opened {
@@ -108,7 +108,7 @@ async fn stream_response(
     let mut first = true;
     loop {
         let next = tokio::select! { biased;
-            () = cx.cancel.cancelled() => return Err(Stopped),
+            () = cx.cancel.cancelled() => return Err(TurnStopped),
             next = stream.next() => next,
         };
         let mut batch = DeltaBatch::default();
@@ -155,7 +155,7 @@ fn build_answered_attempt(
     accumulator: Accumulator,
     stop: StopReason,
     model: &ResolvedModel,
-    shows: Visibility,
+    shows: OutputVisibility,
     request: &ModelRequest,
 ) -> Attempt {
     let spent = call_usage(&accumulator, model);
@@ -175,7 +175,7 @@ fn build_failed_attempt(
     accumulator: Accumulator,
     error: ProviderError,
     model: &ResolvedModel,
-    shows: Visibility,
+    shows: OutputVisibility,
 ) -> Attempt {
     let spent = call_usage(&accumulator, model);
     let shown = streamed_output(&accumulator, shows);
@@ -183,8 +183,8 @@ fn build_failed_attempt(
     Attempt::Failed { error, shown, spent }
 }
 
-fn streamed_output(accumulator: &Accumulator, shows: Visibility) -> Option<StreamedOutput> {
-    (shows == Visibility::Deltas && accumulator.has_shown()).then(|| StreamedOutput {
+fn streamed_output(accumulator: &Accumulator, shows: OutputVisibility) -> Option<StreamedOutput> {
+    (shows == OutputVisibility::Deltas && accumulator.has_shown()).then(|| StreamedOutput {
         message: accumulator.id().clone(),
         tool_calls: accumulator.begun_calls(),
         said: accumulator.has_output(),
@@ -250,8 +250,8 @@ impl DeltaBatch {
         }
     }
 
-    async fn flush(self, cx: &TurnContext, shows: Visibility) -> Result<(), Stopped> {
-        if shows == Visibility::Nothing {
+    async fn flush(self, cx: &TurnContext, shows: OutputVisibility) -> Result<(), TurnStopped> {
+        if shows == OutputVisibility::Nothing {
             return Ok(());
         }
         for delta in self.deltas {
@@ -262,9 +262,9 @@ impl DeltaBatch {
 }
 
 /// Sleeps, unless the turn is stopped first.
-pub(super) async fn sleep_unless_stopped(cx: &TurnContext, time: Duration) -> Result<(), Stopped> {
+pub(super) async fn sleep_unless_stopped(cx: &TurnContext, time: Duration) -> Result<(), TurnStopped> {
     tokio::select! { biased;
-        () = cx.cancel.cancelled() => Err(Stopped),
+        () = cx.cancel.cancelled() => Err(TurnStopped),
         () = tokio::time::sleep(time) => Ok(()),
     }
 }

@@ -23,7 +23,7 @@ use super::accumulate::RequestedCall;
 use super::circuit::CallReport;
 use super::hooks::Objection;
 use super::redact::{self, RedactingSink};
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::tool_guard::{self, ToolCircuitGuard};
 use super::tool_step::failure_policy_for;
 use super::{CarriedCall, TurnContext};
@@ -33,7 +33,7 @@ use crate::config::FailurePolicy;
 use crate::domain::{
     ApprovalId, ContentRef, Delta, Event, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult,
 };
-use crate::tool::{Delegated, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress};
+use crate::tool::{DelegateResult, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::workspace::OnCancel;
 
 /// Characters beyond which a result is cut in the middle for the model (R-TOOL-1).
@@ -166,7 +166,7 @@ pub(super) async fn run_calls(
     cx: &TurnContext,
     calls: Vec<ToolRun>,
     instead: Option<&str>,
-) -> Result<Vec<ToolRunResult>, Stopped> {
+) -> Result<Vec<ToolRunResult>, TurnStopped> {
     let mut ready = Vec::with_capacity(calls.len());
     for mut call in calls {
         let prepared = prepare_call(cx, &mut call);
@@ -192,11 +192,11 @@ pub(super) async fn run_calls(
     while let Some((at, ended)) = running.next().await {
         match ended {
             Ok(end) => ends.push((at, end)),
-            Err(Stopped) => stopped = true,
+            Err(TurnStopped) => stopped = true,
         }
     }
     if stopped {
-        return Err(Stopped);
+        return Err(TurnStopped);
     }
     // R-TOOL-1: results in call order.
     ends.sort_unstable_by_key(|(at, _)| *at);
@@ -234,7 +234,7 @@ async fn run_call(
     mut call: ToolRun,
     prepared: Result<Box<dyn PreparedCall>, String>,
     halt: &StopFlag,
-) -> Result<ToolRunResult, Stopped> {
+) -> Result<ToolRunResult, TurnStopped> {
     let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
@@ -326,7 +326,7 @@ async fn execute_call(
     cx: &TurnContext,
     call: &ToolRun,
     prepared: Box<dyn PreparedCall>,
-) -> Result<ToolRunResult, Stopped> {
+) -> Result<ToolRunResult, TurnStopped> {
     let mut running = call.to_update(ToolCallStatus::Running);
     running.input = call.input.as_ref().ok().cloned();
     cx.link.emit_event(Event::ToolCall(running)).await?;
@@ -381,8 +381,8 @@ async fn execute_call(
 
 fn to_disposition(status: ToolCallStatus, output: &ToolOutput) -> ToolRunDisposition {
     match (status, output.delegated) {
-        (ToolCallStatus::Failed, Some(Delegated::Failed)) => return ToolRunDisposition::SubagentFailed,
-        (ToolCallStatus::Failed, Some(Delegated::Violated)) => return ToolRunDisposition::JoinViolated,
+        (ToolCallStatus::Failed, Some(DelegateResult::Failed)) => return ToolRunDisposition::SubagentFailed,
+        (ToolCallStatus::Failed, Some(DelegateResult::Violated)) => return ToolRunDisposition::JoinViolated,
         _ => {}
     }
     match status {
@@ -408,7 +408,7 @@ async fn run_to_end(
     cx: &TurnContext,
     call: &ToolRun,
     prepared: Box<dyn PreparedCall>,
-) -> Result<Result<ToolOutput, ToolError>, Stopped> {
+) -> Result<Result<ToolOutput, ToolError>, TurnStopped> {
     let (news, mut told) = mpsc::channel(NEWS_QUEUE);
     let patient = prepared.finishes_on_cancel();
     let limit = time_limit(cx, call, prepared.timeout());
@@ -434,7 +434,7 @@ async fn run_to_end(
     told.close();
     let result = match ended {
         Some(result) => result,
-        None if !patient => return Err(Stopped),
+        None if !patient => return Err(TurnStopped),
         None => tokio::time::timeout(finish_limit(cx), run)
             .await
             .unwrap_or(Err(ToolError::Cancelled)),
@@ -481,7 +481,7 @@ fn output_event(call: &ToolRun, text: String) -> Option<Event> {
     (!text.is_empty()).then_some(Event::Delta(Delta::ToolOutput { tool_call, text }))
 }
 
-async fn emit_optional_event(cx: &TurnContext, event: Option<Event>) -> Result<(), Stopped> {
+async fn emit_optional_event(cx: &TurnContext, event: Option<Event>) -> Result<(), TurnStopped> {
     match event {
         Some(event) => cx.link.emit_event(event).await,
         None => Ok(()),
@@ -560,7 +560,7 @@ async fn finish_without_run(
     status: ToolCallStatus,
     why: String,
     fate: ToolRunDisposition,
-) -> Result<ToolRunResult, Stopped> {
+) -> Result<ToolRunResult, TurnStopped> {
     let mut ended = call.to_update(status);
     let why = redact::text(&cx.redactor, why);
     let mut result = ToolResult::error(why.clone());
@@ -616,7 +616,7 @@ fn tool_context(cx: &TurnContext, call: &ToolRun, news: Option<mpsc::Sender<Tool
         spawner: cx.spawner.clone(),
         editor: cx.editor.clone(),
         cancel: cx.cancel.clone(),
-        hurry: cx.force_cancel.clone(),
+        force_cancel: cx.force_cancel.clone(),
         time_limit: (cx.tool_timeouts)(&call.name),
         // Without a receiver: outside its run, a tool has nobody to report progress to.
         progress: news.unwrap_or_else(|| mpsc::channel(1).0),

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::attempt::{ModelAnswer, Visibility};
+use super::attempt::{ModelAnswer, OutputVisibility};
 use super::loop_state::LoopState;
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::step::{CallOutcome, StepOutcome, call_with_retries};
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
@@ -88,7 +88,7 @@ pub(super) fn estimate_prefix_tokens(cx: &TurnContext) -> u64 {
 pub(super) async fn fit_history(
     cx: &TurnContext,
     state: &mut LoopState,
-) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
+) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
     let items = begin(cx, state).await?;
     let due = cx
         .context
@@ -98,9 +98,9 @@ pub(super) async fn fit_history(
     }
     match summarize_history(cx, state, &items, CompactTrigger::Threshold, None).await? {
         // The actor has applied the compaction to its history, so fetch that.
-        Summarised::Smaller => begin(cx, state).await,
+        SummaryOutcome::Smaller => begin(cx, state).await,
         // After a stop at a limit, the budget refuses the step's own call too.
-        Summarised::Same(_) | Summarised::Failed(_) | Summarised::Limited(_) => Ok(items),
+        SummaryOutcome::Same(_) | SummaryOutcome::Failed(_) | SummaryOutcome::Limited(_) => Ok(items),
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn fit_history(
 ///
 /// The new model, or `compaction_model`, writes the summary. The check before the next call then finds nothing more to
 /// do.
-pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> Result<bool, Stopped> {
+pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> Result<bool, TurnStopped> {
     let items = fit_history(cx, state).await?;
     let full = cx
         .context
@@ -117,7 +117,7 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
     Ok(!full && !lacks_floor(state, &items))
 }
 
-async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
+async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
     let begun = cx.link.begin_step().await?;
     // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
     state.failed_compactions = begun.failed_compactions;
@@ -150,7 +150,7 @@ pub(super) async fn collapse_large_results(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
-) -> Result<bool, Stopped> {
+) -> Result<bool, TurnStopped> {
     let stubs = compact::large_results(items);
     if stubs.is_empty() {
         return Ok(false);
@@ -168,7 +168,7 @@ pub(super) async fn drop_pictures(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let smaller = Compaction {
         pictures: true,
         ..as_it_is(state, items, CompactTrigger::Picture)
@@ -177,7 +177,7 @@ pub(super) async fn drop_pictures(
 }
 
 /// The result of a summary.
-pub(super) enum Summarised {
+pub(super) enum SummaryOutcome {
     Smaller,
     /// It is unchanged, for this reason.
     Same(&'static str),
@@ -203,9 +203,11 @@ pub(super) async fn summarize_history(
     items: &[Arc<HistoryItem>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
-) -> Result<Summarised, Stopped> {
+) -> Result<SummaryOutcome, TurnStopped> {
     let Some(middle) = compact::find_compaction_range(items) else {
-        return Ok(Summarised::Same("the conversation is short; nothing to compact"));
+        return Ok(SummaryOutcome::Same(
+            "the conversation is short; nothing to compact",
+        ));
     };
     // Set even if the summary fails, so that the check before the next call does not repeat it.
     state.just_compacted = true;
@@ -216,28 +218,28 @@ pub(super) async fn summarize_history(
         Ok(text) if compact::is_sufficient_reduction(before, after(&text)) => {
             state.failed_compactions = 0;
             replace_middle(cx, state, items, middle, text, trigger, false).await?;
-            return Ok(Summarised::Smaller);
+            return Ok(SummaryOutcome::Smaller);
         }
         // R-CTX-2: a summary that saves less than a fifth has failed.
         Ok(_) => "the summary would save less than a fifth".to_owned(),
         Err(SummaryFailure::Failed(error)) if trigger == CompactTrigger::Manual => {
-            return Ok(Summarised::Failed(error));
+            return Ok(SummaryOutcome::Failed(error));
         }
         Err(SummaryFailure::Failed(error) | SummaryFailure::Useless(error)) => error.to_string(),
         Err(SummaryFailure::Limited(end)) => match &end.error {
             // The limit refused the summary call, but the digest costs nothing, and the smaller request may still fit.
             Some(error) if trigger != CompactTrigger::Manual => error.to_string(),
-            Some(_) | None => return Ok(Summarised::Limited(end)),
+            Some(_) | None => return Ok(SummaryOutcome::Limited(end)),
         },
     };
     let digest = compact::build_digest(middle.slice_items(items));
     let helps = after(&digest) < before;
     emit_failure(cx, state, &why, helps).await?;
     if !helps {
-        return Ok(Summarised::Same("no summary made the conversation shorter"));
+        return Ok(SummaryOutcome::Same("no summary made the conversation shorter"));
     }
     replace_middle(cx, state, items, middle, digest, trigger, true).await?;
-    Ok(Summarised::Smaller)
+    Ok(SummaryOutcome::Smaller)
 }
 
 async fn replace_middle(
@@ -248,7 +250,7 @@ async fn replace_middle(
     text: String,
     trigger: CompactTrigger,
     digest: bool,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let smaller = Compaction {
         summary: Some(middle.build_summary(items, text, digest)),
         ..as_it_is(state, items, trigger)
@@ -263,7 +265,7 @@ async fn emit_failure(
     state: &mut LoopState,
     why: &str,
     digest: bool,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let then = if digest {
         "a rule-based digest is used instead"
     } else {
@@ -293,7 +295,7 @@ async fn write_notes(
     items: &[Arc<HistoryItem>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
-) -> Result<Result<String, SummaryFailure>, Stopped> {
+) -> Result<Result<String, SummaryFailure>, TurnStopped> {
     let model = resolve_notes_model(cx, state).await?;
     let mut part = middle;
     // A compaction by hand has no alternative: it fails with its error.
@@ -312,7 +314,7 @@ async fn write_notes(
             &mut state.access,
             request,
             &mut state.used,
-            Visibility::Nothing,
+            OutputVisibility::Nothing,
         )
         .await?;
         state.access.restore_fallback(kept);
@@ -394,7 +396,7 @@ pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, model: &Reso
 }
 
 /// Resolves the model that writes the summary.
-async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, Stopped> {
+async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, TurnStopped> {
     let Some(named) = &cx.context.compaction_model else {
         return Ok(state.model.clone());
     };
@@ -404,7 +406,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
     };
     // Resolving may ask the editor for a key; a cancel does not wait for that.
     let resolved = tokio::select! { biased;
-        () = cx.cancel.cancelled() => return Err(Stopped),
+        () = cx.cancel.cancelled() => return Err(TurnStopped),
         resolved = cx.models.resolve_model(&choice) => resolved,
     };
     match resolved {
@@ -447,7 +449,7 @@ async fn emit_compaction(
     state: &LoopState,
     items: &[Arc<HistoryItem>],
     mut smaller: Compaction,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let after = compact::apply_to_copy(items, &smaller);
     smaller.tokens_after = state.estimate_tokens(&after);
     smaller.messages_after = u32::try_from(after.len()).unwrap_or(u32::MAX);

@@ -10,10 +10,10 @@ use futures::future::{BoxFuture, FutureExt};
 use super::TurnContext;
 use super::hook_output::MAX_OUTPUT;
 use super::hooks::{HookExit, HookRunner};
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use crate::config::{CommandLine, HookSettings};
 use crate::workspace::process::{
-    Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
+    Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
 
 /// How long a killed hook may take to disappear before the turn continues without it (I8). It takes milliseconds,
@@ -30,13 +30,13 @@ impl HookRunner for HookCommands {
         cx: &'a TurnContext,
         hook: &'a HookSettings,
         input: Vec<u8>,
-    ) -> BoxFuture<'a, Result<HookExit, Stopped>> {
+    ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
         run_hook_command(cx, hook, input).boxed()
     }
 }
 
 enum HookRunEnd {
-    Ended(Ending),
+    Ended(CommandEnd),
     TimedOut,
     Cancelled,
 }
@@ -45,7 +45,7 @@ async fn run_hook_command(
     cx: &TurnContext,
     hook: &HookSettings,
     input: Vec<u8>,
-) -> Result<HookExit, Stopped> {
+) -> Result<HookExit, TurnStopped> {
     let launcher = cx.workspace.shared().launcher();
     let command = build_command(cx, hook, input);
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
@@ -56,7 +56,7 @@ async fn run_hook_command(
         stdin,
     } = match child {
         Ok(child) => child,
-        Err(SpawnError::Cancelled) => return Err(Stopped),
+        Err(SpawnError::Cancelled) => return Err(TurnStopped),
         Err(error) => return Ok(HookExit::Failed(error.to_string())),
     };
     drop(stdin);
@@ -77,7 +77,7 @@ async fn run_hook_command(
         }
         HookRunEnd::Cancelled => {
             kill_process(&process, output).await;
-            Err(Stopped)
+            Err(TurnStopped)
         }
     }
 }
@@ -102,7 +102,7 @@ async fn collect_output(
     process: &Process,
     output: &mut Output,
     [stdout, stderr]: [&mut Vec<u8>; 2],
-) -> Ending {
+) -> CommandEnd {
     while let Some(chunk) = output.next().await {
         let kept = match chunk.stream {
             Stream::Stdout => &mut *stdout,
@@ -117,7 +117,7 @@ async fn collect_output(
     process.wait_until_gone().await
 }
 
-fn to_hook_exit(ending: Ending, stdout: &[u8], stderr: &[u8]) -> HookExit {
+fn to_hook_exit(ending: CommandEnd, stdout: &[u8], stderr: &[u8]) -> HookExit {
     match ending.status {
         ExitStatus::Code(code) => HookExit::Exited {
             code,

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::hook_output::{HookDecision, parse_hook_decision};
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::{TurnContext, redact};
 use crate::base::{clock, text};
 use crate::config::{HookMoment, HookSettings};
@@ -40,13 +40,13 @@ pub trait HookRunner: Send + Sync {
     /// Runs one hook; `input` is the JSON on its standard input.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn was canceled. A failure of the hook itself is [`HookExit::Failed`].
+    /// [`TurnStopped`] if the turn was canceled. A failure of the hook itself is [`HookExit::Failed`].
     fn run_hook<'a>(
         &'a self,
         cx: &'a TurnContext,
         hook: &'a HookSettings,
         input: Vec<u8>,
-    ) -> BoxFuture<'a, Result<HookExit, Stopped>>;
+    ) -> BoxFuture<'a, Result<HookExit, TurnStopped>>;
 }
 
 /// The hooks of a session's turns, with their runner.
@@ -125,7 +125,7 @@ pub(super) async fn run_hooks(
     tool: Option<&str>,
     mut about: Map<String, Value>,
     input: &str,
-) -> Result<HookVerdict, Stopped> {
+) -> Result<HookVerdict, TurnStopped> {
     let (mut changed, mut by) = (None, Vec::new());
     let due = |hook: &&HookSettings| hook.on == moment && tool.is_none_or(|tool| hook.matches_tool(tool));
     for hook in cx.hooks.hooks.iter().filter(due) {
@@ -182,7 +182,7 @@ fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
 }
 
 /// Runs one hook, and announces a wait if it is slow.
-async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, Stopped> {
+async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, TurnStopped> {
     let until = clock::wall_ms().saturating_add_unsigned(hook.timeout.as_millis() as u64);
     let mut run = cx.hooks.runner.run_hook(cx, hook, input);
     let telling = async {
@@ -207,7 +207,7 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
 }
 
 /// Reports a hook's failure as a warning; the turn continues.
-async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), Stopped> {
+async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), TurnStopped> {
     let why = redact::text(&cx.redactor, text::strip_control_characters(why).into_owned());
     tracing::warn!(
         hook = hook.name,

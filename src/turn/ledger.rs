@@ -26,11 +26,11 @@ pub trait DailySpendSource: Send + Sync {
 /// The ledger of a server, shared by all its sessions.
 pub struct Ledger {
     days: Arc<dyn DailySpendSource>,
-    books: Mutex<Books>,
+    books: Mutex<LedgerState>,
 }
 
 #[derive(Default)]
-struct Books {
+struct LedgerState {
     /// The day that `day` describes, in days since the epoch.
     number: i64,
     day: DaySpend,
@@ -115,7 +115,7 @@ impl Ledger {
         *books.day.own.raised.entry(account.to_owned()).or_default() += by;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Books> {
+    fn lock(&self) -> MutexGuard<'_, LedgerState> {
         // The books are consistent after every statement, so a panic elsewhere does not spoil them.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,7 +130,7 @@ fn current_day() -> i64 {
     day_of(clock::wall_ms())
 }
 
-impl Books {
+impl LedgerState {
     /// Switches to another day with nothing spent yet. Estimates of calls in flight stay reserved.
     fn turn_to(&mut self, day: i64) {
         if self.number != day {
@@ -163,7 +163,7 @@ impl TurnBudget {
         if let Some(others) = others {
             books.day.others = others;
         }
-        let Books { day, trees, .. } = &mut *books;
+        let LedgerState { day, trees, .. } = &mut *books;
         let Some(open) = trees.get_mut(&self.tree) else {
             return BudgetDecision::Stopped;
         };
@@ -203,7 +203,7 @@ impl TurnBudget {
     pub(super) fn charge_cost(&self, provider: &str, cost: Cost) -> Vec<BudgetWarning> {
         let mut books = self.ledger.lock();
         books.turn_to(current_day());
-        let Books { day, trees, .. } = &mut *books;
+        let LedgerState { day, trees, .. } = &mut *books;
         let mut told = Vec::new();
         if let Some(open) = trees.get_mut(&self.tree) {
             told = budget::collect_budget_warnings(&open.tree, day, provider, cost);
@@ -272,7 +272,7 @@ impl TurnBudget {
 
     fn with_open_turn<T>(&self, act: impl FnOnce(&mut OpenTurn, &mut DaySpend) -> T) -> Option<T> {
         let mut books = self.ledger.lock();
-        let Books { day, trees, .. } = &mut *books;
+        let LedgerState { day, trees, .. } = &mut *books;
         trees.get_mut(&self.tree).map(|open| act(open, day))
     }
 }
@@ -290,7 +290,7 @@ impl Reservation {
     pub(super) fn fits_limits(&self) -> bool {
         let mut books = self.ledger.lock();
         books.turn_to(current_day());
-        let Books { day, trees, .. } = &mut *books;
+        let LedgerState { day, trees, .. } = &mut *books;
         let Some(open) = trees.get_mut(&self.tree) else {
             return false;
         };
@@ -329,7 +329,7 @@ fn give_back(held: &mut Cost, amount: Cost) {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut books = self.ledger.lock();
-        let Books { day, trees, .. } = &mut *books;
+        let LedgerState { day, trees, .. } = &mut *books;
         match trees.get_mut(&self.tree) {
             Some(open) => self.release_amount(open, day),
             // The turn may be gone before its last call; the day's share is released all the same.

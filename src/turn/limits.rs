@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use super::attempt::{CallUsage, Visibility};
+use super::attempt::{CallUsage, OutputVisibility};
 use super::budget::{BudgetWarning, CallEstimate, unknown_price};
 use super::calls::{ToolRun, run_calls};
 use super::ledger::{BudgetDecision, Reservation};
 use super::loop_state::LoopState;
 use super::run::push_hidden_message;
-use super::session_link::{LimitOutcome, Stopped};
+use super::session_link::{LimitAnswer, TurnStopped};
 use super::step::{CallOutcome, StepOutcome, call_with_retries, retract_output};
-use super::transition::{Facts, Limit, Outcome, next_transition};
+use super::transition::{Limit, Outcome, TransitionFacts, next_transition};
 use super::{ResolvedModel, TurnContext};
 use crate::context::{compact, estimate_text};
 use crate::domain::{
@@ -36,7 +36,7 @@ pub(super) async fn admit_within_budget(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: &ModelRequest,
-) -> Result<Result<Option<Reservation>, Box<StepOutcome>>, Stopped> {
+) -> Result<Result<Option<Reservation>, Box<StepOutcome>>, TurnStopped> {
     let provider = model.provider.name();
     if !cx.budget.has_money_limit(provider) {
         return Ok(Ok(None));
@@ -54,7 +54,7 @@ pub(super) async fn admit_within_budget(
     loop {
         // Reading the day's spending may wait for the store; a cancel does not.
         let leave = tokio::select! { biased;
-            () = cx.cancel.cancelled() => return Err(Stopped),
+            () = cx.cancel.cancelled() => return Err(TurnStopped),
             leave = cx.budget.request_call(&planned) => leave,
         };
         if let Some(left) = to_reservation_result(leave) {
@@ -72,18 +72,18 @@ pub(super) async fn admit_within_budget(
         };
         let unknown = reached.limit == LimitName::UnknownPrice;
         match cx.link.ask_about_limit(reached.clone()).await? {
-            LimitOutcome::Raised(by) => cx.budget.raise_limit(reached.limit, by),
-            LimitOutcome::Stop => {
+            LimitAnswer::Raised(by) => cx.budget.raise_limit(reached.limit, by),
+            LimitAnswer::Stop => {
                 cx.budget.stop();
                 return Ok(Err(Box::new(stopped_at_limit_outcome(reached.limit.name()))));
             }
-            LimitOutcome::Accepted => cx.budget.accept_unknown_price(&planned.model),
+            LimitAnswer::Accepted => cx.budget.accept_unknown_price(&planned.model),
             // R-BUDGET: without a client that takes questions, an unknown price is one warning and no obstacle.
-            LimitOutcome::Holds if unknown => {
+            LimitAnswer::Holds if unknown => {
                 cx.budget.accept_unknown_price(&planned.model);
                 emit_warning(cx, UNKNOWN_PRICE, unknown_price(&planned.model)).await?;
             }
-            LimitOutcome::Holds => return Ok(Err(Box::new(limit_exceeded_outcome(&reached)))),
+            LimitAnswer::Holds => return Ok(Err(Box::new(limit_exceeded_outcome(&reached)))),
         }
     }
 }
@@ -130,7 +130,7 @@ pub(super) async fn record_call_cost(
     cx: &TurnContext,
     model: &ResolvedModel,
     cost: Option<Cost>,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let Some(cost) = cost else { return Ok(()) };
     let provider = model.provider.name();
     for near in cx.budget.charge_cost(provider, cost) {
@@ -161,7 +161,7 @@ fn log_budget_warning(near: &BudgetWarning) {
     }
 }
 
-async fn emit_warning(cx: &TurnContext, code: &str, message: String) -> Result<(), Stopped> {
+async fn emit_warning(cx: &TurnContext, code: &str, message: String) -> Result<(), TurnStopped> {
     let code = code.to_owned();
     cx.link.emit_event(Event::Warning { code, message }).await
 }
@@ -186,7 +186,7 @@ fn stopped_at_limit_outcome(at: &str) -> StepOutcome {
 }
 
 /// The calls of a step that may run, those that may not, and what that means for the turn.
-pub(super) struct Allowed {
+pub(super) struct LimitApproval {
     pub(super) run: Vec<ToolRun>,
     refused: Vec<ToolRun>,
     end: Option<StepOutcome>,
@@ -196,15 +196,15 @@ pub(super) struct Allowed {
 pub(super) async fn apply_tool_call_limit(
     cx: &TurnContext,
     mut calls: Vec<ToolRun>,
-) -> Result<Allowed, Stopped> {
+) -> Result<LimitApproval, TurnStopped> {
     loop {
         if cx.budget.take_tool_calls(calls.len()).is_ok() {
-            return Ok(Allowed::allow_all(calls));
+            return Ok(LimitApproval::allow_all(calls));
         }
         let _asking = cx.link.pause_clock_during(cx.budget.lock_limit_prompt()).await?;
         // Another part of the turn may have raised the limit meanwhile.
         let Err(left) = cx.budget.take_tool_calls(calls.len()) else {
-            return Ok(Allowed::allow_all(calls));
+            return Ok(LimitApproval::allow_all(calls));
         };
         let most = cx.limits.max_tool_calls.unwrap_or_default();
         let reached = LimitReached {
@@ -216,18 +216,18 @@ pub(super) async fn apply_tool_call_limit(
             message: format!("the turn has used its {most} tool calls"),
         };
         let (end, may) = match cx.link.ask_about_limit(reached.clone()).await? {
-            LimitOutcome::Raised(by) => {
+            LimitAnswer::Raised(by) => {
                 cx.budget.raise_limit(LimitName::ToolCalls, by);
                 continue;
             }
-            LimitOutcome::Stop => (stopped_at_limit_outcome(reached.limit.name()), 0),
-            LimitOutcome::Accepted | LimitOutcome::Holds => {
+            LimitAnswer::Stop => (stopped_at_limit_outcome(reached.limit.name()), 0),
+            LimitAnswer::Accepted | LimitAnswer::Holds => {
                 // The calls that still fit run; only the rest is refused.
                 (tool_calls_used_up(most), cx.budget.take_up_to(calls.len()))
             }
         };
         let refused = calls.split_off(may);
-        return Ok(Allowed {
+        return Ok(LimitApproval {
             run: calls,
             refused,
             end: Some(end),
@@ -235,7 +235,7 @@ pub(super) async fn apply_tool_call_limit(
     }
 }
 
-impl Allowed {
+impl LimitApproval {
     fn allow_all(calls: Vec<ToolRun>) -> Self {
         Self {
             run: calls,
@@ -245,7 +245,10 @@ impl Allowed {
     }
 
     /// Answers the calls that did not run. Returns the step's outcome if the limit decides it.
-    pub(super) async fn settle_denied_calls(self, cx: &TurnContext) -> Result<Option<StepOutcome>, Stopped> {
+    pub(super) async fn settle_denied_calls(
+        self,
+        cx: &TurnContext,
+    ) -> Result<Option<StepOutcome>, TurnStopped> {
         if !self.refused.is_empty() {
             run_calls(
                 cx,
@@ -272,9 +275,9 @@ pub(super) async fn at_step_limit(
     cx: &TurnContext,
     state: &mut LoopState,
     end: &mut StepOutcome,
-    facts: &Facts,
+    facts: &TransitionFacts,
     mut next: Transition,
-) -> Result<Transition, Stopped> {
+) -> Result<Transition, TurnStopped> {
     while next == Transition::Terminal(TerminalReason::MaxTurns) {
         let most = state.effective_limits(&cx.limits).max_steps;
         let message = format!("reached {most} iterations without completion");
@@ -287,7 +290,7 @@ pub(super) async fn at_step_limit(
             message: message.clone(),
         };
         match cx.link.ask_about_limit(reached).await? {
-            LimitOutcome::Raised(by) => {
+            LimitAnswer::Raised(by) => {
                 state.raise_steps(by);
                 next = next_transition(
                     &state.progress,
@@ -296,11 +299,11 @@ pub(super) async fn at_step_limit(
                     facts,
                 );
             }
-            LimitOutcome::Stop => {
+            LimitAnswer::Stop => {
                 end.detail = stopped_at_limit_outcome(LimitName::Steps.name()).detail;
                 return Ok(Transition::Terminal(TerminalReason::StoppedByUser));
             }
-            LimitOutcome::Accepted | LimitOutcome::Holds => {
+            LimitAnswer::Accepted | LimitAnswer::Holds => {
                 let error = AgentError::new(ErrorCode::MaxIterations, message)
                     .with_user_action("send a prompt to continue, or raise max_steps in the configuration");
                 end.error = Some(error);
@@ -317,7 +320,7 @@ pub(super) async fn summarize_at_limit(
     cx: &TurnContext,
     state: &mut LoopState,
     next: Transition,
-) -> Result<bool, Stopped> {
+) -> Result<bool, TurnStopped> {
     let limited = matches!(
         next,
         Transition::Terminal(TerminalReason::MaxTurns | TerminalReason::MaxToolCalls)
@@ -335,7 +338,7 @@ pub(super) async fn final_summary(
     state: &mut LoopState,
     words: &str,
     without: &'static str,
-) -> Result<bool, Stopped> {
+) -> Result<bool, TurnStopped> {
     push_hidden_message(cx, words.to_owned()).await?;
     let items = cx.link.begin_step().await?.items;
     let model = state.model.clone();
@@ -357,7 +360,7 @@ pub(super) async fn final_summary(
         &mut state.access,
         request,
         &mut state.used,
-        Visibility::Deltas,
+        OutputVisibility::Deltas,
     )
     .await?;
     state.access.restore_fallback(kept);

@@ -12,7 +12,7 @@ use super::compact::FAILURES;
 use super::policy::PolicyState;
 use super::route::Route;
 use super::step::TurnUsage;
-use super::transition::{Facts, TurnLimits, TurnProgress};
+use super::transition::{TransitionFacts, TurnLimits, TurnProgress};
 use crate::context::compact;
 use crate::domain::Transition;
 use crate::provider::{HistoryItem, is_thinking_enabled};
@@ -160,7 +160,7 @@ impl LoopState {
     }
 
     /// Counts a decision.
-    pub(super) fn record_transition(&mut self, transition: Transition, facts: &Facts) {
+    pub(super) fn record_transition(&mut self, transition: Transition, facts: &TransitionFacts) {
         let steps = self.progress.steps;
         self.progress.record_transition(transition, facts);
         // After a new step another compaction may help again.

@@ -54,11 +54,11 @@ pub use loop_state::TokenCalibration;
 pub use policy::AgentPolicy;
 pub use run::{MODEL_CHOSEN, run_turn};
 pub use session_link::{
-    ApprovalOutcome, ApprovalQuestion, HookedMessage, InquiryRequest, Judgement, LimitOutcome, PendingInput,
-    QuestionOutcome, SessionLink, StepInput, Stopped, TurnMessage, TurnRequest,
+    ApprovalOutcome, ApprovalQuestion, HookedMessage, InquiryRequest, Judgement, LimitAnswer, PendingInput,
+    QuestionOutcome, SessionLink, StepInput, TurnMessage, TurnRequest, TurnStopped,
 };
 pub use system_prompt::{SystemPrompt, SystemPromptSource, load_system_prompt};
-pub use transition::{Facts, Limit, Outcome, TurnLimits, TurnProgress, next_transition};
+pub use transition::{Limit, Outcome, TransitionFacts, TurnLimits, TurnProgress, next_transition};
 pub use wrap_up::wrap_up;
 
 use crate::base::CancellationToken;

@@ -11,9 +11,9 @@ use super::hooks::{HookVerdict, Objection, run_hooks};
 use super::loop_state::LoopState;
 use super::policy::{PolicyState, planning_prompt};
 use super::run::{emit_transition, push_hidden_message};
-use super::session_link::{HookedMessage, PendingInput, Stopped};
+use super::session_link::{HookedMessage, PendingInput, TurnStopped};
 use super::step::StepOutcome;
-use super::transition::{Facts, Outcome, next_transition};
+use super::transition::{Outcome, TransitionFacts, next_transition};
 use crate::config::HookMoment;
 use crate::domain::{Block, ContinueReason, Event, TerminalReason, Transition};
 
@@ -22,7 +22,7 @@ use crate::domain::{Block, ContinueReason, Event, TerminalReason, Transition};
 pub(super) async fn review_prompts_and_plan(
     cx: &TurnContext,
     conduct: &mut PolicyState,
-) -> Result<Option<StepOutcome>, Stopped> {
+) -> Result<Option<StepOutcome>, TurnStopped> {
     if let ReviewOutcome::Ended(end) = review_pending_inputs(cx).await? {
         return Ok(Some(*end));
     }
@@ -45,7 +45,7 @@ enum ReviewOutcome {
 }
 
 /// Lets hooks judge all messages that no model has seen.
-async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, Stopped> {
+async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, TurnStopped> {
     let mut listened = ReviewOutcome::Nothing;
     if !cx.hooks.has_hooks_for(HookMoment::Prompt) {
         return Ok(listened);
@@ -60,7 +60,7 @@ async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, Stoppe
     Ok(listened)
 }
 
-async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result<ReviewOutcome, Stopped> {
+async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result<ReviewOutcome, TurnStopped> {
     let PendingInput { key, content, prompt } = waiting;
     let verdict = run_hooks(
         cx,
@@ -101,7 +101,7 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
 }
 
 /// Returns whether a message needs an answer, so that the turn cannot complete. Blocked messages do not.
-pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Result<bool, Stopped> {
+pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Result<bool, TurnStopped> {
     loop {
         if cx.link.may_end().await? {
             return Ok(false);
@@ -170,7 +170,7 @@ pub(super) async fn before_stop(
     cx: &TurnContext,
     state: &mut LoopState,
     end: &mut StepOutcome,
-) -> Result<bool, Stopped> {
+) -> Result<bool, TurnStopped> {
     if end.outcome != Outcome::Answered {
         return Ok(false);
     }
@@ -186,10 +186,10 @@ pub(super) async fn before_stop(
         return Ok(false);
     }
     // A dry run of the decision: with a token target the turn would continue, so the hooks are not asked yet.
-    let facts = Facts {
+    let facts = TransitionFacts {
         under_target: state.target_used(cx.limits.token_target).is_some(),
         output_tokens: end.output_tokens,
-        ..Facts::default()
+        ..TransitionFacts::default()
     };
     let rests = next_transition(&state.progress, &cx.limits, Outcome::Answered, &facts)
         == Transition::Terminal(TerminalReason::Completed);
@@ -220,7 +220,7 @@ pub(super) async fn objected_too_often(
     cx: &TurnContext,
     end: &StepOutcome,
     next: Transition,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     if end.outcome != Outcome::StopBlocked || next != Transition::Terminal(TerminalReason::Completed) {
         return Ok(());
     }

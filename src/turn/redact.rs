@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::base::text::escape_hidden_characters;
 use crate::config::{RedactedPieces, Redactor};
 use crate::domain::ContentRef;
-use crate::tool::{ContentSink, ContentWriter, Preview, ToolOutput};
+use crate::tool::{CallPreview, ContentSink, ContentWriter, ToolOutput};
 
 /// Explains the replacement to the model, which might otherwise write `***` into the file.
 const NOTE: &str = "\n[*** stands for a key that is not shown; do not write it back]";
@@ -34,7 +34,7 @@ pub(super) fn text(redactor: &Redactor, text: String) -> String {
 }
 
 /// Replaces every key in a preview for people.
-pub(super) fn redact_preview(redactor: &Redactor, mut preview: Preview) -> Preview {
+pub(super) fn redact_preview(redactor: &Redactor, mut preview: CallPreview) -> CallPreview {
     preview.diff = redact_diff(redactor, preview.diff);
     preview
 }

@@ -3,7 +3,7 @@
 //! It returns what the user said; `run` applies it. It must not change limits itself.
 
 use super::TurnContext;
-use super::session_link::{InquiryRequest, Stopped};
+use super::session_link::{InquiryRequest, TurnStopped};
 use crate::domain::user_request::{CHOICE_FIELD, STOP};
 use crate::domain::{InquiryReply, LimitName, RequestSubject};
 
@@ -17,7 +17,7 @@ pub(super) struct ReopenOutcome {
 }
 
 /// Asks the open requests one after the other, until the user chooses to stop.
-pub(super) async fn reopen_inquiries(cx: &TurnContext) -> Result<ReopenOutcome, Stopped> {
+pub(super) async fn reopen_inquiries(cx: &TurnContext) -> Result<ReopenOutcome, TurnStopped> {
     let mut said = ReopenOutcome::default();
     for inquiry in &cx.inquiries {
         let reply = cx

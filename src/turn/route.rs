@@ -9,7 +9,7 @@ use super::admission::look_ahead;
 use super::compact::fits_after_hop;
 use super::failure_policy::FallbackReason;
 use super::loop_state::LoopState;
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::step::{StepOutcome, retract_output};
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
@@ -133,7 +133,7 @@ fn check_tool_support(cx: &TurnContext, model: ResolvedModel) -> Result<Resolved
 pub(super) async fn before_step(
     cx: &TurnContext,
     state: &mut LoopState,
-) -> Result<Option<StepOutcome>, Stopped> {
+) -> Result<Option<StepOutcome>, TurnStopped> {
     if let Some(error) = state.route.exhausted.take() {
         state.access.left = None;
         return Ok(Some(StepOutcome::from_failure(Outcome::ProviderFailed, error)));
@@ -177,7 +177,7 @@ pub(super) async fn fall_back(
     cx: &TurnContext,
     state: &mut LoopState,
     error: Option<AgentError>,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let from = state.model.clone();
     let Some(left) = state.access.left.take() else {
         state.route.exhausted = error;
@@ -226,7 +226,7 @@ pub(super) async fn fall_back(
     }
 }
 
-async fn emit_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
+async fn emit_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), TurnStopped> {
     let message = format!(
         "skipping {}: the conversation exceeds its window of {} tokens",
         model.label(),
@@ -241,7 +241,7 @@ pub(super) async fn strip_unsupported_images(
     cx: &TurnContext,
     state: &mut LoopState,
     items: Vec<Arc<HistoryItem>>,
-) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
+) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
     let took_over = state.model.label() != state.route.first.label();
     // Images for the selected model are kept: if its API refuses them, `image_retry` applies.
     if state.model.info.images || !took_over || !compact::has_pictures(&items) {
@@ -269,7 +269,7 @@ async fn switch_model(
     state: &mut LoopState,
     to: ResolvedModel,
     why: String,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let from = state.model.clone();
     state.switch_model(to.clone());
     announce_model_switch(cx, state, &from, &to, why).await
@@ -282,7 +282,7 @@ async fn announce_model_switch(
     from: &ResolvedModel,
     to: &ResolvedModel,
     why: String,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let Some((from, to)) = state.route.model_change(from, to) else {
         return Ok(());
     };

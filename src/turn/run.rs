@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::admission::ProviderAccess;
 use super::compact::{
-    Summarised, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
+    SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
     no_room, summarize_history,
 };
 use super::limits::{at_step_limit, summarize_at_limit};
@@ -18,10 +18,10 @@ use super::policy::PolicyState;
 use super::prompt_hooks::{before_stop, objected_too_often, review_prompts_and_plan, steer_waits};
 use super::reopen_inquiries::reopen_inquiries;
 use super::route::{Route, before_step, fall_back, has_fallback, strip_unsupported_images};
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::step::{StepOutcome, retract_output, run_step};
 use super::tool_step::settle_carried_calls;
-use super::transition::{Facts, Outcome, TurnProgress, next_transition};
+use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
 use super::{ResolvedModel, TurnContext, TurnFinish, TurnTask};
 use crate::context::compact;
 use crate::domain::{
@@ -37,8 +37,8 @@ pub const MODEL_CHOSEN: &str = "model_chosen";
 /// Runs a turn to its end.
 ///
 /// # Errors
-/// [`Stopped`] if the turn was canceled or the session's actor is gone. The actor knows the reason.
-pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
+/// [`TurnStopped`] if the turn was canceled or the session's actor is gone. The actor knows the reason.
+pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, TurnStopped> {
     let mut conduct = PolicyState::default();
     let again = reopen_inquiries(cx).await?;
     if let Some(what) = again.stop {
@@ -113,17 +113,21 @@ pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
 }
 
 /// Ends the turn before the loop, whatever the model would say.
-async fn end_early(cx: &TurnContext, conduct: &PolicyState, end: StepOutcome) -> Result<TurnFinish, Stopped> {
+async fn end_early(
+    cx: &TurnContext,
+    conduct: &PolicyState,
+    end: StepOutcome,
+) -> Result<TurnFinish, TurnStopped> {
     let next = next_transition(
         &TurnProgress::default(),
         &cx.limits,
         end.outcome,
-        &Facts::default(),
+        &TransitionFacts::default(),
     );
     emit_transition(cx, next, end.detail).await?;
     match next {
         Transition::Terminal(reason) => Ok(build_turn_finish(conduct, reason, end.error)),
-        Transition::Continue(_) => Err(Stopped),
+        Transition::Continue(_) => Err(TurnStopped),
     }
 }
 
@@ -132,15 +136,17 @@ async fn compact_by_hand(
     cx: &TurnContext,
     state: &mut LoopState,
     instructions: Option<&str>,
-) -> Result<TurnFinish, Stopped> {
+) -> Result<TurnFinish, TurnStopped> {
     let items = cx.link.begin_step().await?.items;
     state.used.context = state.estimate_tokens(&items);
     let (reason, detail, error) =
         match summarize_history(cx, state, &items, CompactTrigger::Manual, instructions).await? {
-            Summarised::Smaller => (TerminalReason::Completed, None, None),
-            Summarised::Same(why) => (TerminalReason::Completed, Some(why.to_owned()), None),
-            Summarised::Failed(error) => (TerminalReason::ModelError, Some(error.to_string()), Some(error)),
-            Summarised::Limited(end) => return end_early(cx, &state.conduct, *end).await,
+            SummaryOutcome::Smaller => (TerminalReason::Completed, None, None),
+            SummaryOutcome::Same(why) => (TerminalReason::Completed, Some(why.to_owned()), None),
+            SummaryOutcome::Failed(error) => {
+                (TerminalReason::ModelError, Some(error.to_string()), Some(error))
+            }
+            SummaryOutcome::Limited(end) => return end_early(cx, &state.conduct, *end).await,
         };
     emit_transition(cx, Transition::Terminal(reason), detail).await?;
     Ok(build_turn_finish(&state.conduct, reason, error))
@@ -150,7 +156,7 @@ async fn compact_by_hand(
 async fn take_step(
     cx: &TurnContext,
     state: &mut LoopState,
-) -> Result<(Vec<Arc<HistoryItem>>, StepOutcome), Stopped> {
+) -> Result<(Vec<Arc<HistoryItem>>, StepOutcome), TurnStopped> {
     if let Some(end) = before_step(cx, state).await? {
         return Ok((Vec::new(), end));
     }
@@ -163,10 +169,12 @@ async fn take_step(
     Ok((items, end))
 }
 
-pub(super) async fn resolve_model(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, Stopped> {
+pub(super) async fn resolve_model(
+    cx: &TurnContext,
+) -> Result<Result<ResolvedModel, AgentError>, TurnStopped> {
     // Resolving may ask the editor for a key or probe a local server; a cancel does not wait for that.
     let resolved = tokio::select! { biased;
-        () = cx.cancel.cancelled() => return Err(Stopped),
+        () = cx.cancel.cancelled() => return Err(TurnStopped),
         resolved = cx.models.resolve_model(&cx.choice) => resolved,
     };
     if let Ok(model) = &resolved {
@@ -189,7 +197,7 @@ pub(super) async fn resolve_model(cx: &TurnContext) -> Result<Result<ResolvedMod
 }
 
 /// Ends a turn for which no model could be resolved.
-async fn finish_without_model(cx: &TurnContext, error: AgentError) -> Result<TurnFinish, Stopped> {
+async fn finish_without_model(cx: &TurnContext, error: AgentError) -> Result<TurnFinish, TurnStopped> {
     let reason = match error.code {
         ErrorCode::Config => TerminalReason::NotConfigured,
         _ => TerminalReason::ModelError,
@@ -205,13 +213,13 @@ async fn gather_facts(
     state: &LoopState,
     items: &[Arc<HistoryItem>],
     (end, joined): (&mut StepOutcome, bool),
-) -> Result<Facts, Stopped> {
+) -> Result<TransitionFacts, TurnStopped> {
     // Asking whether a steer waits closes the turn to later steers, so it happens only where the turn may end.
     let rests = matches!(end.outcome, Outcome::Answered | Outcome::StopBlocked);
     let steer_waits = joined || rests && steer_waits(cx, end).await?;
     // Compaction cannot shrink the system prompt, the tools and the last message.
     let may_shrink = !lacks_floor(state, items);
-    Ok(Facts {
+    Ok(TransitionFacts {
         steer_waits,
         larger_output: state.larger_output(cx.limits.max_escalations).is_some(),
         collapsible: may_shrink
@@ -227,7 +235,7 @@ async fn gather_facts(
 }
 
 /// Keeps or retracts the message that the step deferred.
-async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) -> Result<(), Stopped> {
+async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) -> Result<(), TurnStopped> {
     let Some(held) = end.held.take() else {
         return Ok(());
     };
@@ -246,7 +254,7 @@ pub(super) async fn emit_transition(
     cx: &TurnContext,
     transition: Transition,
     detail: Option<String>,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     cx.link.emit_event(Event::Transition { transition, detail }).await
 }
 
@@ -257,7 +265,7 @@ async fn go_on(
     items: &[Arc<HistoryItem>],
     reason: ContinueReason,
     error: Option<AgentError>,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     match reason {
         ContinueReason::CollapseDrainRetry => collapse_large_results(cx, state, items).await.map(drop),
         ContinueReason::ReactiveCompactRetry => {
@@ -288,7 +296,7 @@ async fn go_on(
 }
 
 /// Sends a message to the model that clients do not show.
-pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Result<(), Stopped> {
+pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Result<(), TurnStopped> {
     let message = Message {
         hidden: true,
         ..Message::user_text(text)

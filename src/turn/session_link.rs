@@ -23,7 +23,7 @@ use crate::tool::UserPrompt;
 /// The turn was stopped, or the session's actor is gone. A function that gets it returns immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the turn was stopped")]
-pub struct Stopped;
+pub struct TurnStopped;
 
 /// A message from a turn to its session's actor.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ pub enum InquiryRequest {
 
 /// What became of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitOutcome {
+pub enum LimitAnswer {
     /// The user raised it by this much: nano-dollars, steps or calls.
     Raised(u64),
     /// The user accepted that the price is unknown.
@@ -227,8 +227,8 @@ impl SessionLink {
     /// Sends an event. Waits while the client is slow or the store is behind.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone. The event is lost then.
-    pub async fn emit_event(&self, event: Event) -> Result<(), Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone. The event is lost then.
+    pub async fn emit_event(&self, event: Event) -> Result<(), TurnStopped> {
         let weight = event.estimate_size();
         let sent = async {
             let permit = self.account.acquire_bytes(weight).await;
@@ -241,8 +241,8 @@ impl SessionLink {
         };
         // The cancel comes first, so that a slow client never delays it (R-CANCEL).
         tokio::select! { biased;
-            () = self.cancel.cancelled() => Err(Stopped),
-            sent = sent => sent.map_err(|_| Stopped),
+            () = self.cancel.cancelled() => Err(TurnStopped),
+            sent = sent => sent.map_err(|_| TurnStopped),
         }
     }
 
@@ -250,8 +250,8 @@ impl SessionLink {
     /// Takes its bytes without waiting for room.
     ///
     /// # Errors
-    /// [`Stopped`] if the actor is gone.
-    pub async fn emit_late(&self, event: Event) -> Result<(), Stopped> {
+    /// [`TurnStopped`] if the actor is gone.
+    pub async fn emit_late(&self, event: Event) -> Result<(), TurnStopped> {
         let permit = Some(self.account.take(event.estimate_size()));
         self.messages
             .send(TurnMessage {
@@ -259,7 +259,7 @@ impl SessionLink {
                 permit,
             })
             .await
-            .map_err(|_| Stopped)
+            .map_err(|_| TurnStopped)
     }
 
     /// Returns the same link with another cancel token.
@@ -273,8 +273,8 @@ impl SessionLink {
     /// Forwards an event that an intermediary received. It is never lost, not even while the turn is being stopped.
     ///
     /// # Errors
-    /// [`Stopped`] if the actor is gone.
-    pub async fn forward_event(&self, event: Event) -> Result<(), Stopped> {
+    /// [`TurnStopped`] if the actor is gone.
+    pub async fn forward_event(&self, event: Event) -> Result<(), TurnStopped> {
         let weight = event.estimate_size();
         // A cancel must not lose the event, so it then takes its room without waiting.
         let permit = tokio::select! { biased;
@@ -286,29 +286,29 @@ impl SessionLink {
             body: TurnRequest::Event(event),
             permit,
         };
-        self.messages.send(message).await.map_err(|_| Stopped)
+        self.messages.send(message).await.map_err(|_| TurnStopped)
     }
 
     /// Forwards a request whose answer goes directly to somebody else.
     ///
     /// # Errors
-    /// [`Stopped`] if the actor is gone.
-    pub async fn forward_request(&self, body: TurnRequest) -> Result<(), Stopped> {
+    /// [`TurnStopped`] if the actor is gone.
+    pub async fn forward_request(&self, body: TurnRequest) -> Result<(), TurnStopped> {
         let message = TurnMessage { body, permit: None };
-        self.messages.send(message).await.map_err(|_| Stopped)
+        self.messages.send(message).await.map_err(|_| TurnStopped)
     }
 
     /// Waits for `wait`, during which another part of the turn asks the user. The clock of the waiting sub-agent is
     /// paused.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn pause_clock_during<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn pause_clock_during<T>(&self, wait: impl Future<Output = T>) -> Result<T, TurnStopped> {
         // Dropping `_waits`, on return or by a cancel, tells the other side that the wait is over.
         let (_waits, over) = oneshot::channel();
         self.forward_request(TurnRequest::PauseClock(over)).await?;
         tokio::select! { biased;
-            () = self.cancel.cancelled() => Err(Stopped),
+            () = self.cancel.cancelled() => Err(TurnStopped),
             waited = wait => Ok(waited),
         }
     }
@@ -316,52 +316,52 @@ impl SessionLink {
     /// Lets waiting steers join, and returns the history for the next request.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn begin_step(&self) -> Result<StepInput, Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn begin_step(&self) -> Result<StepInput, TurnStopped> {
         self.ask_for(TurnRequest::BeginStep).await
     }
 
     /// Returns the messages that hooks have not judged yet.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, TurnStopped> {
         self.ask_for(TurnRequest::FetchPendingInputs).await
     }
 
     /// Reports what hooks decided about a message.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn report_input_verdict(&self, key: String, heard: HookedMessage) -> Result<(), Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn report_input_verdict(&self, key: String, heard: HookedMessage) -> Result<(), TurnStopped> {
         let message = TurnMessage {
             body: TurnRequest::InputVerdict { key, heard },
             permit: None,
         };
         tokio::select! { biased;
-            () = self.cancel.cancelled() => Err(Stopped),
-            sent = self.messages.send(message) => sent.map_err(|_| Stopped),
+            () = self.cancel.cancelled() => Err(TurnStopped),
+            sent = self.messages.send(message) => sent.map_err(|_| TurnStopped),
         }
     }
 
     /// Asks whether the turn may end. After `true` the actor refuses steers.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn may_end(&self) -> Result<bool, Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn may_end(&self) -> Result<bool, TurnStopped> {
         self.ask_for(TurnRequest::TryFinish).await
     }
 
     /// Judges an effect by rules and grants. `approval` is an earlier turn's open question about it.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
     pub async fn judge_effect(
         &self,
         tool: &str,
         effect: Effect,
         approval: Option<ApprovalId>,
-    ) -> Result<Judgement, Stopped> {
+    ) -> Result<Judgement, TurnStopped> {
         self.ask_for(|reply| TurnRequest::Judge {
             tool: tool.to_owned(),
             effect,
@@ -374,8 +374,8 @@ impl SessionLink {
     /// Asks the user to approve a call, however long that takes.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn request_approval(&self, question: ApprovalQuestion) -> Result<ApprovalOutcome, Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn request_approval(&self, question: ApprovalQuestion) -> Result<ApprovalOutcome, TurnStopped> {
         self.ask_for(|reply| TurnRequest::Ask {
             question: Box::new(question),
             reply,
@@ -386,27 +386,27 @@ impl SessionLink {
     /// Asks the user about a limit, if the client takes questions.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn ask_about_limit(&self, reached: LimitReached) -> Result<LimitOutcome, Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn ask_about_limit(&self, reached: LimitReached) -> Result<LimitAnswer, TurnStopped> {
         let said = self
             .send_inquiry(InquiryRequest::New(RequestSubject::Limit(reached)))
             .await?;
         Ok(match said {
-            Some(InquiryReply::Raise(by)) => LimitOutcome::Raised(by),
-            Some(InquiryReply::Accept) => LimitOutcome::Accepted,
+            Some(InquiryReply::Raise(by)) => LimitAnswer::Raised(by),
+            Some(InquiryReply::Accept) => LimitAnswer::Accepted,
             // Fail closed: only an explicit answer lets the turn spend more.
             Some(InquiryReply::Stop | InquiryReply::Answers(_) | InquiryReply::Dismissed) => {
-                LimitOutcome::Stop
+                LimitAnswer::Stop
             }
-            None => LimitOutcome::Holds,
+            None => LimitAnswer::Holds,
         })
     }
 
     /// Asks the user a question of the agent, if the client takes questions.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn ask_question(&self, question: AgentQuestion) -> Result<QuestionOutcome, Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn ask_question(&self, question: AgentQuestion) -> Result<QuestionOutcome, TurnStopped> {
         let said = self
             .send_inquiry(InquiryRequest::New(RequestSubject::Question(question)))
             .await?;
@@ -422,25 +422,28 @@ impl SessionLink {
     /// Asks the user, however long that takes. Returns `None` if the client takes no questions.
     ///
     /// # Errors
-    /// [`Stopped`] if the turn is canceled or the actor is gone.
-    pub async fn send_inquiry(&self, asked: InquiryRequest) -> Result<Option<InquiryReply>, Stopped> {
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
+    pub async fn send_inquiry(&self, asked: InquiryRequest) -> Result<Option<InquiryReply>, TurnStopped> {
         self.ask_for(|reply| TurnRequest::PersonRequest { asked, reply })
             .await
     }
 
-    async fn ask_for<T>(&self, body: impl FnOnce(oneshot::Sender<T>) -> TurnRequest) -> Result<T, Stopped> {
+    async fn ask_for<T>(
+        &self,
+        body: impl FnOnce(oneshot::Sender<T>) -> TurnRequest,
+    ) -> Result<T, TurnStopped> {
         let (reply, answer) = oneshot::channel();
         let message = TurnMessage {
             body: body(reply),
             permit: None,
         };
         let asked = async {
-            self.messages.send(message).await.map_err(|_| Stopped)?;
+            self.messages.send(message).await.map_err(|_| TurnStopped)?;
             // The actor drops a request that it cannot answer because the turn is over.
-            answer.await.map_err(|_| Stopped)
+            answer.await.map_err(|_| TurnStopped)
         };
         tokio::select! { biased;
-            () = self.cancel.cancelled() => Err(Stopped),
+            () = self.cancel.cancelled() => Err(TurnStopped),
             answer = asked => answer,
         }
     }

@@ -11,19 +11,19 @@ use super::admission::{
     emit_circuit,
 };
 use super::attempt::{
-    Attempt, CallUsage, ModelAnswer, StreamedOutput, Visibility, run_attempt, sleep_unless_stopped,
+    Attempt, CallUsage, ModelAnswer, OutputVisibility, StreamedOutput, run_attempt, sleep_unless_stopped,
 };
 use super::calls::ToolRun;
 use super::compact::learn_window;
 use super::failure_policy::RetryPlan;
 use super::limits::{admit_within_budget, compute_call_cost, record_call_cost};
 use super::loop_state::LoopState;
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::tool_step::run_tool_step;
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
-use crate::domain::{AgentError, Cause, Cost, ErrorCode, Event, Message, Usage};
+use crate::domain::{AgentError, Cost, ErrorCause, ErrorCode, Event, Message, Usage};
 use crate::provider::{HistoryItem, ModelRequest, ProviderError, ProviderFault, RetryState, StopReason};
 
 /// The code of the warning that provider calls are not recorded to the cassette.
@@ -100,7 +100,7 @@ pub(super) async fn run_step(
     cx: &TurnContext,
     state: &mut LoopState,
     items: &[Arc<HistoryItem>],
-) -> Result<StepOutcome, Stopped> {
+) -> Result<StepOutcome, TurnStopped> {
     let started = clock::now();
     let answered = match ask_within_output_limit(cx, state, items).await? {
         CallOutcome::Answered(answered) => *answered,
@@ -138,7 +138,7 @@ async fn ask_within_output_limit(
     cx: &TurnContext,
     state: &mut LoopState,
     items: &[Arc<HistoryItem>],
-) -> Result<CallOutcome, Stopped> {
+) -> Result<CallOutcome, TurnStopped> {
     // `lower_output` only returns a smaller limit than the last, so this loop ends.
     loop {
         let request = Arc::new(ModelRequest {
@@ -156,7 +156,7 @@ async fn ask_within_output_limit(
             &mut state.access,
             request,
             &mut state.used,
-            Visibility::Deltas,
+            OutputVisibility::Deltas,
         )
         .await?;
         let Some((named, words)) = refused_output(state, requested, &asked) else {
@@ -218,7 +218,7 @@ async fn process_answer(
     cx: &TurnContext,
     state: &mut LoopState,
     answered: ModelAnswer,
-) -> Result<StepOutcome, Stopped> {
+) -> Result<StepOutcome, TurnStopped> {
     let model = &state.model;
     let ModelAnswer {
         answer,
@@ -279,7 +279,7 @@ async fn process_answer(
 fn refused_outcome(model: &ResolvedModel, words: Option<String>) -> StepOutcome {
     let mut error = AgentError::new(ErrorCode::ProviderError, "the model declined to answer")
         .with_user_action("rephrase the request, or choose another model");
-    error.cause = words.clone().map(Cause::from);
+    error.cause = words.clone().map(ErrorCause::from);
     add_model_context(&mut error, model);
     StepOutcome {
         detail: words,
@@ -330,8 +330,8 @@ pub(super) async fn call_with_retries(
     way: &mut ProviderAccess,
     request: Arc<ModelRequest>,
     used: &mut TurnUsage,
-    shows: Visibility,
-) -> Result<CallOutcome, Stopped> {
+    shows: OutputVisibility,
+) -> Result<CallOutcome, TurnStopped> {
     let mut retry = RetryState::new(model.retry);
     loop {
         // The budget comes first and holds the estimate while the call waits, so that parallel calls cannot overspend
@@ -376,7 +376,7 @@ pub(super) async fn call_with_retries(
         }
         match ended {
             Attempt::Answered(answered) => return Ok(CallOutcome::Answered(answered)),
-            Attempt::Stopped { .. } => return Err(Stopped),
+            Attempt::Stopped { .. } => return Err(TurnStopped),
             Attempt::Failed { error, shown, .. } => {
                 let verdict = retry.next(&error, random::random_unit());
                 match decide_after_failure(way, model, &error, verdict, retry.failed_attempts()) {
@@ -407,7 +407,7 @@ pub(super) async fn call_with_retries(
 }
 
 /// Reports a pending notice of the provider, such as a failed recording.
-async fn emit_model_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
+async fn emit_model_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), TurnStopped> {
     let Some(message) = model.provider.take_pending_notice() else {
         return Ok(());
     };
@@ -424,7 +424,10 @@ fn gave_up(error: &ProviderError, told: AgentError) -> CallOutcome {
     }
 }
 
-pub(super) async fn retract_output(cx: &TurnContext, shown: Option<StreamedOutput>) -> Result<(), Stopped> {
+pub(super) async fn retract_output(
+    cx: &TurnContext,
+    shown: Option<StreamedOutput>,
+) -> Result<(), TurnStopped> {
     let Some(shown) = shown else { return Ok(()) };
     cx.link
         .emit_event(Event::MessageRetracted {
@@ -439,7 +442,7 @@ async fn emit_retry(
     model: &ResolvedModel,
     error: &ProviderError,
     again: &RetryPlan,
-) -> Result<(), Stopped> {
+) -> Result<(), TurnStopped> {
     let RetryPlan {
         attempt,
         delay,
@@ -469,8 +472,8 @@ async fn charge_part(
     model: &ResolvedModel,
     used: &mut TurnUsage,
     (request, spent): (&ModelRequest, CallUsage),
-    shows: Visibility,
-) -> Result<(), Stopped> {
+    shows: OutputVisibility,
+) -> Result<(), TurnStopped> {
     if spent.usage == Usage::default() && spent.received_bytes == 0 {
         return Ok(());
     }
@@ -487,8 +490,8 @@ async fn charge_usage(
     model: &ResolvedModel,
     used: &mut TurnUsage,
     spent: CallUsage,
-    shows: Visibility,
-) -> Result<(), Stopped> {
+    shows: OutputVisibility,
+) -> Result<(), TurnStopped> {
     cx.totals.input_tokens.add(spent.usage.total_input_tokens());
     cx.totals.output_tokens.add(spent.usage.output);
     used.usage += spent.usage;
@@ -498,7 +501,7 @@ async fn charge_usage(
         _ => None,
     };
     used.calls += 1;
-    if shows == Visibility::Deltas {
+    if shows == OutputVisibility::Deltas {
         // Some local servers report no token counts; the estimate stays.
         if spent.usage.total_input_tokens() > 0 {
             used.context = spent.usage.total_input_tokens() + spent.usage.output;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::TurnContext;
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use crate::domain::{Event, InstructionFile};
 use crate::workspace::prompts::Skills;
 
@@ -46,8 +46,8 @@ impl From<&str> for SystemPromptSource {
 /// Loads the system prompt into `cx`, and announces changed files.
 ///
 /// # Errors
-/// [`Stopped`] if the turn was canceled, or if the reader panicked.
-pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
+/// [`TurnStopped`] if the turn was canceled, or if the reader panicked.
+pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped> {
     let read = match &cx.prompt_source {
         SystemPromptSource::Fixed(text) => {
             cx.system = text.clone();
@@ -58,8 +58,8 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
     let read = tokio::task::spawn_blocking(move || read());
     // A cancel abandons a reader that hangs, for example on a network folder.
     let briefing = tokio::select! { biased;
-        () = cx.cancel.cancelled() => return Err(Stopped),
-        read = read => read.map_err(|_| Stopped)?,
+        () = cx.cancel.cancelled() => return Err(TurnStopped),
+        read = read => read.map_err(|_| TurnStopped)?,
     };
     cx.system = briefing.system;
     cx.skills = briefing.skills;

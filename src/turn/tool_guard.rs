@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::circuit::{CallReport, CircuitChange, ToolAdmission, ToolCircuits};
 use super::hooks::{HookVerdict, Objection, run_hooks};
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::{TurnContext, calls::ToolRun};
 use crate::base::clock;
 use crate::config::HookMoment;
@@ -28,7 +28,7 @@ impl<'a> ToolCircuitGuard<'a> {
     pub(super) async fn enter_circuit(
         cx: &'a TurnContext,
         tool: &str,
-    ) -> Result<Result<Self, String>, Stopped> {
+    ) -> Result<Result<Self, String>, TurnStopped> {
         // The lock is released before anything is awaited.
         let admitted = lock(cx).admit_call(tool, clock::now());
         let trial = match admitted {
@@ -49,7 +49,7 @@ impl<'a> ToolCircuitGuard<'a> {
     }
 
     /// Records how the call ended, and reports a change of the circuit.
-    pub(super) async fn record_call_end(mut self, told: CallReport<'_>) -> Result<(), Stopped> {
+    pub(super) async fn record_call_end(mut self, told: CallReport<'_>) -> Result<(), TurnStopped> {
         let cooldown = (self.cx.tool_cooldowns)(&self.tool);
         self.told = true;
         let change = lock(self.cx).record_call_end(&self.tool, self.trial, told, clock::now(), cooldown);
@@ -63,7 +63,7 @@ impl<'a> ToolCircuitGuard<'a> {
         }
     }
 
-    async fn emit_circuit_state(&self, state: CircuitState, until: Option<i64>) -> Result<(), Stopped> {
+    async fn emit_circuit_state(&self, state: CircuitState, until: Option<i64>) -> Result<(), TurnStopped> {
         let event = Event::Circuit {
             subject: CircuitSubject::Tool,
             name: self.tool.clone(),
@@ -117,7 +117,10 @@ pub(super) enum PreToolOutcome {
 }
 
 /// Runs the `pre_tool` hooks.
-pub(super) async fn run_pre_tool_hooks(cx: &TurnContext, call: &ToolRun) -> Result<PreToolOutcome, Stopped> {
+pub(super) async fn run_pre_tool_hooks(
+    cx: &TurnContext,
+    call: &ToolRun,
+) -> Result<PreToolOutcome, TurnStopped> {
     if !cx.hooks.has_hooks_for(HookMoment::PreTool) {
         return Ok(PreToolOutcome::GoOn(None));
     }
@@ -141,7 +144,7 @@ pub(super) async fn run_post_tool_hooks(
     cx: &TurnContext,
     call: &ToolRun,
     result: &mut ToolResult,
-) -> Result<Option<Objection>, Stopped> {
+) -> Result<Option<Objection>, TurnStopped> {
     if !cx.hooks.has_hooks_for(HookMoment::PostTool) {
         return Ok(None);
     }

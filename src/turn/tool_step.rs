@@ -10,7 +10,7 @@ use super::limits::apply_tool_call_limit;
 use super::loop_guard::{self, LoopAction};
 use super::policy::PolicyState;
 use super::prompt_hooks::ended_by;
-use super::session_link::{QuestionOutcome, Stopped};
+use super::session_link::{QuestionOutcome, TurnStopped};
 use super::step::StepOutcome;
 use super::transition::Outcome;
 use crate::base::text;
@@ -30,7 +30,7 @@ pub(super) async fn run_tool_step(
     cx: &TurnContext,
     conduct: &mut PolicyState,
     calls: Vec<ToolRun>,
-) -> Result<StepOutcome, Stopped> {
+) -> Result<StepOutcome, TurnStopped> {
     // Polling with a wait tool repeats by design, so it does not count.
     let looked_at = calls.iter().filter(|call| !call.is_wait_call(cx));
     let fingerprint =
@@ -63,12 +63,12 @@ pub(super) async fn run_tool_step(
     })
 }
 
-async fn run_calls_with_nudge(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stopped> {
+async fn run_calls_with_nudge(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, TurnStopped> {
     run_calls(cx, calls, Some(NUDGE)).await?;
     Ok(StepOutcome::from_outcome(Outcome::ToolsRan))
 }
 
-async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stopped> {
+async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, TurnStopped> {
     run_calls(cx, calls, Some(STOPPED)).await?;
     Ok(StepOutcome {
         detail: Some("the user stopped repeated calls".to_owned()),
@@ -104,7 +104,7 @@ fn build_loop_question(calls: &[ToolRun]) -> AgentQuestion {
 pub(super) async fn settle_carried_calls(
     cx: &TurnContext,
     conduct: &mut PolicyState,
-) -> Result<Option<StepOutcome>, Stopped> {
+) -> Result<Option<StepOutcome>, TurnStopped> {
     if cx.carried.is_empty() {
         return Ok(None);
     }

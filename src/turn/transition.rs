@@ -1,6 +1,6 @@
 //! The decision core of the loop (R-LOOP-1): a pure, exhaustive function from a step's outcome to the next transition.
 //!
-//! It performs no I/O, and reads neither a clock nor a random source. The driver in `run` gathers the [`Facts`] and
+//! It performs no I/O, and reads neither a clock nor a random source. The driver in `run` gathers the [`TransitionFacts`] and
 //! acts on the result.
 //!
 //! Keeps I13: every continue reason has a counter or a limit, so every turn ends. The property test below checks that
@@ -127,7 +127,7 @@ impl Default for TurnLimits {
 
 /// The facts at the end of a step that decide, together with its outcome, what follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct TransitionFacts {
     /// The user sent a message that the model has not seen.
     pub steer_waits: bool,
     /// The model's own limit and the window leave room for a larger output limit.
@@ -179,7 +179,7 @@ impl TurnProgress {
     }
 
     /// Returns the number of nudges in a row that were in vain, including the last one.
-    fn vain_nudges(&self, facts: &Facts) -> u32 {
+    fn vain_nudges(&self, facts: &TransitionFacts) -> u32 {
         match self.since_nudge {
             Some(brought) if brought + facts.output_tokens < VAIN_TOKENS => self.vain_nudges + 1,
             Some(_) | None => 0,
@@ -187,7 +187,7 @@ impl TurnProgress {
     }
 
     /// Counts a decision that continues the turn. Terminal decisions change nothing.
-    pub fn record_transition(&mut self, transition: Transition, facts: &Facts) {
+    pub fn record_transition(&mut self, transition: Transition, facts: &TransitionFacts) {
         let Transition::Continue(reason) = transition else {
             return;
         };
@@ -230,7 +230,7 @@ pub fn next_transition(
     progress: &TurnProgress,
     limits: &TurnLimits,
     outcome: Outcome,
-    facts: &Facts,
+    facts: &TransitionFacts,
 ) -> Transition {
     use ContinueReason as Go;
     use TerminalReason as End;
@@ -353,7 +353,7 @@ mod tests {
     ];
 
     /// Every fact allows its continuation.
-    const RICH: Facts = Facts {
+    const RICH: TransitionFacts = TransitionFacts {
         steer_waits: true,
         larger_output: true,
         collapsible: true,
@@ -366,7 +366,7 @@ mod tests {
     };
 
     /// Returns the decisions of a turn whose steps all have this `outcome`.
-    fn state(outcome: Outcome, facts: &Facts) -> Vec<&'static str> {
+    fn state(outcome: Outcome, facts: &TransitionFacts) -> Vec<&'static str> {
         let limits = TurnLimits {
             max_steps: 3,
             ..TurnLimits::default()
@@ -387,7 +387,7 @@ mod tests {
     fn every_outcome_ends_the_turn_when_no_recovery_is_possible() {
         let ends: Vec<&str> = ALL
             .iter()
-            .map(|outcome| *state(*outcome, &Facts::default()).last().unwrap())
+            .map(|outcome| *state(*outcome, &TransitionFacts::default()).last().unwrap())
             .collect();
         assert_eq!(
             ends,
@@ -427,7 +427,7 @@ mod tests {
             [&["max_output_tokens_escalate"][..], &cut, &["max_output_tokens"]].concat()
         );
         assert_eq!(
-            state(Outcome::Truncated, &Facts::default()),
+            state(Outcome::Truncated, &TransitionFacts::default()),
             [&cut[..], &["max_output_tokens"]].concat()
         );
         assert_eq!(
@@ -455,7 +455,7 @@ mod tests {
             state(Outcome::ToolsRan, &RICH),
             ["next_turn", "next_turn", "max_turns"]
         );
-        let reflecting = Facts {
+        let reflecting = TransitionFacts {
             reflects: true,
             ..RICH
         };
@@ -463,7 +463,7 @@ mod tests {
             state(Outcome::ToolsRan, &reflecting),
             ["reflection", "reflection", "max_turns"]
         );
-        let alone = Facts {
+        let alone = TransitionFacts {
             steer_waits: false,
             ..RICH
         };
@@ -568,10 +568,10 @@ mod tests {
             let mut progress = TurnProgress::default();
             let mut told = 0;
             for (outcome, output_tokens) in steps {
-                let facts = Facts {
+                let facts = TransitionFacts {
                     under_target: true,
                     output_tokens: *output_tokens,
-                    ..Facts::default()
+                    ..TransitionFacts::default()
                 };
                 let next = next_transition(&progress, &limits, *outcome, &facts);
                 told += u32::from(next.reason_name() == "token_budget_continuation");
@@ -598,7 +598,7 @@ mod tests {
             for (n, [steer, larger, collapse, compact, picture, hop, target], tokens) in
                 outcomes.into_iter().chain(for_ever)
             {
-                let facts = Facts {
+                let facts = TransitionFacts {
                     steer_waits: steer,
                     larger_output: larger,
                     collapsible: collapse,

@@ -5,14 +5,14 @@
 use super::limits::final_summary;
 use super::loop_state::LoopState;
 use super::run::{build_provider_access, resolve_model};
-use super::session_link::Stopped;
+use super::session_link::TurnStopped;
 use super::{TurnContext, compact};
 
 /// Asks the model to summarize what the sub-agent reached. Returns whether it answered.
 ///
 /// # Errors
-/// [`Stopped`] if the turn was canceled or the session's actor is gone.
-pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
+/// [`TurnStopped`] if the turn was canceled or the session's actor is gone.
+pub async fn wrap_up(cx: &TurnContext) -> Result<bool, TurnStopped> {
     let Ok(model) = resolve_model(cx).await? else {
         return Ok(false);
     };

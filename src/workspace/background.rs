@@ -12,7 +12,9 @@ use tokio::sync::watch;
 use crate::base::CancellationToken;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
-use crate::workspace::process::{Child, Command, Ending, Launcher, Output, Process, SpawnError, Stop};
+use crate::workspace::process::{
+    Child, Command, CommandEnd, Launcher, Output, Process, SpawnError, StopMode,
+};
 
 /// Most background processes of a session, including ended ones that are still listed.
 pub const MAX_BACKGROUND: usize = 16;
@@ -42,8 +44,8 @@ struct BackgroundJob {
     id: String,
     title: String,
     process: Arc<Process>,
-    unread: Arc<Mutex<Unread>>,
-    ended: watch::Receiver<Option<Ending>>,
+    unread: Arc<Mutex<UnreadOutput>>,
+    ended: watch::Receiver<Option<CommandEnd>>,
     _reader: AbortOnDrop<()>,
 }
 
@@ -56,7 +58,7 @@ pub struct BackgroundStatus {
     pub title: String,
     pub pid: u32,
     /// `None` while it runs.
-    pub ended: Option<Ending>,
+    pub ended: Option<CommandEnd>,
 }
 
 /// The output of a background process since it was last read.
@@ -89,12 +91,12 @@ pub enum BackgroundError {
 
 /// Output that nobody has read: its newest [`MAX_UNREAD`] bytes.
 #[derive(Debug, Default)]
-struct Unread {
+struct UnreadOutput {
     text: VecDeque<u8>,
     dropped: u64,
 }
 
-impl Unread {
+impl UnreadOutput {
     fn push(&mut self, text: &str) {
         self.text.extend(text.as_bytes());
         let mut excess = self.text.len().saturating_sub(MAX_UNREAD);
@@ -116,7 +118,7 @@ impl Unread {
 impl BackgroundJob {
     fn new(id: String, title: &str, child: Child) -> Self {
         let process = Arc::new(child.process);
-        let unread = Arc::new(Mutex::new(Unread::default()));
+        let unread = Arc::new(Mutex::new(UnreadOutput::default()));
         let (tell_end, ended) = watch::channel(None);
         let reader = read_all(child.output, process.clone(), unread.clone(), tell_end);
         Self {
@@ -129,7 +131,7 @@ impl BackgroundJob {
         }
     }
 
-    fn current_ending(&self) -> Option<Ending> {
+    fn current_ending(&self) -> Option<CommandEnd> {
         *self.ended.borrow()
     }
 
@@ -157,8 +159,8 @@ impl BackgroundJob {
 async fn read_all(
     mut output: Output,
     process: Arc<Process>,
-    unread: Arc<Mutex<Unread>>,
-    ended: watch::Sender<Option<Ending>>,
+    unread: Arc<Mutex<UnreadOutput>>,
+    ended: watch::Sender<Option<CommandEnd>>,
 ) {
     let mut decoder = Decoder::default();
     while let Some(chunk) = output.next().await {
@@ -265,7 +267,7 @@ impl Background {
     ) -> Result<BackgroundOutput, BackgroundError> {
         // Take the process out of the lock: stopping it takes up to 1.5 s.
         let process = self.lock_jobs().get(id)?.process.clone();
-        let ending = process.stop(Stop::ServerEnd, hurry).await;
+        let ending = process.stop(StopMode::ServerEnd, hurry).await;
         if ending.gone {
             // The reader drains the output before it announces the end.
             self.wait_until_ended(id).await?;
@@ -291,7 +293,7 @@ impl Background {
         join_all(
             processes
                 .iter()
-                .map(|process| process.stop(Stop::ServerEnd, &hurry)),
+                .map(|process| process.stop(StopMode::ServerEnd, &hurry)),
         )
         .await;
     }
@@ -356,7 +358,7 @@ mod tests {
 
     #[test]
     fn unread_output_keeps_the_newest() {
-        let mut unread = Unread::default();
+        let mut unread = UnreadOutput::default();
         unread.push("old");
         unread.push(&"é".repeat(MAX_UNREAD / 2));
         assert_eq!(unread.take(), ("é".repeat(MAX_UNREAD / 2), 3));
@@ -371,7 +373,7 @@ mod tests {
         #[test]
         fn unread_output_is_a_bounded_suffix_of_all_output(pieces in prop::collection::vec("[aé😀]{0,40}", 0..6), times in 1_usize..9_000) {
             let pieces: Vec<String> = pieces.iter().map(|piece| piece.repeat(times)).collect();
-            let mut unread = Unread::default();
+            let mut unread = UnreadOutput::default();
             pieces.iter().for_each(|piece| unread.push(piece));
             let all = pieces.concat();
             let (text, dropped) = unread.take();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, Stat, fchmod};
 
-use super::write::Temporary;
+use super::write::TemporaryFile;
 use crate::base::hash;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, kind_of};
 use crate::domain::{FileChange, FileState};
@@ -286,7 +286,7 @@ pub fn restore_file_state(path: &Path, state: &FileState, bytes: Option<&[u8]>) 
             let bytes = bytes.ok_or("its stored content is missing")?;
             write_restored_file(&folder, name, bytes, *mode).map_err(said)
         }
-        FileState::Link { target } => Temporary::create_link(&folder, target)
+        FileState::Link { target } => TemporaryFile::create_link(&folder, target)
             .and_then(|mut link| link.rename_to(name))
             .map_err(said),
     }
@@ -303,7 +303,7 @@ fn remove_hollow(parent: &OpenFolder, name: &OsStr) -> io::Result<()> {
 
 fn write_restored_file(folder: &OpenFolder, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
     // Mode 0 means unknown: the file gets the default bits. Otherwise it stays private until its bits are set.
-    let (mut temporary, mut file) = Temporary::create_in(folder, if mode == 0 { 0o666 } else { 0o600 })?;
+    let (mut temporary, mut file) = TemporaryFile::create_in(folder, if mode == 0 { 0o666 } else { 0o600 })?;
     file.write_all(bytes)?;
     if mode != 0 {
         fchmod(&file, Mode::from_raw_mode(mode))?;

@@ -32,7 +32,7 @@ const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore"];
 /// No finding means: all files are inside the workspace folders, none looks like a secret, and no name is mistaken for
 /// an option.
 pub fn look_up(roots: &Roots, home: Option<&Path>, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
-    let mut lookup = Lookup {
+    let mut lookup = CommandFileLookup {
         roots,
         home,
         findings: Vec::new(),
@@ -55,7 +55,7 @@ pub fn look_up(roots: &Roots, home: Option<&Path>, cwd: &Path, files: &CommandFi
     lookup.findings
 }
 
-struct Lookup<'a> {
+struct CommandFileLookup<'a> {
     roots: &'a Roots,
     home: Option<&'a Path>,
     findings: Vec<FileFinding>,
@@ -64,7 +64,7 @@ struct Lookup<'a> {
     until: Instant,
 }
 
-impl Lookup<'_> {
+impl CommandFileLookup<'_> {
     fn record_finding(&mut self, part: usize, kind: FindingKind, file: impl AsRef<Path>) {
         let finding = FileFinding {
             part,

@@ -32,14 +32,14 @@ pub struct Diff {
 
 /// Which sides of a diff exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sides {
+pub enum DiffSides {
     Both,
     OnlyNew,
     OnlyOld,
 }
 
 /// Builds the unified diff of a file's texts. The header shows `path` as `a/path` and `b/path`.
-pub fn build_unified_diff(path: &str, sides: Sides, old: &str, new: &str) -> Diff {
+pub fn build_unified_diff(path: &str, sides: DiffSides, old: &str, new: &str) -> Diff {
     if old == new {
         return Diff::default();
     }
@@ -92,15 +92,15 @@ pub fn build_unified_diff(path: &str, sides: Sides, old: &str, new: &str) -> Dif
     diff
 }
 
-fn format_header(path: &str, sides: Sides) -> String {
+fn format_header(path: &str, sides: DiffSides) -> String {
     // A line feed in a name must not forge a line of the diff.
     let path = text::reveal_hidden_characters(path).replace(['\n', '\t'], "?");
     // An absolute path would become `a//path`.
     let path = path.trim_start_matches('/');
     match sides {
-        Sides::Both => format!("--- a/{path}\n+++ b/{path}\n"),
-        Sides::OnlyNew => format!("--- /dev/null\n+++ b/{path}\n"),
-        Sides::OnlyOld => format!("--- a/{path}\n+++ /dev/null\n"),
+        DiffSides::Both => format!("--- a/{path}\n+++ b/{path}\n"),
+        DiffSides::OnlyNew => format!("--- /dev/null\n+++ b/{path}\n"),
+        DiffSides::OnlyOld => format!("--- a/{path}\n+++ /dev/null\n"),
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     fn output_is_a_standard_unified_diff() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let new = "1\n2\n3\n4\nfive\n6\n7\n8\n9";
-        let diff = build_unified_diff("src/a.rs", Sides::Both, old, new);
+        let diff = build_unified_diff("src/a.rs", DiffSides::Both, old, new);
         assert_eq!(
             diff.text,
             "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -2,8 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n-9\n+9\n\
@@ -122,15 +122,18 @@ mod tests {
         );
         assert_eq!((diff.added, diff.removed), (2, 2));
         assert_eq!(
-            build_unified_diff("n", Sides::OnlyNew, "", "x\n").text,
+            build_unified_diff("n", DiffSides::OnlyNew, "", "x\n").text,
             "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n"
         );
-        assert_eq!(build_unified_diff("n", Sides::Both, "x", "x"), Diff::default());
+        assert_eq!(
+            build_unified_diff("n", DiffSides::Both, "x", "x"),
+            Diff::default()
+        );
     }
 
     #[test]
     fn a_file_name_forges_no_diff_lines() {
-        let diff = build_unified_diff("a\n+++ b/evil\u{1b}[2J", Sides::Both, "x\n", "y\n");
+        let diff = build_unified_diff("a\n+++ b/evil\u{1b}[2J", DiffSides::Both, "x\n", "y\n");
         assert!(
             diff.text
                 .starts_with("--- a/a?+++ b/evil␛[2J\n+++ b/a?+++ b/evil␛[2J\n"),
@@ -143,12 +146,12 @@ mod tests {
     fn large_diffs_are_cut() {
         let old: String = (0..200_000).map(|n| format!("{}\n", n * 7 % 1_000)).collect();
         let new: String = (0..200_000).map(|n| format!("{}\n", n * 11 % 1_000)).collect();
-        let diff = build_unified_diff("big", Sides::Both, &old, &new);
+        let diff = build_unified_diff("big", DiffSides::Both, &old, &new);
         assert!(diff.text.len() < MAX_OUTPUT + 200);
         assert!(diff.text.ends_with("more lines of this diff are not shown …]\n"));
         let huge = "x".repeat(MAX_INPUT);
         assert!(
-            build_unified_diff("huge", Sides::Both, &huge, "y")
+            build_unified_diff("huge", DiffSides::Both, &huge, "y")
                 .text
                 .contains("too large to compare")
         );
@@ -194,7 +197,7 @@ mod tests {
     proptest! {
         #[test]
         fn patching_the_old_text_returns_the_new_text(old in "([abc]\r?\n){0,14}[ab]?", new in "([abc]\r?\n){0,14}[ab]?") {
-            let diff = build_unified_diff("f", Sides::Both, &old, &new);
+            let diff = build_unified_diff("f", DiffSides::Both, &old, &new);
             let patched = if diff.text.is_empty() { old.clone() } else { patch(&old, &diff.text) };
             prop_assert_eq!(patched, new);
         }

@@ -40,12 +40,12 @@ pub use background::{
 pub use load::{LoadError, LoadedFile};
 pub use overlay::{Buffer, OpenedDocument, Overlay};
 pub use read_log::{ReadLog, SeenVersion};
-pub use resolve::{PathError, Resolved};
+pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
 
 use git_guard::GitGuard;
-use process::{Command, Launcher, Stop};
+use process::{Command, Launcher, StopMode};
 
 use crate::domain::{CommandFiles, FileFinding};
 
@@ -58,7 +58,7 @@ pub enum OnCancel {
     Finish(Duration),
 }
 
-impl From<OnCancel> for Stop {
+impl From<OnCancel> for StopMode {
     fn from(policy: OnCancel) -> Self {
         match policy {
             OnCancel::Interrupt => Self::Interrupt,
@@ -243,7 +243,7 @@ impl Workspace {
     ///
     /// # Errors
     /// The path cannot be resolved; see [`PathError`].
-    pub fn resolve_path(&self, cwd: &Path, given: &str) -> Result<Resolved, PathError> {
+    pub fn resolve_path(&self, cwd: &Path, given: &str) -> Result<ResolvedPath, PathError> {
         resolve::resolve_path(&self.resolve_roots(cwd), self.shared.home.as_deref(), cwd, given)
     }
 

@@ -69,11 +69,11 @@ struct OpenDocuments {
     /// Several URIs may lead to the same file.
     by_path: HashMap<PathBuf, Vec<String>>,
     /// Texts that a caller waits for.
-    expected: Vec<Expected>,
+    expected: Vec<ExpectedEdit>,
 }
 
 #[derive(Debug)]
-struct Expected {
+struct ExpectedEdit {
     uri: String,
     text: TextHash,
     shown: oneshot::Sender<()>,
@@ -152,7 +152,7 @@ impl Overlay {
         let mut open = self.lock();
         // Callers that gave up are removed here, so that the list cannot grow.
         open.expected.retain(|expected| !expected.shown.is_closed());
-        open.expected.push(Expected {
+        open.expected.push(ExpectedEdit {
             uri: uri.to_owned(),
             text: hash_ignoring_final_newline(text),
             shown,
@@ -207,7 +207,7 @@ impl Overlay {
         // The lock is not held while the disk is read: notifications must not wait for it.
         let held = self.lock().find_held_document(uri);
         if let Some((path, document)) = held
-            && compare_with_disk(&path, &document.text) == Compared::Same
+            && compare_with_disk(&path, &document.text) == VersionOrder::Same
         {
             self.mark_clean(&document);
         }
@@ -228,9 +228,9 @@ impl Overlay {
         };
         for document in held {
             match compare_with_disk(path, &document.text) {
-                Compared::Same => self.mark_clean(&document),
-                Compared::BlankAndNew => {}
-                Compared::Different => return Buffer::Unsaved(document),
+                VersionOrder::Same => self.mark_clean(&document),
+                VersionOrder::BlankAndNew => {}
+                VersionOrder::Different => return Buffer::Unsaved(document),
             }
         }
         if lost { Buffer::Unknown } else { Buffer::Saved }
@@ -267,7 +267,7 @@ impl Overlay {
         };
         let (text, unsaved) = match held {
             Ok(text) => {
-                let unsaved = compare_with_disk(path, &text) == Compared::Different;
+                let unsaved = compare_with_disk(path, &text) == VersionOrder::Different;
                 (text, unsaved)
             }
             Err(hash) => {
@@ -372,7 +372,7 @@ fn hash_ignoring_final_newline(text: &str) -> TextHash {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compared {
+enum VersionOrder {
     Same,
     /// The file does not exist, and the document is blank.
     BlankAndNew,
@@ -380,11 +380,11 @@ enum Compared {
 }
 
 /// Ignores line ends: editors show a file with mixed ones as if it had one kind.
-fn compare_with_disk(path: &Path, text: &str) -> Compared {
+fn compare_with_disk(path: &Path, text: &str) -> VersionOrder {
     let mut file = match RegularFile::open(path) {
         Ok(file) => file,
-        Err(OpenError::Missing) if text.trim().is_empty() => return Compared::BlankAndNew,
-        Err(_) => return Compared::Different,
+        Err(OpenError::Missing) if text.trim().is_empty() => return VersionOrder::BlankAndNew,
+        Err(_) => return VersionOrder::Different,
     };
     // No supported encoding turns one byte into more than four; this avoids reading a file that cannot be equal.
     let same = file
@@ -395,7 +395,11 @@ fn compare_with_disk(path: &Path, text: &str) -> Compared {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
             unix_lines(&disk.text) == unix_lines(text)
         });
-    if same { Compared::Same } else { Compared::Different }
+    if same {
+        VersionOrder::Same
+    } else {
+        VersionOrder::Different
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const MAX_LINKS: usize = 40;
 
 /// A path with its links resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedPath {
     /// The real path. The file need not exist.
     pub absolute: PathBuf,
     /// For people and rules: relative to the session's root, `rootName/path` in another root, absolute outside.
@@ -67,11 +67,11 @@ pub fn resolve_path(
     home: Option<&Path>,
     cwd: &Path,
     given: &str,
-) -> Result<Resolved, PathError> {
+) -> Result<ResolvedPath, PathError> {
     let cwd = real_path(cwd)?;
     let asked = locate_given_path(roots, home, &cwd, given)?;
     let absolute = real_path(&asked)?;
-    Ok(Resolved {
+    Ok(ResolvedPath {
         display: display_path(roots, &cwd, &absolute),
         inside: roots.find_containing(&absolute).is_some(),
         // Either name may reveal a secret: `notes` may link to `.env`, and `key.pem` to an ordinary file.
@@ -286,7 +286,7 @@ mod tests {
     }
 
     impl ResolvedPlace {
-        fn resolve_given(&self, given: &str) -> Result<Resolved, PathError> {
+        fn resolve_given(&self, given: &str) -> Result<ResolvedPath, PathError> {
             resolve_path(
                 &self.roots,
                 Some(&self.base.join("out")),

@@ -44,13 +44,13 @@ pub struct Walk<H> {
     halt: H,
     rules: IgnoreRules,
     /// Entries still to return or walk, the next one last.
-    pending: Vec<Pending>,
+    pending: Vec<PendingScan>,
     repositories: Vec<PathBuf>,
     is_halted: bool,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingScan {
     entry: TreeEntry,
     depth: usize,
 }
@@ -69,7 +69,7 @@ impl<H: Fn() -> bool> Walk<H> {
             options,
             halt,
             rules: IgnoreRules::from_ancestors(&start.path, top),
-            pending: vec![Pending {
+            pending: vec![PendingScan {
                 entry: start,
                 depth: 0,
             }],
@@ -147,7 +147,7 @@ impl<H: Fn() -> bool> Walk<H> {
                 status,
             };
             let depth = depth + 1;
-            self.pending.push(Pending { entry, depth });
+            self.pending.push(PendingScan { entry, depth });
         }
     }
 
@@ -170,7 +170,7 @@ impl<H: Fn() -> bool> Iterator for Walk<H> {
 
     fn next(&mut self) -> Option<TreeEntry> {
         while !self.is_halted
-            && let Some(Pending { entry, depth }) = self.pending.pop()
+            && let Some(PendingScan { entry, depth }) = self.pending.pop()
         {
             if entry.kind != FileKind::Folder {
                 return Some(entry);

@@ -86,7 +86,7 @@ fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Re
     }
     // The file may be private: keep it unreadable until it has its mode.
     let mode = if before.is_some() { 0o600 } else { 0o666 };
-    let (mut temporary, mut file) = Temporary::create_in(&folder, mode).map_err(failed)?;
+    let (mut temporary, mut file) = TemporaryFile::create_in(&folder, mode).map_err(failed)?;
     fill(&mut file).map_err(failed)?;
     if let Some(before) = &before {
         keep_owner_and_mode(&file, before).map_err(failed)?;
@@ -111,12 +111,12 @@ pub(super) fn is_unfinished(name: &OsStr) -> bool {
 }
 
 /// A file or link in a folder that is deleted unless it is renamed.
-pub(super) struct Temporary<'a> {
+pub(super) struct TemporaryFile<'a> {
     folder: &'a OpenFolder,
     name: Option<OsString>,
 }
 
-impl<'a> Temporary<'a> {
+impl<'a> TemporaryFile<'a> {
     /// Creates a new file with this mode.
     pub(super) fn create_in(folder: &'a OpenFolder, mode: u32) -> io::Result<(Self, File)> {
         let name = OsString::from(unfinished_name());
@@ -144,7 +144,7 @@ impl<'a> Temporary<'a> {
     }
 }
 
-impl Drop for Temporary<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
             // Best effort: `is_unfinished` recognizes what is left behind.

@@ -20,7 +20,7 @@ pub(super) struct ReadOnlyCommand {
     /// Lists of long options without dashes, separated by spaces, with the same marks. Abbreviations do not match.
     pub(super) long: &'static [&'static str],
     /// The meaning of the words that are not options.
-    pub(super) operands: Operands,
+    pub(super) operands: OperandRule,
     /// The syntax of its options.
     pub(super) style: OptionStyle,
     /// Whether every option, listed or not, only changes what is shown. If so, a file name that bash expands to an
@@ -43,7 +43,7 @@ pub(super) enum OptionStyle {
 
 /// The meaning of the words that are not options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operands {
+pub(super) enum OperandRule {
     /// Files to list.
     List,
     /// Files to read.
@@ -78,7 +78,7 @@ const GETOPT: ReadOnlyCommand = ReadOnlyCommand {
     names: &[],
     short: "",
     long: &[],
-    operands: Operands::Read,
+    operands: OperandRule::Read,
     style: OptionStyle::Getopt,
     harmless: false,
     reads: true,
@@ -170,7 +170,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         names: &["ls"],
         short: "aAbBcCdfFgGhiI:klmnNopqQrRsStT:uUvw:xXZ1",
         long: &[LS],
-        operands: Operands::List,
+        operands: OperandRule::List,
         harmless: true,
         ..GETOPT
     },
@@ -269,7 +269,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             label: minimal normal report-identical-files show-function-line: side-by-side \
             strip-trailing-cr suppress-common-lines text unified? width:",
         ],
-        operands: Operands::Compare,
+        operands: OperandRule::Compare,
         ..GETOPT
     },
     ReadOnlyCommand {
@@ -289,14 +289,14 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             "all-repeated? check-chars: count group? ignore-case repeated skip-chars: skip-fields: \
             unique zero-terminated",
         ],
-        operands: Operands::AtMost(1),
+        operands: OperandRule::AtMost(1),
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["tr"],
         short: "cCdst",
         long: &["complement delete squeeze-repeats truncate-set1"],
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         harmless: true,
         ..GETOPT
     },
@@ -304,20 +304,20 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         names: &["grep", "egrep", "fgrep"],
         short: "A:abB:cC:e:Ef<FGhHiIlLm:noPqrsTUvwxyzZ0123456789",
         long: &[GREP],
-        operands: Operands::Grep,
+        operands: OperandRule::Grep,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["rg"],
         short: "A:abB:cC:d:e:E:f<Fg:hHiIj:lm:M:nNoPpqr:sSt:T:uUvwx0.",
         long: &[RG],
-        operands: Operands::Ripgrep,
+        operands: OperandRule::Ripgrep,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["find"],
         long: &[FIND],
-        operands: Operands::List,
+        operands: OperandRule::List,
         style: OptionStyle::Find,
         ..GETOPT
     },
@@ -325,7 +325,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         names: &["tree"],
         short: "aACdDfFghiI:L:NnpP:qrsStuUv",
         long: &["dirsfirst du filesfirst noreport prune sort: charset: matchdirs ignore-case"],
-        operands: Operands::List,
+        operands: OperandRule::List,
         ..GETOPT
     },
     ReadOnlyCommand {
@@ -335,14 +335,14 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             "all apparent-size block-size: bytes exclude: human-readable max-depth: one-file-system \
             separate-dirs si summarize threshold: time? total",
         ],
-        operands: Operands::List,
+        operands: OperandRule::List,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["df"],
         short: "aBhHiklPTt:x:",
         long: &["all human-readable inodes local portability print-type si total type:"],
-        operands: Operands::List,
+        operands: OperandRule::List,
         harmless: true,
         ..GETOPT
     },
@@ -350,7 +350,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         names: &["stat"],
         short: "c:ft",
         long: &["file-system format: printf: terse"],
-        operands: Operands::List,
+        operands: OperandRule::List,
         harmless: true,
         ..GETOPT
     },
@@ -358,7 +358,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         names: &["file"],
         short: "bhiIkNpr",
         long: &["brief mime mime-encoding mime-type no-dereference no-pad"],
-        operands: Operands::List,
+        operands: OperandRule::List,
         ..GETOPT
     },
     ReadOnlyCommand {
@@ -368,7 +368,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             "canonicalize canonicalize-existing canonicalize-missing no-newline no-symlinks quiet \
             relative-base: relative-to: strip zero",
         ],
-        operands: Operands::List,
+        operands: OperandRule::List,
         harmless: true,
         ..GETOPT
     },
@@ -376,74 +376,74 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         names: &["basename", "dirname"],
         short: "as:z",
         long: &["multiple suffix: zero"],
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["pwd"],
         short: "LP",
-        operands: Operands::AtMost(0),
+        operands: OperandRule::AtMost(0),
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["echo"],
         short: "eEn",
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["printf"],
-        operands: Operands::PrintFormat,
+        operands: OperandRule::PrintFormat,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["true", "false", ":"],
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["sleep", "seq"],
         short: "f:s:w",
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["which"],
         short: "as",
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["type"],
         short: "afpPt",
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["command"],
         short: "vV",
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["date"],
         short: "d:I?r<Ru",
         long: &["date: iso-8601? reference< rfc-3339: rfc-email universal utc"],
-        operands: Operands::DateFormat,
+        operands: OperandRule::DateFormat,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["uname"],
         short: "aimnoprsv",
         long: &["all"],
-        operands: Operands::AtMost(0),
+        operands: OperandRule::AtMost(0),
         harmless: true,
         ..GETOPT
     },
@@ -451,20 +451,20 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         names: &["id", "groups"],
         short: "gGnruz",
         long: &["group groups name real user"],
-        operands: Operands::Text,
+        operands: OperandRule::Text,
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["whoami", "arch", "tty"],
-        operands: Operands::AtMost(0),
+        operands: OperandRule::AtMost(0),
         harmless: true,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["nproc"],
         long: &["all ignore:"],
-        operands: Operands::AtMost(0),
+        operands: OperandRule::AtMost(0),
         harmless: true,
         ..GETOPT
     },
@@ -477,70 +477,70 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             no-ahead-behind no-column no-renames null porcelain? renames short show-stash \
             untracked-files?",
         ],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git diff"],
         short: DIFF_LETTERS,
         long: &[GIT_DIFF],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git log", "git show", "git whatchanged", "git rev-list"],
         short: LOG_LETTERS,
         long: &[GIT_LOG, GIT_DIFF],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git reflog"],
         short: LOG_LETTERS,
         long: &[GIT_LOG, GIT_DIFF],
-        operands: Operands::Verbs(&["show"]),
+        operands: OperandRule::Verbs(&["show"]),
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git stash"],
         short: LOG_LETTERS,
         long: &[GIT_LOG, GIT_DIFF],
-        operands: Operands::NeedsVerb(&["list", "show"]),
+        operands: OperandRule::NeedsVerb(&["list", "show"]),
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git shortlog"],
         short: "cens",
         long: &["author: committer email group: numbered since: summary until: no-merges all"],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git branch"],
         short: "ailrv",
         long: &[GIT_REFS],
-        operands: Operands::OnlyWithList,
+        operands: OperandRule::OnlyWithList,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git tag"],
         short: "iln?",
         long: &[GIT_REFS],
-        operands: Operands::OnlyWithList,
+        operands: OperandRule::OnlyWithList,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git remote"],
         short: "v",
         long: &["verbose"],
-        operands: Operands::OnlyWithList,
+        operands: OperandRule::OnlyWithList,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git worktree"],
         short: "vz",
         long: &["porcelain verbose"],
-        operands: Operands::NeedsVerb(&["list"]),
+        operands: OperandRule::NeedsVerb(&["list"]),
         ..GETOPT
     },
     ReadOnlyCommand {
@@ -552,7 +552,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             show-cdup show-object-format? show-prefix show-superproject-working-tree show-toplevel \
             symbolic symbolic-full-name tags? verify",
         ],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
@@ -562,14 +562,14 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             "abbrev? cached deduplicate deleted directory eol error-unmatch exclude-standard exclude: \
             full-name ignored killed modified no-empty-directory others stage unmerged",
         ],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git ls-tree"],
         short: "dlrtz",
         long: &["abbrev? full-name full-tree long name-only name-status object-only"],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
@@ -579,7 +579,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             "abbrev: color-by-age color-lines date: first-parent ignore-rev: line-porcelain porcelain \
             root score-debug show-email show-name show-number show-stats since:",
         ],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
@@ -588,7 +588,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             "abbrev: all always broken? candidates: contains dirty? exact-match exclude: first-parent \
             long match: tags",
         ],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
@@ -601,41 +601,41 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
             max-depth: name-only no-color no-ext-grep no-recursive no-textconv not null \
             only-matching or perl-regexp quiet recursive show-function text threads: word-regexp",
         ],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git cat-file"],
         short: "epst",
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git merge-base"],
         short: "a",
         long: &["all fork-point independent is-ancestor octopus"],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git show-ref"],
         short: "dqs",
         long: &["abbrev? branches dereference hash? head heads quiet tags verify"],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git check-ignore"],
         short: "nqv",
         long: &["no-index non-matching quiet verbose"],
-        operands: Operands::Revisions,
+        operands: OperandRule::Revisions,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["git count-objects"],
         short: "Hv",
         long: &["human-readable verbose"],
-        operands: Operands::OnlyWithList,
+        operands: OperandRule::OnlyWithList,
         ..GETOPT
     },
     // ---- These run the project's code, so they never count as reading; a prefix rule may cover them. ----
@@ -650,7 +650,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         ],
         short: "F:j:p:qrv",
         long: &[CARGO],
-        operands: Operands::Any,
+        operands: OperandRule::Any,
         reads: false,
         ..GETOPT
     },
@@ -658,14 +658,14 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         names: &["cargo fmt"],
         short: "p:qv",
         long: &["all check package: quiet verbose"],
-        operands: Operands::Any,
+        operands: OperandRule::Any,
         reads: false,
         ..GETOPT
     },
     ReadOnlyCommand {
         names: &["go test", "go build", "go vet"],
         long: &[GO],
-        operands: Operands::Any,
+        operands: OperandRule::Any,
         style: OptionStyle::OneDash,
         reads: false,
         ..GETOPT

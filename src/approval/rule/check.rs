@@ -11,7 +11,7 @@ use crate::base::nearest::nearest_name;
 
 /// What the calls of a tool are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum RuleSubject {
     Command,
     File,
     Address,
@@ -20,22 +20,22 @@ enum Subject {
 }
 
 /// The built-in tools. A test compares the list with the registry.
-const TOOLS: &[(&str, Subject)] = &[
-    ("bash", Subject::Command),
-    ("read_file", Subject::File),
-    ("list_dir", Subject::File),
-    ("glob", Subject::File),
-    ("grep", Subject::File),
-    ("diagnostics", Subject::File),
-    ("write_file", Subject::File),
-    ("edit_file", Subject::File),
-    ("web_fetch", Subject::Address),
-    ("bash_output", Subject::Nothing),
-    ("bash_kill", Subject::Nothing),
-    ("ask_user", Subject::Nothing),
-    ("update_plan", Subject::Nothing),
-    ("read_skill", Subject::Nothing),
-    ("delegate", Subject::Nothing),
+const TOOLS: &[(&str, RuleSubject)] = &[
+    ("bash", RuleSubject::Command),
+    ("read_file", RuleSubject::File),
+    ("list_dir", RuleSubject::File),
+    ("glob", RuleSubject::File),
+    ("grep", RuleSubject::File),
+    ("diagnostics", RuleSubject::File),
+    ("write_file", RuleSubject::File),
+    ("edit_file", RuleSubject::File),
+    ("web_fetch", RuleSubject::Address),
+    ("bash_output", RuleSubject::Nothing),
+    ("bash_kill", RuleSubject::Nothing),
+    ("ask_user", RuleSubject::Nothing),
+    ("update_plan", RuleSubject::Nothing),
+    ("read_skill", RuleSubject::Nothing),
+    ("delegate", RuleSubject::Nothing),
 ];
 
 /// Tools of other agents, each with the nearest of ours.
@@ -139,7 +139,7 @@ impl Rule {
             return Ok(());
         }
         let own_tool = own.iter().any(|name| self.tool.is_match(name.as_ref()));
-        let subjects: Vec<Subject> = TOOLS
+        let subjects: Vec<RuleSubject> = TOOLS
             .iter()
             .filter(|(name, _)| self.tool.is_match(name))
             .map(|(_, subject)| *subject)
@@ -153,10 +153,12 @@ impl Rule {
         let mut fault = None;
         for subject in subjects {
             let found = match subject {
-                Subject::Command => command_fault(&pattern.source),
-                Subject::File => file_fault(&pattern.source),
-                Subject::Address => address_fault(&pattern.source),
-                Subject::Nothing => Some(("calls of this tool have nothing to compare a pattern with", None)),
+                RuleSubject::Command => command_fault(&pattern.source),
+                RuleSubject::File => file_fault(&pattern.source),
+                RuleSubject::Address => address_fault(&pattern.source),
+                RuleSubject::Nothing => {
+                    Some(("calls of this tool have nothing to compare a pattern with", None))
+                }
             };
             // A tool pattern with a `*` may cover several tools: one that the pattern fits is enough.
             match found {
@@ -171,7 +173,7 @@ impl Rule {
                 why,
                 instead: match (instead, subject) {
                     (Some(pattern), _) => Some(format!("`{}({pattern})`", self.tool_name)),
-                    (None, Subject::Nothing) => Some(format!("`{}`", self.tool_name)),
+                    (None, RuleSubject::Nothing) => Some(format!("`{}`", self.tool_name)),
                     (None, _) => None,
                 },
             }),
@@ -223,21 +225,21 @@ fn pattern_for(tool: &str, source: &str, is_foreign: bool) -> String {
         .find(|(name, _)| *name == tool)
         .map(|(_, subject)| *subject);
     let pattern = match subject {
-        Some(Subject::Command) => match source.strip_suffix(":*") {
+        Some(RuleSubject::Command) => match source.strip_suffix(":*") {
             Some(head) => format!("{head} *"),
             // A pattern without a star matches the start of a command in other agents.
             None if is_foreign && !source.contains('*') => format!("{source} *"),
             None => source.to_owned(),
         },
-        Some(Subject::Address) => match source.strip_prefix("domain:") {
+        Some(RuleSubject::Address) => match source.strip_prefix("domain:") {
             Some(host) => format!("https://{host}/*"),
             None => source.to_owned(),
         },
-        Some(Subject::File) => match source.strip_prefix("//") {
+        Some(RuleSubject::File) => match source.strip_prefix("//") {
             Some(absolute) => format!("/{absolute}"),
             None => source.strip_prefix("./").unwrap_or(source).to_owned(),
         },
-        Some(Subject::Nothing) => return String::new(),
+        Some(RuleSubject::Nothing) => return String::new(),
         None => source.to_owned(),
     };
     format!("({pattern})")

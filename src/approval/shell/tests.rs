@@ -6,7 +6,7 @@ use super::*;
 
 /// Formats the parts: a dynamic word is `…`, a file that is written `>target`, one that is read `<target`.
 fn taken_apart(command: &str) -> Vec<String> {
-    let show = |word: &Word| word.to_rule_text().unwrap_or_else(|| "…".to_owned());
+    let show = |word: &ShellWord| word.to_rule_text().unwrap_or_else(|| "…".to_owned());
     parse(command)
         .commands
         .iter()

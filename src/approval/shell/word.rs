@@ -2,7 +2,7 @@
 //!
 //! Hands commands inside expansions back to the reader of commands. Knows no grammar of commands.
 
-use super::{CommandEnd, ShellReader, Word};
+use super::{CommandEnd, ShellReader, ShellWord};
 
 /// Characters that end a word unless they are quoted.
 const WORD_TERMINATORS: &[char] = &[' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
@@ -52,7 +52,7 @@ impl WordBuilder {
         set || self.unquoted.contains(['*', '?'])
     }
 
-    fn into_word(self) -> Word {
+    fn into_word(self) -> ShellWord {
         let tilde = self.unquoted.strip_prefix('~');
         let of_shell = |rest: &str| rest.starts_with(|c: char| matches!(c, '+' | '-') || c.is_ascii_digit());
         let dynamic = if let Some(dynamic) = self.dynamic.clone() {
@@ -68,9 +68,9 @@ impl WordBuilder {
         if let Some((why, mut known)) = dynamic {
             // Only the text before the first expansion is certain.
             known.truncate(known.find(['{', '*', '?', '[']).unwrap_or(known.len()));
-            return Word::Dynamic { why, known };
+            return ShellWord::Dynamic { why, known };
         }
-        Word::Literal {
+        ShellWord::Literal {
             glob: self.is_glob(),
             quoted: self.quoted_tilde,
             text: self.text,
@@ -91,7 +91,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads a word; `None` if there is none.
-    pub(super) fn read_word(&mut self) -> Option<Word> {
+    pub(super) fn read_word(&mut self) -> Option<ShellWord> {
         let start = self.at;
         let mut built = WordBuilder::default();
         while let Some(ch) = self.peek() {
@@ -453,10 +453,10 @@ fn names_variable(expression: &str) -> bool {
 /// Returns whether a redirection to this file is, or may become, one to `/dev/tcp/HOST/PORT` or `/dev/udp/…`.
 ///
 /// bash itself connects there. When in doubt, yes: a target that is unknown in advance counts once it is below `/dev`.
-pub(super) fn is_connection(target: &Word) -> bool {
+pub(super) fn is_connection(target: &ShellWord) -> bool {
     let (text, whole) = match target {
-        Word::Literal { text, .. } => (text.as_str(), true),
-        Word::Dynamic { known, .. } => (known.as_str(), false),
+        ShellWord::Literal { text, .. } => (text.as_str(), true),
+        ShellWord::Dynamic { known, .. } => (known.as_str(), false),
     };
     if !text.starts_with('/') {
         return false;

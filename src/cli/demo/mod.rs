@@ -1,7 +1,7 @@
 //! `agentls demo`: the complete workflow without a key or a network, and a check that it really happened.
 //!
 //! A real server process over real stdio works in a scratch workspace. Its model is a loopback HTTP server in this
-//! process. The demo claims only what it measured: [`Evidence`] collects it from the wire and the disk.
+//! process. The demo claims only what it measured: [`DemoEvidence`] collects it from the wire and the disk.
 
 mod model;
 mod scratch;
@@ -36,7 +36,7 @@ const AUTOMATIC: &str = "  allowed automatically: --yes, or nobody is at a termi
 
 /// What the wire and the disk showed.
 #[derive(Default)]
-struct Evidence {
+struct DemoEvidence {
     deltas: u32,
     read: bool,
     asked_with_diff: bool,
@@ -115,7 +115,7 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
         session: &created.session_id,
         answers,
         scratch: &scratch,
-        evidence: Evidence::default(),
+        evidence: DemoEvidence::default(),
     };
     let mut left = stage.run_prompt(FIX).await?.was_stopped();
     if !left && stage.evidence.states == [TurnState::Completed] {
@@ -165,7 +165,7 @@ struct DemoStage<'a> {
     session: &'a str,
     answers: &'a ApprovalMode,
     scratch: &'a Scratch,
-    evidence: Evidence,
+    evidence: DemoEvidence,
 }
 
 impl DemoStage<'_> {
@@ -221,7 +221,7 @@ impl DemoStage<'_> {
     }
 }
 
-impl Evidence {
+impl DemoEvidence {
     fn take(&mut self, told: &ServerNotification, scratch: &Scratch, story: bool) -> UserIntent {
         use ServerNotification as N;
         self.count_gaps(told);
@@ -335,7 +335,13 @@ async fn stored_events(client: &mut ServerClient, session: &str) -> Result<u64, 
     Ok(loaded.events.len() as u64)
 }
 
-fn show_verdict(view: &mut View, evidence: &Evidence, model: &DemoModel, mended: bool, stored: u64) -> i32 {
+fn show_verdict(
+    view: &mut View,
+    evidence: &DemoEvidence,
+    model: &DemoModel,
+    mended: bool,
+    stored: u64,
+) -> i32 {
     let styler = view.screen.styler;
     let claims = evidence.check_claims(model, mended, stored);
     view.screen.write_gap();

@@ -41,7 +41,7 @@ pub(super) struct DemoModel {
 }
 
 /// A scripted answer.
-struct Reply {
+struct ScriptedReply {
     events: Vec<Value>,
     /// Drops the connection after the events, without a proper end.
     cut: bool,
@@ -114,7 +114,7 @@ async fn read_request(stream: &mut TcpStream) -> io::Result<Value> {
     }
 }
 
-async fn stream_reply(stream: &mut TcpStream, reply: Reply, seen: &SeenRequests) -> io::Result<()> {
+async fn stream_reply(stream: &mut TcpStream, reply: ScriptedReply, seen: &SeenRequests) -> io::Result<()> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
                 connection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
@@ -146,7 +146,7 @@ async fn stream_reply(stream: &mut TcpStream, reply: Reply, seen: &SeenRequests)
 }
 
 /// Chooses the answer to this request.
-fn script_reply(request: &Value, seen: &SeenRequests) -> Result<Reply, (&'static str, Value)> {
+fn script_reply(request: &Value, seen: &SeenRequests) -> Result<ScriptedReply, (&'static str, Value)> {
     let blocks: Vec<&Value> = request["messages"]
         .as_array()
         .into_iter()
@@ -209,7 +209,7 @@ const STORY: &str = "Once upon a time there was a shopping cart that wanted to s
 the shelves, past the tills, and out of the door. ";
 
 /// Builds the events of an answer: text in pieces, and optionally a tool call.
-fn build_reply(text: &str, call: Option<(&str, Value)>) -> Reply {
+fn build_reply(text: &str, call: Option<(&str, Value)>) -> ScriptedReply {
     let mut events = vec![
         json!({"type": "message_start", "message": {"id": "msg_demo", "type": "message", "role": "assistant",
             "content": [], "model": "demo-model", "usage": {"input_tokens": 1_840, "output_tokens": 1}}}),
@@ -236,7 +236,7 @@ fn build_reply(text: &str, call: Option<(&str, Value)>) -> Reply {
     events.push(json!({"type": "message_delta", "delta": {"stop_reason": stop},
         "usage": {"output_tokens": output}}));
     events.push(json!({"type": "message_stop"}));
-    Reply { events, cut: false }
+    ScriptedReply { events, cut: false }
 }
 
 /// Splits the text into pieces of two words.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{EditedInput, TurnInputState, TurnRunner};
 use crate::cli::client::ClientError;
-use crate::cli::external_editor::{self, EditError};
+use crate::cli::external_editor::{self, ExternalEditError};
 use crate::cli::signals::SignalAction;
 use crate::cli::style::Color;
 use crate::protocol::ApprovalRequestedNotification;
@@ -38,7 +38,7 @@ impl TurnRunner<'_> {
                 }
                 Err(why) => {
                     self.view.show_note(Color::Yellow, &format!("! {why}"));
-                    if !matches!(why, EditError::Empty) {
+                    if !matches!(why, ExternalEditError::Empty) {
                         desk.edited = Some(EditedInput { text, input: None });
                     }
                 }
@@ -53,10 +53,10 @@ impl TurnRunner<'_> {
         asked: &ApprovalRequestedNotification,
         text: &str,
         desk: &mut TurnInputState,
-    ) -> Result<Result<String, EditError>, ClientError> {
+    ) -> Result<Result<String, ExternalEditError>, ClientError> {
         let opened = match self.editor {
             Some(editor) => editor.open(&asked.name, text),
-            None => Err(EditError::NotChosen),
+            None => Err(ExternalEditError::NotChosen),
         };
         let mut open = match opened {
             Ok(open) => open,
@@ -75,7 +75,7 @@ impl TurnRunner<'_> {
                 // The error is a placeholder: the caller looks at `leave` first.
                 signal = self.signals.next() => if signal == SignalAction::Leave {
                     desk.leave = true;
-                    break Err(EditError::Empty);
+                    break Err(ExternalEditError::Empty);
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
                     Ok(incoming) => said.push(incoming),

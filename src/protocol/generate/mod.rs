@@ -22,7 +22,7 @@ const END: &str = "<!-- generated:end -->";
 
 /// A generated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generated {
+pub struct GeneratedFile {
     pub path: &'static str,
     /// Its expected content.
     pub text: String,
@@ -31,25 +31,25 @@ pub struct Generated {
 /// Generates all files. `protocol_md` is the current page, whose part between the markers is replaced.
 ///
 /// Returns `None` if the page has no markers.
-pub fn generate_files(protocol_md: &str) -> Option<Vec<Generated>> {
+pub fn generate_files(protocol_md: &str) -> Option<Vec<GeneratedFile>> {
     let model = ProtocolModel::read(collect_definitions());
     let (before, rest) = protocol_md.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     let page = format!("{before}{BEGIN}\n{}{END}{after}", markdown::render_model(&model));
     Some(vec![
-        Generated {
+        GeneratedFile {
             path: "editors/protocol.schema.json",
             text: build_schema(),
         },
-        Generated {
+        GeneratedFile {
             path: "editors/vscode/src/protocol.ts",
             text: typescript::render_model(&model),
         },
-        Generated {
+        GeneratedFile {
             path: "editors/nvim/lua/agentls/protocol.lua",
             text: lua::render_model(&model),
         },
-        Generated {
+        GeneratedFile {
             path: "protocol.md",
             text: page,
         },

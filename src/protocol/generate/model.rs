@@ -27,7 +27,7 @@ pub(super) enum TypeBody {
     /// One of these string values.
     Words(Vec<EnumWord>),
     /// One of these objects; their field `type` distinguishes them.
-    Tagged(Vec<Variant>),
+    Tagged(Vec<VariantModel>),
     /// Another type, or one of several.
     Alias(FieldShape),
 }
@@ -39,7 +39,7 @@ pub(super) struct EnumWord {
 }
 
 /// An object of a tagged union.
-pub(super) struct Variant {
+pub(super) struct VariantModel {
     pub(super) tag: String,
     pub(super) doc: String,
     /// A type whose fields it also has.
@@ -73,7 +73,7 @@ pub(super) enum FieldShape {
 impl ProtocolModel {
     /// Parses the definitions.
     pub(super) fn read(definitions: Map<String, Value>) -> Self {
-        let mut order = Order {
+        let mut order = TypeOrder {
             definitions: &definitions,
             seen: BTreeSet::new(),
             names: Vec::new(),
@@ -95,13 +95,13 @@ impl ProtocolModel {
     }
 }
 
-struct Order<'a> {
+struct TypeOrder<'a> {
     definitions: &'a Map<String, Value>,
     seen: BTreeSet<String>,
     names: Vec<String>,
 }
 
-impl Order<'_> {
+impl TypeOrder<'_> {
     /// Lists a type, then the types that it uses.
     fn visit_type(&mut self, name: &str) {
         if self.seen.insert(name.to_owned()) {
@@ -156,10 +156,10 @@ fn parse_word(option: &Value) -> EnumWord {
     }
 }
 
-fn parse_variant(option: &Value) -> Variant {
+fn parse_variant(option: &Value) -> VariantModel {
     let mut fields = parse_fields(option);
     fields.retain(|field| field.name != "type");
-    Variant {
+    VariantModel {
         tag: text(&option["properties"]["type"]["const"]),
         doc: extract_doc(option),
         base: option

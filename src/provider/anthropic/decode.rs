@@ -27,7 +27,7 @@ pub(crate) struct MessagesDecoder {
     indexes: HashMap<u64, u32>,
     /// The block that began last.
     last: Option<u32>,
-    blocks: BTreeMap<u32, OpenBlock>,
+    blocks: BTreeMap<u32, StreamBlock>,
     tools: BTreeMap<u32, ToolInput>,
     completed: BTreeSet<u32>,
     usage: Usage,
@@ -37,7 +37,7 @@ pub(crate) struct MessagesDecoder {
 
 /// A block that has begun but not ended.
 #[derive(Debug)]
-enum OpenBlock {
+enum StreamBlock {
     Thinking { signature: String },
     Tool { whole: Option<String> },
     Other,
@@ -159,27 +159,27 @@ impl MessagesDecoder {
         let open = match needed_text(block, "type")? {
             "text" => {
                 progress = push_content(StreamEvent::Text(needed_text(block, "text")?.to_owned()), out);
-                OpenBlock::Other
+                StreamBlock::Other
             }
             "thinking" => {
                 let thinking = text(block, "thinking").unwrap_or_default();
                 progress = push_content(StreamEvent::Reasoning(thinking.to_owned()), out);
                 let signature = text(block, "signature").unwrap_or_default().to_owned();
-                OpenBlock::Thinking { signature }
+                StreamBlock::Thinking { signature }
             }
             "redacted_thinking" => {
                 if let Some(data) = text(block, "data") {
                     out.push(StreamEvent::RedactedReasoning(data.to_owned()));
                     progress = StreamProgress::Content;
                 }
-                OpenBlock::Other
+                StreamBlock::Other
             }
             "tool_use" => {
                 progress = StreamProgress::Content;
                 self.tool_started(index, block, out)?
             }
             "" => return Err(DecodeError::broken_stream("a block of the answer has no type")),
-            _ => OpenBlock::Other,
+            _ => StreamBlock::Other,
         };
         self.blocks.insert(index, open);
         Ok(progress)
@@ -213,7 +213,7 @@ impl MessagesDecoder {
         index: u32,
         block: &Value,
         out: &mut EventQueue,
-    ) -> Result<OpenBlock, DecodeError> {
+    ) -> Result<StreamBlock, DecodeError> {
         let Some(name) = text(block, "name").filter(|name| !name.is_empty()) else {
             return Err(DecodeError::broken_stream(
                 "a tool call of the answer has no name",
@@ -236,7 +236,7 @@ impl MessagesDecoder {
             Value::String(json) => Some(json.clone()),
             other => Some(other.to_string()),
         };
-        Ok(OpenBlock::Tool { whole })
+        Ok(StreamBlock::Tool { whole })
     }
 
     fn decode_delta(&mut self, event: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
@@ -251,7 +251,7 @@ impl MessagesDecoder {
             }
             "signature_delta" => {
                 let at = self.index_of(event).and_then(|index| self.blocks.get_mut(&index));
-                if let Some(OpenBlock::Thinking { signature }) = at {
+                if let Some(StreamBlock::Thinking { signature }) = at {
                     signature.push_str(text(delta, "signature").unwrap_or_default());
                 }
                 StreamProgress::Event
@@ -285,10 +285,10 @@ impl MessagesDecoder {
 
     fn block_ended(&mut self, index: u32, out: &mut EventQueue) {
         match self.blocks.remove(&index) {
-            Some(OpenBlock::Thinking { signature }) if !signature.is_empty() => {
+            Some(StreamBlock::Thinking { signature }) if !signature.is_empty() => {
                 out.push(StreamEvent::ReasoningSignature(signature));
             }
-            Some(OpenBlock::Tool { whole }) => {
+            Some(StreamBlock::Tool { whole }) => {
                 let Some(input) = self.tools.get_mut(&index) else {
                     return;
                 };
@@ -302,7 +302,7 @@ impl MessagesDecoder {
                     out.push(StreamEvent::ToolUseCompleted { index });
                 }
             }
-            Some(OpenBlock::Thinking { .. } | OpenBlock::Other) | None => {}
+            Some(StreamBlock::Thinking { .. } | StreamBlock::Other) | None => {}
         }
     }
 

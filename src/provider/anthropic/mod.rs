@@ -13,7 +13,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::account::Account;
+use super::account::ProviderAccount;
 use super::call::{StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
@@ -29,7 +29,7 @@ const VERSION: &str = "2023-06-01";
 
 /// An account at Anthropic or at a server with the same API.
 pub(crate) struct Anthropic {
-    pub(crate) account: Arc<Account>,
+    pub(crate) account: Arc<ProviderAccount>,
     pub(crate) http: Arc<Http>,
     pub(crate) headers: HeaderMap,
     pub(crate) limits: CallLimits,

@@ -15,7 +15,7 @@ const NAMED: usize = 3;
 
 /// Who names the models of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Naming {
+pub enum ModelNaming {
     /// A vendor at its own address; its model names begin with one of these prefixes.
     Vendor(&'static [&'static str]),
     /// A gateway with its own list.
@@ -50,7 +50,7 @@ pub enum KnownList<'a> {
 pub fn check_model_name(
     model: &str,
     provider: &str,
-    naming: Naming,
+    naming: ModelNaming,
     list: KnownList<'_>,
     today: i64,
 ) -> NameVerdict {
@@ -60,28 +60,27 @@ pub fn check_model_name(
     {
         return NameVerdict::Accept;
     }
-    let is_retired =
-        matches!(naming, Naming::Vendor(_)) && lookup_retirement(model).is_some_and(|end| end.day <= today);
+    let is_retired = matches!(naming, ModelNaming::Vendor(_))
+        && lookup_retirement(model).is_some_and(|end| end.day <= today);
     let is_ours = match naming {
-        Naming::Vendor(families) => has_family(model, families),
-        Naming::Gateway | Naming::Free => true,
+        ModelNaming::Vendor(families) => has_family(model, families),
+        ModelNaming::Gateway | ModelNaming::Free => true,
     };
     if is_ours && !is_retired && lookup_row(model).is_some() {
         return NameVerdict::Accept;
     }
     let is_near = match naming {
-        Naming::Vendor(families) => is_retired || is_ours || is_near(model, families),
-        Naming::Gateway | Naming::Free => is_misspelled(model),
+        ModelNaming::Vendor(families) => is_retired || is_ours || is_near(model, families),
+        ModelNaming::Gateway | ModelNaming::Free => is_misspelled(model),
     };
     let refuse = || NameVerdict::Refuse(suggest_model_names(model, provider, naming, list, today));
     match (list, naming, is_near) {
         (KnownList::NotAsked, _, true) => NameVerdict::NeedsList,
-        (KnownList::Missing, _, true) | (KnownList::Names(_), Naming::Free, true) => refuse(),
+        (KnownList::Missing, _, true) | (KnownList::Names(_), ModelNaming::Free, true) => refuse(),
         // The list of a vendor or a gateway is complete, so a name outside it does not exist.
-        (KnownList::Names(_), Naming::Vendor(_) | Naming::Gateway, _) => refuse(),
-        (KnownList::NotAsked | KnownList::Missing, _, false) | (KnownList::Names(_), Naming::Free, false) => {
-            NameVerdict::Accept
-        }
+        (KnownList::Names(_), ModelNaming::Vendor(_) | ModelNaming::Gateway, _) => refuse(),
+        (KnownList::NotAsked | KnownList::Missing, _, false)
+        | (KnownList::Names(_), ModelNaming::Free, false) => NameVerdict::Accept,
     }
 }
 
@@ -89,7 +88,7 @@ pub fn check_model_name(
 pub fn suggest_model_names(
     model: &str,
     provider: &str,
-    naming: Naming,
+    naming: ModelNaming,
     list: KnownList<'_>,
     today: i64,
 ) -> Vec<String> {
@@ -103,8 +102,8 @@ pub fn suggest_model_names(
         Some(listed) => names.extend(listed.iter().cloned()),
         None => names.extend(TABLE.iter().map(|row| row.name.to_owned()).filter(|name| {
             let is_ours = match naming {
-                Naming::Vendor(families) => has_family(name, families),
-                Naming::Gateway | Naming::Free => true,
+                ModelNaming::Vendor(families) => has_family(name, families),
+                ModelNaming::Gateway | ModelNaming::Free => true,
             };
             is_ours && lookup_retirement(name).is_none_or(|end| end.day > today)
         })),
@@ -168,12 +167,12 @@ fn is_misspelled(model: &str) -> bool {
 mod tests {
     use super::*;
 
-    const CLAUDE: Naming = Naming::Vendor(&["claude-"]);
-    const GPT: Naming = Naming::Vendor(&["gpt-", "o1", "o3", "o4"]);
+    const CLAUDE: ModelNaming = ModelNaming::Vendor(&["claude-"]);
+    const GPT: ModelNaming = ModelNaming::Vendor(&["gpt-", "o1", "o3", "o4"]);
     /// 2026-11-23.
     const TODAY: i64 = 20_780;
 
-    fn decide(model: &str, naming: Naming, list: KnownList<'_>) -> String {
+    fn decide(model: &str, naming: ModelNaming, list: KnownList<'_>) -> String {
         let provider = match naming {
             CLAUDE => "anthropic",
             GPT => "openai",
@@ -211,21 +210,21 @@ mod tests {
             ("gpt-5.22", GPT, missing, "gpt-5.2 gpt-5.5 gpt-5.4"),
             // The vendor has retired it; a gateway may still have it.
             ("claude-sonnet-4-20250514", CLAUDE, not_asked, "ask"),
-            ("claude-sonnet-4-20250514", Naming::Gateway, not_asked, "yes"),
+            ("claude-sonnet-4-20250514", ModelNaming::Gateway, not_asked, "yes"),
             // A free name may be anything but an obvious typo.
-            ("our-own", Naming::Free, list, "yes"),
-            ("claude-sonnet-prod", Naming::Free, not_asked, "yes"),
-            ("qwen3-coder:30b", Naming::Free, not_asked, "yes"),
-            ("llama4-scout", Naming::Free, not_asked, "yes"),
-            ("claude-sonet-9", Naming::Free, not_asked, "ask"),
-            ("anthropic/cluade-sonnet-9", Naming::Free, not_asked, "ask"),
+            ("our-own", ModelNaming::Free, list, "yes"),
+            ("claude-sonnet-prod", ModelNaming::Free, not_asked, "yes"),
+            ("qwen3-coder:30b", ModelNaming::Free, not_asked, "yes"),
+            ("llama4-scout", ModelNaming::Free, not_asked, "yes"),
+            ("claude-sonet-9", ModelNaming::Free, not_asked, "ask"),
+            ("anthropic/cluade-sonnet-9", ModelNaming::Free, not_asked, "ask"),
             (
                 "our-own",
-                Naming::Gateway,
+                ModelNaming::Gateway,
                 list,
                 "claude-sonnet-7 claude-opus-7 text-embedding-1",
             ),
-            ("our-own", Naming::Gateway, missing, "yes"),
+            ("our-own", ModelNaming::Gateway, missing, "yes"),
         ] {
             let decided = decide(model, naming, known);
             // Without a similar name in the list, the offered models are suggested, and this provider has none.

@@ -16,7 +16,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
-use super::account::Account;
+use super::account::ProviderAccount;
 use super::call::{StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
@@ -42,7 +42,7 @@ pub(crate) enum Flavour {
 
 impl Flavour {
     /// Recognizes the server by its host or its configured name.
-    pub(crate) fn from_account(account: &Account) -> Self {
+    pub(crate) fn from_account(account: &ProviderAccount) -> Self {
         let host = account.base.host_str().unwrap_or_default().to_ascii_lowercase();
         // The name counts too, so that a proxy in front of a vendor keeps the vendor's dialect.
         let is = |name: &str, hosts: &[&str]| {
@@ -64,7 +64,7 @@ impl Flavour {
 
 /// An account at a server with this API.
 pub(crate) struct OpenAi {
-    pub(crate) account: Arc<Account>,
+    pub(crate) account: Arc<ProviderAccount>,
     pub(crate) http: Arc<Http>,
     pub(crate) headers: HeaderMap,
     pub(crate) limits: CallLimits,

@@ -15,7 +15,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::header::HeaderMap;
 
-use super::account::Account;
+use super::account::ProviderAccount;
 use super::call::{StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
@@ -28,7 +28,7 @@ use super::{Provider, build_endpoint_url};
 
 /// An account at OpenAI or at a server with the same API.
 pub(crate) struct Responses {
-    pub(crate) account: Arc<Account>,
+    pub(crate) account: Arc<ProviderAccount>,
     pub(crate) http: Arc<Http>,
     /// The same as for Chat Completions.
     pub(crate) headers: HeaderMap,

@@ -29,14 +29,14 @@ pub struct PendingReference {
     pub kind: ReferenceKind,
     pub uri: String,
     /// The lines; `None` for the whole file.
-    pub span: Option<Span>,
+    pub span: Option<TextSpan>,
     /// The client's text of a selection, or the message of a diagnostic. Without it, the text is read from the file.
     pub text: Option<String>,
 }
 
 /// Lines of a file, counted from 1, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TextSpan {
     pub first: u32,
     pub last: u32,
 }
@@ -131,7 +131,7 @@ fn checked_uri(uri: String, field: &str) -> Result<String, RequestError> {
 }
 
 /// Returns the lines that a range touches. A range that ends at the start of a line does not touch that line.
-fn to_line_span(range: Range, field: &str) -> Result<Span, RequestError> {
+fn to_line_span(range: Range, field: &str) -> Result<TextSpan, RequestError> {
     if range.end < range.start {
         return Err(RequestError::invalid_param(
             field,
@@ -143,7 +143,7 @@ fn to_line_span(range: Range, field: &str) -> Result<Span, RequestError> {
     if range.end.character == 0 && last > first {
         last -= 1;
     }
-    Ok(Span {
+    Ok(TextSpan {
         first: first.saturating_add(1),
         last: last.saturating_add(1),
     })
@@ -190,7 +190,7 @@ mod tests {
         let PromptPart::Reference(selection) = &parts[2] else {
             panic!("{parts:?}");
         };
-        assert_eq!(selection.span, Some(Span { first: 5, last: 6 }));
+        assert_eq!(selection.span, Some(TextSpan { first: 5, last: 6 }));
         let PromptPart::Reference(diagnostic) = &parts[3] else {
             panic!("{parts:?}");
         };

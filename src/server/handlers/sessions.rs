@@ -22,7 +22,8 @@ use crate::protocol::{
 use crate::provider::Effort;
 use crate::session::{self, CommandError, SessionCommand, SessionSnapshot};
 use crate::store::{
-    ContentChoice, EventPage, SessionHit, SessionQuery, Skipped, StoreError, StoreHealth, StoredEvent, Window,
+    ContentChoice, EventPage, EventWindow, SessionHit, SessionQuery, SkippedRow, StoreError, StoreHealth,
+    StoredEvent,
 };
 use crate::transport::outbox::Outgoing;
 
@@ -206,15 +207,15 @@ impl Service {
     }
 
     /// Reports unreadable records once per load. It is not an event of the session, because each load finds them again.
-    fn warn_skipped(&self, session: &SessionId, mut skipped: Vec<Skipped>, page: &[Skipped]) {
+    fn warn_skipped(&self, session: &SessionId, mut skipped: Vec<SkippedRow>, page: &[SkippedRow]) {
         let more = page.iter().filter(|record| !skipped.contains(record));
-        let more: Vec<Skipped> = more.cloned().collect();
+        let more: Vec<SkippedRow> = more.cloned().collect();
         skipped.extend(more);
-        let Some(message) = Skipped::format_warning(session, &skipped) else {
+        let Some(message) = SkippedRow::format_warning(session, &skipped) else {
             return;
         };
         tracing::warn!(%session, "{message}");
-        let body = to_wire::encode_frame(&to_wire::server_warning(Skipped::CODE, &message));
+        let body = to_wire::encode_frame(&to_wire::server_warning(SkippedRow::CODE, &message));
         self.state.outbox.push(Outgoing::Notification {
             body,
             group: None,
@@ -348,7 +349,7 @@ async fn read_page(
     last: u64,
 ) -> Result<EventPage> {
     let end = last.saturating_add(1);
-    let window = Window::Before(wanted.before.map_or(end, |before| before.min(end)));
+    let window = EventWindow::Before(wanted.before.map_or(end, |before| before.min(end)));
     if wanted.tail == 0 {
         return Ok(EventPage::default());
     }

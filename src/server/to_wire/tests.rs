@@ -250,7 +250,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                     ..ToolResult::ok("\u{1b}[32mok\u{1b}[0m\r\n")
                 })),
                 diff: Some("-a\n+b\n".into()),
-                locations: vec![Location {
+                locations: vec![FileLocation {
                     uri: "file:///a".to_owned(),
                     line: Some(2),
                 }],
@@ -643,7 +643,7 @@ fn huge_events_stay_below_the_limit() {
             result: Some(Arc::new(result)),
             diff: Some(long.clone().into()),
             locations: vec![
-                Location {
+                FileLocation {
                     uri: long[..10_000].to_owned(),
                     line: None
                 };

@@ -7,8 +7,8 @@ use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
 use crate::base::text::{one_line, prefix_within, strip_control_characters};
 use crate::config::AgentSettings;
 use crate::domain::{
-    AgentError, Block, CircuitState, Cost, Grant, Location, PlanItem, PromptQueue, QueuedPrompt, ToolSpec,
-    TurnEnd, TurnId, Usage,
+    AgentError, Block, CircuitState, Cost, FileLocation, Grant, PlanItem, PromptQueue, QueuedPrompt,
+    ToolSpec, TurnEnd, TurnId, Usage,
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
@@ -203,7 +203,7 @@ fn circuit_info(subject: wire::CircuitSubject, name: &str, view: &CircuitView) -
     }
 }
 
-pub(super) fn to_location(cutter: &mut FieldBudget, location: &Location) -> wire::Location {
+pub(super) fn to_location(cutter: &mut FieldBudget, location: &FileLocation) -> wire::Location {
     wire::Location {
         uri: cutter.fit_line(&location.uri),
         line: location.line,

@@ -7,7 +7,7 @@ use crate::base::nearest::nearest_name;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
 use crate::provider::ProviderSpec;
 use crate::provider::models::{
-    KnownList, NameVerdict, Naming, check_model_name, current_day, lookup_retirement,
+    KnownList, ModelNaming, NameVerdict, check_model_name, current_day, lookup_retirement,
 };
 
 /// The verdict on a model name.
@@ -135,7 +135,7 @@ impl Models {
         let meant = nearest_name(prefix, names.clone());
         // A prefix this close to a provider is taken for a typo, even where model names are free.
         let is_misspelled = meant.is_some_and(|meant| meant.len().abs_diff(prefix.len()) <= 1);
-        let is_free = self.provider_spec(provider).model_naming() == Naming::Free;
+        let is_free = self.provider_spec(provider).model_naming() == ModelNaming::Free;
         if is_free && !is_misspelled {
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl Models {
 
 /// Returns the date on which the called vendor retired `model`.
 fn retirement_date(spec: &ProviderSpec, model: &str) -> Option<&'static str> {
-    let is_vendor = matches!(spec.model_naming(), Naming::Vendor(_));
+    let is_vendor = matches!(spec.model_naming(), ModelNaming::Vendor(_));
     let end = lookup_retirement(model).filter(|end| is_vendor && end.day <= current_day())?;
     Some(end.date)
 }

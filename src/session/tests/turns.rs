@@ -19,7 +19,7 @@ use crate::domain::{
 use crate::provider::{CallSlots, ModelInfo, Provider, RetryPolicy, Script};
 use crate::session::*;
 use crate::store::{ContentChoice, FaultHook, Store};
-use crate::tool::{DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput};
+use crate::tool::{CallPreview, DynTool, Registry, Tool, ToolContext, ToolError, ToolOutput};
 use crate::turn::{
     AgentPolicy, Budgets, HookCommands, Hooks, ModelChoice, ModelSource, ResolvedModel, TurnLimits,
 };
@@ -243,10 +243,10 @@ impl Tool for Bomb {
         })
     }
 
-    async fn preview_change(&self, input: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(&self, input: &Place, _: &ToolContext) -> Result<CallPreview, ToolError> {
         tokio::task::yield_now().await;
         bomb(input, "preview");
-        Ok(Preview::default())
+        Ok(CallPreview::default())
     }
 
     async fn run(&self, input: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
@@ -419,7 +419,7 @@ impl Tool for Unseen {
         Ok(Effect::from_command("unseen"))
     }
 
-    async fn preview_change(&self, _: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(&self, _: &Place, _: &ToolContext) -> Result<CallPreview, ToolError> {
         self.0.notify_one();
         std::future::pending().await
     }

@@ -1,7 +1,7 @@
 //! I5: what is shown of a message, joined, is the message.
 
 use super::Checker;
-use super::seen::{Over, Shown, ShownSession};
+use super::seen::{CallEnd, ShownMessage, ShownSession};
 use crate::base::clock;
 use crate::domain::{Block, Delta, Message, MessageId, SessionId, ToolCallStatus, TurnId};
 
@@ -74,7 +74,7 @@ fn append_piece(so_far: &mut String, offset: u64, piece: &str, message: &Message
 }
 
 impl ShownSession {
-    fn open_message(&mut self, id: &MessageId, turn: &TurnId) -> Result<&mut Shown, String> {
+    fn open_message(&mut self, id: &MessageId, turn: &TurnId) -> Result<&mut ShownMessage, String> {
         let shown = self.messages.entry(id.clone()).or_default();
         if let Some(over) = shown.over {
             return Err(format!("I5: a delta of {id}, which is {over:?}"));
@@ -92,7 +92,7 @@ impl ShownSession {
     ) -> Result<(), String> {
         let cut_at = self.cut_at;
         let shown = self.messages.entry(message.id.clone()).or_default();
-        if shown.over.replace(Over::Done).is_some() {
+        if shown.over.replace(CallEnd::Done).is_some() {
             return Err(format!("I5: {} ends twice", message.id));
         }
         shown.turn.get_or_insert_with(|| turn.clone());

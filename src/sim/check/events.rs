@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Checker;
 use super::conduct::PolicyRecord;
-use super::seen::{Over, ShownCall, ShownQuestion, ShownSession, ShownTurn, is_permission};
+use super::seen::{CallEnd, ShownCall, ShownQuestion, ShownSession, ShownTurn, is_permission};
 use super::typed::{TypedKind, label_of};
 use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
 use crate::base::clock;
@@ -680,7 +680,7 @@ impl ShownSession {
         reloading: bool,
     ) -> Verdictless {
         let shown = self.messages.entry(id.clone()).or_default();
-        if shown.over.replace(Over::Retracted).is_some() {
+        if shown.over.replace(CallEnd::Retracted).is_some() {
             return Err(format!("I5: {id} is retracted after its end"));
         }
         // A crash between the commit and the client takes the deltas before it along.

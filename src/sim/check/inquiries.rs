@@ -1,7 +1,7 @@
 //! Inquiries: asked once, settled once, by whom it says, and never open after a turn's end but for the server's.
 
 use super::Checker;
-use super::seen::{Inquired, ShownSession};
+use super::seen::{ShownInquiry, ShownSession};
 use crate::domain::{Inquiry, InquiryId, InquiryReply, ResolvedBy, SessionId};
 use crate::session::CommandError;
 
@@ -11,9 +11,9 @@ impl ShownSession {
             Some(known) if !known.open => Err(format!("{} is asked again after its end", inquiry.id)),
             Some(_) => Ok(()),
             None => {
-                let open = Inquired {
+                let open = ShownInquiry {
                     open: true,
-                    ..Inquired::default()
+                    ..ShownInquiry::default()
                 };
                 self.inquiries.insert(inquiry.id.clone(), open);
                 Ok(())

@@ -2,7 +2,7 @@
 
 use super::Checker;
 use super::events::policy_allows;
-use super::seen::{InHand, ShownSession, is_permission};
+use super::seen::{ShownCallState, ShownSession, is_permission};
 use crate::base::sim_schedule;
 use crate::domain::{SessionId, ToolCallId, ToolCallStatus};
 use crate::sim::tools;
@@ -21,7 +21,7 @@ impl Checker {
             return;
         }
         self.log_line(format!("effect {call} {name} {how}"));
-        let hand = InHand {
+        let hand = ShownCallState {
             session: session.clone(),
             patient,
         };

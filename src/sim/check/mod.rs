@@ -32,11 +32,11 @@ use bounds::Bounds;
 pub(super) use circuits::ObservedCall;
 use circuits::ShownCircuit;
 use conduct::PolicyRecord;
-use money::Money;
-pub(super) use reload::Found;
+use money::MoneyChecker;
+pub(super) use reload::ReloadedSession;
 pub(super) use reverts::RequestedRevert;
-use seen::{InHand, ShownSession};
-use typed::Typed;
+use seen::{ShownCallState, ShownSession};
+use typed::TypedInputs;
 pub(super) use typed::{TypedAnswer, TypedKind};
 
 use super::coverage::Coverage;
@@ -72,11 +72,11 @@ pub(super) struct Checker {
     strays: BTreeSet<SessionId>,
     /// Whose deletion was asked for and not answered yet.
     deleting: BTreeSet<SessionId>,
-    typed: BTreeMap<u64, Typed>,
+    typed: BTreeMap<u64, TypedInputs>,
     labels: u64,
     /// Rules that were sent for the whole folder.
     folder_rules: Vec<String>,
-    in_hand: BTreeMap<ToolCallId, InHand>,
+    in_hand: BTreeMap<ToolCallId, ShownCallState>,
     /// What was stored and not shown is taken in.
     reloading: bool,
     /// When the last crash was, in virtual ms.
@@ -85,7 +85,7 @@ pub(super) struct Checker {
     /// Every so manieth prompt or steer shows a picture.
     pictures: u64,
     approvals_time_out: bool,
-    money: Money,
+    money: MoneyChecker,
     manners: PolicyRecord,
     /// Of this life, by provider; and how many failures open one.
     circuits: BTreeMap<String, ShownCircuit>,
@@ -130,7 +130,7 @@ impl Checker {
             },
             pictures: knobs.pictures,
             approvals_time_out: knobs.approval_timeout.is_some(),
-            money: Money::new(knobs.budgets.clone(), knobs.max_tool_calls, knobs.priced),
+            money: MoneyChecker::new(knobs.budgets.clone(), knobs.max_tool_calls, knobs.priced),
             manners: PolicyRecord {
                 conducts: knobs.conducts,
                 hooks_at: knobs.hooks_at,

@@ -19,7 +19,7 @@ use crate::turn::{Budgets, day_of};
 const DUSK_MS: i64 = 600_000;
 
 /// What was spent, as it was shown.
-pub(super) struct Money {
+pub(super) struct MoneyChecker {
     budgets: Budgets,
     max_tool_calls: Option<u32>,
     days: BTreeMap<i64, MoneySpent>,
@@ -39,7 +39,7 @@ struct MoneySpent {
     there: Cost,
 }
 
-impl Money {
+impl MoneyChecker {
     pub(super) fn new(budgets: Budgets, max_tool_calls: Option<u32>, priced: bool) -> Self {
         Self {
             flights: BTreeMap::new(),

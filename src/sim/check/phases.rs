@@ -5,7 +5,7 @@ use crate::domain::{
     DecisionKind, Delta, Event, Inquiry, LimitName, RequestSubject, ResolvedBy, SessionId, ToolCallStatus,
     Transition, TurnId,
 };
-use crate::sim::coverage::{Met, SimFault, TurnPhase};
+use crate::sim::coverage::{SeenConditions, SimFault, TurnPhase};
 use crate::store::StoredEvent;
 
 impl Checker {
@@ -105,7 +105,7 @@ impl Checker {
         }
     }
 
-    fn met_of_turn(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut Met> {
+    fn met_of_turn(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut SeenConditions> {
         let seen = self.sessions.get_mut(session)?;
         let turn = turn.or(seen.fold.open_turn.as_ref())?;
         Some(&mut seen.turns.get_mut(turn)?.met)

@@ -13,7 +13,7 @@ const PATIENCE_MS: i64 = 2_000;
 impl Checker {
     /// Labels and keys of what waits, as far as the user knows.
     pub(in crate::sim) fn waiting_prompts(&self, session: &SessionId) -> Vec<(u64, String)> {
-        let of = |(label, typed): (&u64, &super::typed::Typed)| match &typed.answered {
+        let of = |(label, typed): (&u64, &super::typed::TypedInputs)| match &typed.answered {
             Some(TypedAnswer::Waits(Some(key))) if !typed.is_settled() && !typed.removed => {
                 Some((*label, key.clone()))
             }

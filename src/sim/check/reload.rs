@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use super::seen::{Inquired, Over, ShownCall, ShownQuestion, ShownSession, is_permission};
+use super::seen::{CallEnd, ShownCall, ShownInquiry, ShownQuestion, ShownSession, is_permission};
 use super::spent::CountedTokens;
 use super::typed::{TypedAnswer, TypedKind, label_of};
 use crate::base::clock;
@@ -13,7 +13,7 @@ use crate::sim::files::WrittenFiles;
 use crate::store::{PendingEvent, SessionRow, StoredEvent};
 
 /// What a store holds of a session.
-pub(in crate::sim) struct Found {
+pub(in crate::sim) struct ReloadedSession {
     pub(in crate::sim) row: SessionRow,
     pub(in crate::sim) events: Vec<StoredEvent>,
     pub(in crate::sim) pending: Vec<PendingEvent>,
@@ -25,7 +25,7 @@ impl Checker {
     pub(in crate::sim) fn check_restart(
         &mut self,
         files: &WrittenFiles,
-        mut found: BTreeMap<SessionId, Found>,
+        mut found: BTreeMap<SessionId, ReloadedSession>,
     ) {
         let lost = std::mem::take(&mut self.lost);
         let lossy = std::mem::take(&mut self.degraded) || lost;
@@ -71,7 +71,7 @@ impl Checker {
     }
 
     /// A quiet moment: everything that was shown is stored, and nothing else.
-    pub(in crate::sim) fn compare_with_store(&mut self, found: &BTreeMap<SessionId, Found>) {
+    pub(in crate::sim) fn compare_with_store(&mut self, found: &BTreeMap<SessionId, ReloadedSession>) {
         if self.degraded || self.lost {
             return;
         }
@@ -112,7 +112,7 @@ impl Checker {
     fn check_reloaded_session(
         &mut self,
         session: &SessionId,
-        found: Found,
+        found: ReloadedSession,
         lossy: bool,
         lost: bool,
     ) -> Result<(), String> {
@@ -171,7 +171,7 @@ impl Checker {
     }
 
     /// I16: what was accepted is stored.
-    fn is_kept(&mut self, session: &SessionId, found: &Found, lossy: bool) -> Result<(), String> {
+    fn is_kept(&mut self, session: &SessionId, found: &ReloadedSession, lossy: bool) -> Result<(), String> {
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
         };
@@ -257,7 +257,7 @@ impl Checker {
     }
 
     /// What was shown after the store had failed is lost: learns the session anew.
-    fn relearn_session(&mut self, session: &SessionId, found: &Found) {
+    fn relearn_session(&mut self, session: &SessionId, found: &ReloadedSession) {
         let events = &found.events;
         self.log_line(format!("{session} has {} events left", events.len()));
         self.count_case("events lost, as warned");
@@ -318,7 +318,7 @@ impl Checker {
 
 impl ShownSession {
     /// I7: the stored events are those that were shown.
-    fn is_stored(&self, found: &Found) -> Result<(), String> {
+    fn is_stored(&self, found: &ReloadedSession) -> Result<(), String> {
         match self
             .events
             .iter()
@@ -331,7 +331,7 @@ impl ShownSession {
     }
 
     /// The row and the questions follow from the events.
-    fn fits_row(&self, found: &Found) -> Result<(), String> {
+    fn fits_row(&self, found: &ReloadedSession) -> Result<(), String> {
         let (fold, row) = (&self.fold, &found.row);
         let open: Vec<_> = found
             .pending
@@ -412,7 +412,7 @@ impl ShownSession {
                 _ => {}
             }
             if let Event::Message(message) = &stored.event {
-                self.messages.entry(message.id.clone()).or_default().over = Some(Over::Done);
+                self.messages.entry(message.id.clone()).or_default().over = Some(CallEnd::Done);
                 for (id, name, input) in message.tool_uses() {
                     let call = ShownCall {
                         turn: turn.clone(),
@@ -427,7 +427,7 @@ impl ShownSession {
         }
         match &stored.event {
             Event::MessageRetracted { message, .. } => {
-                self.messages.entry(message.clone()).or_default().over = Some(Over::Retracted);
+                self.messages.entry(message.clone()).or_default().over = Some(CallEnd::Retracted);
             }
             Event::ToolCall(update) => {
                 if let (Some(turn), Some(_)) = (&stored.turn, &update.parent) {
@@ -465,9 +465,9 @@ impl ShownSession {
                 }
             }
             Event::InquiryRequested(inquiry) => {
-                let open = Inquired {
+                let open = ShownInquiry {
                     open: true,
-                    ..Inquired::default()
+                    ..ShownInquiry::default()
                 };
                 self.inquiries.insert(inquiry.id.clone(), open);
             }

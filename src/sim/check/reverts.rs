@@ -27,7 +27,7 @@ pub(in crate::sim) struct RequestedRevert {
 }
 
 /// A revert that was made, until somebody writes.
-pub(super) struct Made {
+pub(super) struct MadeChange {
     turn: TurnId,
     paths: Vec<String>,
     before: Contents,
@@ -149,7 +149,7 @@ impl Checker {
             }
         }
         if !asked.redo && !paths.is_empty() {
-            seen.reverted = Some(Made {
+            seen.reverted = Some(MadeChange {
                 turn: asked.turn,
                 paths,
                 before: asked.before,

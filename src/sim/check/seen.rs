@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::reverts::Made;
+use super::reverts::MadeChange;
 use super::spent::CountedTokens;
 use crate::domain::{
     ApprovalId, Cost, Decision, DecisionKind, InquiryId, InquiryReply, MessageId, Mode, SessionId,
@@ -11,7 +11,7 @@ use crate::domain::{
 };
 use crate::provider::HistoryItem;
 use crate::session::SessionState;
-use crate::sim::coverage::Met;
+use crate::sim::coverage::SeenConditions;
 use crate::store::StoredEvent;
 
 /// A session.
@@ -33,10 +33,10 @@ pub(super) struct ShownSession {
     /// Something has come from outside (R-TOOL-7).
     pub(super) foreign: bool,
     pub(super) turns: BTreeMap<TurnId, ShownTurn>,
-    pub(super) messages: BTreeMap<MessageId, Shown>,
+    pub(super) messages: BTreeMap<MessageId, ShownMessage>,
     pub(super) calls: BTreeMap<ToolCallId, ShownCall>,
     pub(super) approvals: BTreeMap<ApprovalId, ShownQuestion>,
-    pub(super) inquiries: BTreeMap<InquiryId, Inquired>,
+    pub(super) inquiries: BTreeMap<InquiryId, ShownInquiry>,
     /// Models that may have been asked since the turn's start; empty where that is not known.
     pub(super) models: BTreeSet<String>,
     /// Modes that may have been in force since the last turn's end.
@@ -70,7 +70,7 @@ pub(super) struct ShownSession {
     /// The user has asked for what waits.
     pub(super) sent_now: bool,
     /// Files were put back, and nothing was written since.
-    pub(super) reverted: Option<Made>,
+    pub(super) reverted: Option<MadeChange>,
     /// How many wait, as was shown last, and when, in virtual ms; none where they are held.
     pub(super) due: Option<(usize, i64)>,
     /// Compactions that were asked for in this life, neither refused nor shown to have begun.
@@ -121,26 +121,26 @@ pub(super) struct ShownTurn {
     /// So many hooks run.
     pub(super) hooks: u32,
     /// Since its last decision.
-    pub(super) met: Met,
+    pub(super) met: SeenConditions,
 }
 
 /// A message that has been shown in part.
 #[derive(Default)]
-pub(super) struct Shown {
+pub(super) struct ShownMessage {
     pub(super) turn: Option<TurnId>,
     pub(super) text: String,
     pub(super) reasoning: String,
     /// When its text had which length.
     pub(super) trail: Vec<(i64, usize)>,
     pub(super) tools: Vec<ToolCallId>,
-    pub(super) over: Option<Over>,
+    pub(super) over: Option<CallEnd>,
     /// The store failed while it came.
     pub(super) degraded: bool,
 }
 
 /// How a message came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum CallEnd {
     Done,
     Retracted,
 }
@@ -168,7 +168,7 @@ pub(super) struct ShownQuestion {
 
 /// A limit or a question.
 #[derive(Default)]
-pub(super) struct Inquired {
+pub(super) struct ShownInquiry {
     pub(super) open: bool,
     pub(super) sent: Vec<InquiryReply>,
     pub(super) accepted: Option<InquiryReply>,
@@ -185,7 +185,7 @@ pub(super) struct Cancel {
 }
 
 /// A tool's effect that goes on.
-pub(super) struct InHand {
+pub(super) struct ShownCallState {
     pub(super) session: SessionId,
     pub(super) patient: bool,
 }

@@ -28,7 +28,7 @@ pub(in crate::sim) enum TypedAnswer {
 }
 
 /// Something typed; its label stands in its text.
-pub(super) struct Typed {
+pub(super) struct TypedInputs {
     pub(super) session: SessionId,
     pub(super) kind: TypedKind,
     pub(super) answered: Option<TypedAnswer>,
@@ -42,7 +42,7 @@ pub(super) struct Typed {
     pub(super) removed: bool,
 }
 
-impl Typed {
+impl TypedInputs {
     /// It has come to where it was to come, or was given back.
     pub(super) fn is_settled(&self) -> bool {
         self.joined.is_some() || self.returned.is_some()
@@ -62,7 +62,7 @@ impl Checker {
     pub(in crate::sim) fn label_input(&mut self, session: &SessionId, kind: TypedKind) -> (u64, Vec<Block>) {
         self.labels += 1;
         let label = self.labels;
-        let typed = Typed {
+        let typed = TypedInputs {
             session: session.clone(),
             kind,
             answered: None,

@@ -81,7 +81,7 @@ fn arb_error() -> impl Strategy<Value = AgentError> {
             code,
             class,
             message,
-            cause: cause.map(Cause::from),
+            cause: cause.map(ErrorCause::from),
             provider,
             model,
             status,
@@ -193,7 +193,7 @@ fn tool_call() -> impl Strategy<Value = ToolCallUpdate> {
         ToolCallStatus::Denied,
         ToolCallStatus::Cancelled,
     ];
-    let location = (text(), of(any::<u32>())).prop_map(|(uri, line)| Location { uri, line });
+    let location = (text(), of(any::<u32>())).prop_map(|(uri, line)| FileLocation { uri, line });
     let first = (id(), text(), text(), select(statuses.to_vec()), of(arb_json()));
     let more = (
         of(arb_tool_result()),
@@ -300,7 +300,7 @@ fn arb_limit_subject() -> impl Strategy<Value = RequestSubject> {
 }
 
 fn arb_question_subject() -> impl Strategy<Value = RequestSubject> {
-    let choice = (text(), text()).prop_map(|(value, label)| Choice { value, label });
+    let choice = (text(), text()).prop_map(|(value, label)| FieldChoice { value, label });
     let field = (text(), text(), vec(choice, 0..3), any::<[bool; 3]>()).prop_map(
         |(name, label, choices, [several, free, required])| QuestionField {
             name,

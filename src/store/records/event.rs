@@ -534,19 +534,19 @@ impl From<PlanItemRecord> for PlanItem {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct TransitionRecord {
-    to: TransitionKind,
+    to: StoredTransitionKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum TransitionKind {
+enum StoredTransitionKind {
     Continue(EnumName<ContinueReason>),
     Terminal(EnumName<TerminalReason>),
 }
 
-impl From<Transition> for TransitionKind {
+impl From<Transition> for StoredTransitionKind {
     fn from(transition: Transition) -> Self {
         match transition {
             Transition::Continue(reason) => Self::Continue(EnumName(reason)),
@@ -555,11 +555,11 @@ impl From<Transition> for TransitionKind {
     }
 }
 
-impl From<TransitionKind> for Transition {
-    fn from(record: TransitionKind) -> Self {
+impl From<StoredTransitionKind> for Transition {
+    fn from(record: StoredTransitionKind) -> Self {
         match record {
-            TransitionKind::Continue(reason) => Self::Continue(reason.0),
-            TransitionKind::Terminal(reason) => Self::Terminal(reason.0),
+            StoredTransitionKind::Continue(reason) => Self::Continue(reason.0),
+            StoredTransitionKind::Terminal(reason) => Self::Terminal(reason.0),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::parts::is_false;
 use super::words::EnumName;
 use crate::domain::{
-    AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, QuestionField,
+    AgentQuestion, Answers, FieldChoice, Inquiry, InquiryReply, LimitName, LimitReached, QuestionField,
     RequestSubject, ResolvedBy,
 };
 
@@ -201,7 +201,7 @@ impl From<&QuestionField> for FieldRecord {
             free,
             required,
         } = field;
-        let choice = |Choice { value, label }: &Choice| ChoiceRecord {
+        let choice = |FieldChoice { value, label }: &FieldChoice| ChoiceRecord {
             value: value.clone(),
             label: label.clone(),
         };
@@ -226,7 +226,7 @@ impl From<FieldRecord> for QuestionField {
             free,
             required,
         } = record;
-        let choice = |ChoiceRecord { value, label }| Choice { value, label };
+        let choice = |ChoiceRecord { value, label }| FieldChoice { value, label };
         Self {
             name,
             label,

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::words::EnumName;
 use crate::domain::{
-    AgentError, Approval, Cause, Cost, Decision, DecisionKind, ErrorClass, ErrorCode, Location, Risk, Usage,
+    AgentError, Approval, Cost, Decision, DecisionKind, ErrorCause, ErrorClass, ErrorCode, FileLocation,
+    Risk, Usage,
 };
 
 /// Whether a flag can be left out.
@@ -64,9 +65,9 @@ pub(super) struct LocationRecord {
     line: Option<u32>,
 }
 
-impl From<&Location> for LocationRecord {
-    fn from(location: &Location) -> Self {
-        let Location { uri, line } = location;
+impl From<&FileLocation> for LocationRecord {
+    fn from(location: &FileLocation) -> Self {
+        let FileLocation { uri, line } = location;
         Self {
             uri: uri.clone(),
             line: *line,
@@ -74,7 +75,7 @@ impl From<&Location> for LocationRecord {
     }
 }
 
-impl From<LocationRecord> for Location {
+impl From<LocationRecord> for FileLocation {
     fn from(record: LocationRecord) -> Self {
         let LocationRecord { uri, line } = record;
         Self { uri, line }
@@ -282,7 +283,7 @@ impl From<ErrorRecord> for AgentError {
             code: code.0,
             class: class.0,
             message,
-            cause: cause.map(Cause::from),
+            cause: cause.map(ErrorCause::from),
             provider,
             model,
             status,

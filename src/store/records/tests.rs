@@ -239,7 +239,7 @@ fn question() -> Arc<Inquiry> {
             fields: vec![QuestionField {
                 name: "choice".into(),
                 label: "l".into(),
-                choices: vec![Choice {
+                choices: vec![FieldChoice {
                     value: "stop".into(),
                     label: "Stop".into(),
                 }],
@@ -312,7 +312,7 @@ fn samples() -> Vec<Event> {
             input: Some(Arc::new(json!({"command": "ls"}))),
             result: Some(Arc::new(ToolResult::ok("a"))),
             diff: Some("+x".into()),
-            locations: vec![Location {
+            locations: vec![FileLocation {
                 uri: "file:///w/a".into(),
                 line: Some(3),
             }],

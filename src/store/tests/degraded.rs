@@ -39,7 +39,7 @@ async fn a_full_disk_warns_once_and_events_are_written_later_in_order() {
     let page = rig
         .store
         .reader
-        .read_events(&"ses_1".into(), Window::Tail, 9)
+        .read_events(&"ses_1".into(), EventWindow::Tail, 9)
         .await
         .unwrap();
     assert_eq!(seqs(&page), [1, 2, 3]);
@@ -108,7 +108,7 @@ async fn a_full_memory_drops_low_priority_events_and_keeps_the_rest() {
     let page = rig
         .store
         .reader
-        .read_events(&"ses_1".into(), Window::Tail, 99)
+        .read_events(&"ses_1".into(), EventWindow::Tail, 99)
         .await
         .unwrap();
     let expected: Vec<_> = (1..=30).chain([32, 33]).collect();
@@ -143,7 +143,7 @@ async fn critical_records_survive_a_full_memory() {
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     let reader = &rig.store.reader;
     let page = reader
-        .read_events(&"ses_2".into(), Window::Tail, 9)
+        .read_events(&"ses_2".into(), EventWindow::Tail, 9)
         .await
         .unwrap();
     assert_eq!(seqs(&page), [2, 3]);
@@ -303,7 +303,7 @@ async fn a_write_to_a_store_locked_by_another_process_is_stored_later() {
     let page = rig
         .store
         .reader
-        .read_events(&"ses_1".into(), Window::Tail, 9)
+        .read_events(&"ses_1".into(), EventWindow::Tail, 9)
         .await
         .unwrap();
     assert_eq!(seqs(&page), [1, 2]);

@@ -12,7 +12,10 @@ async fn a_missing_store_reads_as_empty() {
         reader.list_sessions(SessionQuery::default()).await.unwrap(),
         SessionPage::default()
     );
-    assert_eq!(reader.load_session(&id, Window::Tail, 200).await.unwrap(), None);
+    assert_eq!(
+        reader.load_session(&id, EventWindow::Tail, 200).await.unwrap(),
+        None
+    );
     assert_eq!(reader.read_event(&id, 1).await.unwrap(), None);
     assert_eq!(reader.read_trust("/w").await.unwrap(), None);
     assert!(!rig.folder.path().join("store.db").exists());
@@ -47,7 +50,7 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
     let loaded = rig
         .store
         .reader
-        .load_session(&id, Window::Tail, 10)
+        .load_session(&id, EventWindow::Tail, 10)
         .await
         .unwrap()
         .unwrap();
@@ -58,7 +61,7 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
     assert_eq!(loaded.page.skipped[1].why, "unknown kind `hologram`");
     assert_eq!(loaded.skipped[0].record, "wish 1");
     assert_eq!(
-        Skipped::format_warning(&"ses_1".into(), &loaded.skipped).unwrap(),
+        SkippedRow::format_warning(&"ses_1".into(), &loaded.skipped).unwrap(),
         "session ses_1: skipped one unreadable record (first: wish 1: unknown kind `wish`)"
     );
     assert!(matches!(
@@ -125,7 +128,7 @@ proptest! {
             let reader = &rig.store.reader;
             let (mut forward, mut after) = (Vec::new(), 0);
             loop {
-                let page = reader.read_events(&id, Window::After(after), limit).await.unwrap();
+                let page = reader.read_events(&id, EventWindow::After(after), limit).await.unwrap();
                 assert!(page.events.len() <= limit);
                 assert_eq!(page.more_before, after > 0);
                 forward.extend(seqs(&page));
@@ -136,16 +139,16 @@ proptest! {
                 after = page.span.unwrap().1;
             }
             assert_eq!(forward, all);
-            let (mut backward, mut window) = (Vec::new(), Window::Tail);
+            let (mut backward, mut window) = (Vec::new(), EventWindow::Tail);
             loop {
                 let page = reader.read_events(&id, window, limit).await.unwrap();
-                assert_eq!(page.more_after, window != Window::Tail);
+                assert_eq!(page.more_after, window != EventWindow::Tail);
                 backward.splice(0..0, seqs(&page));
                 assert_eq!(page.more_before, (backward.len() as u64) < count);
                 if !page.more_before {
                     break;
                 }
-                window = Window::Before(page.span.unwrap().0);
+                window = EventWindow::Before(page.span.unwrap().0);
             }
             assert_eq!(backward, all);
         });

@@ -82,7 +82,7 @@ async fn published_events_survive_a_kill() {
     let page = again
         .store
         .reader
-        .read_events(&"ses_1".into(), Window::Tail, 100)
+        .read_events(&"ses_1".into(), EventWindow::Tail, 100)
         .await
         .unwrap();
     assert_eq!(seqs(&page), (1..=10).collect::<Vec<_>>());
@@ -303,7 +303,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
     let loaded = rig
         .store
         .reader
-        .load_session(&id, Window::Tail, 10)
+        .load_session(&id, EventWindow::Tail, 10)
         .await
         .unwrap()
         .unwrap();
@@ -416,7 +416,7 @@ async fn an_event_with_a_used_number_is_not_stored() {
     let page = rig
         .store
         .reader
-        .read_events(&"ses_1".into(), Window::Tail, 9)
+        .read_events(&"ses_1".into(), EventWindow::Tail, 9)
         .await
         .unwrap();
     assert_eq!(page.events[0].event, note("first"));
@@ -455,7 +455,7 @@ async fn two_servers_can_write_one_store() {
         assert_eq!(store.writes.flush_writes().await.unwrap(), StoreHealth::Ok);
         let page = store
             .reader
-            .read_events(&format!("ses_{at}").into(), Window::Tail, 1_000)
+            .read_events(&format!("ses_{at}").into(), EventWindow::Tail, 1_000)
             .await
             .unwrap();
         assert_eq!(page.events.len(), 300);

@@ -197,18 +197,18 @@ fn decode_text(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> Stri
 
 /// Decompresses a body up to the limit.
 enum Unpacker {
-    Plain(Bounded),
-    Gzip(Box<flate2::write::MultiGzDecoder<Bounded>>),
+    Plain(BoundedDecoder),
+    Gzip(Box<flate2::write::MultiGzDecoder<BoundedDecoder>>),
 }
 
 /// Collects bytes up to the limit and refuses more.
 #[derive(Debug, Default)]
-struct Bounded {
+struct BoundedDecoder {
     bytes: Vec<u8>,
     full: bool,
 }
 
-impl Write for Bounded {
+impl Write for BoundedDecoder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Exactly full is fine; only a byte beyond the limit means that the body is cut.
         let room = MAX_BODY - self.bytes.len();
@@ -229,9 +229,9 @@ impl Write for Bounded {
 impl Unpacker {
     fn from_encoding(encoding: Option<&str>) -> Result<Self, String> {
         match encoding.map(str::trim) {
-            None | Some("" | "identity") => Ok(Self::Plain(Bounded::default())),
+            None | Some("" | "identity") => Ok(Self::Plain(BoundedDecoder::default())),
             Some("gzip" | "x-gzip") => Ok(Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(
-                Bounded::default(),
+                BoundedDecoder::default(),
             )))),
             Some(other) => Err(format!(
                 "the response has an encoding that was not requested: {other}"

@@ -44,7 +44,7 @@ pub(in crate::tool) struct Web {
 }
 
 /// The result of a request.
-pub(in crate::tool) enum Fetched {
+pub(in crate::tool) enum FetchResult {
     Answer {
         /// The address that answered after all redirects.
         url: Url,
@@ -98,16 +98,16 @@ impl Web {
     ///
     /// # Errors
     /// The address is not public, redirects badly or too often, or does not answer; see [`FetchError`].
-    pub(in crate::tool) async fn get(&self, url: &Url) -> Result<Fetched, FetchError> {
+    pub(in crate::tool) async fn get(&self, url: &Url) -> Result<FetchResult, FetchError> {
         let mut url = url.clone();
         for _ in 0..=REDIRECTS {
             let response = self.send_request(&url).await?;
             let Some(next) = parse_redirect(&url, &response)? else {
-                return Ok(Fetched::Answer { url, response });
+                return Ok(FetchResult::Answer { url, response });
             };
             // Another host needs an approval of its own.
             if !same_site(&url, &next) {
-                return Ok(Fetched::Elsewhere(next));
+                return Ok(FetchResult::Elsewhere(next));
             }
             url = next;
         }

@@ -18,7 +18,7 @@ use html5ever::tokenizer::{
 use url::Url;
 
 use inline::{InlineLine, InlineMark};
-use table::Table;
+use table::HtmlTable;
 
 /// Longest Markdown, in bytes; the rest is left out.
 const MAX_OUT: usize = 4 << 20;
@@ -45,7 +45,7 @@ pub(in crate::tool) struct MarkdownPage {
 pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bool) -> MarkdownPage {
     // The tokenizer has only a shared reference to its sink.
     let writer = RefCell::new(MarkdownWriter::new(url.clone()));
-    let tokenizer = Tokenizer::new(Sink(writer), TokenizerOpts::default());
+    let tokenizer = Tokenizer::new(MarkdownSink(writer), TokenizerOpts::default());
     let input = BufferQueue::default();
     let (mut rest, mut cut) = (html, false);
     while !rest.is_empty() && !cut {
@@ -61,9 +61,9 @@ pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bo
     MarkdownPage { cut, ..page }
 }
 
-struct Sink(RefCell<MarkdownWriter>);
+struct MarkdownSink(RefCell<MarkdownWriter>);
 
-impl TokenSink for Sink {
+impl TokenSink for MarkdownSink {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
@@ -84,7 +84,7 @@ impl TokenSink for Sink {
 }
 
 /// A container of blocks.
-enum Around {
+enum BlockContext {
     /// A list; contains the next number of a numbered one.
     List(Option<u64>),
     /// A list item: its marker until that is written, and the indentation of its lines.
@@ -96,7 +96,7 @@ enum Around {
 }
 
 /// Text that is copied unchanged.
-struct Code {
+struct CodeBlock {
     language: String,
     text: String,
 }
@@ -107,12 +107,12 @@ struct MarkdownWriter {
     out: String,
     title: String,
     in_title: bool,
-    around: Vec<Around>,
+    around: Vec<BlockContext>,
     line: InlineLine,
     /// What the line begins with, such as the number signs of a heading.
     lead: &'static str,
-    code: Option<Code>,
-    table: Option<Table>,
+    code: Option<CodeBlock>,
+    table: Option<HtmlTable>,
     /// Number of open tables inside the table.
     inner_tables: usize,
     /// The element being left out, and how many elements of its name are open.
@@ -250,16 +250,16 @@ impl MarkdownWriter {
             "pre" | "xmp" => self.begin_code(find_code_language(tag)),
             "blockquote" => {
                 self.end_paragraph();
-                self.enter_container(Around::Quote);
+                self.enter_container(BlockContext::Quote);
             }
             "ul" | "menu" => {
                 self.end_paragraph();
-                self.enter_container(Around::List(None));
+                self.enter_container(BlockContext::List(None));
             }
             "ol" => {
                 self.end_paragraph();
                 let first = find_attribute(tag, "start").and_then(|start| start.trim().parse().ok());
-                self.enter_container(Around::List(Some(first.unwrap_or(1))));
+                self.enter_container(BlockContext::List(Some(first.unwrap_or(1))));
             }
             "li" => self.begin_item(),
             "dd" => {
@@ -307,8 +307,8 @@ impl MarkdownWriter {
                     self.main.1.get_or_insert(self.out.len());
                 }
             }
-            "blockquote" => self.leave_container(|around| matches!(around, Around::Quote)),
-            "ul" | "ol" | "menu" => self.leave_container(|around| matches!(around, Around::List(_))),
+            "blockquote" => self.leave_container(|around| matches!(around, BlockContext::Quote)),
+            "ul" | "ol" | "menu" => self.leave_container(|around| matches!(around, BlockContext::List(_))),
             "li" => self.end_item(),
             "table" => self.end_table(),
             "td" | "th" | "tr" => self.end_cell(),
@@ -328,7 +328,7 @@ impl MarkdownWriter {
             self.spread_table();
         }
         self.end_paragraph();
-        self.code = Some(Code {
+        self.code = Some(CodeBlock {
             language,
             text: String::new(),
         });
@@ -373,7 +373,7 @@ impl MarkdownWriter {
             return;
         }
         self.end_paragraph();
-        self.table = Some(Table::default());
+        self.table = Some(HtmlTable::default());
     }
 
     /// Adds the line to the open cell.
@@ -416,19 +416,23 @@ impl MarkdownWriter {
     // ---- lists and quotations ----
 
     // Deeper levels are merged into the last one, which bounds the prefix of each line. Tables cannot contain blocks.
-    fn enter_container(&mut self, around: Around) {
+    fn enter_container(&mut self, around: BlockContext) {
         if self.around.len() < MAX_DEPTH && self.table.is_none() {
             self.around.push(around);
         }
     }
 
     /// Leaves the innermost container that fits, and all inside it.
-    fn leave_container(&mut self, fits: impl Fn(&Around) -> bool) {
+    fn leave_container(&mut self, fits: impl Fn(&BlockContext) -> bool) {
         self.end_paragraph();
         if let Some(at) = self.around.iter().rposition(fits) {
             self.around.truncate(at);
         }
-        if !self.around.iter().any(|around| matches!(around, Around::List(_))) {
+        if !self
+            .around
+            .iter()
+            .any(|around| matches!(around, BlockContext::List(_)))
+        {
             self.tight = false;
         }
     }
@@ -441,7 +445,7 @@ impl MarkdownWriter {
             return;
         }
         let marker = match self.around.last_mut() {
-            Some(Around::List(Some(number))) => {
+            Some(BlockContext::List(Some(number))) => {
                 let marker = format!("{number}. ");
                 // The page chooses the first number, which may be the largest one.
                 *number = number.saturating_add(1);
@@ -450,7 +454,7 @@ impl MarkdownWriter {
             _ => "- ".to_owned(),
         };
         let indent = marker.len();
-        self.enter_container(Around::Item {
+        self.enter_container(BlockContext::Item {
             marker: Some(marker),
             indent,
         });
@@ -462,8 +466,8 @@ impl MarkdownWriter {
         let of_list = self
             .around
             .iter()
-            .rposition(|around| matches!(around, Around::List(_)));
-        let item = |around: &Around| matches!(around, Around::Item { .. });
+            .rposition(|around| matches!(around, BlockContext::List(_)));
+        let item = |around: &BlockContext| matches!(around, BlockContext::Item { .. });
         let from = of_list.map_or(0, |at| at + 1);
         if let Some(at) = self.around[from..].iter().position(item) {
             self.around.truncate(from + at);
@@ -494,7 +498,7 @@ impl MarkdownWriter {
         let begins_item = self
             .around
             .iter()
-            .any(|around| matches!(around, Around::Item { marker: Some(_), .. }));
+            .any(|around| matches!(around, BlockContext::Item { marker: Some(_), .. }));
         if !self.out.is_empty() {
             self.out.push('\n');
             if !(self.tight && begins_item) {
@@ -518,7 +522,7 @@ impl MarkdownWriter {
         self.tight = self
             .around
             .iter()
-            .any(|around| matches!(around, Around::Item { .. }));
+            .any(|around| matches!(around, BlockContext::Item { .. }));
     }
 
     /// Returns the prefix of a line; the marker of an item only for its first line.
@@ -528,9 +532,9 @@ impl MarkdownWriter {
         let mut prefix = String::new();
         for around in &mut self.around {
             match around {
-                Around::List(_) => {}
-                Around::Quote => prefix.push_str("> "),
-                Around::Item { marker, indent } => match marker.take_if(|_| !between) {
+                BlockContext::List(_) => {}
+                BlockContext::Quote => prefix.push_str("> "),
+                BlockContext::Item { marker, indent } => match marker.take_if(|_| !between) {
                     Some(marker) => prefix.push_str(&marker),
                     None => prefix.extend(std::iter::repeat_n(' ', *indent)),
                 },

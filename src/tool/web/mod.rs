@@ -9,4 +9,4 @@ mod client;
 pub(super) mod markdown;
 
 pub(super) use body::{ContentKind, FetchedBody};
-pub(super) use client::{Fetched, Web};
+pub(super) use client::{FetchResult, Web};

@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::super::TurnContext;
 use super::super::hooks::Objection;
 use super::super::redact;
-use super::super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, Stopped};
+use super::super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, TurnStopped};
 use super::super::tool_guard::{self, PreToolOutcome};
 use super::{HALTED, ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context};
 use crate::approval::command_files;
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{Effect, EffectKind, Event, Risk, ToolCallStatus};
-use crate::tool::{PreparedCall, Preview, ToolError};
+use crate::tool::{CallPreview, PreparedCall, ToolError};
 use crate::workspace::checkpoint;
 
 pub(super) enum Permission {
@@ -39,7 +39,7 @@ pub(super) async fn run_permission_hooks(
     cx: &TurnContext,
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
-) -> Result<(Permission, Option<Objection>), Stopped> {
+) -> Result<(Permission, Option<Objection>), TurnStopped> {
     if call.carried {
         return Ok((Permission::Granted(prepared), None));
     }
@@ -70,7 +70,7 @@ pub(super) async fn request_permission(
     cx: &TurnContext,
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
-) -> Result<Permission, Stopped> {
+) -> Result<Permission, TurnStopped> {
     let effect = match resolve_effect(cx, call, prepared.as_ref()).await {
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
@@ -145,21 +145,21 @@ async fn build_preview(
     call: &ToolRun,
     effect: &Effect,
     prepared: &dyn PreparedCall,
-) -> Result<Result<Preview, String>, Stopped> {
+) -> Result<Result<CallPreview, String>, TurnStopped> {
     let context = tool_context(cx, call, None);
     let shown = tokio::select! { biased;
-        () = cx.cancel.cancelled() => return Err(Stopped),
+        () = cx.cancel.cancelled() => return Err(TurnStopped),
         shown = catch_tool_panic(prepared.preview_change(&context)) => shown,
     };
     let why = match shown {
         Ok(preview) => return Ok(Ok(redact::redact_preview(&cx.redactor, preview))),
-        Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(Stopped),
+        Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(TurnStopped),
         Err(ToolError::Reported(why)) => why,
         Err(ToolError::Internal(why)) => internal_error_message(call, &why),
     };
     if effect.secret || effect.outside {
         tracing::debug!(tool = call.name, "asking without a preview, which failed");
-        return Ok(Ok(Preview::default()));
+        return Ok(Ok(CallPreview::default()));
     }
     Ok(Err(why))
 }
@@ -168,9 +168,9 @@ async fn ask_for_approval(
     cx: &TurnContext,
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
-    preview: Preview,
+    preview: CallPreview,
     question: ApprovalQuestion,
-) -> Result<Permission, Stopped> {
+) -> Result<Permission, TurnStopped> {
     let mut waiting = call.to_update(ToolCallStatus::AwaitingApproval);
     waiting.diff = preview.diff;
     waiting.locations = preview.locations;
@@ -207,7 +207,7 @@ async fn apply_edited_arguments(
     cx: &TurnContext,
     call: &mut ToolRun,
     edited: Arc<Value>,
-) -> Result<Permission, Stopped> {
+) -> Result<Permission, TurnStopped> {
     call.input = Ok(edited);
     let prepared = match prepare_call(cx, call) {
         Ok(prepared) => prepared,

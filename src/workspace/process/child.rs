@@ -65,7 +65,7 @@ impl ExitStatus {
 
 /// The end of a command and its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct CommandEnd {
     /// Of the command itself.
     pub status: ExitStatus,
     /// No process of the command is left. False only for what the kernel does not let us kill.
@@ -74,7 +74,7 @@ pub struct Ending {
 
 /// How to stop a command (R-CANCEL).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopMode {
     /// SIGINT, SIGTERM after 1 s, SIGKILL after 2 s.
     Interrupt,
     /// Lets it finish for up to this long, then goes on as [`Stop::Interrupt`].
@@ -123,12 +123,12 @@ impl State {
 }
 
 /// Reads the helper's lines.
-pub(super) struct Reports {
+pub(super) struct HelperReports {
     control: Arc<UnixStream>,
     buffer: Vec<u8>,
 }
 
-impl Reports {
+impl HelperReports {
     pub(super) fn new(control: Arc<UnixStream>) -> Self {
         Self {
             control,
@@ -163,7 +163,7 @@ impl Reports {
 /// `overdue` means that the helper does not answer: it is killed, and the server takes over.
 async fn follow_helper(
     helper: Helper,
-    mut reports: Reports,
+    mut reports: HelperReports,
     state: watch::Sender<State>,
     overdue: CancellationToken,
 ) {
@@ -208,7 +208,7 @@ async fn follow_helper(
 
 impl Process {
     /// Creates the handle on a started command; `reports` are those after the start.
-    pub(super) fn new(pid: u32, helper: Helper, reports: Reports) -> Self {
+    pub(super) fn new(pid: u32, helper: Helper, reports: HelperReports) -> Self {
         let (sender, state) = watch::channel(State::Running);
         let overdue = CancellationToken::new();
         let control = reports.control.clone();
@@ -243,14 +243,14 @@ impl Process {
     }
 
     /// Waits until the command and all its descendants are gone.
-    pub async fn wait_until_gone(&self) -> Ending {
+    pub async fn wait_until_gone(&self) -> CommandEnd {
         let mut state = self.state.clone();
         match state.wait_for(|state| state.gone_at().is_some()).await.as_deref() {
-            Ok(State::Gone { status, left, .. }) => Ending {
+            Ok(State::Gone { status, left, .. }) => CommandEnd {
                 status: *status,
                 gone: *left == 0,
             },
-            Ok(_) | Err(_) => Ending {
+            Ok(_) | Err(_) => CommandEnd {
                 status: ExitStatus::Unknown,
                 gone: false,
             },
@@ -281,18 +281,18 @@ impl Process {
     ///
     /// Takes at most 2.5 s, with [`Stop::Finish`] its limit more. Read or drop the output meanwhile: otherwise a
     /// command that writes cannot finish.
-    pub async fn stop(&self, how: Stop, hurry: &CancellationToken) -> Ending {
+    pub async fn stop(&self, how: StopMode, hurry: &CancellationToken) -> CommandEnd {
         let stages = match how {
-            Stop::Interrupt => vec![
+            StopMode::Interrupt => vec![
                 (Some(StopStage::Interrupt), STEP),
                 (Some(StopStage::Terminate), STEP),
             ],
-            Stop::Finish(limit) => vec![
+            StopMode::Finish(limit) => vec![
                 (None, limit),
                 (Some(StopStage::Interrupt), STEP),
                 (Some(StopStage::Terminate), STEP),
             ],
-            Stop::ServerEnd => vec![(Some(StopStage::Terminate), STEP)],
+            StopMode::ServerEnd => vec![(Some(StopStage::Terminate), STEP)],
         };
         for (stage, limit) in stages {
             if let Some(stage) = stage
@@ -318,7 +318,7 @@ impl Process {
             }
         }
         let status = self.state.borrow().exit_status().unwrap_or(ExitStatus::Unknown);
-        Ending { status, gone: false }
+        CommandEnd { status, gone: false }
     }
 }
 
@@ -350,7 +350,7 @@ impl Child {
             kept.extend_from_slice(&chunk.bytes[..room]);
             cut |= room < chunk.bytes.len();
         }
-        let Ending { status, .. } = process.wait_until_gone().await;
+        let CommandEnd { status, .. } = process.wait_until_gone().await;
         Collected {
             status,
             stdout,

@@ -17,7 +17,7 @@ mod output;
 mod process_tree;
 mod spawn;
 
-pub use child::{Child, Collected, Ending, ExitStatus, Process, Stop};
+pub use child::{Child, Collected, CommandEnd, ExitStatus, Process, StopMode};
 pub use command::{Command, Stdin};
 pub use exec::exec_main;
 pub use exec_protocol::EXEC_COMMAND;

@@ -20,7 +20,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown
 use tokio::net::{UnixStream, unix::pipe};
 
 use crate::base::CancellationToken;
-use crate::workspace::process::child::{Child, Process, Reports};
+use crate::workspace::process::child::{Child, HelperReports, Process};
 use crate::workspace::process::command::{Command, Stdin};
 use crate::workspace::process::exec_protocol::{
     EXEC_COMMAND, ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal,
@@ -161,7 +161,7 @@ impl Launcher {
             helper: self.helper.clone(),
             reason: error.to_string(),
         };
-        let (theirs, pipes) = Pipes::new(command).map_err(failed)?;
+        let (theirs, pipes) = ChildPipes::new(command).map_err(failed)?;
         let path = self.path(command);
         let request = ExecRequest {
             cwd: command.cwd.clone(),
@@ -186,7 +186,7 @@ impl Launcher {
 
         control.set_nonblocking(true).map_err(failed)?;
         let control = Arc::new(UnixStream::from_std(control).map_err(failed)?);
-        let mut reports = Reports::new(control.clone());
+        let mut reports = HelperReports::new(control.clone());
         let started = async {
             write_all(&control, &request).await?;
             Ok(reports.next().await)
@@ -334,13 +334,13 @@ fn to_spawn_error(command: &Command, why: StartRefusal, reason: String) -> Spawn
 }
 
 /// Our ends of the command's standard streams.
-struct Pipes {
+struct ChildPipes {
     stdin: Option<pipe::Sender>,
     stdout: pipe::Receiver,
     stderr: Option<pipe::Receiver>,
 }
 
-impl Pipes {
+impl ChildPipes {
     /// Creates the command's stdin, stdout, and stderr, and our ends of them. All are close-on-exec.
     fn new(command: &Command) -> io::Result<([OwnedFd; 3], Self)> {
         let (stdin, our_stdin) = match &command.stdin {

@@ -2,12 +2,12 @@
 
 /// Rows of cells, in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct HtmlTable {
     rows: Vec<Vec<String>>,
     in_cell: bool,
 }
 
-impl Table {
+impl HtmlTable {
     pub(super) fn begin_row(&mut self) {
         self.rows.push(Vec::new());
     }
