@@ -3,7 +3,7 @@
 //!
 //! The promise is one-sided: a [`ParsedCommand`] without `hidden` lists **every** simple command that bash would start,
 //! wherever it is: after `;`, `&&`, `|`, `&`, on another line, in a loop, a subshell, `$(…)`, backquotes, `<(…)`, or a
-//! here-document. Each word is as the program would receive it, or [`Word::Dynamic`] if only bash knows it. Whatever
+//! here-document. Each word is as the program would receive it, or [`ShellWord::Dynamic`] if only bash knows it. Whatever
 //! is uncertain sets `hidden`, and parsing stops there (or goes on, if only an effect is uncertain).
 //!
 //! The parser is written by hand because of what must hold for hostile input: one pass, linear time, bounded recursion,

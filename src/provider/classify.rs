@@ -23,7 +23,7 @@ use super::models::{KnownList, current_day, suggest_model_names};
 use super::registry::naming_at;
 use crate::base::{clock, text};
 
-/// A failed call without its account. May contain secrets until [`Account::build_provider_error`] redacts them.
+/// A failed call without its account. May contain secrets until [`ProviderAccount::build_provider_error`] redacts them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) fault: ProviderFault,

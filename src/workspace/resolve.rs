@@ -80,7 +80,7 @@ pub fn resolve_path(
     })
 }
 
-/// Formats a resolved path for people and rules. See [`Resolved::display`].
+/// Formats a resolved path for people and rules. See [`ResolvedPath::display`].
 pub fn display_path(roots: &Roots, cwd: &Path, real: &Path) -> String {
     let home = roots.find_display_root(cwd).map(|root| root.path());
     if let Some(relative) = home.and_then(|home| to_relative_path(home, real)) {

@@ -77,7 +77,7 @@ pub struct CommandEnd {
 pub enum StopMode {
     /// SIGINT, SIGTERM after 1 s, SIGKILL after 2 s.
     Interrupt,
-    /// Lets it finish for up to this long, then goes on as [`Stop::Interrupt`].
+    /// Lets it finish for up to this long, then goes on as [`StopMode::Interrupt`].
     Finish(Duration),
     /// The server ends: SIGTERM, SIGKILL after 1 s.
     ServerEnd,
@@ -279,7 +279,7 @@ impl Process {
 
     /// Stops the command in stages and returns when no process is left; `hurry` (a second cancel) kills immediately.
     ///
-    /// Takes at most 2.5 s, with [`Stop::Finish`] its limit more. Read or drop the output meanwhile: otherwise a
+    /// Takes at most 2.5 s, with [`StopMode::Finish`] its limit more. Read or drop the output meanwhile: otherwise a
     /// command that writes cannot finish.
     pub async fn stop(&self, how: StopMode, hurry: &CancellationToken) -> CommandEnd {
         let stages = match how {
