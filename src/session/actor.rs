@@ -6,13 +6,13 @@
 //! Everything it records goes through [`Actor::record_in_turn`], which keeps I6 and I7. Commands are in `commands`, the
 //! turn's messages in `turn_events`, its end in `finish`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::future::FutureExt;
+use futures::stream::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -22,23 +22,26 @@ use super::command::{
     CommandError, PartialMessage, Reply, SessionCommand, SessionInfo, SessionMetrics, TurnOutcome,
 };
 use super::counts::error_code;
+use super::inbox::Inbox;
+use super::journal::Journal;
 use super::manager::LiveSessions;
+use super::questions::Questions;
+use super::residency::{LoadState, Residency};
 use super::services::{Services, TurnSettings};
 use super::state::SessionState;
 use super::wall_time::PausableDeadline;
 use crate::base::CancellationToken;
-use crate::base::backpressure::{Permit, SessionBudget};
+use crate::base::backpressure::Permit;
 use crate::base::clock;
 use crate::base::counters::Counter;
 use crate::base::spawn::{AbortOnDrop, TaskError, spawn};
 use crate::base::text::one_line;
 use crate::domain::{
-    ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, FinalAnswer, Grant, InquiryId, InquiryReply,
-    TerminalReason, TurnId, Usage,
+    ApprovalId, Cost, Effect, Envelope, Event, FinalAnswer, InquiryId, InquiryReply, TerminalReason, TurnId,
+    Usage,
 };
 use crate::store::{
-    PendingEvent, PendingKey, SessionLock, SessionRow, SkippedRow, StoreError, StoreHealth, StoreWrite,
-    StoredEvent, WritePermit,
+    PendingEvent, PendingKey, SessionRow, StoreError, StoreHealth, StoreWrite, StoredEvent, WritePermit,
 };
 use crate::turn::{ApprovalOutcome, TokenCalibration, ToolCircuits, TurnFinish, TurnMessage, TurnStopped};
 use crate::workspace::{OnCancel, Workspace};
@@ -53,83 +56,50 @@ const LOGGED_CHARS: usize = 300;
 /// of `finish` for a command is added.
 const STOP_LIMIT: Duration = Duration::from_secs(12);
 
-/// The task of one session.
+/// The task of one session: coordinates the parts, none of which sees another.
 pub(super) struct Actor {
     pub(super) info: SessionInfo,
-    /// Distinguishes this actor from later ones of the same session.
-    pub(super) number: u64,
     pub(super) services: Arc<Services>,
-    /// The registry of live sessions.
-    pub(super) live_sessions: Arc<LiveSessions>,
+    pub(super) mailbox: Mailbox,
+    pub(super) residency: Residency,
+    pub(super) journal: Journal,
+    /// What follows from the session's events.
+    pub(super) state: SessionState,
+    pub(super) inbox: Inbox,
+    pub(super) questions: Questions,
+    pub(super) turn: Option<ActiveTurn>,
+    pub(super) partial: PartialText,
+    pub(super) resources: Resources,
+    pub(super) metrics: SessionMetrics,
+}
+
+/// What the actor is asked to do.
+pub(super) struct Mailbox {
     pub(super) commands: mpsc::Receiver<SessionCommand>,
     /// The number of commands taken so far.
     pub(super) commands_taken: u64,
     pub(super) cancels: Arc<CancelQueue>,
-    pub(super) state: SessionState,
-    /// The number of the last durable event.
-    pub(super) seq: u64,
-    pub(super) stage: LoadState,
-    pub(super) lock: Option<SessionLock>,
-    /// The user was warned that the session continues without its lock.
-    pub(super) warned_unlocked: bool,
-    /// Its turn runs in another server, and it was only inspected here.
-    pub(super) is_running_elsewhere: bool,
-    /// Writes that wait for room in the store's queue.
-    pub(super) out: VecDeque<StoreWrite>,
-    pub(super) turn: Option<ActiveTurn>,
-    /// Steers that no model has seen, with their keys in the store.
-    pub(super) steers: VecDeque<(String, Vec<Block>)>,
-    /// Prompts that wait for the turn's end, with their keys in the store.
-    pub(super) queue: VecDeque<(String, Vec<Block>)>,
-    /// The first queued prompt starts at the turn's end, even if the turn is canceled, because the user asked for it.
-    pub(super) send_next_now: bool,
-    /// Messages that hooks blocked; returned at the turn's end.
-    pub(super) held_back: Vec<(String, Vec<Block>)>,
+}
+
+/// The message that the model is writing.
+#[derive(Default)]
+pub(super) struct PartialText {
+    pub(super) message: Option<PartialMessage>,
+    /// When the partial text is stored next.
+    pub(super) due: Option<Instant>,
+}
+
+/// What a session's turns share.
+#[derive(Default)]
+pub(super) struct Resources {
+    pub(super) workspace: Option<Arc<Workspace>>,
     pub(super) circuits: Arc<Mutex<ToolCircuits>>,
     /// How the session's providers count tokens.
     pub(super) calibration: Arc<TokenCalibration>,
-    /// Decisions on approvals of an interrupted turn, until it is resumed.
-    pub(super) decisions: HashMap<ApprovalId, Decision>,
-    /// Answers to inquiries of an interrupted turn, until it is resumed.
-    pub(super) replies: HashMap<InquiryId, InquiryReply>,
-    /// This session's grants, and the folder's as of the turn's start.
-    pub(super) grants: Vec<Grant>,
-    pub(super) byte_budget: Arc<SessionBudget>,
-    pub(super) partial: Option<PartialMessage>,
-    /// When the partial text is stored next.
-    pub(super) partial_due: Option<Instant>,
-    pub(super) metrics: SessionMetrics,
     /// Model calls, counted where they are made.
     pub(super) requests: Arc<Counter>,
-    pub(super) workspace: Option<Arc<Workspace>>,
-    pub(super) last_used: Instant,
-    /// Answers that wait until what they confirm is stored (I16).
-    pub(super) answers: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// Unreadable records that were not reported yet.
-    pub(super) skipped: Vec<SkippedRow>,
-    /// The client reads what is recorded now in the page that it is loading.
-    pub(super) is_loading_page: bool,
-    /// A grant was added since the grants were read.
-    pub(super) has_new_grants: bool,
-    pub(super) is_ending: bool,
     /// Ends the background processes, in parallel to the turn's own end.
     pub(super) background_ends: Option<AbortOnDrop<()>>,
-    /// Callers that wait for the turn's end before the session is deleted.
-    pub(super) deleting: Vec<Reply<()>>,
-}
-
-/// How far a session has been loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LoadState {
-    /// Made by `newSession`. The store knows nothing of it until something happens.
-    New,
-    /// In the store, not read yet.
-    Stored,
-    /// Locked, and shown to a client from its row and its page. Its events are folded only when something is done with
-    /// it.
-    Held,
-    /// Locked, folded and repaired; events may be added.
-    Open,
 }
 
 /// The running turn.
@@ -214,59 +184,37 @@ impl Actor {
         };
         Self {
             info,
-            number: 0,
             services,
-            live_sessions: roll,
-            commands,
-            commands_taken: 0,
-            cancels: Arc::default(),
+            mailbox: Mailbox {
+                commands,
+                commands_taken: 0,
+                cancels: Arc::default(),
+            },
+            residency: Residency::new(roll, stage),
+            journal: Journal::new(account),
             state: SessionState::default(),
-            seq: 0,
-            stage,
-            lock: None,
-            warned_unlocked: false,
-            is_running_elsewhere: false,
-            out: VecDeque::new(),
+            inbox: Inbox::default(),
+            questions: Questions::default(),
             turn: None,
-            steers: VecDeque::new(),
-            queue: VecDeque::new(),
-            send_next_now: false,
-            held_back: Vec::new(),
-            circuits: Arc::default(),
-            calibration: Arc::default(),
-            decisions: HashMap::new(),
-            replies: HashMap::new(),
-            grants: Vec::new(),
-            byte_budget: account,
-            partial: None,
-            partial_due: None,
+            partial: PartialText::default(),
+            resources: Resources::default(),
             metrics,
-            requests: Arc::default(),
-            workspace: None,
-            last_used: clock::now(),
-            answers: FuturesUnordered::new(),
-            skipped: Vec::new(),
-            is_loading_page: false,
-            has_new_grants: false,
-            is_ending: false,
-            background_ends: None,
-            deleting: Vec::new(),
         }
     }
 
     /// Runs until the session is idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
         let mut room: Option<PendingPermit> = None;
-        while !(self.is_ending && self.turn.is_none()) {
-            if !self.out.is_empty() && room.is_none() {
+        while !(self.residency.is_ending && self.turn.is_none()) {
+            if !self.journal.out.is_empty() && room.is_none() {
                 room = Some(Box::pin(self.services.store.writes.reserve()));
             }
             let wake = self.next_event(&mut room).await;
             match wake {
                 ActorEvent::Cancel(turn) => self.cancel_turn(turn),
                 ActorEvent::Command(Some(command)) => {
-                    self.commands_taken += 1;
-                    self.last_used = clock::now();
+                    self.mailbox.commands_taken += 1;
+                    self.residency.last_used = clock::now();
                     self.handle_command(command).await;
                 }
                 ActorEvent::Command(None) => break,
@@ -280,7 +228,7 @@ impl Actor {
                     self.record_turn_changes().await;
                     // The turn's file changes are reported first: nothing may follow `turnEnded` (I3).
                     self.turn_ended(ended);
-                    if let Some(reply) = self.deleting.pop() {
+                    if let Some(reply) = self.residency.deleting.pop() {
                         self.delete_session(reply).await;
                     }
                     // After a pending deletion, which leaves no session to run a queued prompt in.
@@ -294,11 +242,15 @@ impl Actor {
                 ActorEvent::Idle => {
                     // The registry decides atomically with new arrivals, so that no command is lost to an actor that
                     // leaves.
-                    if self.is_stored().await && self.live_sessions.try_retire(&self.info.id, &self.commands)
+                    if self.is_stored().await
+                        && self
+                            .residency
+                            .live_sessions
+                            .try_retire(&self.info.id, &self.mailbox.commands)
                     {
                         break;
                     }
-                    self.last_used = clock::now();
+                    self.residency.last_used = clock::now();
                 }
             }
         }
@@ -307,7 +259,12 @@ impl Actor {
 
     /// Returns how long a canceled command may continue.
     fn finish_limit(&self) -> Duration {
-        match self.workspace.as_ref().map(|workspace| workspace.on_cancel()) {
+        match self
+            .resources
+            .workspace
+            .as_ref()
+            .map(|workspace| workspace.on_cancel())
+        {
             Some(OnCancel::Finish(limit)) => limit,
             Some(OnCancel::Interrupt) | None => Duration::ZERO,
         }
@@ -326,7 +283,7 @@ impl Actor {
         let store = &self.services.store.writes;
         let can_stop = self.turn.as_ref().is_some_and(|turn| turn.stopping.is_none());
         // The turn's messages are taken only while nothing waits for the store, so the store's queue bounds the memory.
-        let listen = self.out.is_empty();
+        let listen = self.journal.out.is_empty();
         let (messages, task) = match self.turn.as_mut() {
             Some(turn) => (Some(&mut turn.messages), Some(&mut turn.task)),
             None => (None, None),
@@ -334,15 +291,15 @@ impl Actor {
         let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
         tokio::select! { biased;
             // Biased: a cancel overtakes everything, and commands overtake the turn's messages (R-CANCEL).
-            turn = self.cancels.next(self.commands_taken) => ActorEvent::Cancel(turn),
-            command = self.commands.recv() => ActorEvent::Command(command),
+            turn = self.mailbox.cancels.next(self.mailbox.commands_taken) => ActorEvent::Cancel(turn),
+            command = self.mailbox.commands.recv() => ActorEvent::Command(command),
             granted = await_or_pend(room.as_mut()), if room_waits => ActorEvent::Room(granted),
-            Some(()) = self.answers.next(), if !self.answers.is_empty() => ActorEvent::Answered,
+            Some(()) = self.journal.answers.next(), if !self.journal.answers.is_empty() => ActorEvent::Answered,
             Some(message) = receive_turn_message(messages), if has_messages => ActorEvent::Message(message),
             // After its messages: a turn's end is handled only when everything it reported is recorded.
             ended = await_or_pend(task), if has_task => ActorEvent::TurnEnded(ended),
             () = store.until_health(|health| matches!(health, StoreHealth::Gone(_))), if can_stop => ActorEvent::StoreGone,
-            () = sleep_until_deadline(self.partial_due) => ActorEvent::Partial,
+            () = sleep_until_deadline(self.partial.due) => ActorEvent::Partial,
             () = sleep_until_deadline(approval_deadline) => ActorEvent::ApprovalTimeout,
             () = sleep_until_deadline(clock_deadline) => ActorEvent::ClockRanOut,
             () = sleep_until_deadline(stop_limit) => ActorEvent::StopLimit,
@@ -376,7 +333,7 @@ impl Actor {
             // The caller may be gone.
             let _ = reply.send(answer);
         };
-        self.answers.push(answering.boxed());
+        self.journal.answers.push(answering.boxed());
     }
 
     /// Numbers an event, folds it into the state, and queues it for the store.
@@ -432,16 +389,18 @@ impl Actor {
         done: Option<oneshot::Sender<()>>,
     ) {
         // A session that never does anything leaves no row behind.
-        if self.stage == LoadState::New {
-            self.stage = LoadState::Open;
+        if self.residency.stage == LoadState::New {
+            self.residency.stage = LoadState::Open;
             let row = self.session_row();
-            self.out.push_back(StoreWrite::CreateSession(Box::new(row)));
+            self.journal
+                .out
+                .push_back(StoreWrite::CreateSession(Box::new(row)));
         }
         let durable = event.is_durable();
         // Only durable events are numbered, so that the stored numbers have no gap (I6).
-        self.seq += u64::from(durable);
+        self.journal.seq += u64::from(durable);
         let stored = StoredEvent {
-            seq: self.seq,
+            seq: self.journal.seq,
             turn,
             at_ms: clock::wall_ms(),
             event,
@@ -457,17 +416,20 @@ impl Actor {
         } = stored;
         match &event {
             Event::ApprovalRequested(approval) => self
+                .residency
                 .live_sessions
                 .set_approval_session(&approval.id, Some(&self.info.id)),
             Event::ApprovalResolved { approval, .. } => {
-                self.live_sessions.set_approval_session(approval, None)
+                self.residency.live_sessions.set_approval_session(approval, None)
             }
             Event::InquiryRequested(inquiry) => self
+                .residency
                 .live_sessions
                 .set_inquiry_session(&inquiry.id, Some(&self.info.id)),
-            Event::InquiryResolved { inquiry, .. } => {
-                self.live_sessions.set_inquiry_session(&inquiry.id, None)
-            }
+            Event::InquiryResolved { inquiry, .. } => self
+                .residency
+                .live_sessions
+                .set_inquiry_session(&inquiry.id, None),
             _ => {}
         }
         let envelope = Envelope {
@@ -477,9 +439,9 @@ impl Actor {
             at_ms,
             event,
             permit,
-            in_page: self.is_loading_page,
+            in_page: self.journal.is_loading_page,
         };
-        self.out.push_back(StoreWrite::Append {
+        self.journal.out.push_back(StoreWrite::Append {
             envelope,
             drops,
             puts,
@@ -505,16 +467,16 @@ impl Actor {
     fn send_out(&mut self, granted: Result<WritePermit, StoreError>) {
         let Ok(room) = granted else {
             // The store has ended with the server: nothing can be stored or shown any more.
-            self.out.clear();
+            self.journal.out.clear();
             return;
         };
-        if let Some(write) = self.out.pop_front() {
+        if let Some(write) = self.journal.out.pop_front() {
             room.send(write);
         }
-        while let Some(write) = self.out.pop_front() {
+        while let Some(write) = self.journal.out.pop_front() {
             if let Err(write) = self.services.store.writes.try_send(write) {
                 // Back to the front: writes keep their order (R-WIRE-1).
-                self.out.push_front(*write);
+                self.journal.out.push_front(*write);
                 break;
             }
         }
@@ -522,7 +484,7 @@ impl Actor {
 
     /// Waits until everything that was recorded is stored and sent.
     pub(super) async fn flush(&mut self) -> Result<StoreHealth, StoreError> {
-        while let Some(write) = self.out.pop_front() {
+        while let Some(write) = self.journal.out.pop_front() {
             self.services.store.writes.send(write).await?;
         }
         self.services.store.writes.flush_writes().await
@@ -532,14 +494,14 @@ impl Actor {
     /// would be missing after the next load.
     async fn is_stored(&mut self) -> bool {
         // Nothing was recorded in these states, so nothing can be missing.
-        if matches!(self.stage, LoadState::Stored | LoadState::Held) {
+        if matches!(self.residency.stage, LoadState::Stored | LoadState::Held) {
             return true;
         }
         if !matches!(self.flush().await, Ok(StoreHealth::Ok)) {
             return false;
         }
         let row = self.services.store.reader.read_session(&self.info.id).await;
-        matches!(row, Ok(Some(row)) if row.last_seq >= self.seq)
+        matches!(row, Ok(Some(row)) if row.last_seq >= self.journal.seq)
     }
 
     /// Ends the session's task: stores what it recorded, then releases the lock.
@@ -548,33 +510,40 @@ impl Actor {
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
-        if let Some(ended) = self.background_ends.take() {
+        if let Some(ended) = self.resources.background_ends.take() {
             // A panic has been reported, and its processes die with it.
             let _ = ended.await;
         }
         // Callers still get their answers: what these confirm is stored by now.
-        while self.answers.next().await.is_some() {}
-        if self.stage == LoadState::Open {
+        while self.journal.answers.next().await.is_some() {}
+        if self.residency.stage == LoadState::Open {
             // Before another actor can open the session and register them again.
             for open in &self.state.approvals {
-                self.live_sessions.set_approval_session(&open.approval.id, None);
+                self.residency
+                    .live_sessions
+                    .set_approval_session(&open.approval.id, None);
             }
             for open in &self.state.inquiries {
-                self.live_sessions.set_inquiry_session(&open.inquiry.id, None);
+                self.residency
+                    .live_sessions
+                    .set_inquiry_session(&open.inquiry.id, None);
             }
         }
         // Released only when the last event is stored, so that the next server sees all of it (R-SESS-1).
-        drop(self.lock.take());
-        self.live_sessions.remove_departed(&self.info.id, self.number);
+        drop(self.residency.lock.take());
+        self.residency
+            .live_sessions
+            .remove_departed(&self.info.id, self.residency.number);
     }
 
     /// Starts to end the background processes, without waiting. They take as long as a turn's command, and the server's
     /// end has no time for one after the other.
     pub(super) fn end_background(&mut self) {
-        if let Some(workspace) = self.workspace.clone()
-            && self.background_ends.is_none()
+        if let Some(workspace) = self.resources.workspace.clone()
+            && self.resources.background_ends.is_none()
         {
-            self.background_ends = Some(spawn(async move { workspace.background().end_all().await }));
+            self.resources.background_ends =
+                Some(spawn(async move { workspace.background().end_all().await }));
         }
     }
 
@@ -583,17 +552,21 @@ impl Actor {
     fn idle_at(&self) -> Option<Instant> {
         // A live background process keeps its session loaded (R-SESS-6).
         let background = self
+            .resources
             .workspace
             .as_ref()
             .is_some_and(|w| !w.background().is_empty());
-        let quiet = self.turn.is_none() && self.out.is_empty() && self.answers.is_empty() && !background;
-        let quiet = quiet && self.stage != LoadState::New;
-        let patience = if self.stage == LoadState::Stored {
+        let quiet = self.turn.is_none()
+            && self.journal.out.is_empty()
+            && self.journal.answers.is_empty()
+            && !background;
+        let quiet = quiet && self.residency.stage != LoadState::New;
+        let patience = if self.residency.stage == LoadState::Stored {
             Duration::ZERO
         } else {
             self.services.idle
         };
-        quiet.then(|| self.last_used + patience)
+        quiet.then(|| self.residency.last_used + patience)
     }
 
     fn approval_deadline(&self) -> Option<Instant> {

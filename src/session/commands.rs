@@ -8,13 +8,14 @@ use std::sync::PoisonError;
 
 use tokio::sync::oneshot;
 
-use super::actor::{Actor, LoadState};
+use super::actor::Actor;
 use super::command::{
     CommandError, LoadReply, PromptReply, Reply, SessionCommand, SessionSnapshot, TurnHandle,
 };
 use super::finish::cancel_reason;
 use super::manager::remembered_choice_write;
 use super::models::ModelVerdict;
+use super::residency::LoadState;
 use crate::approval::{Rule, RuleError};
 use crate::base::random;
 use crate::base::{clock, text};
@@ -125,13 +126,13 @@ impl Actor {
                 let _ = reply.send(Ok(was_open));
             }
             SessionCommand::RevokeGrant { id, reply } => {
-                let before = self.grants.len();
-                self.grants.retain(|grant| grant.id != id);
-                let _ = reply.send(self.grants.len() < before);
+                let before = self.questions.grants.len();
+                self.questions.grants.retain(|grant| grant.id != id);
+                let _ = reply.send(self.questions.grants.len() < before);
             }
             SessionCommand::Delete { reply } => self.delete_session(reply).await,
             SessionCommand::End => {
-                self.is_ending = true;
+                self.residency.is_ending = true;
                 self.end_background();
                 self.stop_turn(TerminalReason::ServerStopped);
             }
@@ -140,7 +141,7 @@ impl Actor {
 
     /// Closes the circuit of a tool. Returns whether it was open.
     fn reset_circuit(&mut self, tool: &str) -> bool {
-        let circuits = self.circuits.lock();
+        let circuits = self.resources.circuits.lock();
         let open = circuits.unwrap_or_else(PoisonError::into_inner).reset(Some(tool));
         for name in &open {
             self.record_event(Event::Circuit {
@@ -270,7 +271,7 @@ impl Actor {
     }
 
     pub(super) async fn may_start(&mut self) -> Result<(), CommandError> {
-        if self.is_ending {
+        if self.residency.is_ending {
             return Err(CommandError::Ending);
         }
         if let Some(turn) = &self.turn {
@@ -291,7 +292,9 @@ impl Actor {
                 | TerminalReason::ServerStopped
                 | TerminalReason::WallTime
                 | TerminalReason::StoppedByUser,
-            )) if self.stage != LoadState::Open || !self.state.history.is_empty() => Ok(turn.clone()),
+            )) if self.residency.stage != LoadState::Open || !self.state.history.is_empty() => {
+                Ok(turn.clone())
+            }
             _ => Err(CommandError::NothingToResume),
         }
     }
@@ -319,7 +322,7 @@ impl Actor {
                 .approval
                 .and_then(|id| self.state.open_approval(&id).cloned());
             if let Some(approval) = approval {
-                self.decisions.remove(&approval.id);
+                self.questions.decisions.remove(&approval.id);
                 self.deny_approval(&approval, ResolvedBy::NewPrompt);
             }
             self.answer_call(
@@ -370,12 +373,12 @@ impl Actor {
         };
         // Stored before it is confirmed, so that a crash cannot lose it (I16).
         let done = self.answer_stored(reply, running);
-        self.out.push_back(StoreWrite::Put {
+        self.journal.out.push_back(StoreWrite::Put {
             session: self.info.id.clone(),
             pending,
             done: Some(done),
         });
-        self.steers.push_back((key, content));
+        self.inbox.steers.push_back((key, content));
     }
 
     pub(super) fn cancel_turn(&mut self, only: Option<TurnId>) {
@@ -404,12 +407,12 @@ impl Actor {
             self.rejudge_open_approvals();
         } else {
             // The turn that asked is interrupted; keep the decision until the turn is resumed (R-APPR-4).
-            self.decisions.insert(id.clone(), decision.clone());
+            self.questions.decisions.insert(id.clone(), decision.clone());
             let pending = PendingEvent::Decision {
                 approval: id,
                 decision,
             };
-            self.out.push_back(StoreWrite::Put {
+            self.journal.out.push_back(StoreWrite::Put {
                 session: self.info.id.clone(),
                 pending,
                 done: Some(done),
@@ -432,7 +435,7 @@ impl Actor {
         let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
         let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
         // The first answer wins, even if the turn is not resumed yet.
-        if self.decisions.contains_key(id) {
+        if self.questions.decisions.contains_key(id) {
             Err(CommandError::UnknownApproval(id.clone()))
         } else {
             Ok(decision)
@@ -509,10 +512,12 @@ impl Actor {
             folder: self.info.folder.display().to_string(),
             at_ms: clock::wall_ms(),
         };
-        self.has_new_grants = true;
-        self.grants.push(grant.clone());
+        self.questions.has_new_grants = true;
+        self.questions.grants.push(grant.clone());
         let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
-        self.out.push_back(StoreWrite::AddGrant { grant, session });
+        self.journal
+            .out
+            .push_back(StoreWrite::AddGrant { grant, session });
     }
 
     /// Answers open questions that the changed rules or grants now allow.
@@ -592,7 +597,7 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
-        self.out.extend(write);
+        self.journal.out.extend(write);
         let done = self.answer_stored(reply, ());
         // The turn did not cause this event, so it carries no turn id.
         self.record_in_turn(None, event, None, Vec::new(), Vec::new(), Some(done));
@@ -603,9 +608,9 @@ impl Actor {
             self.ensure_row_loaded().await
         } else {
             // Events that repair the session are in the loaded page and must not be sent as notifications too.
-            self.is_loading_page = true;
+            self.journal.is_loading_page = true;
             let opened = self.load_for_display().await;
-            self.is_loading_page = false;
+            self.journal.is_loading_page = false;
             opened
         };
         if let Err(refused) = ready {
@@ -614,11 +619,11 @@ impl Actor {
         }
         let (tell, passed) = oneshot::channel();
         // The reply's `passed` fires when everything recorded so far is stored and sent.
-        self.out.push_back(StoreWrite::Barrier(tell));
+        self.journal.out.push_back(StoreWrite::Barrier(tell));
         let _ = reply.send(Ok(LoadReply {
             snapshot: self.to_snapshot(),
-            partial: self.partial.clone(),
-            skipped: std::mem::take(&mut self.skipped),
+            partial: self.partial.message.clone(),
+            skipped: std::mem::take(&mut self.journal.skipped),
             passed,
         }));
     }
@@ -629,7 +634,7 @@ impl Actor {
             return (Some(turn.id.clone()), None);
         }
         match &self.state.open_turn {
-            Some(open) if self.is_running_elsewhere => (Some(open.clone()), None),
+            Some(open) if self.residency.is_running_elsewhere => (Some(open.clone()), None),
             Some(open) => (None, Some(open.clone())),
             None => (None, self.resumable_turn().ok()),
         }
@@ -642,7 +647,7 @@ impl Actor {
         metrics.cost = self.state.cost;
         let counts = self.state.counts.clone();
         // Calls of this process are counted where they are made, including those that left no event.
-        metrics.requests = match self.requests.get() {
+        metrics.requests = match self.resources.requests.get() {
             0 => counts.requests,
             requests => requests,
         };
@@ -657,16 +662,17 @@ impl Actor {
             mode: self.state.mode,
             model: self.state.model.clone(),
             effort: self.state.effort,
-            seq: self.seq,
+            seq: self.journal.seq,
             turn,
             resumable,
             approvals: self.state.approvals.clone(),
-            decided: self.decisions.keys().cloned().collect(),
+            decided: self.questions.decisions.keys().cloned().collect(),
             inquiries: self.state.inquiries.clone(),
-            replied: self.replies.keys().cloned().collect(),
+            replied: self.questions.replies.keys().cloned().collect(),
             queue: self.queue_state(),
             instructions: self.state.instructions.clone(),
             grants: self
+                .questions
                 .grants
                 .iter()
                 .filter(|g| g.scope == GrantScope::Session)
@@ -674,7 +680,11 @@ impl Actor {
                 .collect(),
             metrics,
             circuits: {
-                let circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
+                let circuits = self
+                    .resources
+                    .circuits
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 circuits.open_circuit_views(clock::now(), clock::wall_ms())
             },
         }
@@ -684,10 +694,10 @@ impl Actor {
     pub(super) async fn delete_session(&mut self, reply: Reply<()>) {
         if self.turn.is_some() {
             self.cancel_turn(None);
-            self.deleting.push(reply);
+            self.residency.deleting.push(reply);
             return;
         }
-        let ready = match self.stage {
+        let ready = match self.residency.stage {
             // Deleting needs the session's lock, so that no other server is working in it.
             LoadState::Stored => self.open().await,
             LoadState::New | LoadState::Held | LoadState::Open => Ok(()),
@@ -709,13 +719,13 @@ impl Actor {
         };
         if deleted.is_ok() {
             // I8: background processes do not outlive their session.
-            if let Some(workspace) = self.workspace.take() {
+            if let Some(workspace) = self.resources.workspace.take() {
                 workspace.background().end_all().await;
             }
             self.mark_deleted();
         }
         let deleted = deleted.map_err(super::load::to_command_error);
-        for waiting in self.deleting.drain(..).chain([reply]) {
+        for waiting in self.residency.deleting.drain(..).chain([reply]) {
             let _ = waiting.send(deleted.clone());
         }
     }
@@ -725,20 +735,24 @@ impl Actor {
     fn mark_deleted(&mut self) {
         let state = std::mem::take(&mut self.state);
         for open in &state.approvals {
-            self.live_sessions.set_approval_session(&open.approval.id, None);
+            self.residency
+                .live_sessions
+                .set_approval_session(&open.approval.id, None);
         }
         for open in &state.inquiries {
-            self.live_sessions.set_inquiry_session(&open.inquiry.id, None);
+            self.residency
+                .live_sessions
+                .set_inquiry_session(&open.inquiry.id, None);
         }
-        self.stage = LoadState::Stored;
-        self.lock = None;
-        self.seq = 0;
-        (self.partial, self.partial_due) = (None, None);
-        self.steers.clear();
-        self.queue.clear();
-        self.decisions.clear();
-        self.replies.clear();
-        self.grants.clear();
+        self.residency.stage = LoadState::Stored;
+        self.residency.lock = None;
+        self.journal.seq = 0;
+        (self.partial.message, self.partial.due) = (None, None);
+        self.inbox.steers.clear();
+        self.inbox.queue.clear();
+        self.questions.decisions.clear();
+        self.questions.replies.clear();
+        self.questions.grants.clear();
     }
 }
 

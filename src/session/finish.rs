@@ -95,11 +95,11 @@ impl Actor {
         // The waiter is notified only when the client has received `turnEnded` (R-WIRE-1).
         let passed = self.turn.as_mut().and_then(|turn| turn.end_forwarded.take());
         self.record_with(Event::TurnEnded(end.clone()), None, drops, Vec::new(), passed);
-        self.live_sessions.set_running(&self.info.id, false);
+        self.residency.live_sessions.set_running(&self.info.id, false);
         if let Some(turn) = self.turn.take() {
             send_turn_end(turn, end);
         }
-        self.partial_due = None;
+        self.partial.due = None;
     }
 
     fn count_turn_end(&mut self, end: &TurnEnd) {
@@ -122,7 +122,7 @@ impl Actor {
 
     /// Keeps what was shown of the message in progress, marked as incomplete. Tool calls alone are retracted.
     fn store_partial_message(&mut self) {
-        let Some(partial) = self.partial.take() else {
+        let Some(partial) = self.partial.message.take() else {
             return;
         };
         let (id, text) = (partial.message.clone(), partial.text.clone());
@@ -217,8 +217,8 @@ impl Actor {
         }
         for event in settled {
             match &event {
-                Event::ApprovalResolved { approval, .. } => _ = self.decisions.remove(approval),
-                Event::InquiryResolved { inquiry, .. } => _ = self.replies.remove(&inquiry.id),
+                Event::ApprovalResolved { approval, .. } => _ = self.questions.decisions.remove(approval),
+                Event::InquiryResolved { inquiry, .. } => _ = self.questions.replies.remove(&inquiry.id),
                 _ => {}
             }
             self.record_in_turn(turn.clone(), event, None, vec![], vec![], None);
@@ -299,7 +299,7 @@ impl Actor {
             .cloned()
             .collect();
         for approval in over {
-            self.decisions.remove(&approval.id);
+            self.questions.decisions.remove(&approval.id);
             self.deny_approval(&approval, ResolvedBy::Cancel);
         }
         // Only the server's end leaves inquiries open.
@@ -361,7 +361,7 @@ impl Actor {
             .map(|open| open.inquiry.clone())
             .collect();
         for inquiry in open {
-            self.replies.remove(&inquiry.id);
+            self.questions.replies.remove(&inquiry.id);
             let resolved = Event::InquiryResolved {
                 reply: inquiry.default_reply(),
                 inquiry,

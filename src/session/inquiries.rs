@@ -33,7 +33,7 @@ impl Actor {
             },
             InquiryRequest::Nested { parent, subject } => (new(subject, Some(parent)), false),
         };
-        let decided = self.replies.remove(&inquiry.id);
+        let decided = self.questions.replies.remove(&inquiry.id);
         if !(self.services.questions)() && decided.is_none() {
             if again {
                 self.settle_inquiry(inquiry.clone(), inquiry.default_reply(), ResolvedBy::Rule, None);
@@ -81,8 +81,8 @@ impl Actor {
             return;
         }
         // The turn that asked is interrupted; keep the answer until the turn is resumed.
-        self.replies.insert(id.clone(), said.clone());
-        self.out.push_back(StoreWrite::Put {
+        self.questions.replies.insert(id.clone(), said.clone());
+        self.journal.out.push_back(StoreWrite::Put {
             session: self.info.id.clone(),
             pending: PendingEvent::Reply {
                 inquiry: id,
@@ -104,7 +104,7 @@ impl Actor {
         }
         let unknown = || CommandError::UnknownInquiry(id.clone());
         let inquiry = self.state.open_inquiry(id).cloned().ok_or_else(unknown)?;
-        if self.replies.contains_key(id) {
+        if self.questions.replies.contains_key(id) {
             return Err(unknown());
         }
         let said = said.into_inquiry_reply(&inquiry);
@@ -123,7 +123,7 @@ impl Actor {
         done: Option<oneshot::Sender<()>>,
     ) {
         let id = inquiry.id.clone();
-        self.replies.remove(&id);
+        self.questions.replies.remove(&id);
         // Limits of the day belong to the server, not to the turn that asked.
         if let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, &said) {
             let ledger = &self.services.ledger;

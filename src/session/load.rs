@@ -7,8 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::actor::{Actor, LoadState};
+use super::actor::Actor;
 use super::command::{CommandError, PartialMessage, SessionInfo};
+use super::residency::LoadState;
 use super::state::SessionState;
 use crate::domain::{
     ApprovalId, Block, ContentRef, Decision, Event, InquiryId, InquiryReply, MessageId, OpenApproval,
@@ -34,11 +35,11 @@ impl Actor {
     /// Makes the session live, unless it is, and reports unreadable records.
     pub(super) async fn open(&mut self) -> Result<(), CommandError> {
         self.take_lock().await?;
-        match self.stage {
+        match self.residency.stage {
             LoadState::New | LoadState::Open => {}
             LoadState::Stored | LoadState::Held => self.fold_events().await?,
         }
-        let skipped = std::mem::take(&mut self.skipped);
+        let skipped = std::mem::take(&mut self.journal.skipped);
         if let Some(message) = SkippedRow::format_warning(&self.info.id, &skipped) {
             self.emit_warning(SkippedRow::CODE, message);
         }
@@ -50,29 +51,29 @@ impl Actor {
     /// `skipped`.
     pub(super) async fn load_for_display(&mut self) -> Result<(), CommandError> {
         self.take_lock().await?;
-        if self.stage != LoadState::Stored {
+        if self.residency.stage != LoadState::Stored {
             return Ok(());
         }
         match self.read_row().await {
             Ok(HistoryRest::Quiet) => {
-                self.stage = LoadState::Held;
+                self.residency.stage = LoadState::Held;
                 Ok(())
             }
             Ok(HistoryRest::Unsettled) => self.fold_events().await,
             Err(refused) => {
-                self.lock = None;
+                self.residency.lock = None;
                 Err(refused)
             }
         }
     }
 
     async fn take_lock(&mut self) -> Result<(), CommandError> {
-        if self.lock.is_some() {
+        if self.residency.lock.is_some() {
             return Ok(());
         }
         let holder = Holder::for_this_process((self.services.client_name)());
         // No other server can know a session that was just created.
-        let wait = if self.stage == LoadState::Stored {
+        let wait = if self.residency.stage == LoadState::Stored {
             LOCK_WAIT
         } else {
             Duration::ZERO
@@ -84,16 +85,18 @@ impl Actor {
             .acquire_session(&self.info.id, &holder, wait)
             .await
         {
-            Ok(lock) => self.lock = Some(lock),
+            Ok(lock) => self.residency.lock = Some(lock),
             // A disk that takes no lock file does not stop work in memory (R-ERR-2). The next command tries again.
-            Err(LockError::Store(error)) if self.stage != LoadState::Stored => self.warn_unlocked(&error),
+            Err(LockError::Store(error)) if self.residency.stage != LoadState::Stored => {
+                self.warn_unlocked(&error)
+            }
             Err(error) => return Err(self.lock_refused(error)),
         }
         Ok(())
     }
 
     fn warn_unlocked(&mut self, error: &StoreError) {
-        if std::mem::replace(&mut self.warned_unlocked, true) {
+        if std::mem::replace(&mut self.residency.warned_unlocked, true) {
             return;
         }
         let message = format!(
@@ -106,12 +109,12 @@ impl Actor {
     /// Sends a warning that is not stored with the session.
     fn emit_warning(&mut self, code: &'static str, message: String) {
         tracing::warn!(session = %self.info.id, code, "{message}");
-        self.out.push_back(StoreWrite::Warn { code, message });
+        self.journal.out.push_back(StoreWrite::Warn { code, message });
     }
 
     /// Reads the session's own data without taking it over.
     pub(super) async fn ensure_row_loaded(&mut self) -> Result<(), CommandError> {
-        if self.stage == LoadState::Stored {
+        if self.residency.stage == LoadState::Stored {
             self.read_row().await?;
         }
         Ok(())
@@ -119,7 +122,7 @@ impl Actor {
 
     /// Counts the events of a session that is not open, from the last counted one on.
     pub(super) async fn count_stored_events(&mut self) {
-        if matches!(self.stage, LoadState::New | LoadState::Open) {
+        if matches!(self.residency.stage, LoadState::New | LoadState::Open) {
             return;
         }
         let reader = self.services.store.reader.clone();
@@ -149,12 +152,12 @@ impl Actor {
             .map_err(to_command_error)?;
         let row = row.ok_or_else(|| CommandError::UnknownSession(self.info.id.clone()))?;
         self.take_row(&row);
-        self.seq = row.last_seq;
+        self.journal.seq = row.last_seq;
         let (pending, torn) = reader
             .read_pending(&self.info.id)
             .await
             .map_err(to_command_error)?;
-        self.skipped = torn;
+        self.journal.skipped = torn;
         let last_end = reader.last_end(&self.info.id).await.map_err(to_command_error)?;
         self.state.last_end = last_end.and_then(|stored| match (stored.turn, stored.event) {
             (Some(turn), Event::TurnEnded(end)) => {
@@ -164,20 +167,20 @@ impl Actor {
             _ => None,
         });
         // Its turn runs in another server, or was cut by a crash and waits for repair.
-        self.is_running_elsewhere = self.state.open_turn.is_some()
-            && self.lock.is_none()
+        self.residency.is_running_elsewhere = self.state.open_turn.is_some()
+            && self.residency.lock.is_none()
             && self.services.store.locks.is_held(&self.info.id).unwrap_or(false);
         self.state.approvals = open_approvals(&pending);
         self.state.inquiries = open_inquiries(&pending);
-        self.decisions = recorded_decisions(&pending);
-        self.replies = recorded_replies(&pending);
-        self.partial = partial_messages(&pending, self.state.open_turn.as_ref()).pop();
+        self.questions.decisions = recorded_decisions(&pending);
+        self.questions.replies = recorded_replies(&pending);
+        self.partial.message = partial_messages(&pending, self.state.open_turn.as_ref()).pop();
         self.take_queue(&pending);
         // Queued prompts need no repair.
         let settled = pending
             .iter()
             .all(|row| matches!(row, PendingEvent::Queued { .. }));
-        let quiet = self.state.open_turn.is_none() && settled && self.skipped.is_empty();
+        let quiet = self.state.open_turn.is_none() && settled && self.journal.skipped.is_empty();
         Ok(if quiet {
             HistoryRest::Quiet
         } else {
@@ -206,8 +209,8 @@ impl Actor {
     async fn fold_events(&mut self) -> Result<(), CommandError> {
         let folded = self.read_all().await;
         if folded.is_err() {
-            self.stage = LoadState::Stored;
-            self.lock = None;
+            self.residency.stage = LoadState::Stored;
+            self.residency.lock = None;
         }
         folded
     }
@@ -233,14 +236,14 @@ impl Actor {
             skipped.extend(page.skipped);
         }
         // The counter is this process's own once it has counted calls.
-        if self.requests.get() == 0 {
-            self.requests.add(self.state.counts.requests);
+        if self.resources.requests.get() == 0 {
+            self.resources.requests.add(self.state.counts.requests);
         }
         // The row is written together with the events. If it knows more, the record that said so was torn.
         self.state.usage = row.usage;
         self.state.cost = row.cost;
         self.state.known_cost = self.state.known_cost.max(row.cost.unwrap_or_default());
-        self.seq = row.last_seq;
+        self.journal.seq = row.last_seq;
         let (pending, torn) = reader
             .read_pending(&self.info.id)
             .await
@@ -249,27 +252,29 @@ impl Actor {
         self.state.approvals = open_approvals(&pending);
         self.state.inquiries = open_inquiries(&pending);
         let folder = self.info.folder.display().to_string();
-        self.grants = reader
+        self.questions.grants = reader
             .list_grants(&folder, Some(&self.info.id))
             .await
             .map_err(to_command_error)?;
-        self.stage = LoadState::Open;
+        self.residency.stage = LoadState::Open;
         // Clients answer by the id alone, so the registry must know where it belongs.
         for open in &self.state.approvals {
-            self.live_sessions
+            self.residency
+                .live_sessions
                 .set_approval_session(&open.approval.id, Some(&self.info.id));
         }
         for open in &self.state.inquiries {
-            self.live_sessions
+            self.residency
+                .live_sessions
                 .set_inquiry_session(&open.inquiry.id, Some(&self.info.id));
         }
-        self.decisions = recorded_decisions(&pending);
-        self.replies = recorded_replies(&pending);
-        self.partial = None;
-        self.steers = pending_steers(&pending);
+        self.questions.decisions = recorded_decisions(&pending);
+        self.questions.replies = recorded_replies(&pending);
+        self.partial.message = None;
+        self.inbox.steers = pending_steers(&pending);
         self.take_queue(&pending);
         self.repair_after_crash(partial_messages(&pending, self.state.open_turn.as_ref()));
-        self.skipped = skipped;
+        self.journal.skipped = skipped;
         Ok(())
     }
 
@@ -278,10 +283,10 @@ impl Actor {
     /// # Errors
     /// A newer agentls has migrated the store, so nothing that begins now could be kept (R-SESS-5).
     pub(super) async fn refresh_grants(&mut self) -> Result<(), CommandError> {
-        if self.has_new_grants {
+        if self.questions.has_new_grants {
             // Grants of this session may not be on the disk yet. While the disk fails, memory has the newest state.
             match self.flush().await {
-                Ok(StoreHealth::Ok) => self.has_new_grants = false,
+                Ok(StoreHealth::Ok) => self.questions.has_new_grants = false,
                 Ok(StoreHealth::Degraded { .. } | StoreHealth::Gone(_)) | Err(_) => return Ok(()),
             }
         }
@@ -293,7 +298,7 @@ impl Actor {
             .list_grants(&folder, Some(&self.info.id))
             .await
         {
-            Ok(grants) => self.grants = grants,
+            Ok(grants) => self.questions.grants = grants,
             Err(error @ StoreError::NewerSchema { .. }) => return Err(to_command_error(error)),
             Err(error) => tracing::warn!(%error, "grants were not read"),
         }

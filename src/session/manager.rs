@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::actor::{Actor, LoadState};
+use super::actor::Actor;
 use super::cancel_queue::CancelQueue;
 use super::command::{CommandError, SessionCommand, SessionInfo, SessionSnapshot};
+use super::residency::LoadState;
 use super::services::Services;
 use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, spawn};
@@ -348,12 +349,12 @@ impl SessionManager {
         roll.started += 1;
         let number = roll.started;
         let mut actor = Actor::new(info, self.services.clone(), self.roll.clone(), mailbox, stage);
-        actor.number = number;
+        actor.residency.number = number;
         prepare(&mut actor);
         let live = LiveSession {
             commands,
             posted: 0,
-            cancels: actor.cancels.clone(),
+            cancels: actor.mailbox.cancels.clone(),
             task: spawn(actor.run()),
             number,
         };

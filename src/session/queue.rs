@@ -38,7 +38,7 @@ impl Actor {
                     Ok(content) => self.rewrite_references(content),
                     Err(refused) => return send_refusal(reply, refused),
                 };
-                match self.queue.iter_mut().find(|(known, _)| *known == id) {
+                match self.inbox.queue.iter_mut().find(|(known, _)| *known == id) {
                     Some((_, kept)) => kept.clone_from(&content),
                     None => return send_refusal(reply, CommandError::UnknownPrompt(id)),
                 }
@@ -51,10 +51,10 @@ impl Actor {
                 );
             }
             QueueAction::Remove(id) => {
-                let Some(at) = self.queue.iter().position(|(known, _)| *known == id) else {
+                let Some(at) = self.inbox.queue.iter().position(|(known, _)| *known == id) else {
                     return send_refusal(reply, CommandError::UnknownPrompt(id));
                 };
-                self.queue.remove(at);
+                self.inbox.queue.remove(at);
                 let answer = self.queue_reply();
                 let done = self.answer_stored(reply, answer);
                 self.record_queue_change(vec![PendingKey::for_queued(&id)], Vec::new(), Some(done));
@@ -67,7 +67,7 @@ impl Actor {
         if *action == QueueAction::List {
             return self.ensure_row_loaded().await;
         }
-        if self.is_ending {
+        if self.residency.is_ending {
             return Err(CommandError::Ending);
         }
         self.check_writable()?;
@@ -78,7 +78,7 @@ impl Actor {
     }
 
     async fn enqueue_prompt(&mut self, content: Vec<Block>, reply: Reply<QueueReply>) {
-        if self.queue.len() >= MAX_QUEUED {
+        if self.inbox.queue.len() >= MAX_QUEUED {
             return send_refusal(reply, CommandError::QueueFull);
         }
         // Expand a slash command now, while the user who typed it can still see an error.
@@ -87,7 +87,7 @@ impl Actor {
             Err(refused) => return send_refusal(reply, refused),
         };
         let key = format!("queued_{}", random::random_token(12));
-        self.queue.push_back((key.clone(), content.clone()));
+        self.inbox.queue.push_back((key.clone(), content.clone()));
         self.services.totals.queued_prompts.add(1);
         self.metrics.queued_prompts += 1;
         let pending = PendingEvent::Queued {
@@ -108,10 +108,10 @@ impl Actor {
 
     async fn send_now(&mut self, id: Option<String>, reply: Reply<QueueReply>) {
         let at = match &id {
-            Some(id) => self.queue.iter().position(|(known, _)| known == id),
-            None => (!self.queue.is_empty()).then_some(0),
+            Some(id) => self.inbox.queue.iter().position(|(known, _)| known == id),
+            None => (!self.inbox.queue.is_empty()).then_some(0),
         };
-        let Some((key, content)) = at.and_then(|at| self.queue.remove(at)) else {
+        let Some((key, content)) = at.and_then(|at| self.inbox.queue.remove(at)) else {
             return send_refusal(reply, CommandError::UnknownPrompt(id.unwrap_or_default()));
         };
         self.state.queue_paused = false;
@@ -122,7 +122,7 @@ impl Actor {
         if let Some(turn) = running {
             // Into the running turn as a steer; the store moves it in one transaction, so that a crash cannot lose it
             // (I16).
-            self.steers.push_back((key.clone(), content.clone()));
+            self.inbox.steers.push_back((key.clone(), content.clone()));
             let steer = PendingEvent::Steer {
                 key: key.clone(),
                 turn: Some(turn.clone()),
@@ -135,8 +135,8 @@ impl Actor {
             let done = self.answer_stored(reply, answer);
             return self.record_queue_change(vec![PendingKey::for_queued(&key)], vec![steer], Some(done));
         }
-        self.queue.push_front((key, content));
-        self.send_next_now = true;
+        self.inbox.queue.push_front((key, content));
+        self.inbox.send_next_now = true;
         let (done, stored) = oneshot::channel();
         self.record_queue_change(Vec::new(), Vec::new(), Some(done));
         let started = self.start_next_queued().await;
@@ -149,11 +149,11 @@ impl Actor {
 
     /// Starts the next prompt if it is due. After a turn that did not complete, announces that the queue is paused.
     pub(super) async fn start_next_queued(&mut self) -> Option<TurnId> {
-        if self.turn.is_some() || self.queue.is_empty() || !self.deleting.is_empty() {
+        if self.turn.is_some() || self.inbox.queue.is_empty() || !self.residency.deleting.is_empty() {
             return None;
         }
-        let due = std::mem::take(&mut self.send_next_now);
-        if self.is_ending || (self.state.queue_paused && !due) {
+        let due = std::mem::take(&mut self.inbox.send_next_now);
+        if self.residency.is_ending || (self.state.queue_paused && !due) {
             self.record_queue_change(Vec::new(), Vec::new(), None);
             return None;
         }
@@ -164,7 +164,7 @@ impl Actor {
             self.record_queue_change(Vec::new(), Vec::new(), None);
             return None;
         }
-        let (key, content) = self.queue.pop_front()?;
+        let (key, content) = self.inbox.queue.pop_front()?;
         self.state.queue_paused = false;
         // `turnEnded` announces the end; no caller waits for an answer.
         let handle = self.start_prompt(TurnTrigger::Queue, make_title(&content), content, |actor| {
@@ -195,14 +195,14 @@ impl Actor {
         };
         PromptQueue {
             paused: self.state.queue_paused,
-            prompts: self.queue.iter().map(shown).collect(),
+            prompts: self.inbox.queue.iter().map(shown).collect(),
         }
     }
 
     fn queue_reply(&self) -> QueueReply {
         QueueReply {
             paused: self.state.queue_paused,
-            prompts: self.queue.iter().cloned().collect(),
+            prompts: self.inbox.queue.iter().cloned().collect(),
             ..QueueReply::default()
         }
     }
@@ -213,8 +213,8 @@ impl Actor {
             PendingEvent::Queued { key, content } => Some((key.clone(), content.clone())),
             _ => None,
         };
-        self.queue = pending.iter().filter_map(queued).collect::<VecDeque<_>>();
-        self.state.queue_paused |= !self.queue.is_empty();
+        self.inbox.queue = pending.iter().filter_map(queued).collect::<VecDeque<_>>();
+        self.state.queue_paused |= !self.inbox.queue.is_empty();
     }
 }
 

@@ -40,7 +40,8 @@ impl Actor {
     /// Returns the session's workspace, which is opened when it is first needed.
     pub(super) fn session_workspace(&mut self) -> Arc<Workspace> {
         let (profiles, info) = (&self.services.profiles, &self.info);
-        self.workspace
+        self.resources
+            .workspace
             .get_or_insert_with(|| profiles.open_workspace(info))
             .clone()
     }
@@ -83,7 +84,7 @@ impl Actor {
         let mut context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
-            link: SessionLink::new(messages, self.byte_budget.clone(), cancel.clone()),
+            link: SessionLink::new(messages, self.journal.byte_budget.clone(), cancel.clone()),
             cancel: cancel.clone(),
             force_cancel: hurry.clone(),
             models: profile.models.clone(),
@@ -113,12 +114,12 @@ impl Actor {
             hooks: profile.hooks.clone(),
             policy: profile.conducts,
             first: self.state.history.is_empty(),
-            circuits: self.circuits.clone(),
+            circuits: self.resources.circuits.clone(),
             totals: self.services.totals.clone(),
             context: profile.context.clone(),
-            counting: self.calibration.clone(),
+            counting: self.resources.calibration.clone(),
             task,
-            requests: self.requests.clone(),
+            requests: self.resources.requests.clone(),
             carried,
             answering: self.state.answering.clone(),
             open_circuits: self.state.open_circuits.iter().cloned().collect(),
@@ -158,13 +159,13 @@ impl Actor {
             compacted: None,
         });
         // Before `turnStarted` is recorded, so that a cancel that names the turn is never taken for a stale one.
-        self.cancels.note_turn_started(&id);
-        self.live_sessions.set_running(&self.info.id, true);
-        let before = self.out.len();
+        self.mailbox.cancels.note_turn_started(&id);
+        self.residency.live_sessions.set_running(&self.info.id, true);
+        let before = self.journal.out.len();
         begin(self);
         // All or nothing: a crash must not leave a turn without its prompt (I16).
-        let begun = self.out.drain(before..).collect();
-        self.out.push_back(StoreWrite::Together(begun));
+        let begun = self.journal.out.drain(before..).collect();
+        self.journal.out.push_back(StoreWrite::Together(begun));
         TurnHandle {
             turn: id,
             ended,
@@ -206,7 +207,7 @@ impl Actor {
             }
             TurnRequest::InputVerdict { key, heard } => self.apply_input_verdict(&key, heard),
             TurnRequest::TryFinish(reply) => {
-                let may_end = self.steers.is_empty();
+                let may_end = self.inbox.steers.is_empty();
                 if let Some(turn) = self.turn.as_mut() {
                     // In the same step as the answer, so that no steer slips in between.
                     turn.is_closing = may_end;
@@ -254,11 +255,11 @@ impl Actor {
         match &event {
             Event::Delta(Delta::Text { message, text, .. }) => {
                 self.partial_mut(message).text.push_str(text);
-                self.partial_due.get_or_insert_with(partial_due);
+                self.partial.due.get_or_insert_with(partial_due);
             }
             Event::Delta(Delta::Reasoning { message, text, .. }) => {
                 self.partial_mut(message).reasoning.push_str(text);
-                self.partial_due.get_or_insert_with(partial_due);
+                self.partial.due.get_or_insert_with(partial_due);
             }
             Event::Delta(Delta::ToolInput {
                 message, tool_call, ..
@@ -379,24 +380,28 @@ impl Actor {
     fn partial_mut(&mut self, message: &crate::domain::MessageId) -> &mut PartialMessage {
         let same = self
             .partial
+            .message
             .as_ref()
             .is_some_and(|partial| partial.message == *message);
         if !same {
-            self.partial = None;
+            self.partial.message = None;
         }
         self.partial
+            .message
             .get_or_insert_with(|| PartialMessage::from_message_id(message.clone()))
     }
 
     fn drop_partial(&mut self) {
-        self.partial = None;
-        self.partial_due = None;
+        self.partial.message = None;
+        self.partial.due = None;
     }
 
     /// Stores the part of the message in progress that the store does not have yet.
     pub(super) fn store_partial(&mut self) {
-        self.partial_due = None;
-        let Some(partial) = &mut self.partial else { return };
+        self.partial.due = None;
+        let Some(partial) = &mut self.partial.message else {
+            return;
+        };
         let (text, reasoning) = partial.stored;
         let pending = PendingEvent::Partial {
             message: partial.message.clone(),
@@ -406,7 +411,7 @@ impl Actor {
             reasoning: partial.reasoning[reasoning..].to_owned(),
         };
         partial.stored = (partial.text.len(), partial.reasoning.len());
-        self.out.push_back(StoreWrite::Put {
+        self.journal.out.push_back(StoreWrite::Put {
             session: self.info.id.clone(),
             pending,
             done: None,
@@ -426,12 +431,12 @@ impl Actor {
             turn: Some(turn.id.clone()),
             content: content.clone(),
         };
-        self.out.push_back(StoreWrite::Put {
+        self.journal.out.push_back(StoreWrite::Put {
             session: self.info.id.clone(),
             pending,
             done: None,
         });
-        self.steers.push_back((key, content));
+        self.inbox.steers.push_back((key, content));
     }
 
     /// Returns the messages that no model has seen.
@@ -442,15 +447,15 @@ impl Actor {
             content: content.clone(),
             prompt: prompt == Some(key),
         };
-        self.steers.iter().map(waiting).collect()
+        self.inbox.steers.iter().map(waiting).collect()
     }
 
     /// Applies the hooks' verdict on a message.
     fn apply_input_verdict(&mut self, key: &str, heard: HookedMessage) {
-        let Some(at) = self.steers.iter().position(|(known, _)| known == key) else {
+        let Some(at) = self.inbox.steers.iter().position(|(known, _)| known == key) else {
             return;
         };
-        let Some((key, said)) = self.steers.remove(at) else {
+        let Some((key, said)) = self.inbox.steers.remove(at) else {
             return;
         };
         match heard {
@@ -461,7 +466,7 @@ impl Actor {
                 Vec::new(),
                 None,
             ),
-            HookedMessage::GivenBack => self.held_back.push((key, said)),
+            HookedMessage::GivenBack => self.inbox.held_back.push((key, said)),
         }
     }
 
@@ -470,7 +475,7 @@ impl Actor {
         if self.turn.as_ref().is_some_and(|turn| turn.has_prompt_hooks) {
             return;
         }
-        while let Some((key, content)) = self.steers.pop_front() {
+        while let Some((key, content)) = self.inbox.steers.pop_front() {
             self.record_with(
                 Event::Message(super::commands::user_message(content).into()),
                 None,
@@ -509,6 +514,7 @@ impl Actor {
             // R-TOOL-7: after content from outside, network and writes outside the workspace ask again.
             tainted: self.state.has_untrusted_content,
             grants: self
+                .questions
                 .grants
                 .iter()
                 // A stored grant that cannot be read, or matches nothing, allows nothing.
@@ -531,7 +537,7 @@ impl Actor {
         let approval = self.state.open_approval(open);
         let (kind, settled) = match (&judgement, approval) {
             (Judgement::Ask { .. }, _) | (_, None) => return judgement,
-            (Judgement::Allow, Some(approval)) if self.decisions.contains_key(open) => {
+            (Judgement::Allow, Some(approval)) if self.questions.decisions.contains_key(open) => {
                 return Judgement::Ask {
                     why: approval.why.clone(),
                     risk: approval.risk,
@@ -541,7 +547,7 @@ impl Actor {
             (Judgement::Allow, Some(_)) => (DecisionKind::Allow, Judgement::Allow),
             (Judgement::Deny(_), Some(_)) => (DecisionKind::Deny, judgement),
         };
-        self.decisions.remove(open);
+        self.questions.decisions.remove(open);
         self.resolve_approval(open, Decision::from_kind(kind), ResolvedBy::Rule, None);
         settled
     }
@@ -549,7 +555,7 @@ impl Actor {
     /// Closes the open questions of a call that ends.
     fn close_question(&mut self, call: &ToolCallId) {
         if let Some(approval) = self.state.question_about(call).cloned() {
-            self.decisions.remove(&approval.id);
+            self.questions.decisions.remove(&approval.id);
             if let Some(turn) = self.turn.as_mut() {
                 turn.approvals.remove(&approval.id);
             }
@@ -622,7 +628,7 @@ impl Actor {
         self.pause_clock();
         self.record_event(Event::ApprovalRequested(approval));
         // The decision came while the turn was interrupted; apply it now (R-APPR-4).
-        if let Some(decision) = self.decisions.remove(&id) {
+        if let Some(decision) = self.questions.decisions.remove(&id) {
             self.resolve_approval(&id, decision, ResolvedBy::Person, None);
         } else if !insists && self.judge_effect(&tool, &effect) == Judgement::Allow {
             // A grant was added since the call was judged, for example by an "always" for a parallel call.
@@ -649,9 +655,9 @@ impl Actor {
 
     /// Takes the messages of this turn that no model has seen.
     pub(super) fn take_unused_steers(&mut self) -> (Vec<PendingKey>, Vec<Vec<Block>>) {
-        let held_back = self.held_back.drain(..);
+        let held_back = self.inbox.held_back.drain(..);
         held_back
-            .chain(self.steers.drain(..))
+            .chain(self.inbox.steers.drain(..))
             .map(|(key, content)| (PendingKey::for_steer(&key), content))
             .unzip()
     }
