@@ -6,7 +6,6 @@
 //! Everything it records goes through [`Actor::record_in_turn`], which keeps I6 and I7. Commands are in `commands`, the
 //! turn's messages in `turn_events`, its end in `finish`.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,34 +15,27 @@ use futures::stream::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::active_turn::ActiveTurn;
 use super::cancel_queue::CancelQueue;
-use super::checkpoints::TurnCheckpoints;
-use super::command::{
-    CommandError, PartialMessage, Reply, SessionCommand, SessionInfo, SessionMetrics, TurnOutcome,
-};
+use super::command::{CommandError, PartialMessage, Reply, SessionCommand, SessionInfo, SessionMetrics};
 use super::counts::error_code;
 use super::inbox::Inbox;
 use super::journal::Journal;
 use super::manager::LiveSessions;
 use super::questions::Questions;
 use super::residency::{LoadState, Residency};
-use super::services::{Services, TurnSettings};
+use super::services::Services;
 use super::state::SessionState;
-use super::wall_time::PausableDeadline;
-use crate::base::CancellationToken;
 use crate::base::backpressure::Permit;
 use crate::base::clock;
 use crate::base::counters::Counter;
 use crate::base::spawn::{AbortOnDrop, TaskError, spawn};
 use crate::base::text::one_line;
-use crate::domain::{
-    ApprovalId, Cost, Effect, Envelope, Event, FinalAnswer, InquiryId, InquiryReply, TerminalReason, TurnId,
-    Usage,
-};
+use crate::domain::{Envelope, Event, TerminalReason, TurnId};
 use crate::store::{
     PendingEvent, PendingKey, SessionRow, StoreError, StoreHealth, StoreWrite, StoredEvent, WritePermit,
 };
-use crate::turn::{ApprovalOutcome, TokenCalibration, ToolCircuits, TurnFinish, TurnMessage, TurnStopped};
+use crate::turn::{TokenCalibration, ToolCircuits, TurnFinish, TurnMessage, TurnStopped};
 use crate::workspace::{OnCancel, Workspace};
 
 /// The bytes of one session that may be on their way to the client (architecture §3).
@@ -102,54 +94,6 @@ pub(super) struct Resources {
     pub(super) background_ends: Option<AbortOnDrop<()>>,
 }
 
-/// The running turn.
-pub(super) struct ActiveTurn {
-    pub(super) id: TurnId,
-    pub(super) task: AbortOnDrop<Result<TurnFinish, TurnStopped>>,
-    pub(super) messages: mpsc::Receiver<TurnMessage>,
-    pub(super) cancel: CancellationToken,
-    pub(super) force_cancel: CancellationToken,
-    pub(super) settings: TurnSettings,
-    /// The model that the session selected when the turn began.
-    pub(super) model_at_start: Option<String>,
-    /// Why and when it was stopped from outside.
-    pub(super) stopping: Option<(TerminalReason, Instant)>,
-    /// The turn may end, so steers are refused.
-    pub(super) is_closing: bool,
-    /// Hooks judge messages before they join the history.
-    pub(super) has_prompt_hooks: bool,
-    /// The key of the prompt that waits for the hooks.
-    pub(super) prompt: Option<String>,
-    /// The caller of the turn.
-    pub(super) waiter: Option<oneshot::Sender<TurnOutcome>>,
-    /// Notified when the turn's end has been sent.
-    pub(super) end_forwarded: Option<oneshot::Sender<()>>,
-    pub(super) approvals: HashMap<ApprovalId, PendingApproval>,
-    /// Inquiries that the turn waits for.
-    pub(super) inquiries: HashMap<InquiryId, oneshot::Sender<Option<InquiryReply>>>,
-    pub(super) clock: PausableDeadline,
-    /// The files that the turn has changed.
-    pub(super) checkpoints: Arc<TurnCheckpoints>,
-    pub(super) usage: Usage,
-    pub(super) cost: Option<Cost>,
-    /// Some usage was recorded.
-    pub(super) has_spent: bool,
-    pub(super) answer: FinalAnswer,
-    /// Tokens of the conversation before and after a compaction by hand.
-    pub(super) compacted: Option<(u64, u64)>,
-}
-
-/// An approval that the turn waits for.
-pub(super) struct PendingApproval {
-    pub(super) reply: oneshot::Sender<ApprovalOutcome>,
-    pub(super) tool: String,
-    pub(super) effect: Effect,
-    pub(super) deadline: Option<Instant>,
-    /// Rules that allow the effect do not settle it.
-    pub(super) needs_person: bool,
-}
-
-/// A pending reservation of room in the store's queue.
 type PendingPermit = Pin<Box<dyn Future<Output = Result<WritePermit, StoreError>> + Send>>;
 
 /// What wakes the actor.
@@ -275,17 +219,20 @@ impl Actor {
         let stop_limit = self
             .turn
             .as_ref()
-            .and_then(|turn| turn.stopping)
+            .and_then(|turn| turn.control.stopping)
             .map(|(_, since)| since + STOP_LIMIT + self.finish_limit());
         let idle_at = self.idle_at();
         let clock_deadline = self.clock_deadline();
         let room_waits = room.is_some();
         let store = &self.services.store.writes;
-        let can_stop = self.turn.as_ref().is_some_and(|turn| turn.stopping.is_none());
+        let can_stop = self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.control.stopping.is_none());
         // The turn's messages are taken only while nothing waits for the store, so the store's queue bounds the memory.
         let listen = self.journal.out.is_empty();
         let (messages, task) = match self.turn.as_mut() {
-            Some(turn) => (Some(&mut turn.messages), Some(&mut turn.task)),
+            Some(turn) => (Some(&mut turn.control.messages), Some(&mut turn.control.task)),
             None => (None, None),
         };
         let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
@@ -572,6 +519,7 @@ impl Actor {
     fn approval_deadline(&self) -> Option<Instant> {
         self.turn
             .as_ref()?
+            .waiting
             .approvals
             .values()
             .filter_map(|asked| asked.deadline)

@@ -342,7 +342,7 @@ impl Actor {
 
     async fn steer_turn(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
         let running = match &self.turn {
-            Some(turn) if !turn.is_closing && turn.stopping.is_none() => turn.id.clone(),
+            Some(turn) if turn.control.takes_steers() => turn.id.clone(),
             _ => {
                 // Distinguish a session that does not exist from one without a turn.
                 let why = self
@@ -401,7 +401,7 @@ impl Actor {
         let waits = self
             .turn
             .as_ref()
-            .is_some_and(|turn| turn.approvals.contains_key(&id));
+            .is_some_and(|turn| turn.waiting.approvals.contains_key(&id));
         if waits {
             self.resolve_approval(&id, decision, ResolvedBy::Person, Some(done));
             self.rejudge_open_approvals();
@@ -496,7 +496,11 @@ impl Actor {
             Vec::new(),
             done,
         );
-        if let Some(asked) = self.turn.as_mut().and_then(|turn| turn.approvals.remove(id)) {
+        if let Some(asked) = self
+            .turn
+            .as_mut()
+            .and_then(|turn| turn.waiting.approvals.remove(id))
+        {
             // The call may have been stopped meanwhile.
             let _ = asked.reply.send(answer);
         }
@@ -523,8 +527,14 @@ impl Actor {
     /// Answers open questions that the changed rules or grants now allow.
     fn rejudge_open_approvals(&mut self) {
         let Some(turn) = &self.turn else { return };
-        let insists = |id: &ApprovalId| turn.approvals.get(id).is_some_and(|asked| asked.needs_person);
+        let insists = |id: &ApprovalId| {
+            turn.waiting
+                .approvals
+                .get(id)
+                .is_some_and(|asked| asked.needs_person)
+        };
         let asks: Vec<_> = turn
+            .waiting
             .approvals
             .iter()
             .map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone()))
@@ -551,6 +561,7 @@ impl Actor {
         let now = clock::now();
         let Some(turn) = &self.turn else { return };
         let mut late: Vec<_> = turn
+            .waiting
             .approvals
             .iter()
             .filter(|(_, asked)| asked.deadline.is_some_and(|deadline| deadline <= now))

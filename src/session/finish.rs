@@ -8,7 +8,8 @@ use std::cmp::Reverse;
 use std::iter;
 use std::sync::Arc;
 
-use super::actor::{ActiveTurn, Actor};
+use super::active_turn::ActiveTurn;
+use super::actor::Actor;
 use super::command::{PartialMessage, TurnOutcome};
 use super::commands::user_message;
 use crate::base::spawn::TaskError;
@@ -27,10 +28,14 @@ impl Actor {
     /// Settles the end of a turn whose task has returned.
     pub(super) fn turn_ended(&mut self, ended: Result<Result<TurnFinish, TurnStopped>, TaskError>) {
         // Everything that the turn reported must be recorded before its end (I3).
-        while let Some(message) = self.turn.as_mut().and_then(|turn| turn.messages.try_recv().ok()) {
+        while let Some(message) = self
+            .turn
+            .as_mut()
+            .and_then(|turn| turn.control.messages.try_recv().ok())
+        {
             self.handle_turn_message(message);
         }
-        let stopping = self.turn.as_ref().and_then(|turn| turn.stopping);
+        let stopping = self.turn.as_ref().and_then(|turn| turn.control.stopping);
         let (mut degraded, mut summed_up) = (false, false);
         let (reason, error) = match (stopping, ended) {
             // The turn was done before it noticed the cancel, so its own end counts.
@@ -86,14 +91,17 @@ impl Actor {
         let end = TurnEnd {
             reason,
             state,
-            usage: turn.usage,
-            cost: turn.cost,
+            usage: turn.spending.usage,
+            cost: turn.spending.cost,
             error,
             unused_steers,
         };
         self.count_turn_end(&end);
         // The waiter is notified only when the client has received `turnEnded` (R-WIRE-1).
-        let passed = self.turn.as_mut().and_then(|turn| turn.end_forwarded.take());
+        let passed = self
+            .turn
+            .as_mut()
+            .and_then(|turn| turn.report.end_forwarded.take());
         self.record_with(Event::TurnEnded(end.clone()), None, drops, Vec::new(), passed);
         self.residency.live_sessions.set_running(&self.info.id, false);
         if let Some(turn) = self.turn.take() {
@@ -134,7 +142,7 @@ impl Actor {
             });
         };
         if let Some(turn) = self.turn.as_mut() {
-            turn.answer.push_message(&text);
+            turn.report.answer.push_message(&text);
         }
         self.record_event(Event::Message(Arc::new(message)));
     }
@@ -411,13 +419,13 @@ fn unanswered_inquiry_event(inquiry: &Arc<Inquiry>) -> Event {
 }
 
 fn send_turn_end(turn: ActiveTurn, end: TurnEnd) {
-    if let Some(waiter) = turn.waiter {
+    if let Some(waiter) = turn.report.waiter {
         // The caller may be gone; everyone else learns of the end from the event.
         let _ = waiter.send(TurnOutcome {
             turn: turn.id,
             end,
-            text: turn.answer.into_text(),
-            compacted: turn.compacted,
+            text: turn.report.answer.into_text(),
+            compacted: turn.report.compacted,
         });
     }
 }

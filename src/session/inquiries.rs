@@ -42,7 +42,7 @@ impl Actor {
             return;
         }
         let Some(turn) = self.turn.as_mut() else { return };
-        turn.inquiries.insert(inquiry.id.clone(), reply);
+        turn.waiting.inquiries.insert(inquiry.id.clone(), reply);
         self.pause_clock();
         self.record_event(Event::InquiryRequested(inquiry.clone()));
         // The answer came while the turn was interrupted; apply it now.
@@ -72,10 +72,9 @@ impl Actor {
             }
         };
         let done = self.answer_stored(reply, ());
-        let waits = self
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.inquiries.contains_key(&id) || turn.clock.asked.as_ref() == Some(&id));
+        let waits = self.turn.as_ref().is_some_and(|turn| {
+            turn.waiting.inquiries.contains_key(&id) || turn.clock.asked.as_ref() == Some(&id)
+        });
         if waits {
             self.settle_inquiry(inquiry, said, ResolvedBy::Person, Some(done));
             return;
@@ -135,7 +134,10 @@ impl Actor {
             by,
         };
         self.record_with(event, None, vec![PendingKey::for_reply(&id)], Vec::new(), done);
-        let waiting = self.turn.as_mut().and_then(|turn| turn.inquiries.remove(&id));
+        let waiting = self
+            .turn
+            .as_mut()
+            .and_then(|turn| turn.waiting.inquiries.remove(&id));
         if let Some(waiting) = waiting {
             // The turn may be stopping meanwhile.
             let _ = waiting.send(Some(said.clone()));

@@ -7,6 +7,7 @@
 //! This module must not know wire shapes or clients. Start reading with `actor` for the loop, `commands` for what a
 //! client can ask, and `turn_events` for what a turn reports.
 
+mod active_turn;
 mod actor;
 mod cancel_queue;
 mod checkpoints;

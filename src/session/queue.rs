@@ -115,7 +115,7 @@ impl Actor {
             return send_refusal(reply, CommandError::UnknownPrompt(id.unwrap_or_default()));
         };
         self.state.queue_paused = false;
-        let listens = |turn: &super::actor::ActiveTurn| !turn.is_closing && turn.stopping.is_none();
+        let listens = |turn: &super::active_turn::ActiveTurn| turn.control.takes_steers();
         let running = (self.turn.as_ref())
             .filter(|turn| listens(turn) && !self.state.is_compaction)
             .map(|turn| turn.id.clone());

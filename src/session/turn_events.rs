@@ -3,12 +3,14 @@
 //! It receives [`TurnMessage`]s, records their events, and answers their requests. The end of a turn is `finish`'s;
 //! inquiries are in `inquiries`, the turn's time limit in `wall_time`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::actor::{ActiveTurn, Actor, PendingApproval, partial_due};
+use super::active_turn::{
+    ActiveTurn, OpenRequests, PendingApproval, PromptReview, TurnControl, TurnReport, TurnSpending,
+};
+use super::actor::{Actor, partial_due};
 use super::checkpoints::TurnCheckpoints;
 use super::command::{PartialMessage, TurnHandle};
 use super::services::TurnSettings;
@@ -132,31 +134,34 @@ impl Actor {
         let (tell_passed, passed) = oneshot::channel();
         self.turn = Some(ActiveTurn {
             id: id.clone(),
-            task: spawn(async move {
-                load_system_prompt(&mut context).await?;
-                subagents.install_subagent_tools(&mut context);
-                run_turn(&context).await
-            }),
-            messages: inbox,
-            cancel,
-            force_cancel: hurry,
             settings: profile,
             model_at_start: self.state.model.clone(),
-            stopping: None,
-            is_closing: false,
-            has_prompt_hooks: judges,
-            prompt: None,
-            waiter: Some(waiter),
-            end_forwarded: Some(tell_passed),
-            approvals: HashMap::new(),
-            inquiries: HashMap::new(),
+            control: TurnControl {
+                task: spawn(async move {
+                    load_system_prompt(&mut context).await?;
+                    subagents.install_subagent_tools(&mut context);
+                    run_turn(&context).await
+                }),
+                messages: inbox,
+                cancel,
+                force_cancel: hurry,
+                stopping: None,
+                is_closing: false,
+            },
+            review: PromptReview {
+                has_prompt_hooks: judges,
+                prompt: None,
+            },
+            waiting: OpenRequests::default(),
             clock: PausableDeadline::start_with_limit(wall_time),
             checkpoints,
-            usage: Default::default(),
-            cost: None,
-            has_spent: false,
-            answer: FinalAnswer::default(),
-            compacted: None,
+            spending: TurnSpending::default(),
+            report: TurnReport {
+                waiter: Some(waiter),
+                end_forwarded: Some(tell_passed),
+                answer: FinalAnswer::default(),
+                compacted: None,
+            },
         });
         // Before `turnStarted` is recorded, so that a cancel that names the turn is never taken for a stale one.
         self.mailbox.cancels.note_turn_started(&id);
@@ -177,16 +182,16 @@ impl Actor {
     /// shutdown.
     pub(super) fn stop_turn(&mut self, reason: TerminalReason) {
         let Some(turn) = self.turn.as_mut() else { return };
-        if turn.stopping.is_some() {
-            turn.force_cancel.cancel();
+        if turn.control.stopping.is_some() {
+            turn.control.force_cancel.cancel();
             return;
         }
-        turn.stopping = Some((reason, clock::now()));
+        turn.control.stopping = Some((reason, clock::now()));
         // R-CANCEL: at the server's end there is no time for `on_cancel`.
         if reason == TerminalReason::ServerStopped {
-            turn.force_cancel.cancel();
+            turn.control.force_cancel.cancel();
         }
-        turn.cancel.cancel();
+        turn.control.cancel.cancel();
     }
 
     /// Handles one message of the turn.
@@ -210,7 +215,7 @@ impl Actor {
                 let may_end = self.inbox.steers.is_empty();
                 if let Some(turn) = self.turn.as_mut() {
                     // In the same step as the answer, so that no steer slips in between.
-                    turn.is_closing = may_end;
+                    turn.control.is_closing = may_end;
                 }
                 let _ = reply.send(may_end);
             }
@@ -236,7 +241,7 @@ impl Actor {
     pub(super) fn begin_step(&mut self, reply: oneshot::Sender<StepInput>) {
         if let Some(turn) = self.turn.as_mut() {
             // The turn continues after all.
-            turn.is_closing = false;
+            turn.control.is_closing = false;
         }
         // A compaction answers nothing: messages that arrive meanwhile are returned at its end.
         if !self.state.is_compaction {
@@ -275,13 +280,13 @@ impl Actor {
                 if let Some(turn) = self.turn.as_mut()
                     && message.role == Role::Assistant
                 {
-                    turn.answer.push_message(&message.text());
+                    turn.report.answer.push_message(&message.text());
                 }
             }
             Event::MessageRetracted { .. } => self.drop_partial(),
             Event::Transition { transition, .. } => {
                 if let Some(turn) = self.turn.as_mut() {
-                    turn.answer.record_transition(*transition);
+                    turn.report.answer.record_transition(*transition);
                 }
             }
             // Before the final status is recorded: a call's sub-agents and questions end before the call does.
@@ -291,7 +296,7 @@ impl Actor {
             }
             Event::Compacted(compaction) if compaction.summary.is_some() => {
                 if let Some(turn) = self.turn.as_mut().filter(|_| self.state.is_compaction) {
-                    turn.compacted = Some((compaction.tokens_before, compaction.tokens_after));
+                    turn.report.compacted = Some((compaction.tokens_before, compaction.tokens_after));
                 }
             }
             Event::SessionUpdated {
@@ -365,14 +370,8 @@ impl Actor {
         };
         if let Some(running) = self.turn.as_mut() {
             // Includes the usage of sub-agents, which the turn itself does not know.
-            running.usage += *step;
-            running.cost = match (running.has_spent, running.cost, *step_cost) {
-                (false, _, cost) => cost,
-                (true, Some(sum), Some(cost)) => Some(sum + cost),
-                (true, _, _) => None,
-            };
-            running.has_spent = true;
-            (*turn, *turn_cost) = (running.usage, running.cost);
+            running.spending.add_call(*step, *step_cost);
+            (*turn, *turn_cost) = (running.spending.usage, running.spending.cost);
         }
         event
     }
@@ -421,11 +420,11 @@ impl Actor {
     /// Takes the user's prompt: it joins the history, or waits for the hooks as a steer does. It is stored either way
     /// (I16).
     pub(super) fn take_prompt(&mut self, content: Vec<Block>) {
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.has_prompt_hooks) else {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.review.has_prompt_hooks) else {
             return self.record_event(Event::Message(super::commands::user_message(content).into()));
         };
         let key = crate::base::random::random_token(12);
-        turn.prompt = Some(key.clone());
+        turn.review.prompt = Some(key.clone());
         let pending = PendingEvent::Steer {
             key: key.clone(),
             turn: Some(turn.id.clone()),
@@ -441,7 +440,7 @@ impl Actor {
 
     /// Returns the messages that no model has seen.
     fn unreviewed_inputs(&self) -> Vec<PendingInput> {
-        let prompt = self.turn.as_ref().and_then(|turn| turn.prompt.as_ref());
+        let prompt = self.turn.as_ref().and_then(|turn| turn.review.prompt.as_ref());
         let waiting = |(key, content): &(String, Vec<Block>)| PendingInput {
             key: key.clone(),
             content: content.clone(),
@@ -472,7 +471,11 @@ impl Actor {
 
     /// Turns waiting steers into messages of the history, unless hooks must judge them first.
     fn join_steers(&mut self) {
-        if self.turn.as_ref().is_some_and(|turn| turn.has_prompt_hooks) {
+        if self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.review.has_prompt_hooks)
+        {
             return;
         }
         while let Some((key, content)) = self.inbox.steers.pop_front() {
@@ -557,7 +560,7 @@ impl Actor {
         if let Some(approval) = self.state.question_about(call).cloned() {
             self.questions.decisions.remove(&approval.id);
             if let Some(turn) = self.turn.as_mut() {
-                turn.approvals.remove(&approval.id);
+                turn.waiting.approvals.remove(&approval.id);
             }
             self.deny_approval(&approval, ResolvedBy::Cancel);
             self.run_clock();
@@ -571,11 +574,11 @@ impl Actor {
     /// Settles the questions of a sub-agent that was stopped and no longer waits for answers.
     fn settle_abandoned_requests(&mut self) {
         let Some(turn) = self.turn.as_mut() else { return };
-        let mut asks: Vec<ApprovalId> = (turn.approvals.iter())
+        let mut asks: Vec<ApprovalId> = (turn.waiting.approvals.iter())
             .filter(|(_, asked)| asked.reply.is_closed())
             .map(|(id, _)| id.clone())
             .collect();
-        let mut inquiries: Vec<InquiryId> = (turn.inquiries.iter())
+        let mut inquiries: Vec<InquiryId> = (turn.waiting.inquiries.iter())
             .filter(|(_, reply)| reply.is_closed())
             .map(|(id, _)| id.clone())
             .collect();
@@ -587,7 +590,7 @@ impl Actor {
                 self.deny_approval(&approval, ResolvedBy::Cancel);
             }
             if let Some(turn) = self.turn.as_mut() {
-                turn.approvals.remove(&id);
+                turn.waiting.approvals.remove(&id);
             }
         }
         for id in inquiries {
@@ -612,7 +615,7 @@ impl Actor {
             effect: question.effect,
             deadline,
         };
-        turn.approvals.insert(id.clone(), asked);
+        turn.waiting.approvals.insert(id.clone(), asked);
         let approval = Approval {
             id: id.clone(),
             tool_call: question.tool_call,
@@ -645,9 +648,9 @@ impl Actor {
     pub(super) fn drop_turn(&mut self) {
         tracing::error!(session = %self.info.id, "a stopped turn did not end in time and was aborted");
         if let Some(turn) = self.turn.as_mut() {
-            turn.task.abort();
+            turn.control.task.abort();
             // Restart the limit, so that it does not fire again while the aborted task is being dropped.
-            if let Some((_, since)) = turn.stopping.as_mut() {
+            if let Some((_, since)) = turn.control.stopping.as_mut() {
                 *since = clock::now();
             }
         }

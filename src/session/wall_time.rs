@@ -62,7 +62,10 @@ impl PausableDeadline {
 impl Actor {
     /// Returns when the turn's time is up.
     pub(super) fn clock_deadline(&self) -> Option<Instant> {
-        let turn = self.turn.as_ref().filter(|turn| turn.stopping.is_none())?;
+        let turn = self
+            .turn
+            .as_ref()
+            .filter(|turn| turn.control.stopping.is_none())?;
         turn.clock.deadline()
     }
 
@@ -76,8 +79,8 @@ impl Actor {
     /// Restarts the turn's clock, unless another question is still open.
     pub(super) fn run_clock(&mut self) {
         if let Some(turn) = self.turn.as_mut()
-            && turn.approvals.is_empty()
-            && turn.inquiries.is_empty()
+            && turn.waiting.approvals.is_empty()
+            && turn.waiting.inquiries.is_empty()
             && turn.clock.asked.is_none()
         {
             turn.clock.resume();
@@ -195,7 +198,7 @@ impl Actor {
             | InquiryReply::Stop
             | InquiryReply::Answers(_)
             | InquiryReply::Dismissed
-                if turn.stopping.is_none() =>
+                if turn.control.stopping.is_none() =>
             {
                 self.stop_turn(TerminalReason::StoppedByUser);
             }
