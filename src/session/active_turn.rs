@@ -112,8 +112,6 @@ pub(super) struct PendingApproval {
     pub(super) needs_person: bool,
 }
 
-/// A pending reservation of room in the store's queue.
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -94,6 +94,7 @@ pub(super) struct Resources {
     pub(super) background_ends: Option<AbortOnDrop<()>>,
 }
 
+/// A pending reservation of room in the store's queue.
 type PendingPermit = Pin<Box<dyn Future<Output = Result<WritePermit, StoreError>> + Send>>;
 
 /// What wakes the actor.

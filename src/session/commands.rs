@@ -1,4 +1,4 @@
-//! What the actor does for each command, except for loading, reverting and queueing.
+//! What the actor does for each command, except for approvals, loading, reverting and queueing.
 //!
 //! A handler answers through the command's reply, and only after what it confirms is stored (I16). It must not wait for
 //! the network, and it runs inside the actor, so it needs no lock.
@@ -16,15 +16,14 @@ use super::finish::cancel_reason;
 use super::manager::remembered_choice_write;
 use super::models::ModelVerdict;
 use super::residency::LoadState;
-use crate::approval::{Rule, RuleError};
 use crate::base::random;
 use crate::base::{clock, text};
 use crate::domain::{
-    ApprovalId, Block, CircuitState, CircuitSubject, Decision, DecisionKind, Event, Grant, GrantScope,
-    Message, ResolvedBy, Role, TerminalReason, ToolCallStatus, TurnId, TurnTrigger,
+    Block, CircuitState, CircuitSubject, Event, GrantScope, Message, ResolvedBy, Role, TerminalReason,
+    ToolCallStatus, TurnId, TurnTrigger,
 };
-use crate::store::{ContentChoice, PendingEvent, PendingKey, StoreWrite};
-use crate::turn::{ApprovalOutcome, CarriedCall, Judgement, TurnTask};
+use crate::store::{ContentChoice, PendingEvent, StoreWrite};
+use crate::turn::{CarriedCall, TurnTask};
 
 /// The characters to which a title made from the first prompt is cut.
 const TITLE_CHARS: usize = 80;
@@ -389,194 +388,6 @@ impl Actor {
         self.stop_turn(cancel_reason(self.state.in_tools()));
     }
 
-    async fn decide_approval(&mut self, id: ApprovalId, decision: Decision, reply: Reply<()>) {
-        let decision = match self.check_decision(&id, decision).await {
-            Ok(decision) => decision,
-            Err(refused) => {
-                let _ = reply.send(Err(refused));
-                return;
-            }
-        };
-        let done = self.answer_stored(reply, ());
-        let waits = self
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.waiting.approvals.contains_key(&id));
-        if waits {
-            self.resolve_approval(&id, decision, ResolvedBy::Person, Some(done));
-            self.rejudge_open_approvals();
-        } else {
-            // The turn that asked is interrupted; keep the decision until the turn is resumed (R-APPR-4).
-            self.questions.decisions.insert(id.clone(), decision.clone());
-            let pending = PendingEvent::Decision {
-                approval: id,
-                decision,
-            };
-            self.journal.out.push_back(StoreWrite::Put {
-                session: self.info.id.clone(),
-                pending,
-                done: Some(done),
-            });
-        }
-    }
-
-    /// Returns the decision with its rule, if the approval is open and undecided.
-    async fn check_decision(
-        &mut self,
-        id: &ApprovalId,
-        decision: Decision,
-    ) -> Result<Decision, CommandError> {
-        if self.turn.is_none() {
-            // Without a turn the approval belongs to an interrupted one, which only an opened session knows.
-            self.check_writable()?;
-            self.open().await?;
-        }
-        let approval = self.state.open_approval(id);
-        let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
-        let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
-        // The first answer wins, even if the turn is not resumed yet.
-        if self.questions.decisions.contains_key(id) {
-            Err(CommandError::UnknownApproval(id.clone()))
-        } else {
-            Ok(decision)
-        }
-    }
-
-    /// Checks a rule that the user edited.
-    fn check_rule(&self, rule: &str) -> Result<(), RuleError> {
-        let fresh = match &self.turn {
-            Some(_) => None,
-            None => Some(self.services.profiles.turn_settings(&self.info)),
-        };
-        let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.settings));
-        let names = profile.map(|profile| self.services.tool_names(profile));
-        Rule::read_list(rule, &names.unwrap_or_default()).map(drop)
-    }
-
-    /// Applies a decision: records the grant and the event, and answers the waiting call.
-    pub(super) fn resolve_approval(
-        &mut self,
-        id: &ApprovalId,
-        decision: Decision,
-        by: ResolvedBy,
-        done: Option<oneshot::Sender<()>>,
-    ) {
-        let Some(approval) = self.state.open_approval(id).cloned() else {
-            return;
-        };
-        let answer = match decision.kind {
-            DecisionKind::Allow => ApprovalOutcome::Allow {
-                input: decision.input.clone(),
-            },
-            DecisionKind::AllowSession => {
-                self.record_grant(&decision, GrantScope::Session);
-                ApprovalOutcome::Allow {
-                    input: decision.input.clone(),
-                }
-            }
-            DecisionKind::AllowAlways => {
-                self.record_grant(&decision, GrantScope::Workspace);
-                ApprovalOutcome::Allow {
-                    input: decision.input.clone(),
-                }
-            }
-            DecisionKind::Deny => ApprovalOutcome::Deny {
-                feedback: decision.feedback.clone(),
-            },
-        };
-        self.record_with(
-            Event::ApprovalResolved {
-                approval: id.clone(),
-                tool_call: approval.tool_call,
-                decision,
-                by,
-            },
-            None,
-            vec![PendingKey::for_decision(id)],
-            Vec::new(),
-            done,
-        );
-        if let Some(asked) = self
-            .turn
-            .as_mut()
-            .and_then(|turn| turn.waiting.approvals.remove(id))
-        {
-            // The call may have been stopped meanwhile.
-            let _ = asked.reply.send(answer);
-        }
-        self.run_clock();
-    }
-
-    fn record_grant(&mut self, decision: &Decision, scope: GrantScope) {
-        let Some(rule) = decision.rule.clone() else { return };
-        let grant = Grant {
-            id: format!("grant_{}", random::random_token(12)),
-            rule,
-            scope,
-            folder: self.info.folder.display().to_string(),
-            at_ms: clock::wall_ms(),
-        };
-        self.questions.has_new_grants = true;
-        self.questions.grants.push(grant.clone());
-        let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
-        self.journal
-            .out
-            .push_back(StoreWrite::AddGrant { grant, session });
-    }
-
-    /// Answers open questions that the changed rules or grants now allow.
-    fn rejudge_open_approvals(&mut self) {
-        let Some(turn) = &self.turn else { return };
-        let insists = |id: &ApprovalId| {
-            turn.waiting
-                .approvals
-                .get(id)
-                .is_some_and(|asked| asked.needs_person)
-        };
-        let asks: Vec<_> = turn
-            .waiting
-            .approvals
-            .iter()
-            .map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone()))
-            .collect();
-        let mut allowed: Vec<_> = asks
-            .into_iter()
-            .filter(|(id, tool, effect)| !insists(id) && self.judge_effect(tool, effect) == Judgement::Allow)
-            .map(|(id, _, _)| id)
-            .collect();
-        // The map has no order; sorting makes runs reproducible.
-        allowed.sort();
-        for id in allowed {
-            self.resolve_approval(
-                &id,
-                Decision::from_kind(DecisionKind::Allow),
-                ResolvedBy::Rule,
-                None,
-            );
-        }
-    }
-
-    /// Denies approvals whose time is over (R-APPR-4).
-    pub(super) fn approvals_timed_out(&mut self) {
-        let now = clock::now();
-        let Some(turn) = &self.turn else { return };
-        let mut late: Vec<_> = turn
-            .waiting
-            .approvals
-            .iter()
-            .filter(|(_, asked)| asked.deadline.is_some_and(|deadline| deadline <= now))
-            .map(|(id, _)| id.clone())
-            .collect();
-        late.sort();
-        for id in late {
-            let decision = Decision {
-                feedback: Some("no answer in time".to_owned()),
-                ..Decision::from_kind(DecisionKind::Deny)
-            };
-            self.resolve_approval(&id, decision, ResolvedBy::Timeout, None);
-        }
-    }
-
     /// Checks whether a name can be a model here. It must not contact a provider: commands never wait for the network.
     async fn check_model(&mut self, model: Option<&str>) -> Result<(), CommandError> {
         self.ensure_row_loaded().await?;
@@ -784,28 +595,4 @@ pub(super) fn make_title(content: &[Block]) -> String {
         })
         .collect();
     text::one_line(&text::strip_control_characters(&said.join(" ")), TITLE_CHARS)
-}
-
-/// Adds the rule that "session" and "always" need: the user's own, or the offered one.
-fn with_rule(
-    mut decision: Decision,
-    offered: Option<&str>,
-    check: impl FnOnce(&str) -> Result<(), RuleError>,
-) -> Result<Decision, CommandError> {
-    match decision.kind {
-        DecisionKind::Allow | DecisionKind::Deny => decision.rule = None,
-        DecisionKind::AllowSession | DecisionKind::AllowAlways => {
-            let rule = decision
-                .rule
-                .take()
-                .or_else(|| offered.map(str::to_owned))
-                .ok_or(CommandError::NoRule)?;
-            // The offered rule comes from us and is known to be valid.
-            if offered != Some(rule.as_str()) {
-                check(&rule).map_err(|error| CommandError::BadRule(error.to_string()))?;
-            }
-            decision.rule = Some(rule);
-        }
-    }
-    Ok(decision)
 }

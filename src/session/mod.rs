@@ -9,6 +9,7 @@
 
 mod active_turn;
 mod actor;
+mod approvals;
 mod cancel_queue;
 mod checkpoints;
 mod command;

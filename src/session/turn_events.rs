@@ -7,31 +7,27 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::active_turn::{
-    ActiveTurn, OpenRequests, PendingApproval, PromptReview, TurnControl, TurnReport, TurnSpending,
-};
+use super::active_turn::{ActiveTurn, OpenRequests, PromptReview, TurnControl, TurnReport, TurnSpending};
 use super::actor::{Actor, partial_due};
 use super::checkpoints::TurnCheckpoints;
 use super::command::{PartialMessage, TurnHandle};
 use super::services::TurnSettings;
 use super::subagent::SubagentFactory;
 use super::wall_time::PausableDeadline;
-use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
 use crate::base::CancellationToken;
 use crate::base::backpressure::Permit;
 use crate::base::clock;
 use crate::base::spawn::spawn;
 use crate::config::HookMoment;
 use crate::domain::{
-    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, FinalAnswer, Inquiry,
-    InquiryId, ResolvedBy, Role, TerminalReason, ToolCallId, TurnId, Usage,
+    ApprovalId, Block, Delta, Event, FinalAnswer, Inquiry, InquiryId, ResolvedBy, Role, TerminalReason,
+    ToolCallId, TurnId, Usage,
 };
 use crate::store::{PendingEvent, PendingKey, StoreWrite};
 use crate::tool::{NoSpawner, Registry};
 use crate::turn::{
-    ApprovalOutcome, ApprovalQuestion, CarriedCall, HookedMessage, Judgement, MODEL_CHOSEN, ModelChoice,
-    PendingInput, SessionLink, StepInput, TurnContext, TurnMessage, TurnRequest, TurnSpend, TurnTask,
-    UNKNOWN_PRICE, load_system_prompt, run_turn,
+    CarriedCall, HookedMessage, MODEL_CHOSEN, ModelChoice, PendingInput, SessionLink, StepInput, TurnContext,
+    TurnMessage, TurnRequest, TurnSpend, TurnTask, UNKNOWN_PRICE, load_system_prompt, run_turn,
 };
 use crate::workspace::Workspace;
 
@@ -502,59 +498,6 @@ impl Actor {
         self.record_event(Event::Message(note.into()));
     }
 
-    /// Judges an effect by the current rules, grants and mode.
-    pub(super) fn judge_effect(&self, tool: &str, effect: &Effect) -> Judgement {
-        let Some(turn) = &self.turn else {
-            return Judgement::Deny("the turn has ended".to_owned());
-        };
-        let rules = &turn.settings.rules;
-        let policy = Policy {
-            mode: self.state.mode,
-            require_approval: rules.require_approval.clone(),
-            allow: rules.allow.clone(),
-            deny: rules.deny.clone(),
-            invalid_rules: rules.unreadable.clone(),
-            // R-TOOL-7: after content from outside, network and writes outside the workspace ask again.
-            tainted: self.state.has_untrusted_content,
-            grants: self
-                .questions
-                .grants
-                .iter()
-                // A stored grant that cannot be read, or matches nothing, allows nothing.
-                .filter_map(|grant| {
-                    Rule::read_list(&grant.rule, &self.services.tool_names(&turn.settings)).ok()
-                })
-                .flatten()
-                .collect(),
-        };
-        match judge_tool_call(&policy, tool, effect) {
-            Verdict::Allow { .. } => Judgement::Allow,
-            Verdict::Ask { why, risk, rule } => Judgement::Ask { why, risk, rule },
-            Verdict::Deny { why } => Judgement::Deny(why),
-        }
-    }
-
-    /// Judges a carried call. A decision that the user sent meanwhile takes precedence over rules that allow the call;
-    /// otherwise rules that answer the question settle it.
-    fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
-        let approval = self.state.open_approval(open);
-        let (kind, settled) = match (&judgement, approval) {
-            (Judgement::Ask { .. }, _) | (_, None) => return judgement,
-            (Judgement::Allow, Some(approval)) if self.questions.decisions.contains_key(open) => {
-                return Judgement::Ask {
-                    why: approval.why.clone(),
-                    risk: approval.risk,
-                    rule: approval.rule.clone(),
-                };
-            }
-            (Judgement::Allow, Some(_)) => (DecisionKind::Allow, Judgement::Allow),
-            (Judgement::Deny(_), Some(_)) => (DecisionKind::Deny, judgement),
-        };
-        self.questions.decisions.remove(open);
-        self.resolve_approval(open, Decision::from_kind(kind), ResolvedBy::Rule, None);
-        settled
-    }
-
     /// Closes the open questions of a call that ends.
     fn close_question(&mut self, call: &ToolCallId) {
         if let Some(approval) = self.state.question_about(call).cloned() {
@@ -600,48 +543,6 @@ impl Actor {
             }
         }
         self.run_clock();
-    }
-
-    fn open_approval(&mut self, question: ApprovalQuestion, reply: oneshot::Sender<ApprovalOutcome>) {
-        let Some(turn) = self.turn.as_mut() else { return };
-        let id = question.approval.unwrap_or_else(ApprovalId::new_random);
-        let deadline = turn.settings.approval_timeout.map(|limit| clock::now() + limit);
-        let insists = question.insists;
-        let (tool, effect) = (question.name.clone(), question.effect.clone());
-        let asked = PendingApproval {
-            needs_person: question.insists,
-            reply,
-            tool: question.name.clone(),
-            effect: question.effect,
-            deadline,
-        };
-        turn.waiting.approvals.insert(id.clone(), asked);
-        let approval = Approval {
-            id: id.clone(),
-            tool_call: question.tool_call,
-            name: question.name,
-            input: question.input,
-            title: question.title,
-            cwd: self.info.cwd.display().to_string(),
-            diff: question.diff,
-            risk: question.risk,
-            why: question.why,
-            rule: question.rule,
-        };
-        self.pause_clock();
-        self.record_event(Event::ApprovalRequested(approval));
-        // The decision came while the turn was interrupted; apply it now (R-APPR-4).
-        if let Some(decision) = self.questions.decisions.remove(&id) {
-            self.resolve_approval(&id, decision, ResolvedBy::Person, None);
-        } else if !insists && self.judge_effect(&tool, &effect) == Judgement::Allow {
-            // A grant was added since the call was judged, for example by an "always" for a parallel call.
-            self.resolve_approval(
-                &id,
-                Decision::from_kind(DecisionKind::Allow),
-                ResolvedBy::Rule,
-                None,
-            );
-        }
     }
 
     /// Aborts the task of a turn that did not stop in time. Its processes die with it.

@@ -1,0 +1,332 @@
+//! Approvals: from a call's effect to the answer that it waits for.
+//!
+//! The rules, the grants and the mode judge a call. What they do not settle is asked, and the answer becomes an event, a
+//! grant where the user wants one, and the outcome for the waiting call. A question outlives the server (R-APPR-4):
+//! decisions on an interrupted turn wait until it is resumed. The judgement itself belongs to [`crate::approval`].
+
+use tokio::sync::oneshot;
+
+use super::active_turn::PendingApproval;
+use super::actor::Actor;
+use super::command::{CommandError, Reply};
+use crate::approval::{Policy, Rule, RuleError, Verdict, judge_tool_call};
+use crate::base::clock;
+use crate::base::random;
+use crate::domain::{
+    Approval, ApprovalId, Decision, DecisionKind, Effect, Event, Grant, GrantScope, ResolvedBy,
+};
+use crate::store::{PendingEvent, PendingKey, StoreWrite};
+use crate::turn::{ApprovalOutcome, ApprovalQuestion, Judgement};
+
+impl Actor {
+    /// Judges an effect by the current rules, grants and mode.
+    pub(super) fn judge_effect(&self, tool: &str, effect: &Effect) -> Judgement {
+        let Some(turn) = &self.turn else {
+            return Judgement::Deny("the turn has ended".to_owned());
+        };
+        let rules = &turn.settings.rules;
+        let policy = Policy {
+            mode: self.state.mode,
+            require_approval: rules.require_approval.clone(),
+            allow: rules.allow.clone(),
+            deny: rules.deny.clone(),
+            invalid_rules: rules.unreadable.clone(),
+            // R-TOOL-7: after content from outside, network and writes outside the workspace ask again.
+            tainted: self.state.has_untrusted_content,
+            grants: self
+                .questions
+                .grants
+                .iter()
+                // A stored grant that cannot be read, or matches nothing, allows nothing.
+                .filter_map(|grant| {
+                    Rule::read_list(&grant.rule, &self.services.tool_names(&turn.settings)).ok()
+                })
+                .flatten()
+                .collect(),
+        };
+        match judge_tool_call(&policy, tool, effect) {
+            Verdict::Allow { .. } => Judgement::Allow,
+            Verdict::Ask { why, risk, rule } => Judgement::Ask { why, risk, rule },
+            Verdict::Deny { why } => Judgement::Deny(why),
+        }
+    }
+
+    /// Judges a carried call. A decision that the user sent meanwhile takes precedence over rules that allow the call;
+    /// otherwise rules that answer the question settle it.
+    pub(super) fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
+        let approval = self.state.open_approval(open);
+        let (kind, settled) = match (&judgement, approval) {
+            (Judgement::Ask { .. }, _) | (_, None) => return judgement,
+            (Judgement::Allow, Some(approval)) if self.questions.decisions.contains_key(open) => {
+                return Judgement::Ask {
+                    why: approval.why.clone(),
+                    risk: approval.risk,
+                    rule: approval.rule.clone(),
+                };
+            }
+            (Judgement::Allow, Some(_)) => (DecisionKind::Allow, Judgement::Allow),
+            (Judgement::Deny(_), Some(_)) => (DecisionKind::Deny, judgement),
+        };
+        self.questions.decisions.remove(open);
+        self.resolve_approval(open, Decision::from_kind(kind), ResolvedBy::Rule, None);
+        settled
+    }
+
+    pub(super) fn open_approval(
+        &mut self,
+        question: ApprovalQuestion,
+        reply: oneshot::Sender<ApprovalOutcome>,
+    ) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        let id = question.approval.unwrap_or_else(ApprovalId::new_random);
+        let deadline = turn.settings.approval_timeout.map(|limit| clock::now() + limit);
+        let insists = question.insists;
+        let (tool, effect) = (question.name.clone(), question.effect.clone());
+        let asked = PendingApproval {
+            needs_person: question.insists,
+            reply,
+            tool: question.name.clone(),
+            effect: question.effect,
+            deadline,
+        };
+        turn.waiting.approvals.insert(id.clone(), asked);
+        let approval = Approval {
+            id: id.clone(),
+            tool_call: question.tool_call,
+            name: question.name,
+            input: question.input,
+            title: question.title,
+            cwd: self.info.cwd.display().to_string(),
+            diff: question.diff,
+            risk: question.risk,
+            why: question.why,
+            rule: question.rule,
+        };
+        self.pause_clock();
+        self.record_event(Event::ApprovalRequested(approval));
+        // The decision came while the turn was interrupted; apply it now (R-APPR-4).
+        if let Some(decision) = self.questions.decisions.remove(&id) {
+            self.resolve_approval(&id, decision, ResolvedBy::Person, None);
+        } else if !insists && self.judge_effect(&tool, &effect) == Judgement::Allow {
+            // A grant was added since the call was judged, for example by an "always" for a parallel call.
+            self.resolve_approval(
+                &id,
+                Decision::from_kind(DecisionKind::Allow),
+                ResolvedBy::Rule,
+                None,
+            );
+        }
+    }
+
+    pub(super) async fn decide_approval(&mut self, id: ApprovalId, decision: Decision, reply: Reply<()>) {
+        let decision = match self.check_decision(&id, decision).await {
+            Ok(decision) => decision,
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let done = self.answer_stored(reply, ());
+        let waits = self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.waiting.approvals.contains_key(&id));
+        if waits {
+            self.resolve_approval(&id, decision, ResolvedBy::Person, Some(done));
+            self.rejudge_open_approvals();
+        } else {
+            // The turn that asked is interrupted; keep the decision until the turn is resumed (R-APPR-4).
+            self.questions.decisions.insert(id.clone(), decision.clone());
+            let pending = PendingEvent::Decision {
+                approval: id,
+                decision,
+            };
+            self.journal.out.push_back(StoreWrite::Put {
+                session: self.info.id.clone(),
+                pending,
+                done: Some(done),
+            });
+        }
+    }
+
+    /// Returns the decision with its rule, if the approval is open and undecided.
+    async fn check_decision(
+        &mut self,
+        id: &ApprovalId,
+        decision: Decision,
+    ) -> Result<Decision, CommandError> {
+        if self.turn.is_none() {
+            // Without a turn the approval belongs to an interrupted one, which only an opened session knows.
+            self.check_writable()?;
+            self.open().await?;
+        }
+        let approval = self.state.open_approval(id);
+        let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
+        let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
+        // The first answer wins, even if the turn is not resumed yet.
+        if self.questions.decisions.contains_key(id) {
+            Err(CommandError::UnknownApproval(id.clone()))
+        } else {
+            Ok(decision)
+        }
+    }
+
+    /// Checks a rule that the user edited.
+    fn check_rule(&self, rule: &str) -> Result<(), RuleError> {
+        let fresh = match &self.turn {
+            Some(_) => None,
+            None => Some(self.services.profiles.turn_settings(&self.info)),
+        };
+        let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.settings));
+        let names = profile.map(|profile| self.services.tool_names(profile));
+        Rule::read_list(rule, &names.unwrap_or_default()).map(drop)
+    }
+
+    /// Applies a decision: records the grant and the event, and answers the waiting call.
+    pub(super) fn resolve_approval(
+        &mut self,
+        id: &ApprovalId,
+        decision: Decision,
+        by: ResolvedBy,
+        done: Option<oneshot::Sender<()>>,
+    ) {
+        let Some(approval) = self.state.open_approval(id).cloned() else {
+            return;
+        };
+        let answer = match decision.kind {
+            DecisionKind::Allow => ApprovalOutcome::Allow {
+                input: decision.input.clone(),
+            },
+            DecisionKind::AllowSession => {
+                self.record_grant(&decision, GrantScope::Session);
+                ApprovalOutcome::Allow {
+                    input: decision.input.clone(),
+                }
+            }
+            DecisionKind::AllowAlways => {
+                self.record_grant(&decision, GrantScope::Workspace);
+                ApprovalOutcome::Allow {
+                    input: decision.input.clone(),
+                }
+            }
+            DecisionKind::Deny => ApprovalOutcome::Deny {
+                feedback: decision.feedback.clone(),
+            },
+        };
+        self.record_with(
+            Event::ApprovalResolved {
+                approval: id.clone(),
+                tool_call: approval.tool_call,
+                decision,
+                by,
+            },
+            None,
+            vec![PendingKey::for_decision(id)],
+            Vec::new(),
+            done,
+        );
+        if let Some(asked) = self
+            .turn
+            .as_mut()
+            .and_then(|turn| turn.waiting.approvals.remove(id))
+        {
+            // The call may have been stopped meanwhile.
+            let _ = asked.reply.send(answer);
+        }
+        self.run_clock();
+    }
+
+    fn record_grant(&mut self, decision: &Decision, scope: GrantScope) {
+        let Some(rule) = decision.rule.clone() else { return };
+        let grant = Grant {
+            id: format!("grant_{}", random::random_token(12)),
+            rule,
+            scope,
+            folder: self.info.folder.display().to_string(),
+            at_ms: clock::wall_ms(),
+        };
+        self.questions.has_new_grants = true;
+        self.questions.grants.push(grant.clone());
+        let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
+        self.journal
+            .out
+            .push_back(StoreWrite::AddGrant { grant, session });
+    }
+
+    /// Answers open questions that the changed rules or grants now allow.
+    pub(super) fn rejudge_open_approvals(&mut self) {
+        let Some(turn) = &self.turn else { return };
+        let insists = |id: &ApprovalId| {
+            turn.waiting
+                .approvals
+                .get(id)
+                .is_some_and(|asked| asked.needs_person)
+        };
+        let asks: Vec<_> = turn
+            .waiting
+            .approvals
+            .iter()
+            .map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone()))
+            .collect();
+        let mut allowed: Vec<_> = asks
+            .into_iter()
+            .filter(|(id, tool, effect)| !insists(id) && self.judge_effect(tool, effect) == Judgement::Allow)
+            .map(|(id, _, _)| id)
+            .collect();
+        // The map has no order; sorting makes runs reproducible.
+        allowed.sort();
+        for id in allowed {
+            self.resolve_approval(
+                &id,
+                Decision::from_kind(DecisionKind::Allow),
+                ResolvedBy::Rule,
+                None,
+            );
+        }
+    }
+
+    /// Denies approvals whose time is over (R-APPR-4).
+    pub(super) fn approvals_timed_out(&mut self) {
+        let now = clock::now();
+        let Some(turn) = &self.turn else { return };
+        let mut late: Vec<_> = turn
+            .waiting
+            .approvals
+            .iter()
+            .filter(|(_, asked)| asked.deadline.is_some_and(|deadline| deadline <= now))
+            .map(|(id, _)| id.clone())
+            .collect();
+        late.sort();
+        for id in late {
+            let decision = Decision {
+                feedback: Some("no answer in time".to_owned()),
+                ..Decision::from_kind(DecisionKind::Deny)
+            };
+            self.resolve_approval(&id, decision, ResolvedBy::Timeout, None);
+        }
+    }
+}
+
+/// Adds the rule that "session" and "always" need: the user's own, or the offered one.
+fn with_rule(
+    mut decision: Decision,
+    offered: Option<&str>,
+    check: impl FnOnce(&str) -> Result<(), RuleError>,
+) -> Result<Decision, CommandError> {
+    match decision.kind {
+        DecisionKind::Allow | DecisionKind::Deny => decision.rule = None,
+        DecisionKind::AllowSession | DecisionKind::AllowAlways => {
+            let rule = decision
+                .rule
+                .take()
+                .or_else(|| offered.map(str::to_owned))
+                .ok_or(CommandError::NoRule)?;
+            // The offered rule comes from us and is known to be valid.
+            if offered != Some(rule.as_str()) {
+                check(&rule).map_err(|error| CommandError::BadRule(error.to_string()))?;
+            }
+            decision.rule = Some(rule);
+        }
+    }
+    Ok(decision)
+}
