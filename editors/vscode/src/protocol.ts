@@ -31,7 +31,7 @@ export const requests = {
    */
   queue: "agent/queue",
   /**
-   * Starts a new turn that continues an interrupted or cancelled one. Open approvals, limits and
+   * Starts a new turn that continues an interrupted or canceled one. Open approvals, limits and
    * questions are requested again under the same ids. Answered like `agent/prompt`.
    */
   resumeTurn: "agent/resumeTurn",
@@ -527,7 +527,7 @@ export type ErrorCode =
   | "context_limit"
   /** A money limit was reached. */
   | "budget_exceeded"
-  /** The user cancelled. */
+  /** The user canceled. */
   | "cancelled"
   /** The provider's circuit breaker is open. */
   | "circuit_open"
@@ -613,9 +613,9 @@ export type TerminalReason =
   | "image_error"
   /** The model or a filter declined to answer. */
   | "refused"
-  /** The user cancelled while the model streamed, or before. */
+  /** The user canceled while the model streamed, or before. */
   | "aborted_streaming"
-  /** The user cancelled while tools ran. */
+  /** The user canceled while tools ran. */
   | "aborted_tools"
   /** A stop hook ended the turn. */
   | "stop_hook_prevented"
@@ -658,7 +658,7 @@ export type TurnState =
   | "degraded"
   /** A limit, the user's choice at a question, or the end of the server stopped it. */
   | "interrupted"
-  /** The user cancelled it. */
+  /** The user canceled it. */
   | "cancelled";
 
 /** Tokens of one or several model calls. */
@@ -719,7 +719,7 @@ export type QueueAction =
   | "remove"
   /**
    * Sends the prompt named by `promptId`, or the next one, now, and resumes the queue. A running
-   * turn gets it as a steer; otherwise it starts a turn of its own. If a turn is being cancelled,
+   * turn gets it as a steer; otherwise it starts a turn of its own. If a turn is being canceled,
    * the prompt waits for its end.
    */
   | "sendNow";
@@ -727,7 +727,7 @@ export type QueueAction =
 /** Result of `agent/queue`: the queue after the action. */
 export interface QueueResult {
   /**
-   * Whether the queue waits for `sendNow`, because the last turn was cancelled, failed or was
+   * Whether the queue waits for `sendNow`, because the last turn was canceled, failed or was
    * interrupted. A later turn that completes also resumes it.
    */
   paused: boolean;
@@ -841,7 +841,7 @@ export type ReferenceKind =
 
 /** Params of `agent/resumeTurn`. */
 export interface ResumeTurnParams {
-  /** The session whose last turn was interrupted or cancelled. */
+  /** The session whose last turn was interrupted or canceled. */
   sessionId: string;
 }
 
@@ -1292,7 +1292,7 @@ export interface SessionState {
 /** The queue as clients show it. */
 export interface QueueState {
   /**
-   * Whether it starts nothing by itself, because the last turn was cancelled, failed or was
+   * Whether it starts nothing by itself, because the last turn was canceled, failed or was
    * interrupted.
    */
   paused: boolean;
@@ -1355,7 +1355,7 @@ export interface ExportSessionResult {
 
 /** Params of `agent/deleteSession`. */
 export interface DeleteSessionParams {
-  /** The session; a running turn is cancelled first. */
+  /** The session; a running turn is canceled first. */
   sessionId: string;
 }
 
@@ -1809,7 +1809,7 @@ export interface SessionMetrics {
   retries: number;
   /** Summaries made of a history that grew too long. */
   compactions: number;
-  /** Turns cancelled. */
+  /** Turns canceled. */
   cancels: number;
   /** Tool calls run, by the tool's name. */
   toolCallsByName: Record<string, number>;
@@ -1837,7 +1837,7 @@ export interface Counts {
   retries: number;
   /** Summaries made of a history that grew too long. */
   compactions: number;
-  /** Turns cancelled. */
+  /** Turns canceled. */
   cancels: number;
   /** Prompts that were queued for the end of a turn. */
   queuedPrompts?: number;

@@ -31,7 +31,7 @@ M.requests = {
   ---Manages the prompts that wait for the end of the turn: list, add, edit, remove, send now. At most
   ---100 wait; they survive a restart of the server.
   queue = "agent/queue",
-  ---Starts a new turn that continues an interrupted or cancelled one. Open approvals, limits and
+  ---Starts a new turn that continues an interrupted or canceled one. Open approvals, limits and
   ---questions are requested again under the same ids. Answered like `agent/prompt`.
   resumeTurn = "agent/resumeTurn",
   ---Starts a turn that only compacts what the model receives: a summary replaces old messages. Answered
@@ -322,7 +322,7 @@ M.server_notifications = {
 ---| "tool_execution" # A tool failed, and the policy ends the turn in that case.
 ---| "context_limit" # The prompt does not fit the model's window.
 ---| "budget_exceeded" # A money limit was reached.
----| "cancelled" # The user cancelled.
+---| "cancelled" # The user canceled.
 ---| "circuit_open" # The provider's circuit breaker is open.
 ---| "quota_exhausted" # The provider's quota or credit is used up.
 ---| "empty_response" # The model's answer was empty.
@@ -368,8 +368,8 @@ M.server_notifications = {
 ---| "empty_response" # The answer was empty.
 ---| "image_error" # The API still refuses the image.
 ---| "refused" # The model or a filter declined to answer.
----| "aborted_streaming" # The user cancelled while the model streamed, or before.
----| "aborted_tools" # The user cancelled while tools ran.
+---| "aborted_streaming" # The user canceled while the model streamed, or before.
+---| "aborted_tools" # The user canceled while tools ran.
 ---| "stop_hook_prevented" # A stop hook ended the turn.
 ---| "hook_stopped" # A hook ended the turn.
 ---| "tool_failed" # A tool failed, and the policy ends the turn in that case.
@@ -392,7 +392,7 @@ M.server_notifications = {
 ---| "failed" # It failed.
 ---| "degraded" # There is an answer, but it does less than requested.
 ---| "interrupted" # A limit, the user's choice at a question, or the end of the server stopped it.
----| "cancelled" # The user cancelled it.
+---| "cancelled" # The user canceled it.
 
 ---Tokens of one or several model calls.
 ---@class (exact) agentls.TokenUsage
@@ -424,11 +424,11 @@ M.server_notifications = {
 ---| "add" # Appends `prompt`. It starts immediately if no turn is running, nothing else waits and the queue is not paused.
 ---| "edit" # Replaces the prompt named by `promptId` with `prompt`.
 ---| "remove" # Removes the prompt named by `promptId`.
----| "sendNow" # Sends the prompt named by `promptId`, or the next one, now, and resumes the queue. A running turn gets it as a steer; otherwise it starts a turn of its own. If a turn is being cancelled, the prompt waits for its end.
+---| "sendNow" # Sends the prompt named by `promptId`, or the next one, now, and resumes the queue. A running turn gets it as a steer; otherwise it starts a turn of its own. If a turn is being canceled, the prompt waits for its end.
 
 ---Result of `agent/queue`: the queue after the action.
 ---@class (exact) agentls.QueueResult
----@field paused boolean Whether the queue waits for `sendNow`, because the last turn was cancelled, failed or was interrupted. A later turn that completes also resumes it.
+---@field paused boolean Whether the queue waits for `sendNow`, because the last turn was canceled, failed or was interrupted. A later turn that completes also resumes it.
 ---@field prompts agentls.QueuedContent[] The waiting prompts, the next one first.
 ---@field promptId? string The prompt that was added.
 ---@field turnId? string The turn that took the prompt: one that it started, or the running one.
@@ -507,7 +507,7 @@ M.server_notifications = {
 
 ---Params of `agent/resumeTurn`.
 ---@class (exact) agentls.ResumeTurnParams
----@field sessionId string The session whose last turn was interrupted or cancelled.
+---@field sessionId string The session whose last turn was interrupted or canceled.
 
 ---Params of `agent/compact`.
 ---@class (exact) agentls.CompactParams
@@ -747,7 +747,7 @@ M.server_notifications = {
 
 ---The queue as clients show it.
 ---@class (exact) agentls.QueueState
----@field paused boolean Whether it starts nothing by itself, because the last turn was cancelled, failed or was interrupted.
+---@field paused boolean Whether it starts nothing by itself, because the last turn was canceled, failed or was interrupted.
 ---@field prompts agentls.QueuedPrompt[] The waiting prompts, the next one first.
 
 ---A waiting prompt as clients show it. `agent/queue` returns its full content.
@@ -786,7 +786,7 @@ M.server_notifications = {
 
 ---Params of `agent/deleteSession`.
 ---@class (exact) agentls.DeleteSessionParams
----@field sessionId string The session; a running turn is cancelled first.
+---@field sessionId string The session; a running turn is canceled first.
 
 ---Params of `agent/revert`.
 ---@class (exact) agentls.RevertParams
@@ -1041,7 +1041,7 @@ M.server_notifications = {
 ---@field toolCalls integer Tool calls run.
 ---@field retries integer Provider calls made again.
 ---@field compactions integer Summaries made of a history that grew too long.
----@field cancels integer Turns cancelled.
+---@field cancels integer Turns canceled.
 ---@field toolCallsByName table<string, integer> Tool calls run, by the tool's name.
 ---@field errorsByCode table<string, integer> Errors by code, including those that ended no turn.
 ---@field queuedPrompts? integer Prompts that were queued for the end of a turn.
@@ -1056,7 +1056,7 @@ M.server_notifications = {
 ---@field toolCalls integer Tool calls run.
 ---@field retries integer Provider calls made again.
 ---@field compactions integer Summaries made of a history that grew too long.
----@field cancels integer Turns cancelled.
+---@field cancels integer Turns canceled.
 ---@field queuedPrompts? integer Prompts that were queued for the end of a turn.
 ---@field reverts? integer Reverts and redos of file changes.
 
