@@ -10,14 +10,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::future::FutureExt;
-use futures::stream::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::active_turn::ActiveTurn;
 use super::cancel_queue::CancelQueue;
-use super::command::{CommandError, PartialMessage, Reply, SessionCommand, SessionInfo, SessionMetrics};
+use super::command::{CommandError, PartialMessage, SessionCommand, SessionInfo, SessionMetrics};
 use super::counts::error_code;
 use super::inbox::Inbox;
 use super::journal::Journal;
@@ -127,6 +125,7 @@ impl Actor {
             started_at: clock::wall_ms(),
             ..SessionMetrics::default()
         };
+        let journal = Journal::new(info.id.clone(), account);
         Self {
             info,
             services,
@@ -136,7 +135,7 @@ impl Actor {
                 cancels: Arc::default(),
             },
             residency: Residency::new(roll, stage),
-            journal: Journal::new(account),
+            journal,
             state: SessionState::default(),
             inbox: Inbox::default(),
             questions: Questions::default(),
@@ -151,7 +150,7 @@ impl Actor {
     pub(super) async fn run(mut self) {
         let mut room: Option<PendingPermit> = None;
         while !(self.residency.is_ending && self.turn.is_none()) {
-            if !self.journal.out.is_empty() && room.is_none() {
+            if self.journal.has_writes() && room.is_none() {
                 room = Some(Box::pin(self.services.store.writes.reserve()));
             }
             let wake = self.next_event(&mut room).await;
@@ -165,7 +164,7 @@ impl Actor {
                 ActorEvent::Command(None) => break,
                 ActorEvent::Room(granted) => {
                     room = None;
-                    self.send_out(granted);
+                    self.journal.send_writes(granted, &self.services.store.writes);
                 }
                 ActorEvent::Answered => {}
                 ActorEvent::Message(message) => self.handle_turn_message(message),
@@ -231,18 +230,19 @@ impl Actor {
             .as_ref()
             .is_some_and(|turn| turn.control.stopping.is_none());
         // The turn's messages are taken only while nothing waits for the store, so the store's queue bounds the memory.
-        let listen = self.journal.out.is_empty();
+        let listen = !self.journal.has_writes();
         let (messages, task) = match self.turn.as_mut() {
             Some(turn) => (Some(&mut turn.control.messages), Some(&mut turn.control.task)),
             None => (None, None),
         };
+        let has_answers = self.journal.has_answers();
         let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
         tokio::select! { biased;
             // Biased: a cancel overtakes everything, and commands overtake the turn's messages (R-CANCEL).
             turn = self.mailbox.cancels.next(self.mailbox.commands_taken) => ActorEvent::Cancel(turn),
             command = self.mailbox.commands.recv() => ActorEvent::Command(command),
             granted = await_or_pend(room.as_mut()), if room_waits => ActorEvent::Room(granted),
-            Some(()) = self.journal.answers.next(), if !self.journal.answers.is_empty() => ActorEvent::Answered,
+            Some(()) = self.journal.next_answer(), if has_answers => ActorEvent::Answered,
             Some(message) = receive_turn_message(messages), if has_messages => ActorEvent::Message(message),
             // After its messages: a turn's end is handled only when everything it reported is recorded.
             ended = await_or_pend(task), if has_task => ActorEvent::TurnEnded(ended),
@@ -253,35 +253,6 @@ impl Actor {
             () = sleep_until_deadline(stop_limit) => ActorEvent::StopLimit,
             () = sleep_until_deadline(idle_at) => ActorEvent::Idle,
         }
-    }
-
-    /// Sends `answer` as soon as the write that carries the returned sender is stored.
-    pub(super) fn answer_stored<T: Send + 'static>(
-        &mut self,
-        reply: Reply<T>,
-        answer: T,
-    ) -> oneshot::Sender<()> {
-        let (done, stored) = oneshot::channel();
-        self.answer_after(stored, reply, answer);
-        done
-    }
-
-    /// Sends `answer` once `stored` fires.
-    pub(super) fn answer_after<T: Send + 'static>(
-        &mut self,
-        stored: oneshot::Receiver<()>,
-        reply: Reply<T>,
-        answer: T,
-    ) {
-        let answering = async move {
-            let answer = match stored.await {
-                Ok(()) => Ok(answer),
-                Err(_) => Err(super::load::to_command_error(StoreError::Closed)),
-            };
-            // The caller may be gone.
-            let _ = reply.send(answer);
-        };
-        self.journal.answers.push(answering.boxed());
     }
 
     /// Numbers an event, folds it into the state, and queues it for the store.
@@ -340,15 +311,11 @@ impl Actor {
         if self.residency.stage == LoadState::New {
             self.residency.stage = LoadState::Open;
             let row = self.session_row();
-            self.journal
-                .out
-                .push_back(StoreWrite::CreateSession(Box::new(row)));
+            self.journal.push(StoreWrite::CreateSession(Box::new(row)));
         }
         let durable = event.is_durable();
-        // Only durable events are numbered, so that the stored numbers have no gap (I6).
-        self.journal.seq += u64::from(durable);
         let stored = StoredEvent {
-            seq: self.journal.seq,
+            seq: self.journal.next_seq(durable),
             turn,
             at_ms: clock::wall_ms(),
             event,
@@ -389,7 +356,7 @@ impl Actor {
             permit,
             in_page: self.journal.is_loading_page,
         };
-        self.journal.out.push_back(StoreWrite::Append {
+        self.journal.push(StoreWrite::Append {
             envelope,
             drops,
             puts,
@@ -411,31 +378,9 @@ impl Actor {
         row
     }
 
-    /// Uses the reserved room, and all further room that is free.
-    fn send_out(&mut self, granted: Result<WritePermit, StoreError>) {
-        let Ok(room) = granted else {
-            // The store has ended with the server: nothing can be stored or shown any more.
-            self.journal.out.clear();
-            return;
-        };
-        if let Some(write) = self.journal.out.pop_front() {
-            room.send(write);
-        }
-        while let Some(write) = self.journal.out.pop_front() {
-            if let Err(write) = self.services.store.writes.try_send(write) {
-                // Back to the front: writes keep their order (R-WIRE-1).
-                self.journal.out.push_front(*write);
-                break;
-            }
-        }
-    }
-
     /// Waits until everything that was recorded is stored and sent.
     pub(super) async fn flush(&mut self) -> Result<StoreHealth, StoreError> {
-        while let Some(write) = self.journal.out.pop_front() {
-            self.services.store.writes.send(write).await?;
-        }
-        self.services.store.writes.flush_writes().await
+        self.journal.flush(&self.services.store.writes).await
     }
 
     /// Returns whether the store has the whole session. What it only holds in memory while the disk fails, or has lost,
@@ -463,7 +408,7 @@ impl Actor {
             let _ = ended.await;
         }
         // Callers still get their answers: what these confirm is stored by now.
-        while self.journal.answers.next().await.is_some() {}
+        while self.journal.next_answer().await.is_some() {}
         if self.residency.stage == LoadState::Open {
             // Before another actor can open the session and register them again.
             for open in &self.state.approvals {
@@ -504,10 +449,7 @@ impl Actor {
             .workspace
             .as_ref()
             .is_some_and(|w| !w.background().is_empty());
-        let quiet = self.turn.is_none()
-            && self.journal.out.is_empty()
-            && self.journal.answers.is_empty()
-            && !background;
+        let quiet = self.turn.is_none() && self.journal.is_idle() && !background;
         let quiet = quiet && self.residency.stage != LoadState::New;
         let patience = if self.residency.stage == LoadState::Stored {
             Duration::ZERO

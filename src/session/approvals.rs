@@ -126,7 +126,7 @@ impl Actor {
                 return;
             }
         };
-        let done = self.answer_stored(reply, ());
+        let done = self.journal.answer_stored(reply, ());
         let waits = self
             .turn
             .as_ref()
@@ -141,11 +141,7 @@ impl Actor {
                 approval: id,
                 decision,
             };
-            self.journal.out.push_back(StoreWrite::Put {
-                session: self.info.id.clone(),
-                pending,
-                done: Some(done),
-            });
+            self.journal.put_pending(pending, Some(done));
         }
     }
 
@@ -248,9 +244,7 @@ impl Actor {
         self.questions.has_new_grants = true;
         self.questions.grants.push(grant.clone());
         let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
-        self.journal
-            .out
-            .push_back(StoreWrite::AddGrant { grant, session });
+        self.journal.push(StoreWrite::AddGrant { grant, session });
     }
 
     /// Answers open questions that the changed rules or grants now allow.

@@ -371,12 +371,8 @@ impl Actor {
             content: content.clone(),
         };
         // Stored before it is confirmed, so that a crash cannot lose it (I16).
-        let done = self.answer_stored(reply, running);
-        self.journal.out.push_back(StoreWrite::Put {
-            session: self.info.id.clone(),
-            pending,
-            done: Some(done),
-        });
+        let done = self.journal.answer_stored(reply, running);
+        self.journal.put_pending(pending, Some(done));
         self.inbox.steers.push_back((key, content));
     }
 
@@ -419,8 +415,10 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
-        self.journal.out.extend(write);
-        let done = self.answer_stored(reply, ());
+        if let Some(write) = write {
+            self.journal.push(write);
+        }
+        let done = self.journal.answer_stored(reply, ());
         // The turn did not cause this event, so it carries no turn id.
         self.record_in_turn(None, event, None, Vec::new(), Vec::new(), Some(done));
     }
@@ -441,7 +439,7 @@ impl Actor {
         }
         let (tell, passed) = oneshot::channel();
         // The reply's `passed` fires when everything recorded so far is stored and sent.
-        self.journal.out.push_back(StoreWrite::Barrier(tell));
+        self.journal.push(StoreWrite::Barrier(tell));
         let _ = reply.send(Ok(LoadReply {
             snapshot: self.to_snapshot(),
             partial: self.partial.message.clone(),

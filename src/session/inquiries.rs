@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::actor::Actor;
 use super::command::{CommandError, InquiryAnswer, Reply};
 use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, RequestSubject, ResolvedBy, ToolCallId};
-use crate::store::{PendingEvent, PendingKey, StoreWrite};
+use crate::store::{PendingEvent, PendingKey};
 use crate::turn::InquiryRequest;
 
 fn new(subject: RequestSubject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
@@ -71,7 +71,7 @@ impl Actor {
                 return;
             }
         };
-        let done = self.answer_stored(reply, ());
+        let done = self.journal.answer_stored(reply, ());
         let waits = self.turn.as_ref().is_some_and(|turn| {
             turn.waiting.inquiries.contains_key(&id) || turn.clock.asked.as_ref() == Some(&id)
         });
@@ -81,14 +81,11 @@ impl Actor {
         }
         // The turn that asked is interrupted; keep the answer until the turn is resumed.
         self.questions.replies.insert(id.clone(), said.clone());
-        self.journal.out.push_back(StoreWrite::Put {
-            session: self.info.id.clone(),
-            pending: PendingEvent::Reply {
-                inquiry: id,
-                reply: said,
-            },
-            done: Some(done),
-        });
+        let pending = PendingEvent::Reply {
+            inquiry: id,
+            reply: said,
+        };
+        self.journal.put_pending(pending, Some(done));
     }
 
     /// Returns the inquiry and the answer, if the inquiry is open and unanswered, and the answer fits.

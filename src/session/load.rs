@@ -109,7 +109,7 @@ impl Actor {
     /// Sends a warning that is not stored with the session.
     fn emit_warning(&mut self, code: &'static str, message: String) {
         tracing::warn!(session = %self.info.id, code, "{message}");
-        self.journal.out.push_back(StoreWrite::Warn { code, message });
+        self.journal.push(StoreWrite::Warn { code, message });
     }
 
     /// Reads the session's own data without taking it over.

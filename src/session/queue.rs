@@ -43,7 +43,7 @@ impl Actor {
                     None => return send_refusal(reply, CommandError::UnknownPrompt(id)),
                 }
                 let answer = self.queue_reply();
-                let done = self.answer_stored(reply, answer);
+                let done = self.journal.answer_stored(reply, answer);
                 self.record_queue_change(
                     Vec::new(),
                     vec![PendingEvent::Queued { key: id, content }],
@@ -56,7 +56,7 @@ impl Actor {
                 };
                 self.inbox.queue.remove(at);
                 let answer = self.queue_reply();
-                let done = self.answer_stored(reply, answer);
+                let done = self.journal.answer_stored(reply, answer);
                 self.record_queue_change(vec![PendingKey::for_queued(&id)], Vec::new(), Some(done));
             }
             QueueAction::SendNow(id) => self.send_now(id, reply).await,
@@ -103,7 +103,7 @@ impl Actor {
             turn: started,
             ..self.queue_reply()
         };
-        self.answer_after(stored, reply, answer);
+        self.journal.answer_after(stored, reply, answer);
     }
 
     async fn send_now(&mut self, id: Option<String>, reply: Reply<QueueReply>) {
@@ -132,7 +132,7 @@ impl Actor {
                 turn: Some(turn),
                 ..self.queue_reply()
             };
-            let done = self.answer_stored(reply, answer);
+            let done = self.journal.answer_stored(reply, answer);
             return self.record_queue_change(vec![PendingKey::for_queued(&key)], vec![steer], Some(done));
         }
         self.inbox.queue.push_front((key, content));
@@ -144,7 +144,7 @@ impl Actor {
             turn: started,
             ..self.queue_reply()
         };
-        self.answer_after(stored, reply, answer);
+        self.journal.answer_after(stored, reply, answer);
     }
 
     /// Starts the next prompt if it is due. After a turn that did not complete, announces that the queue is paused.

@@ -23,7 +23,7 @@ use crate::domain::{
     ApprovalId, Block, Delta, Event, FinalAnswer, Inquiry, InquiryId, ResolvedBy, Role, TerminalReason,
     ToolCallId, TurnId, Usage,
 };
-use crate::store::{PendingEvent, PendingKey, StoreWrite};
+use crate::store::{PendingEvent, PendingKey};
 use crate::tool::{NoSpawner, Registry};
 use crate::turn::{
     CarriedCall, HookedMessage, MODEL_CHOSEN, ModelChoice, PendingInput, SessionLink, StepInput, TurnContext,
@@ -162,11 +162,10 @@ impl Actor {
         // Before `turnStarted` is recorded, so that a cancel that names the turn is never taken for a stale one.
         self.mailbox.cancels.note_turn_started(&id);
         self.residency.live_sessions.set_running(&self.info.id, true);
-        let before = self.journal.out.len();
+        let mark = self.journal.mark();
         begin(self);
         // All or nothing: a crash must not leave a turn without its prompt (I16).
-        let begun = self.journal.out.drain(before..).collect();
-        self.journal.out.push_back(StoreWrite::Together(begun));
+        self.journal.join_writes_since(mark);
         TurnHandle {
             turn: id,
             ended,
@@ -406,11 +405,7 @@ impl Actor {
             reasoning: partial.reasoning[reasoning..].to_owned(),
         };
         partial.stored = (partial.text.len(), partial.reasoning.len());
-        self.journal.out.push_back(StoreWrite::Put {
-            session: self.info.id.clone(),
-            pending,
-            done: None,
-        });
+        self.journal.put_pending(pending, None);
     }
 
     /// Takes the user's prompt: it joins the history, or waits for the hooks as a steer does. It is stored either way
@@ -426,11 +421,7 @@ impl Actor {
             turn: Some(turn.id.clone()),
             content: content.clone(),
         };
-        self.journal.out.push_back(StoreWrite::Put {
-            session: self.info.id.clone(),
-            pending,
-            done: None,
-        });
+        self.journal.put_pending(pending, None);
         self.inbox.steers.push_back((key, content));
     }
 
