@@ -30,7 +30,7 @@ mod world;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use report::{Unit, Values};
+use report::{Figures, Unit};
 use world::Target;
 
 fn main() {
@@ -61,15 +61,15 @@ fn main() {
 }
 
 /// Measures both programs, one right after the other, so that a change in the machine's load hits both.
-fn run(binary: &PathBuf, wanted: &[String]) -> (Values, Values) {
-    let (mut agentls, mut bare) = (Values::default(), Values::default());
+fn run(binary: &PathBuf, wanted: &[String]) -> (Figures, Figures) {
+    let (mut agentls, mut bare) = (Figures::default(), Figures::default());
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
     for (name, measure) in measure::MEASURES.iter().filter(|(name, _)| is_wanted(name)) {
         let begun = Instant::now();
-        let mut values = Values::default();
+        let mut values = Figures::default();
         measure(&Target::Agentls(binary.clone()), &mut values);
-        let mut others = Values::like(&values);
-        measure(&Target::Bare, &mut others);
+        let mut others = Figures::with_requests_of(&values);
+        measure(&Target::PassThrough, &mut others);
         agentls.extend(values);
         bare.extend(others);
         eprintln!("{name}: {:.1} s", begun.elapsed().as_secs_f64());

@@ -86,7 +86,7 @@ async fn replies_in_all_formats_and_keeps_connections_alive() {
 async fn detects_a_peer_that_leaves_at_a_gate() {
     let mock = MockLlm::start();
     let gate = Gate::new();
-    mock.push(Reply::text("one").gate(&gate).say("two"));
+    mock.push(Reply::text("one").gate(&gate).with_text("two"));
     let mut stream = post(&mock, "/v1/messages", &hello("m")).await;
     mock.wait_gate(&gate).await;
     let text = read_until(&mut stream, "one").await;

@@ -98,7 +98,7 @@ async fn answers_arrive_complete_over_one_kept_connection() {
             mock.push(
                 Reply::new()
                     .unsigned_reasoning("hm")
-                    .say("good day to you")
+                    .with_text("good day to you")
                     .ping()
                     .call_raw("read_file", r#"{"path":"a"}"#, 4)
                     .tokens(30, 7)

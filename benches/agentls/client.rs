@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A frame that arrived.
-pub struct Note {
+pub struct ReceivedFrame {
     /// The time at which its last byte was read.
     pub at: Instant,
     raw: Vec<u8>,
 }
 
-impl std::fmt::Debug for Note {
+impl std::fmt::Debug for ReceivedFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.raw))
     }
 }
 
-impl Note {
+impl ReceivedFrame {
     /// Returns whether it is a notification of `method`, without parsing it.
     pub fn is(&self, method: &str) -> bool {
         const KEY: &[u8] = b"\"method\":\"";
@@ -57,9 +57,9 @@ impl Note {
 pub struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
-    notes: Receiver<Note>,
+    notes: Receiver<ReceivedFrame>,
     /// Frames that arrived while the client waited for another one.
-    kept: VecDeque<Note>,
+    deferred: VecDeque<ReceivedFrame>,
     next_id: u64,
     /// Time from the start of the process to the answer to `initialize`.
     pub start: Duration,
@@ -82,7 +82,7 @@ impl Client {
             stdin: child.stdin.take(),
             child,
             notes,
-            kept: VecDeque::new(),
+            deferred: VecDeque::new(),
             next_id: 1,
             start: Duration::ZERO,
         };
@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Waits for the answer to a request.
-    pub fn answer(&mut self, id: u64) -> Note {
+    pub fn answer(&mut self, id: u64) -> ReceivedFrame {
         let note = self.until(&format!("the answer to request {id}"), |note| note.answers(id));
         let json = note.json();
         assert!(json.get("error").is_none(), "refused: {json}");
@@ -132,27 +132,27 @@ impl Client {
     }
 
     /// Waits for a notification.
-    pub fn next(&mut self, method: &str) -> Note {
+    pub fn next(&mut self, method: &str) -> ReceivedFrame {
         self.until(method, |note| note.is(method))
     }
 
     /// Waits for a frame; keeps the ones that come before it.
-    pub fn until(&mut self, what: &str, is: impl Fn(&Note) -> bool) -> Note {
-        if let Some(at) = self.kept.iter().position(&is) {
-            return self.kept.remove(at).expect("it is there");
+    pub fn until(&mut self, what: &str, is: impl Fn(&ReceivedFrame) -> bool) -> ReceivedFrame {
+        if let Some(at) = self.deferred.iter().position(&is) {
+            return self.deferred.remove(at).expect("it is there");
         }
         loop {
             let note = self.read(what);
             if is(&note) {
                 return note;
             }
-            self.kept.push_back(note);
+            self.deferred.push_back(note);
         }
     }
 
     /// Returns the next frame, whatever it is.
-    pub fn any(&mut self, what: &str) -> Note {
-        self.kept.pop_front().unwrap_or_else(|| self.read(what))
+    pub fn next_frame(&mut self, what: &str) -> ReceivedFrame {
+        self.deferred.pop_front().unwrap_or_else(|| self.read(what))
     }
 
     /// Waits for the answer to the last request.
@@ -162,14 +162,14 @@ impl Client {
     }
 
     /// Drops the frames that `until` kept.
-    pub fn forget(&mut self) {
-        self.kept.clear();
+    pub fn discard_kept(&mut self) {
+        self.deferred.clear();
     }
 
-    fn read(&mut self, what: &str) -> Note {
+    fn read(&mut self, what: &str) -> ReceivedFrame {
         self.notes
             .recv_timeout(PATIENCE)
-            .unwrap_or_else(|error| panic!("waited for {what}: {error}; had {:?}", self.kept))
+            .unwrap_or_else(|error| panic!("waited for {what}: {error}; had {:?}", self.deferred))
     }
 
     fn frame(&mut self, message: &Value) -> Instant {
@@ -190,7 +190,7 @@ impl Drop for Client {
     }
 }
 
-fn read_all(stdout: ChildStdout, sender: &Sender<Note>) {
+fn read_all(stdout: ChildStdout, sender: &Sender<ReceivedFrame>) {
     let mut input = BufReader::with_capacity(64 << 10, stdout);
     let mut line = Vec::new();
     loop {
@@ -211,7 +211,7 @@ fn read_all(stdout: ChildStdout, sender: &Sender<Note>) {
         if input.read_exact(&mut raw).is_err() {
             return;
         }
-        let note = Note {
+        let note = ReceivedFrame {
             at: Instant::now(),
             raw,
         };

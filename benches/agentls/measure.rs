@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::Note;
-use crate::mock_llm::{Reply, Seen};
-use crate::report::{Unit, Values};
+use crate::client::ReceivedFrame;
+use crate::mock_llm::{RecordedRequest, Reply};
+use crate::report::{Figures, Unit};
 use crate::world::{Cpu, Target, World, memory, sleeps};
 
 /// A named measurement.
-pub type Measure = (&'static str, fn(&Target, &mut Values));
+pub type Measure = (&'static str, fn(&Target, &mut Figures));
 
 /// All measurements, in the order of the table.
 pub const MEASURES: &[Measure] = &[
@@ -28,8 +28,8 @@ pub const MEASURES: &[Measure] = &[
     ("cancel-bash", cancel_bash),
     ("cancel-retry", cancel_retry),
     ("history", history),
-    ("hundred", hundred),
-    ("rest", rest),
+    ("hundred", measure_hundred_sessions),
+    ("rest", measure_idle),
 ];
 
 const STARTS: usize = 20;
@@ -56,12 +56,12 @@ fn numbered(count: usize) -> Reply {
     Reply::deltas((0..count).map(|n| format!("{n:05} ")))
 }
 
-fn start(target: &Target, values: &mut Values) {
+fn start(target: &Target, values: &mut Figures) {
     let world = World::start(target);
-    let starts = (0..STARTS).map(|_| world.another().start);
+    let starts = (0..STARTS).map(|_| world.start_another().start);
     values.times("start → initialize answered", starts.collect());
     let ready = (0..STARTS).map(|_| {
-        let mut client = world.another();
+        let mut client = world.start_another();
         let begun = Instant::now();
         client.call("agent/newSession", json!({}));
         client.start + begun.elapsed()
@@ -69,50 +69,50 @@ fn start(target: &Target, values: &mut Values) {
     values.median("start → session ready", ready.collect());
 }
 
-fn memory_use(target: &Target, values: &mut Values) {
+fn memory_use(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let session = world.session();
     let pid = world.client.pid();
     let (rss, pss) = memory(pid);
     values.set("RSS with a session", Unit::Megabytes, rss);
     values.set("PSS with a session", Unit::Megabytes, pss);
-    world.ask(&session, PROMPT, "");
+    world.run_prompt(&session, PROMPT, "");
     world.mock.push(Reply::flood(100_000, 10));
-    world.ask(&session, PROMPT, "");
+    world.run_prompt(&session, PROMPT, "");
     let (rss, pss) = memory(pid);
     values.set("RSS after 10,000 deltas", Unit::Megabytes, rss);
     values.set("PSS after 10,000 deltas", Unit::Megabytes, pss);
 }
 
-fn prompt(target: &Target, values: &mut Values) {
+fn prompt(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let (mut requests, mut deltas) = (Vec::new(), Vec::new());
     let session = world.session();
     // The pass-through sends a request as large as the server's first one.
     let like = like_first(values, &world);
-    world.ask(&session, PROMPT, &like);
-    values.keep_request("first", &world.seen(0).raw);
+    world.run_prompt(&session, PROMPT, &like);
+    values.keep_request("first", &world.wait_for_request(0).raw);
     for _ in 0..PROMPTS {
         let index = world.requests();
         let (id, at) = world.prompt_like(&session, PROMPT, &like);
-        let seen = world.seen(index);
+        let seen = world.wait_for_request(index);
         requests.push(seen.at - at);
         let delta = world.client.next("agent/textDelta");
         let first = seen.progress().first_byte.expect("it was answered");
         deltas.push(delta.at.saturating_duration_since(first));
         world.client.answer(id);
-        world.client.forget();
+        world.client.discard_kept();
     }
     values.times("prompt → request at the provider", requests);
     values.times("first delta, added", deltas);
 }
 
 /// Returns the path of a file with the server's first request.
-fn like_first(values: &Values, world: &World) -> String {
+fn like_first(values: &Figures, world: &World) -> String {
     like(values, world, "first")
 }
 
-fn like(values: &Values, world: &World, name: &str) -> String {
+fn like(values: &Figures, world: &World, name: &str) -> String {
     let path = world.path(name);
     match values.request(name) {
         Some(raw) => {
@@ -124,7 +124,7 @@ fn like(values: &Values, world: &World, name: &str) -> String {
 }
 
 /// Pushes the added time of each numbered delta in a frame.
-fn added(note: &Note, sent: &[Instant], out: &mut Vec<Duration>) {
+fn added(note: &ReceivedFrame, sent: &[Instant], out: &mut Vec<Duration>) {
     let params = note.params();
     for word in params["text"].as_str().unwrap_or_default().split_whitespace() {
         let number: usize = word.parse().expect("a number");
@@ -133,21 +133,21 @@ fn added(note: &Note, sent: &[Instant], out: &mut Vec<Duration>) {
     }
 }
 
-fn steady(target: &Target, values: &mut Values) {
+fn steady(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let session = world.session();
-    world.ask(&session, PROMPT, "");
+    world.run_prompt(&session, PROMPT, "");
     world.mock.push(numbered(STEADY.0).every(STEADY.1));
     let index = world.requests();
     let before = Cpu::of(world.client.pid());
     let (id, _) = world.prompt(&session, PROMPT);
-    let seen = world.seen(index);
+    let seen = world.wait_for_request(index);
     world.client.answer(id);
     let spent = Cpu::of(world.client.pid()).since(&before);
     let sent = seen.sent();
     let mut times = Vec::new();
     while times.len() < STEADY.0 {
-        let note = world.client.any("all deltas");
+        let note = world.client.next_frame("all deltas");
         if note.is("agent/textDelta") {
             added(&note, &sent, &mut times);
         }
@@ -160,10 +160,10 @@ fn steady(target: &Target, values: &mut Values) {
     );
 }
 
-fn flood(target: &Target, values: &mut Values) {
+fn flood(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let session = world.session();
-    world.ask(&session, PROMPT, "");
+    world.run_prompt(&session, PROMPT, "");
     let (mut rates, mut costs, mut frames) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..FLOODS {
         world.mock.push(Reply::flood(10 * FLOOD, 10));
@@ -172,7 +172,7 @@ fn flood(target: &Target, values: &mut Values) {
         world.prompt(&session, PROMPT);
         let mut deltas = Vec::new();
         let ended = loop {
-            let note = world.client.any("the flood's end");
+            let note = world.client.next_frame("the flood's end");
             if note.is("agent/turnEnded") {
                 break note.at;
             }
@@ -181,7 +181,7 @@ fn flood(target: &Target, values: &mut Values) {
             }
         };
         let cost = Cpu::of(world.client.pid()).since(&before);
-        let seen = world.seen(index);
+        let seen = world.wait_for_request(index);
         let first = seen.progress().first_byte.expect("it was answered");
         rates.push(FLOOD as f64 / (ended - first).as_secs_f64());
         costs.push(cost / FLOOD as f64);
@@ -196,9 +196,9 @@ fn flood(target: &Target, values: &mut Values) {
         );
         world.client.next_answer();
     }
-    values.middle("flood of 100,000: deltas/s taken in", Unit::PerSecond, rates);
-    values.middle("flood of 100,000: CPU per delta", Unit::Microseconds, costs);
-    values.middle("flood of 100,000: frames to the client", Unit::Count, frames);
+    values.record_median("flood of 100,000: deltas/s taken in", Unit::PerSecond, rates);
+    values.record_median("flood of 100,000: CPU per delta", Unit::Microseconds, costs);
+    values.record_median("flood of 100,000: frames to the client", Unit::Count, frames);
 }
 
 /// Brings turns into a phase, cancels them, and returns the time until each turn ended.
@@ -207,10 +207,10 @@ fn cancels(
     rounds: usize,
     reply: &Reply,
     phase: &str,
-    mut each: impl FnMut(&World, &Arc<Seen>, Instant),
+    mut each: impl FnMut(&World, &Arc<RecordedRequest>, Instant),
 ) -> Vec<Duration> {
     let session = world.session();
-    world.ask(&session, PROMPT, "");
+    world.run_prompt(&session, PROMPT, "");
     let mut times = Vec::new();
     for _ in 0..rounds {
         world.mock.push(reply.clone());
@@ -219,14 +219,14 @@ fn cancels(
         world.client.next(phase);
         let at = world.client.notify("agent/cancel", json!({"sessionId": session}));
         times.push(world.client.next("agent/turnEnded").at - at);
-        each(world, &world.seen(index), at);
+        each(world, &world.wait_for_request(index), at);
         world.client.answer(id);
-        world.client.forget();
+        world.client.discard_kept();
     }
     times
 }
 
-fn cancel_stream(target: &Target, values: &mut Values) {
+fn cancel_stream(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let reply = Reply::text("some words").stall();
     let mut closed = Vec::new();
@@ -236,14 +236,14 @@ fn cancel_stream(target: &Target, values: &mut Values) {
         &reply,
         "agent/textDelta",
         |world, seen, at| {
-            closed.push(world.closed(seen).saturating_duration_since(at));
+            closed.push(world.wait_for_close(seen).saturating_duration_since(at));
         },
     );
     values.times("cancel while streaming → turnEnded", ended);
     values.times("cancel while streaming → connection closed", closed);
 }
 
-fn cancel_bash(target: &Target, values: &mut Values) {
+fn cancel_bash(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let reply = Reply::tool("bash", json!({"command": "echo up; sleep 600"}));
     let ended = cancels(
@@ -256,7 +256,7 @@ fn cancel_bash(target: &Target, values: &mut Values) {
     values.times("cancel in bash → turnEnded", ended);
 }
 
-fn cancel_retry(target: &Target, values: &mut Values) {
+fn cancel_retry(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let reply = Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900");
     let ended = cancels(&mut world, ROUNDS, &reply, "agent/retry", |_, _, _| {});
@@ -265,7 +265,7 @@ fn cancel_retry(target: &Target, values: &mut Values) {
 
 /// Measures turns of one step in a session that has grown. The pass-through has no history: its request carries
 /// the body of the server's request.
-fn history(target: &Target, values: &mut Values) {
+fn history(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     world.mock.default_reply(Reply::text(PROMPT));
     let session = world.session();
@@ -273,11 +273,11 @@ fn history(target: &Target, values: &mut Values) {
     for (length, steps) in HISTORY {
         let name = format!("history {length}");
         let like = like(values, &world, &name);
-        if matches!(target, Target::Bare) {
-            world.ask(&session, PROMPT, &like);
+        if matches!(target, Target::PassThrough) {
+            world.run_prompt(&session, PROMPT, &like);
         } else {
             while messages + 1 < length {
-                world.ask(&session, PROMPT, "");
+                world.run_prompt(&session, PROMPT, "");
                 messages += 2;
             }
         }
@@ -285,12 +285,12 @@ fn history(target: &Target, values: &mut Values) {
         let begun = Instant::now();
         let before = Cpu::of(pid);
         for _ in 0..steps {
-            world.ask(&session, PROMPT, &like);
+            world.run_prompt(&session, PROMPT, &like);
         }
         let spent = Cpu::of(pid).since(&before) / steps as f64;
         let wall = begun.elapsed() / u32::try_from(steps).unwrap_or(1);
         messages += 2 * steps;
-        let sent = world.seen(index + steps / 2).raw.clone();
+        let sent = world.wait_for_request(index + steps / 2).raw.clone();
         values.keep_request(&name, &sent);
         values.set(
             &format!("a step at {length} messages of history: bytes sent"),
@@ -309,7 +309,7 @@ fn history(target: &Target, values: &mut Values) {
     }
 }
 
-fn hundred(target: &Target, values: &mut Values) {
+fn measure_hundred_sessions(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let sessions: Vec<String> = (0..SESSIONS).map(|_| world.session()).collect();
     world.mock.default_reply(numbered(MANY.0).every(MANY.1));
@@ -322,7 +322,7 @@ fn hundred(target: &Target, values: &mut Values) {
         world.prompt(session, &name);
         names.insert(session.clone(), name);
     }
-    world.seen(SESSIONS - 1);
+    world.wait_for_request(SESSIONS - 1);
     // Halfway through, cancel one session after the other while the rest keep streaming.
     let mut cancels = Vec::new();
     std::thread::sleep(MANY.1 * 15);
@@ -333,7 +333,7 @@ fn hundred(target: &Target, values: &mut Values) {
     }
     let (mut notes, mut ended) = (Vec::new(), HashMap::new());
     while ended.len() < SESSIONS {
-        let note = world.client.any("the end of all turns");
+        let note = world.client.next_frame("the end of all turns");
         if note.is("agent/textDelta") {
             notes.push(note);
         } else if note.is("agent/turnEnded") {
@@ -362,16 +362,16 @@ fn hundred(target: &Target, values: &mut Values) {
 }
 
 /// Returns the session name in a request of the measurement with many sessions.
-fn name_of(seen: &Seen) -> String {
+fn name_of(seen: &RecordedRequest) -> String {
     let text = seen.last_text();
     let at = text.find("session-").expect("a name");
     text[at..at + 11].to_owned()
 }
 
-fn rest(target: &Target, values: &mut Values) {
+fn measure_idle(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let session = world.session();
-    world.ask(&session, PROMPT, "");
+    world.run_prompt(&session, PROMPT, "");
     // Give the work after a turn time to finish.
     std::thread::sleep(Duration::from_millis(500));
     let pid = world.client.pid();

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 /// Runs until the end of stdin. The provider listens at `address`.
 pub fn run(address: &str) {
-    let house = Arc::new(House {
+    let house = Arc::new(SharedState {
         address: address.to_owned(),
         idle: Mutex::new(Vec::new()),
     });
@@ -48,10 +48,10 @@ pub fn run(address: &str) {
                 let prompt = Prompt {
                     id: message["id"].clone(),
                     text: text("prompt"),
-                    like: text("like"),
+                    padding_file: text("like"),
                 };
                 let (cancel, sender) = &sessions[session];
-                *cancel.state.lock().expect("a lock") = Running::default();
+                *cancel.state.lock().expect("a lock") = ActiveWork::default();
                 sender.send(prompt).expect("a worker");
             }
             "agent/cancel" => sessions[session].0.cancel(),
@@ -60,7 +60,7 @@ pub fn run(address: &str) {
     }
 }
 
-struct House {
+struct SharedState {
     address: String,
     idle: Mutex<Vec<BufReader<TcpStream>>>,
 }
@@ -69,18 +69,18 @@ struct Prompt {
     id: Value,
     text: String,
     /// A file whose bytes the request also carries, so that it is as large as the server's request.
-    like: String,
+    padding_file: String,
 }
 
 #[derive(Default)]
 struct Cancel {
-    state: Mutex<Running>,
+    state: Mutex<ActiveWork>,
     changed: Condvar,
 }
 
 /// The resources that a cancel must stop.
 #[derive(Default)]
-struct Running {
+struct ActiveWork {
     cancelled: bool,
     stream: Option<TcpStream>,
     group: Option<Pid>,
@@ -102,7 +102,7 @@ impl Cancel {
 
 struct Worker {
     session: String,
-    house: Arc<House>,
+    house: Arc<SharedState>,
     cancel: Arc<Cancel>,
     like: (String, String),
 }
@@ -115,7 +115,7 @@ impl Worker {
             let _ = self.call(&body);
             self.cancel.state.lock().expect("a lock").stream = None;
             let mut out = Vec::new();
-            self.note(&mut out, "agent/turnEnded", &json!({"sessionId": self.session}));
+            self.push_notification(&mut out, "agent/turnEnded", &json!({"sessionId": self.session}));
             let result = json!({"jsonrpc": "2.0", "id": prompt.id, "result": {}});
             frame(&mut out, &result.to_string());
             write(&out);
@@ -123,9 +123,9 @@ impl Worker {
     }
 
     fn body(&mut self, prompt: &Prompt) -> String {
-        if !prompt.like.is_empty() && self.like.0 != prompt.like {
-            let text = std::fs::read_to_string(&prompt.like).expect("the request to be like");
-            self.like = (prompt.like.clone(), text);
+        if !prompt.padding_file.is_empty() && self.like.0 != prompt.padding_file {
+            let text = std::fs::read_to_string(&prompt.padding_file).expect("the request to be like");
+            self.like = (prompt.padding_file.clone(), text);
         }
         let like = match self.like.1.as_str() {
             "" => "null",
@@ -197,7 +197,7 @@ impl Worker {
                 if let Some(text) = delta.text {
                     let params = json!({"sessionId": self.session, "offset": offset, "text": text});
                     offset += text.len();
-                    self.note(&mut out, "agent/textDelta", &params);
+                    self.push_notification(&mut out, "agent/textDelta", &params);
                 }
                 tool.push_str(delta.partial_json.as_deref().unwrap_or_default());
             }
@@ -212,7 +212,7 @@ impl Worker {
     /// Waits as long as the refused request asks, or until a cancel.
     fn wait(&self) -> std::io::Result<()> {
         let mut out = Vec::new();
-        self.note(&mut out, "agent/retry", &json!({"sessionId": self.session}));
+        self.push_notification(&mut out, "agent/retry", &json!({"sessionId": self.session}));
         write(&out);
         let state = self.cancel.state.lock().expect("a lock");
         let wait = Duration::from_secs(900);
@@ -238,7 +238,7 @@ impl Worker {
         while let Ok(n @ 1..) = stdout.read(&mut buffer) {
             let text = String::from_utf8_lossy(&buffer[..n]);
             let params = json!({"sessionId": self.session, "text": text});
-            self.note(&mut out, "agent/toolOutputDelta", &params);
+            self.push_notification(&mut out, "agent/toolOutputDelta", &params);
             write(&out);
             out.clear();
         }
@@ -247,7 +247,7 @@ impl Worker {
         Ok(())
     }
 
-    fn note(&self, out: &mut Vec<u8>, method: &str, params: &Value) {
+    fn push_notification(&self, out: &mut Vec<u8>, method: &str, params: &Value) {
         frame(
             out,
             &format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#),

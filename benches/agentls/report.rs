@@ -49,19 +49,19 @@ const AIMS: &[(&str, &str)] = &[
 
 /// The figures of one program, in the order of measurement.
 #[derive(Debug, Default)]
-pub struct Values {
+pub struct Figures {
     figures: Vec<(String, Unit, f64)>,
     requests: HashMap<String, Vec<u8>>,
 }
 
-impl Values {
+impl Figures {
     /// Records a figure.
     pub fn set(&mut self, name: &str, unit: Unit, value: f64) {
         self.figures.push((name.to_owned(), unit, value));
     }
 
     /// Records the median of several values.
-    pub fn middle(&mut self, name: &str, unit: Unit, mut all: Vec<f64>) {
+    pub fn record_median(&mut self, name: &str, unit: Unit, mut all: Vec<f64>) {
         all.sort_by(f64::total_cmp);
         self.set(name, unit, all[all.len() / 2]);
     }
@@ -69,7 +69,7 @@ impl Values {
     /// Records the median of several times.
     pub fn median(&mut self, name: &str, times: Vec<Duration>) {
         let all = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
-        self.middle(name, Unit::Milliseconds, all);
+        self.record_median(name, Unit::Milliseconds, all);
     }
 
     /// Records the median and the 99th percentile of many times.
@@ -96,7 +96,7 @@ impl Values {
     }
 
     /// Creates an empty set of figures with the kept requests of `other`.
-    pub fn like(other: &Self) -> Self {
+    pub fn with_requests_of(other: &Self) -> Self {
         Self {
             figures: Vec::new(),
             requests: other.requests.clone(),
@@ -117,7 +117,7 @@ struct Row<'a> {
     bare: Option<f64>,
 }
 
-fn rows<'a>(agentls: &'a Values, bare: &'a Values) -> impl Iterator<Item = Row<'a>> {
+fn rows<'a>(agentls: &'a Figures, bare: &'a Figures) -> impl Iterator<Item = Row<'a>> {
     agentls.figures.iter().map(|(name, unit, value)| Row {
         name,
         unit: *unit,
@@ -152,7 +152,7 @@ fn number(value: f64) -> String {
 }
 
 /// Renders a Markdown table.
-pub fn table(agentls: &Values, bare: &Values) -> String {
+pub fn table(agentls: &Figures, bare: &Figures) -> String {
     let mut lines = vec![[
         "measure".to_owned(),
         "agentls".into(),
@@ -197,7 +197,7 @@ pub fn table(agentls: &Values, bare: &Values) -> String {
 }
 
 /// Renders the same rows as JSON.
-pub fn json(agentls: &Values, bare: &Values) -> Value {
+pub fn json(agentls: &Figures, bare: &Figures) -> Value {
     let rows = rows(agentls, bare).map(|row| {
         json!({
             "name": row.name, "unit": row.unit.name(), "agentls": row.value,

@@ -11,7 +11,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::client::Client;
-use crate::mock_llm::{MockLlm, Seen};
+use crate::mock_llm::{MockLlm, RecordedRequest};
 
 /// The argument that makes this program the pass-through.
 pub const PASSTHROUGH: &str = "passthrough";
@@ -21,7 +21,7 @@ pub const PASSTHROUGH: &str = "passthrough";
 pub enum Target {
     Agentls(PathBuf),
     /// The pass-through.
-    Bare,
+    PassThrough,
 }
 
 /// A provider, folders, and one running program.
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// Starts a second instance of the program.
-    pub fn another(&self) -> Client {
+    pub fn start_another(&self) -> Client {
         launch(&self.target, self.dir.path(), &self.mock)
     }
 
@@ -95,14 +95,14 @@ impl World {
     }
 
     /// Sends a prompt and waits until its turn ends.
-    pub fn ask(&mut self, session: &str, prompt: &str, like: &str) {
+    pub fn run_prompt(&mut self, session: &str, prompt: &str, like: &str) {
         let (id, _) = self.prompt_like(session, prompt, like);
         self.client.answer(id);
-        self.client.forget();
+        self.client.discard_kept();
     }
 
     /// Waits for the provider's request number `index`.
-    pub fn seen(&self, index: usize) -> Arc<Seen> {
+    pub fn wait_for_request(&self, index: usize) -> Arc<RecordedRequest> {
         self.runtime.block_on(self.mock.request(index))
     }
 
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Waits until the connection of a request is closed and returns that time.
-    pub fn closed(&self, seen: &Arc<Seen>) -> Instant {
+    pub fn wait_for_close(&self, seen: &Arc<RecordedRequest>) -> Instant {
         let progress = self.runtime.block_on(self.mock.wait_closed(seen));
         progress.closed.expect("it is closed")
     }
@@ -121,7 +121,7 @@ impl World {
 fn launch(target: &Target, dir: &Path, mock: &MockLlm) -> Client {
     let mut command = match target {
         Target::Agentls(binary) => Command::new(binary),
-        Target::Bare => {
+        Target::PassThrough => {
             let mut command = Command::new(std::env::current_exe().expect("this program"));
             command.args([PASSTHROUGH, &mock.address().to_string()]);
             command

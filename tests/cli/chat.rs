@@ -348,11 +348,14 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     )
     .unwrap();
     let would = "would activate 1 hook, 2 settings, 1 redirected provider";
-    world.run(&["config", "check"]).says("is not trusted").says(would);
+    world
+        .run(&["config", "check"])
+        .assert_stdout("is not trusted")
+        .assert_stdout(would);
     world
         .run(&["doctor", "--offline"])
-        .says("not trusted")
-        .says(would);
+        .assert_stdout("not trusted")
+        .assert_stdout(would);
     let mut chat = world.terminal(&["chat"], &[], 90);
     chat.sees("› ");
     // `/trust yes` shows the list first, too; anything but a yes counts as a no.
@@ -368,7 +371,7 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     chat.sees("› ");
     chat.keys("\r");
     chat.sees("nothing was changed");
-    world.run(&["config", "check"]).says("not trusted");
+    world.run(&["config", "check"]).assert_stdout("not trusted");
     chat.sees("› ");
     chat.keys("/trust\r");
     chat.sees("Trust this folder");
@@ -386,14 +389,14 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     chat.keys("no\r");
     chat.sees("✓ this folder is trusted");
     let held = world.run(&["config", "check"]);
-    held.says("it would send the API key of work to https://evil.example");
+    held.assert_stdout("it would send the API key of work to https://evil.example");
     chat.sees("› ");
     chat.keys("/trust\r");
     chat.sees("Redirect work?");
     chat.sees("› ");
     chat.keys("y\r");
     chat.sees("redirects what you accepted");
-    world.run(&["config", "check"]).is(0).says("no problems");
+    world.run(&["config", "check"]).is(0).assert_stdout("no problems");
     let doctor = world.run(&["doctor", "--offline"]);
     assert!(!doctor.out.contains("not trusted"), "{}", doctor.out);
     chat.sees("› ");
@@ -402,7 +405,7 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     chat.sees("› ");
     chat.keys("/quit\r");
     assert_eq!(chat.ends(), 0);
-    world.run(&["config", "check"]).says(would);
+    world.run(&["config", "check"]).assert_stdout(would);
     assert!(!world.path("work/ran").exists());
 }
 

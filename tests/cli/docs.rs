@@ -17,7 +17,9 @@ fn docs_lists_topics_and_shows_one_as_plain_text() {
     assert!(!listed.out.contains("SUMMARY"), "{}", listed.out);
 
     let page = world.run(&["docs", "cli"]);
-    page.is(0).says("Command line").says("agentls docs");
+    page.is(0)
+        .assert_stdout("Command line")
+        .assert_stdout("agentls docs");
     assert!(
         !page.out.contains('\u{1b}') && !page.out.contains("<!--"),
         "{}",
@@ -32,8 +34,8 @@ fn docs_suggests_the_nearest_topic_for_an_unknown_one() {
     let unknown = world.run(&["docs", "fualts"]);
     unknown
         .is(1)
-        .complains("reference/faults")
-        .complains("agentls docs");
+        .assert_stderr("reference/faults")
+        .assert_stderr("agentls docs");
     assert_eq!(unknown.out, "");
 }
 

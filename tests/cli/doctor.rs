@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::{Done, World, hello};
+use crate::{CommandResult, World, hello};
 
 impl World {
-    fn doctor(&self, args: &[&str], env: &[(&str, &str)]) -> Done {
+    fn doctor(&self, args: &[&str], env: &[(&str, &str)]) -> CommandResult {
         let mut command = self.command(&[&["doctor", "--offline"], args].concat());
-        Done::of(&command.envs(env.iter().copied()).output().unwrap())
+        CommandResult::of(&command.envs(env.iter().copied()).output().unwrap())
     }
 }
 
@@ -20,9 +20,9 @@ fn doctor_reports_success_only_if_checks_pass() {
     world
         .doctor(&[], &[])
         .is(0)
-        .says("✓ bash")
-        .says("✓ data")
-        .says("Everything works.");
+        .assert_stdout("✓ bash")
+        .assert_stdout("✓ data")
+        .assert_stdout("Everything works.");
     // Doctor removed the files and folders of its checks; only the server's log remains.
     assert!(!world.path("home/.local/share").exists());
     let state = fs::read_dir(world.path("home/.local/state/agentls")).unwrap();
@@ -31,19 +31,19 @@ fn doctor_reports_success_only_if_checks_pass() {
     world
         .doctor(&[], &[("XDG_DATA_HOME", "/proc/nowhere")])
         .is(1)
-        .says("✗ data")
-        .says("cannot be written");
+        .assert_stdout("✗ data")
+        .assert_stdout("cannot be written");
     let file = world.path("work/file");
     fs::write(&file, "").unwrap();
     world
         .doctor(&[], &[("XDG_DATA_HOME", file.to_str().unwrap())])
         .is(1)
-        .says("✗ data");
+        .assert_stdout("✗ data");
     world
         .doctor(&[], &[("XDG_STATE_HOME", file.to_str().unwrap())])
         .is(0)
-        .says("! state")
-        .says("see the ! lines");
+        .assert_stdout("! state")
+        .assert_stdout("see the ! lines");
     // A program in the workspace never counts as bash or git.
     fs::create_dir_all(world.path("work/bin")).unwrap();
     fs::write(world.path("work/bin/bash"), "#!/bin/sh\n").unwrap();
@@ -52,17 +52,17 @@ fn doctor_reports_success_only_if_checks_pass() {
     world
         .doctor(&[], &[("PATH", path.to_str().unwrap())])
         .is(1)
-        .says("✗ bash")
-        .says("! git")
-        .says("1 problem");
+        .assert_stdout("✗ bash")
+        .assert_stdout("! git")
+        .assert_stdout("1 problem");
 }
 
 #[test]
 fn doctor_reports_which_provider_uses_each_key() {
     let world = World::new();
     let groq = world.doctor(&[], &[("GROQ_API_KEY", "gsk-canary-1")]);
-    groq.says("GROQ_API_KEY is set, but does not select a provider")
-        .says("--provider groq");
+    groq.assert_stdout("GROQ_API_KEY is set, but does not select a provider")
+        .assert_stdout("--provider groq");
     assert!(!groq.out.contains("no key is in the environment"), "{}", groq.out);
     let both = world.doctor(
         &[],
@@ -72,7 +72,7 @@ fn doctor_reports_which_provider_uses_each_key() {
         ],
     );
     both.is(0)
-        .says("OPENAI_API_KEY is set, but prompts go to anthropic");
+        .assert_stdout("OPENAI_API_KEY is set, but prompts go to anthropic");
     assert!(
         !both.out.contains("ANTHROPIC_API_KEY is set, but"),
         "{}",
@@ -80,10 +80,10 @@ fn doctor_reports_which_provider_uses_each_key() {
     );
     world
         .doctor(&[], &[("ANTHROPIC_API_KEY", "")])
-        .says("set, but empty: ANTHROPIC_API_KEY");
+        .assert_stdout("set, but empty: ANTHROPIC_API_KEY");
     world.configure("[provider.anthropic]\napi_key = \"sk-canary-other\"\nmodel = \"m\"\n");
     let other = world.doctor(&[], &[("ANTHROPIC_API_KEY", "sk-canary-1")]);
-    other.says("ANTHROPIC_API_KEY is set, but anthropic has another key");
+    other.assert_stdout("ANTHROPIC_API_KEY is set, but anthropic has another key");
     for done in [groq, both, other] {
         assert!(!done.out.contains("canary"), "{}", done.out);
     }
@@ -92,7 +92,7 @@ fn doctor_reports_which_provider_uses_each_key() {
 #[test]
 fn doctor_prints_a_json_report() {
     let world = World::with(hello());
-    let report = |done: &Done| serde_json::from_str::<Value>(&done.out).unwrap();
+    let report = |done: &CommandResult| serde_json::from_str::<Value>(&done.out).unwrap();
     let good = world.doctor(&["--json"], &[]);
     let good = report(good.is(0));
     assert_eq!((&good["ok"], &good["problems"]), (&Value::Bool(true), &0.into()));
@@ -134,17 +134,24 @@ fn doctor_prints_a_json_report() {
 #[test]
 fn common_spellings_of_other_programs_work() {
     let world = World::with(hello());
-    world.run(&["help"]).is(0).says("chat").says("models");
-    world.run(&["help", "run"]).is(0).says("Exit codes");
-    world.run(&["models", "--offline"]).is(0).says("● mine/m");
+    world
+        .run(&["help"])
+        .is(0)
+        .assert_stdout("chat")
+        .assert_stdout("models");
+    world.run(&["help", "run"]).is(0).assert_stdout("Exit codes");
+    world
+        .run(&["models", "--offline"])
+        .is(0)
+        .assert_stdout("● mine/m");
     let models = world.run(&["models", "--json"]);
     let models: Value = serde_json::from_str(&models.is(0).out).unwrap();
     assert_eq!(models["models"][0]["model"], "mine/m");
     World::new()
         .run(&["models", "--offline"])
         .is(1)
-        .says("agentls doctor");
-    world.run(&["-c", "run", "hi"]).is(2).complains("--continue");
+        .assert_stdout("agentls doctor");
+    world.run(&["-c", "run", "hi"]).is(2).assert_stderr("--continue");
     world.run(&["run", "the older question"]).is(0);
     let sessions = world.run(&["sessions", "--json"]);
     let sessions: Value = serde_json::from_str(&sessions.out).unwrap();
@@ -165,5 +172,8 @@ fn common_spellings_of_other_programs_work() {
         chat.keys("/quit\r");
         assert_eq!(chat.ends(), 0);
     }
-    world.run(&["resume"]).is(1).complains("chat needs a terminal");
+    world
+        .run(&["resume"])
+        .is(1)
+        .assert_stderr("chat needs a terminal");
 }

@@ -75,18 +75,18 @@ impl World {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Done {
-        Done::of(&self.command(args).output().unwrap())
+    fn run(&self, args: &[&str]) -> CommandResult {
+        CommandResult::of(&self.command(args).output().unwrap())
     }
 }
 
-struct Done {
+struct CommandResult {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-impl Done {
+impl CommandResult {
     fn of(output: &Output) -> Self {
         Self {
             code: output.status.code(),
@@ -102,7 +102,7 @@ impl Done {
     }
 
     #[track_caller]
-    fn says(&self, text: &str) -> &Self {
+    fn assert_stdout(&self, text: &str) -> &Self {
         // A line may be wrapped at any blank.
         let unfolded = self.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
@@ -115,7 +115,7 @@ impl Done {
     }
 
     #[track_caller]
-    fn complains(&self, text: &str) -> &Self {
+    fn assert_stderr(&self, text: &str) -> &Self {
         assert!(
             self.err.contains(text),
             "no {text:?} in: {}\nout: {}",
@@ -147,7 +147,7 @@ fn demo_runs_end_to_end_without_a_home() {
     command
         .env("HOME", "/nonexistent")
         .env("ANTHROPIC_API_KEY", "sk-ant-canary");
-    let done = Done::of(&command.output().unwrap());
+    let done = CommandResult::of(&command.output().unwrap());
     let took = start.elapsed();
     done.is(0);
     for landmark in [
@@ -167,7 +167,7 @@ fn demo_runs_end_to_end_without_a_home() {
         "events of the session are stored, without a gap",
         "agentls doctor",
     ] {
-        done.says(landmark);
+        done.assert_stdout(landmark);
     }
     assert!(!done.out.contains("missing"), "{}", done.out);
     assert!(!done.out.contains('\u{1b}'), "colours where nobody looks");
@@ -196,24 +196,26 @@ fn run_prints_only_the_answer_on_stdout() {
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(b"hi\n").unwrap();
-    Done::of(&child.wait_with_output().unwrap()).is(0).says("Hello");
+    CommandResult::of(&child.wait_with_output().unwrap())
+        .is(0)
+        .assert_stdout("Hello");
     world
         .run(&["run", "-p", " "])
         .is(2)
-        .complains("the prompt is empty");
+        .assert_stderr("the prompt is empty");
     world
         .run(&["run", "-p", "hi", "nowhere"])
         .is(2)
-        .complains("nowhere is not a folder");
+        .assert_stderr("nowhere is not a folder");
     world
         .run(&["run", "-p", "hi", "--session", "ses_none"])
         .is(2)
-        .complains("unknown session `ses_none`; see `agentls sessions`");
+        .assert_stderr("unknown session `ses_none`; see `agentls sessions`");
     let failed = world.run(&["run", "-p", "fail"]);
     failed
         .is(1)
-        .complains("invalid x-api-key")
-        .complains("→ check the key");
+        .assert_stderr("invalid x-api-key")
+        .assert_stderr("→ check the key");
     assert_eq!(failed.out, "");
 }
 
@@ -223,12 +225,15 @@ fn run_denies_what_needs_approval_unless_told_otherwise() {
     let denied = world.run(&["run", "-p", "write it"]);
     denied
         .is(3)
-        .complains("denied")
-        .complains("--yes")
-        .complains("⊘ Write new.txt");
+        .assert_stderr("denied")
+        .assert_stderr("--yes")
+        .assert_stderr("⊘ Write new.txt");
     assert!(!world.path("work/new.txt").exists());
     let allowed = world.run(&["run", "-y", "-p", "write it"]);
-    allowed.is(0).says("That was it.").complains("allowed by --yes");
+    allowed
+        .is(0)
+        .assert_stdout("That was it.")
+        .assert_stderr("allowed by --yes");
     assert_eq!(fs::read_to_string(world.path("work/new.txt")).unwrap(), "hello\n");
     fs::remove_file(world.path("work/new.txt")).unwrap();
     let by_mode = world.run(&["run", "--mode", "autoEdit", "-p", "write it"]);
@@ -265,7 +270,7 @@ fn run_prints_json_lines() {
         assert!(methods.contains(&method), "{methods:?}");
     }
     let failed = world.run(&["run", "--json", "-p", "fail"]);
-    failed.is(1).says(r#""code":"provider_error""#);
+    failed.is(1).assert_stdout(r#""code":"provider_error""#);
 }
 
 #[test]
@@ -305,7 +310,7 @@ fn ctrl_c_cancels_a_run() {
 #[test]
 fn sessions_are_listed_shown_renamed_and_deleted() {
     let world = World::with(hello());
-    world.run(&["sessions"]).is(0).says("no sessions");
+    world.run(&["sessions"]).is(0).assert_stdout("no sessions");
     world.run(&["run", "-p", "a peculiar question"]).is(0);
     world.run(&["run", "-p", "another"]).is(0);
     let listed = world.run(&["sessions", "--json"]);
@@ -314,36 +319,42 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
     let id = sessions[1]["sessionId"].as_str().unwrap();
     world
         .run(&["sessions"])
-        .says(id)
-        .says("a peculiar question")
-        .says("just now");
+        .assert_stdout(id)
+        .assert_stdout("a peculiar question")
+        .assert_stdout("just now");
     let found = world.run(&["sessions", "search", "peculiar"]);
-    found.is(0).says(id);
+    found.is(0).assert_stdout(id);
     assert!(!found.out.contains("another"), "{}", found.out);
     let shown = world.run(&["sessions", "show", &id[..12]]);
-    shown.is(0).says("› a peculiar question").says("Hello there.");
+    shown
+        .is(0)
+        .assert_stdout("› a peculiar question")
+        .assert_stdout("Hello there.");
     world
         .run(&["sessions", "show", id, "--json"])
         .is(0)
-        .says("agent/turnEnded");
+        .assert_stdout("agent/turnEnded");
     world.run(&["sessions", "rename", id, "Better", "title"]).is(0);
-    world.run(&["sessions", "list"]).says("Better title");
-    world.run(&["sessions", "delete", id]).is(1).complains("--yes");
+    world.run(&["sessions", "list"]).assert_stdout("Better title");
+    world
+        .run(&["sessions", "delete", id])
+        .is(1)
+        .assert_stderr("--yes");
     world.run(&["sessions", "delete", id, "--yes"]).is(0);
     let left = world.run(&["sessions"]);
     assert!(!left.out.contains(id), "{}", left.out);
     world
         .run(&["sessions", "show", id])
         .is(1)
-        .complains("unknown session `");
+        .assert_stderr("unknown session `");
     world.run(&["sessions", "show", "ses_"]).is(0);
     // A later run continues a session.
     let id = sessions[0]["sessionId"].as_str().unwrap();
     world.run(&["run", "--session", id, "-p", "and more"]).is(0);
     world
         .run(&["sessions", "show", id])
-        .says("› another")
-        .says("› and more");
+        .assert_stdout("› another")
+        .assert_stdout("› and more");
 }
 
 #[test]
@@ -360,36 +371,39 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
         )
     };
     let test = |command: &str| world.run(&["config", "test", command]);
-    test("ls | head").is(0).says("allowed: it only reads");
+    test("ls | head").is(0).assert_stdout("allowed: it only reads");
     test("cargo test --lib")
         .is(0)
-        .says("rule: bash(cargo test *)")
-        .says(&place(2));
+        .assert_stdout("rule: bash(cargo test *)")
+        .assert_stdout(&place(2));
     test("touch x")
         .is(1)
-        .says("asked: runs a command · not in your allow rules: `touch x`")
-        .says("risk: medium")
-        .says("would remember: bash(touch x)");
+        .assert_stdout("asked: runs a command · not in your allow rules: `touch x`")
+        .assert_stdout("risk: medium")
+        .assert_stdout("would remember: bash(touch x)");
     test("wc .env.example")
         .is(1)
-        .says("always asks")
-        .says(&place(4))
-        .says("would remember: bash(wc *)");
+        .assert_stdout("always asks")
+        .assert_stdout(&place(4))
+        .assert_stdout("would remember: bash(wc *)");
     test("grep -r KEY .")
         .is(1)
-        .says("looks like a secret")
-        .says("risk: high");
+        .assert_stdout("looks like a secret")
+        .assert_stdout("risk: high");
     test("cat /etc/hosts")
         .is(1)
-        .says("outside the workspace")
-        .says("bash(cat /etc/hosts)");
-    test("ls; git push").is(3).says("denied").says(&place(3));
+        .assert_stdout("outside the workspace")
+        .assert_stdout("bash(cat /etc/hosts)");
+    test("ls; git push")
+        .is(3)
+        .assert_stdout("denied")
+        .assert_stdout(&place(3));
     assert!(!world.path("work/x").exists());
     // Other tools, modes and folders.
     world
         .run(&["config", "test", "a.txt", "--tool", "write_file"])
         .is(1)
-        .says("writes a.txt");
+        .assert_stdout("writes a.txt");
     world
         .run(&[
             "config",
@@ -401,13 +415,13 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
             "autoEdit",
         ])
         .is(1)
-        .says("writes a file that steers agents");
+        .assert_stdout("writes a file that steers agents");
     world.run(&["config", "test", "make", "--mode", "plan"]).is(3);
     world.run(&["config", "test", "make", "--mode", "full"]).is(0);
     world
         .run(&["config", "test", "x", "--tool", "bsh"])
         .is(2)
-        .says("unknown tool `bsh`");
+        .assert_stdout("unknown tool `bsh`");
     world.run(&["config", "test", "x", "--cwd", "/no/such"]).is(2);
     let json = world.run(&["config", "test", "touch x", "--json"]);
     let json: Value = serde_json::from_str(&json.is(1).out).unwrap();
@@ -420,18 +434,21 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
 #[test]
 fn config_check_reports_problems_by_file_and_line() {
     let world = World::new();
-    world.run(&["config", "check"]).is(0).says("using the defaults");
+    world
+        .run(&["config", "check"])
+        .is(0)
+        .assert_stdout("using the defaults");
     world.configure("[agent.default]\nmode = \"ask\"\nmax_stepz = 3\nmax_steps = \"many\"\n");
     let checked = world.run(&["config", "check"]);
     let file = world.path("home/.config/agentls/config.toml");
     checked
         .is(1)
-        .says(&format!("{}:3:", file.display()))
-        .says("max_steps")
-        .says(&format!("{}:4:", file.display()))
-        .says(": error: ");
+        .assert_stdout(&format!("{}:3:", file.display()))
+        .assert_stdout("max_steps")
+        .assert_stdout(&format!("{}:4:", file.display()))
+        .assert_stdout(": error: ");
     world.configure("[agent.default]\nmode = \"ask\"\n");
-    world.run(&["config", "check"]).is(0).says("no problems");
+    world.run(&["config", "check"]).is(0).assert_stdout("no problems");
     // A fallback chain of three preset providers.
     world.configure(
         "[provider.anthropic]\napi_key = \"a\"\nmodel = \"claude-sonnet-4-20250514\"\nmax_retries = 3\n\
@@ -439,10 +456,13 @@ fn config_check_reports_problems_by_file_and_line() {
          max_retries = 2\nfallback = \"eachlabs\"\n[provider.eachlabs]\napi_key = \"c\"\nmodel = \"m\"\n\
          [agent.default]\nprovider = \"anthropic\"\n",
     );
-    world.run(&["config", "check"]).is(0).says("no problems");
+    world.run(&["config", "check"]).is(0).assert_stdout("no problems");
     world.run(&["config", "check", "--config", "/no/such.toml"]).is(1);
     world.configure("[tool.bsh]\ntimeout_s = 3\n");
-    world.run(&["config"]).says("bsh").says("`bash`");
+    world
+        .run(&["config"])
+        .assert_stdout("bsh")
+        .assert_stdout("`bash`");
     let schema = world.run(&["config", "schema"]);
     let schema: Value = serde_json::from_str(&schema.is(0).out).unwrap();
     assert!(schema["properties"]["provider"].is_object());
@@ -453,29 +473,33 @@ fn doctor_reports_the_provider_and_no_secret() {
     let world = World::new();
     let mut command = world.command(&["doctor", "--offline"]);
     command.env("ANTHROPIC_API_KEY", "sk-ant-canary-0123456789");
-    let done = Done::of(&command.output().unwrap());
+    let done = CommandResult::of(&command.output().unwrap());
     done.is(0)
-        .says("in the environment: ANTHROPIC_API_KEY")
-        .says("because ANTHROPIC_API_KEY is set")
-        .says("using anthropic with claude-sonnet-")
-        .says("priced at list price")
-        .says("starts and initializes")
-        .says("0 sessions")
-        .says("Everything works.");
+        .assert_stdout("in the environment: ANTHROPIC_API_KEY")
+        .assert_stdout("because ANTHROPIC_API_KEY is set")
+        .assert_stdout("using anthropic with claude-sonnet-")
+        .assert_stdout("priced at list price")
+        .assert_stdout("starts and initializes")
+        .assert_stdout("0 sessions")
+        .assert_stdout("Everything works.");
     assert!(
         !format!("{}{}", done.out, done.err).contains("canary"),
         "{}",
         done.out
     );
     world.configure("[agent.default]\nprovider = \"nobody\"\n");
-    world.run(&["doctor", "--offline"]).is(1).says("✗ ").says("→ ");
+    world
+        .run(&["doctor", "--offline"])
+        .is(1)
+        .assert_stdout("✗ ")
+        .assert_stdout("→ ");
     // Without a provider, doctor warns instead of reporting that everything works.
     world.configure("");
     let offline = world.run(&["doctor", "--offline"]);
     offline
         .is(0)
-        .says("! provider")
-        .says("Everything required works; see the ! lines.");
+        .assert_stdout("! provider")
+        .assert_stdout("Everything required works; see the ! lines.");
 }
 
 /// Answers one request with `head` and `body`; the thread returns the head of the request.
@@ -512,9 +536,9 @@ fn doctor_checks_the_providers_address_and_key() {
     let (port, thread) = serve_one_response("200 OK", r#"{"data":[{"id":"a"},{"id":"claude-sonnet-5"}]}"#);
     ask(port)
         .is(0)
-        .says("lists 2 models")
-        .says("✓ model")
-        .says("priced at list price: $2 in, $10 out");
+        .assert_stdout("lists 2 models")
+        .assert_stdout("✓ model")
+        .assert_stdout("priced at list price: $2 in, $10 out");
     let request = thread.join().unwrap().to_lowercase();
     // Anthropic's default page has only 20 models.
     assert!(request.starts_with("get /v1/models?limit=1000 "), "{request}");
@@ -525,9 +549,9 @@ fn doctor_checks_the_providers_address_and_key() {
     );
     ask(port)
         .is(1)
-        .says("✗ model")
-        .says("work lists 2 models, but not claude-sonnet-5")
-        .says("set [provider.work] model to claude-sonnet-7");
+        .assert_stdout("✗ model")
+        .assert_stdout("work lists 2 models, but not claude-sonnet-5")
+        .assert_stdout("set [provider.work] model to claude-sonnet-7");
     thread.join().unwrap();
     let (port, thread) = serve_one_response(
         "401 Unauthorized",
@@ -536,37 +560,43 @@ fn doctor_checks_the_providers_address_and_key() {
     let refused = ask(port);
     refused
         .is(1)
-        .says("bad key")
-        .says("→ check the key in [provider.work]");
+        .assert_stdout("bad key")
+        .assert_stdout("→ check the key in [provider.work]");
     assert!(!refused.out.contains("canary"), "{}", refused.out);
     thread.join().unwrap();
     let (port, thread) = serve_one_response("404 Not Found", "{}");
-    ask(port).is(0).says("it lists no models");
+    ask(port).is(0).assert_stdout("it lists no models");
     thread.join().unwrap();
     // The listener is gone.
-    ask(port).is(1).says("✗ reachable");
+    ask(port).is(1).assert_stdout("✗ reachable");
 }
 
 #[test]
 fn version_completions_help_and_usage_errors_work() {
     let world = World::new();
-    world.run(&["--version"]).is(0).says(env!("CARGO_PKG_VERSION"));
-    world.run(&["completions", "bash"]).is(0).says("_agentls()");
+    world
+        .run(&["--version"])
+        .is(0)
+        .assert_stdout(env!("CARGO_PKG_VERSION"));
+    world
+        .run(&["completions", "bash"])
+        .is(0)
+        .assert_stdout("_agentls()");
     world
         .run(&["completions", "fish"])
         .is(0)
-        .says("complete -c agentls");
+        .assert_stdout("complete -c agentls");
     world
         .run(&["--help"])
         .is(0)
-        .says("demo")
-        .says("chat")
-        .says("doctor");
-    world.run(&["chat"]).is(1).complains("agentls run");
-    world.run(&["nonsense"]).is(2).complains("nonsense");
+        .assert_stdout("demo")
+        .assert_stdout("chat")
+        .assert_stdout("doctor");
+    world.run(&["chat"]).is(1).assert_stderr("agentls run");
+    world.run(&["nonsense"]).is(2).assert_stderr("nonsense");
     let mut without_home = world.command(&["run", "-p", "hi"]);
     without_home.env("HOME", "/proc/nowhere");
-    let done = Done::of(&without_home.output().unwrap());
+    let done = CommandResult::of(&without_home.output().unwrap());
     // The store cannot be created there, and the error says why.
     assert_ne!(done.code, Some(0));
     assert_ne!(done.err, "");
@@ -583,7 +613,9 @@ fn failed_write_to_stdout_is_an_error() {
         &["completions", "bash"],
     ] {
         let output = world.command(args).stdout(full()).stderr(Stdio::piped()).output();
-        Done::of(&output.unwrap()).is(1).complains("No space left");
+        CommandResult::of(&output.unwrap())
+            .is(1)
+            .assert_stderr("No space left");
     }
 }
 
@@ -608,11 +640,11 @@ fn mistyped_mode_or_config_path_is_a_usage_error() {
     world
         .run(&["run", "-y", "--mode", "pln", "-p", "write"])
         .is(2)
-        .complains("'plan'");
+        .assert_stderr("'plan'");
     world
         .run(&["run", "-y", "--config", "gone.toml", "-p", "write"])
         .is(2)
-        .complains("there is no file gone.toml");
+        .assert_stderr("there is no file gone.toml");
     assert!(!world.path("work/new.txt").exists());
 }
 
@@ -627,5 +659,5 @@ fn server_at_a_terminal_says_that_it_waits_for_an_editor() {
     }
     // A server whose stdin is not a terminal prints nothing.
     let output = world.command(&["serve"]).output().unwrap();
-    assert_eq!(Done::of(&output).err, "");
+    assert_eq!(CommandResult::of(&output).err, "");
 }

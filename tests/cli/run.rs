@@ -8,17 +8,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::interrupt::is_gone;
-use crate::{Done, World, hello};
+use crate::{CommandResult, World, hello};
 
 impl World {
     /// Runs with `input` on stdin.
-    fn run_piped(&self, args: &[&str], input: &[u8]) -> Done {
+    fn run_piped(&self, args: &[&str], input: &[u8]) -> CommandResult {
         let mut child = self.start(args);
         let mut stdin = child.stdin.take().unwrap();
         // A run that is refused early closes stdin before it has read everything.
         let _ = stdin.write_all(input);
         drop(stdin);
-        Done::of(&child.wait_with_output().unwrap())
+        CommandResult::of(&child.wait_with_output().unwrap())
     }
 
     fn start(&self, args: &[&str]) -> Child {
@@ -57,7 +57,7 @@ impl World {
     }
 }
 
-fn last_line(done: &Done) -> Value {
+fn last_line(done: &CommandResult) -> Value {
     serde_json::from_str(done.out.lines().last().unwrap()).unwrap()
 }
 
@@ -67,7 +67,10 @@ fn piped_stdin_becomes_context_of_the_prompt() {
     // The folder contains `x`, but `@x` in piped text is not a file reference.
     fs::write(world.path("work/x"), "").unwrap();
     let diff = b"diff --git a/x b/x\n-old @x\n+new\n";
-    world.run_piped(&["run", "review this"], diff).is(0).says("Hello");
+    world
+        .run_piped(&["run", "review this"], diff)
+        .is(0)
+        .assert_stdout("Hello");
     let said = world.user_messages();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
@@ -80,16 +83,16 @@ fn piped_stdin_becomes_context_of_the_prompt() {
     world
         .run_piped(&["run", "-p", "look"], b"caf\xe9\n")
         .is(0)
-        .complains("stdin is not UTF-8 in 1 places");
+        .assert_stderr("stdin is not UTF-8 in 1 places");
     assert!(world.user_messages()[0].contains("caf\u{fffd}"));
     world
         .run_piped(&["run", "look"], b"\x89PNG\0")
         .is(2)
-        .complains("not text");
+        .assert_stderr("not text");
     world
         .run_piped(&["run", "look"], &vec![b'a'; 600 << 10])
         .is(2)
-        .complains("exceeds 512 KiB");
+        .assert_stderr("exceeds 512 KiB");
     // Empty or blank input adds nothing to the prompt.
     for (args, input) in [(["run", "plain"], &b""[..]), (["run", "plain"], b" \n\n")] {
         world.run_piped(&args, input).is(0);
@@ -101,11 +104,13 @@ fn piped_stdin_becomes_context_of_the_prompt() {
     fs::write(world.path("work/notes"), "from a file").unwrap();
     let file = fs::File::open(world.path("work/notes")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(file).output().unwrap();
-    Done::of(&output).is(0);
+    CommandResult::of(&output).is(0);
     assert!(world.user_messages()[0].contains("<stdin>\nfrom a file\n</stdin>"));
     let folder = fs::File::open(world.path("work")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(folder).output().unwrap();
-    Done::of(&output).is(2).complains("cannot read stdin");
+    CommandResult::of(&output)
+        .is(2)
+        .assert_stderr("cannot read stdin");
 }
 
 #[test]
@@ -116,11 +121,14 @@ fn prompt_comes_from_an_argument_or_stdin() {
         &["run", "-p", "hi there"],
         &["run", "--json", "hi there"],
     ] {
-        world.run(args).is(0).says("Hello");
+        world.run(args).is(0).assert_stdout("Hello");
         assert_eq!(world.user_messages()[0], "hi there");
     }
     for args in [&["run"][..], &["run", "-"], &["run", "-p", "-"]] {
-        world.run_piped(args, b"from stdin\n").is(0).says("Hello");
+        world
+            .run_piped(args, b"from stdin\n")
+            .is(0)
+            .assert_stdout("Hello");
         assert_eq!(world.user_messages()[0], "from stdin", "{args:?}");
     }
     let count = world.user_messages().len();
@@ -147,12 +155,12 @@ fn prompt_comes_from_an_argument_or_stdin() {
         ),
         (&["run", "hi", "--session", ""], "the session id is empty"),
     ] {
-        world.run(args).is(2).complains(why);
+        world.run(args).is(2).assert_stderr(why);
     }
     assert_eq!(world.user_messages().len(), count, "nothing was run");
     fs::create_dir(world.path("work/sub")).unwrap();
     world.run(&["run", "hi", "--cwd", "sub"]).is(0);
-    world.run(&["sessions"]).says("work/sub");
+    world.run(&["sessions"]).assert_stdout("work/sub");
 }
 
 #[test]
@@ -172,7 +180,7 @@ fn waiting_for_stdin_is_announced_and_can_be_interrupted() {
             .unwrap();
         assert!(line.contains("reading stdin until it ends"), "{line}");
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        let done = Done::of(&child.wait_with_output().unwrap());
+        let done = CommandResult::of(&child.wait_with_output().unwrap());
         done.is(130);
         if json {
             let error = &last_line(&done)["error"];
@@ -203,7 +211,7 @@ fn run_resumes_by_id_prefix_or_newest_session() {
     world
         .run(&["run", "-c", "first"])
         .is(0)
-        .complains("this folder has no session yet");
+        .assert_stderr("this folder has no session yet");
     world.run(&["run", "second"]).is(0);
     let listed = world.run(&["sessions", "--json"]);
     let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
@@ -215,8 +223,8 @@ fn run_resumes_by_id_prefix_or_newest_session() {
     world.run(&["run", "-c", "third"]).is(0);
     world
         .run(&["sessions", "show", ids[0]])
-        .says("› second")
-        .says("› third");
+        .assert_stdout("› second")
+        .assert_stdout("› third");
     // The shortest prefix that is unique to the older session.
     let common = ids[0]
         .bytes()
@@ -227,17 +235,17 @@ fn run_resumes_by_id_prefix_or_newest_session() {
     world.run(&["run", "--session", older, "fourth"]).is(0);
     world
         .run(&["sessions", "show", older])
-        .says("› first")
-        .says("› fourth");
+        .assert_stdout("› first")
+        .assert_stdout("› fourth");
     for args in [
         &["run", "--session", "ses_", "hi"][..],
         &["sessions", "show", "ses_"],
     ] {
         let ambiguous = world.run(args);
         ambiguous
-            .complains("2 sessions begin with `ses_`")
-            .complains(ids[0])
-            .complains(ids[1]);
+            .assert_stderr("2 sessions begin with `ses_`")
+            .assert_stderr(ids[0])
+            .assert_stderr(ids[1]);
     }
     world.run(&["run", "--session", "ses_", "hi"]).is(2);
     // `-c` continues the newest session of this folder, not the newest of all.
@@ -245,7 +253,7 @@ fn run_resumes_by_id_prefix_or_newest_session() {
     world.run(&["run", "elsewhere", "--cwd", "sub"]).is(0);
     world.run(&["run", "-c", "fifth"]).is(0);
     // Use the whole id: the third session may share the short prefix.
-    world.run(&["sessions", "show", ids[1]]).says("› fifth");
+    world.run(&["sessions", "show", ids[1]]).assert_stdout("› fifth");
 }
 
 #[test]
@@ -281,7 +289,7 @@ fn every_outcome_has_its_exit_code_and_session_id() {
     world
         .run(&["run", "hi"])
         .is(0)
-        .complains("to resume this session: agentls chat --session ses_");
+        .assert_stderr("to resume this session: agentls chat --session ses_");
     world.run(&["run", "--mode", "plan", "-y", "write it"]).is(3);
     let world = World::with(json!([
         {"repeat": true, "events": [{"text": "half an ans"}, {"stop": "max_tokens"}]},
@@ -299,7 +307,7 @@ fn every_outcome_has_its_exit_code_and_session_id() {
         "3  the turn",
         "0  done",
     ] {
-        help.says(line);
+        help.assert_stdout(line);
     }
 }
 
@@ -348,6 +356,6 @@ fn failed_command_shows_its_exit_code_and_last_lines() {
         {"repeat": true, "events": [{"text": "It failed."}]},
     ]));
     let done = world.run(&["run", "-y", "test it"]);
-    done.is(0).complains("✗ exit 7").complains("line 40");
+    done.is(0).assert_stderr("✗ exit 7").assert_stderr("line 40");
     assert!(!done.err.contains("line 1\n"), "{}", done.err);
 }

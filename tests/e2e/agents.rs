@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Config, World};
-use crate::mock_llm::{Reply, Seen};
+use crate::mock_llm::{RecordedRequest, Reply};
 
 fn world(tables: &str) -> World {
     World::with(Config {
@@ -12,11 +12,11 @@ fn world(tables: &str) -> World {
     })
 }
 
-fn system(seen: &Seen) -> String {
+fn system(seen: &RecordedRequest) -> String {
     seen.body["system"][0]["text"].as_str().unwrap().to_owned()
 }
 
-fn tools(seen: &Seen) -> Vec<&str> {
+fn tools(seen: &RecordedRequest) -> Vec<&str> {
     let tools = seen.body["tools"].as_array().unwrap();
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }

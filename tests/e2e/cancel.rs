@@ -66,9 +66,9 @@ fn start_turn_in(world: &World, client: &Client, session: &str, phase: Phase) ->
     let id = client.prompt(session, "do it");
     match phase {
         Phase::BeforeTheHead => drop(world.seen(before)),
-        Phase::BeforeTheFirstEvent => world.at(&gate),
+        Phase::BeforeTheFirstEvent => world.wait_at_gate(&gate),
         Phase::Streaming => {
-            world.at(&gate);
+            world.wait_at_gate(&gate);
             client.next_where(session, "agent/textDelta", |note| {
                 note.text("text").ends_with("words")
             });
@@ -79,8 +79,8 @@ fn start_turn_in(world: &World, client: &Client, session: &str, phase: Phase) ->
             });
         }
         Phase::RetryWait => drop(client.next(session, "agent/retry")),
-        Phase::Approval => drop(client.asked(session)),
-        Phase::TwoApprovals => drop((client.asked(session), client.asked(session))),
+        Phase::Approval => drop(client.next_approval(session)),
+        Phase::TwoApprovals => drop((client.next_approval(session), client.next_approval(session))),
     }
     id
 }
@@ -98,7 +98,7 @@ fn cancel_takes_effect_in_every_phase() {
             let ended = match by {
                 CancelMessage::Notification => {
                     client.cancel(&session);
-                    client.done(&id)
+                    client.prompt_result(&id)
                 }
                 CancelMessage::Request => {
                     client.cancel_request(&id);
@@ -205,12 +205,12 @@ fn cancel_takes_effect_while_connecting() {
         let session = client.session_with(json!({"model": "deaf"}));
         let before = deaf.pending_connections();
         let id = client.prompt(&session, "hello");
-        world.until(|| deaf.pending_connections() > before);
+        world.wait_until(|| deaf.pending_connections() > before);
         let start = crate::harness::now();
         let ended = match by {
             CancelMessage::Notification => {
                 client.cancel(&session);
-                client.done(&id)
+                client.prompt_result(&id)
             }
             CancelMessage::Request => {
                 client.cancel_request(&id);
@@ -220,7 +220,7 @@ fn cancel_takes_effect_while_connecting() {
         // R-CANCEL allows 100 ms; the rest is slack for a busy machine. The connect timeout is 10 s.
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
         assert_eq!(json!(ended.reason), "aborted_streaming");
-        world.until(|| deaf.pending_connections() <= before);
+        world.wait_until(|| deaf.pending_connections() <= before);
     }
 }
 
@@ -240,7 +240,7 @@ fn cancel_stops_a_read_only_tool() {
     });
     let start = crate::harness::now();
     client.cancel(&session);
-    let ended = client.done(&id);
+    let ended = client.prompt_result(&id);
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert_eq!(json!(ended.reason), "aborted_tools");
     let cut = client.tool_call(&session, "cancelled");
@@ -269,7 +269,7 @@ fn second_cancel_kills_immediately() {
     let start = crate::harness::now();
     client.cancel(&session);
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id).reason), "aborted_tools");
+    assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
     // The graceful stop would take 7 s: 5 s to finish, then 2 s of signals.
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     assert_eq!(client.processes(), 1);
@@ -298,7 +298,7 @@ fn command_that_exceeds_its_finish_timeout_is_interrupted() {
     });
     let start = crate::harness::now();
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id).reason), "aborted_tools");
+    assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
     // Later than an immediate stop, earlier than the default of 5 s.
     let took = start.elapsed();
     assert!(
@@ -317,11 +317,11 @@ fn cancelling_the_resume_request_cancels_the_turn() {
     let session = client.session();
     let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     client.cancel(&session);
-    let first = client.done(&id);
+    let first = client.prompt_result(&id);
     let gate = Gate::new();
     world.mock().push(Reply::text("and more").gate(&gate));
     let resumed = client.send("agent/resumeTurn", json!({"sessionId": session}));
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     client.cancel_request(&resumed);
     let ended = client.cancelled(&resumed);
     assert_eq!(json!(ended.reason), "aborted_streaming");
@@ -336,7 +336,7 @@ fn a_cancelled_turn_can_be_resumed() {
     let session = client.session();
     let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     client.cancel(&session);
-    let cancelled = client.done(&id);
+    let cancelled = client.prompt_result(&id);
     world.mock().push(Reply::text("and more"));
     let resumed: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
     assert_eq!(resumed["text"], "and more");
@@ -362,7 +362,7 @@ fn prompt_and_cancel_in_one_write_cancel_the_turn() {
         bytes.extend(crate::harness::framed(cancel.to_string().as_bytes()));
         client.raw(&bytes);
         let ended = match round % 2 {
-            0 => client.done(&id),
+            0 => client.prompt_result(&id),
             _ => client.cancelled(&id),
         };
         assert_eq!(json!(ended.state), "cancelled", "round {round}");
@@ -380,9 +380,11 @@ fn cancels_for_other_turns_and_sessions_do_nothing() {
     client.cancel("ses_none");
     client.notify("$/cancelRequest", json!({"id": 123_456}));
     let gate = Gate::new();
-    world.mock().push(Reply::text("half").gate(&gate).say(" whole"));
+    world
+        .mock()
+        .push(Reply::text("half").gate(&gate).with_text(" whole"));
     let id = client.prompt(&session, "second");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let other = client.session();
     client.notify("agent/cancel", json!({"sessionId": session, "turnId": first}));
     client.notify(
@@ -395,7 +397,7 @@ fn cancels_for_other_turns_and_sessions_do_nothing() {
     }
     client.ping();
     gate.release();
-    assert_eq!(client.done(&id).text, "half whole");
+    assert_eq!(client.prompt_result(&id).text, "half whole");
     // A cancel with the right turn id takes effect.
     let id = start_turn_in(&world, &client, &session, Phase::Streaming);
     let turn = client.all(&session, "agent/turnStarted").pop().unwrap();
@@ -403,7 +405,7 @@ fn cancels_for_other_turns_and_sessions_do_nothing() {
         "agent/cancel",
         json!({"sessionId": session, "turnId": turn.text("turnId")}),
     );
-    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
 }
 
 #[test]
@@ -443,7 +445,7 @@ fn cancel_affects_only_its_session_among_a_hundred() {
     }
     for (session, id) in &turns {
         client.cancel(session);
-        assert_eq!(json!(client.done(id).state), "cancelled");
+        assert_eq!(json!(client.prompt_result(id).state), "cancelled");
     }
     world.mock().default_reply(Reply::text("ok"));
     for (session, _) in &turns {
@@ -469,7 +471,7 @@ fn thousand_pending_prompts_do_not_delay_a_cancel() {
     for at in [10, 990] {
         let (session, id) = &turns[at];
         client.cancel(session);
-        assert_eq!(json!(client.done(id).state), "cancelled", "{at}");
+        assert_eq!(json!(client.prompt_result(id).state), "cancelled", "{at}");
     }
     client.ping();
     for (session, id) in turns
@@ -479,7 +481,7 @@ fn thousand_pending_prompts_do_not_delay_a_cancel() {
         .map(|(_, turn)| turn)
     {
         client.cancel(session);
-        assert_eq!(json!(client.done(id).state), "cancelled");
+        assert_eq!(json!(client.prompt_result(id).state), "cancelled");
     }
 }
 
@@ -487,7 +489,9 @@ fn thousand_pending_prompts_do_not_delay_a_cancel() {
 fn call_257_reports_its_wait_and_gets_the_next_free_place() {
     let world = World::new();
     let gate = Gate::new();
-    world.mock().default_reply(Reply::new().gate(&gate).say("done"));
+    world
+        .mock()
+        .default_reply(Reply::new().gate(&gate).with_text("done"));
     let client = world.start();
     let turns: Vec<(String, Id)> = (0..256)
         .map(|n| {
@@ -506,18 +510,18 @@ fn call_257_reports_its_wait_and_gets_the_next_free_place() {
     let id = client.prompt(&gone, "never mind");
     client.next(&gone, "agent/wait");
     client.cancel(&gone);
-    let ended = json!(client.done(&id));
+    let ended = json!(client.prompt_result(&id));
     assert_eq!(
         (&ended["state"], &ended["reason"]),
         (&json!("cancelled"), &json!("aborted_streaming"))
     );
     assert_eq!(world.requests(), 256);
     client.cancel(&turns[0].0);
-    assert_eq!(json!(client.done(&turns[0].1).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&turns[0].1).state), "cancelled");
     world.seen(256);
     gate.release();
-    assert_eq!(client.done(&last).text, "done");
+    assert_eq!(client.prompt_result(&last).text, "done");
     for (_, id) in &turns[1..] {
-        assert_eq!(client.done(id).text, "done");
+        assert_eq!(client.prompt_result(id).text, "done");
     }
 }

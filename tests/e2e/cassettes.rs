@@ -46,7 +46,7 @@ fn replies(world: &World) -> Vec<Reply> {
         Reply::text("one, two, three"),
         Reply::error(400, "invalid_request_error", &format!("nonsense with {all}")),
         Reply::text("no").stop("refusal"),
-        Reply::new().reasoning("hm, hm").say("so be it"),
+        Reply::new().reasoning("hm, hm").with_text("so be it"),
     ]
 }
 
@@ -82,8 +82,8 @@ fn recorded_session_plays_back_identically() {
         let id = client.prompt(&session, "never mind");
         client.next(&session, "agent/textDelta");
         client.cancel(&session);
-        client.done(&id);
-        world.until(|| std::fs::read_to_string(&tape).unwrap().contains("cancelled"));
+        client.prompt_result(&id);
+        world.wait_until(|| std::fs::read_to_string(&tape).unwrap().contains("cancelled"));
         drop(client);
 
         let text = std::fs::read_to_string(&tape).unwrap();

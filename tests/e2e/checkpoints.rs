@@ -480,7 +480,7 @@ fn changes_by_others_during_a_command_are_not_attributed_to_it() {
         client.notify("textDocument/didOpen", json!({"textDocument": document}));
     }
     let running = client.prompt(&session, "go");
-    world.until(|| started.exists());
+    world.wait_until(|| started.exists());
     // Meanwhile a user saves two files and another session edits a third.
     for name in ["person.txt", "both.txt"] {
         let change = json!({"textDocument": {"uri": world.uri(name), "version": 1}, "contentChanges": [{"text": "person\n"}]});
@@ -494,7 +494,7 @@ fn changes_by_others_during_a_command_are_not_attributed_to_it() {
     turn(&world, &client, &other, &[edit("other.txt", "old", "other")]);
     world.mock().push(crate::mock_llm::Reply::text("done"));
     std::fs::write(&go, "").unwrap();
-    let id = client.done(&running).turn_id;
+    let id = client.prompt_result(&running).turn_id;
     let diff = client.next(&session, "agent/turnDiff");
     assert_eq!(told(&diff.params, "files", "kind"), [("agent.txt", "modified")]);
     let done = revert(&client, &session, &id, json!({}));
@@ -524,10 +524,10 @@ fn revert_keeps_a_persons_change_between_two_edits() {
     world.mock().push(call(edit("b.txt", "two", "2")));
     world.mock().push(crate::mock_llm::Reply::text("done"));
     let running = client.prompt(&session, "go");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     world.write("a.txt", "1\ntwo\na person's\n");
     gate.release();
-    let first = client.done(&running).turn_id;
+    let first = client.prompt_result(&running).turn_id;
     let diff = client.next(&session, "agent/turnDiff");
     assert_eq!(
         told(&diff.params, "files", "kind"),
@@ -582,7 +582,7 @@ fn background_changes_count_only_while_a_command_runs() {
     assert_eq!(told(&diff.params, "files", "kind"), [("during.txt", "created")]);
     // Changes after the turn are not attributed: the user could have made them.
     std::fs::write(&second, "").unwrap();
-    world.until(|| world.read("after.txt").is_some_and(|text| !text.is_empty()));
+    world.wait_until(|| world.read("after.txt").is_some_and(|text| !text.is_empty()));
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(told(&done, "files", "kind"), [("during.txt", "deleted")]);
     assert_eq!(world.read("after.txt").unwrap(), "2\n");

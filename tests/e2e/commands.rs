@@ -75,12 +75,12 @@ fn steer_expands_slash_commands() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "work");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let _: Value = client.call(
         "agent/steer",
         json!({"sessionId": session, "prompt": "/hurry it"}),
     );
     gate.release();
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(user_messages(&client, &session), ["work", "Be quick about it."]);
 }

@@ -109,8 +109,8 @@ fn denials_and_invalid_arguments_never_fail_the_turn() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    client.decide(&client.asked(&session), "deny");
-    assert_eq!(json!(client.done(&id).state), "completed");
+    client.decide(&client.next_approval(&session), "deny");
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn policy_fail_cancels_calls_that_have_not_started() {
     let client = world.start();
     let session = client.session_with(json!({"mode": "ask"}));
     let id = client.prompt(&session, "do it");
-    client.decide(&client.asked(&session), "allow");
-    let ended = json!(client.done(&id));
+    client.decide(&client.next_approval(&session), "allow");
+    let ended = json!(client.prompt_result(&id));
     assert_eq!(ended["reason"], "tool_failed");
     let last = client
         .all(&session, "agent/toolCall")
@@ -473,7 +473,7 @@ fn doom_loop_question_lets_the_person_decide() {
             None => params["dismissed"] = json!(true),
         }
         let _: Value = client.call("agent/questionRespond", params);
-        let ended = json!(client.done(&id));
+        let ended = json!(client.prompt_result(&id));
         assert_eq!(
             course(&client, &session, &ended).last().unwrap(),
             wanted,

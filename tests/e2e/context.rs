@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, Id, Note, World, now};
-use crate::mock_llm::{Gate, Reply, Seen};
+use crate::harness::{Client, Config, Id, Notification, World, now};
+use crate::mock_llm::{Gate, RecordedRequest, Reply};
 
 /// About 500 tokens.
 fn long_prompt(name: &str) -> String {
@@ -30,13 +30,13 @@ fn image_refused() -> Reply {
     Reply::error(400, "invalid_request_error", "Could not process image")
 }
 
-fn asks_for_notes(seen: &Seen) -> bool {
+fn asks_for_notes(seen: &RecordedRequest) -> bool {
     let raw = String::from_utf8_lossy(&seen.raw);
     raw.contains("You write the memory of a coding agent")
 }
 
 /// Returns one line per message of a request: its role and the start of its text.
-fn message_outline(seen: &Seen) -> Vec<String> {
+fn message_outline(seen: &RecordedRequest) -> Vec<String> {
     let messages = seen.body["messages"].as_array().unwrap().iter();
     messages
         .map(|message| {
@@ -95,7 +95,7 @@ fn course(client: &Client, session: &str, from: usize, ended: &Value) -> Vec<Str
     course
 }
 
-fn compactions(client: &Client, session: &str) -> Vec<Arc<Note>> {
+fn compactions(client: &Client, session: &str) -> Vec<Arc<Notification>> {
     client.all(session, "agent/compacted")
 }
 
@@ -220,7 +220,7 @@ fn stubs_of_old_results_say_how_to_get_them_back() {
     assert!(told.params["tokensAfter"].as_u64() < told.params["tokensBefore"].as_u64());
     assert_eq!(told.params["messagesAfter"], told.params["messagesBefore"]);
     assert_eq!(told.params.get("summary"), None);
-    let stubbed = |seen: &Seen| {
+    let stubbed = |seen: &RecordedRequest| {
         let raw = String::from_utf8_lossy(&seen.raw).into_owned();
         raw.contains("left out to save room")
             && raw.contains("make the call again")
@@ -732,15 +732,15 @@ fn prompt_and_compaction_exclude_each_other() {
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let prompt = client.prompt(&session, "wait");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let error = client.refused("agent/compact", json!({"sessionId": session}));
     assert_eq!(error.data["refusal"], "turnRunning", "{error:?}");
     gate.release();
-    client.done(&prompt);
+    client.prompt_result(&prompt);
     let gate = Gate::new();
     world.mock().push(notes().gate(&gate));
     let id = compact(&client, &session);
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "x"}));
     assert_eq!(error.data["refusal"], "turnRunning", "{error:?}");
     // A steer during a compaction is returned.
@@ -764,14 +764,14 @@ fn cancel_ends_a_compaction_immediately() {
         world.mock().push(notes().gate(&gate));
         let at = world.requests();
         let id = compact(&client, &session);
-        world.at(&gate);
+        world.wait_at_gate(&gate);
         let begun = now();
         let ended = if by_request {
             client.cancel_request(&id);
             client.cancelled(&id)
         } else {
             client.cancel(&session);
-            client.done(&id)
+            client.prompt_result(&id)
         };
         let took = begun.elapsed();
         assert_eq!(
@@ -790,10 +790,10 @@ fn cancel_ends_a_compaction_immediately() {
     let gate = Gate::new();
     world.mock().push(notes().gate(&gate));
     let id = client.prompt(&session, "and now?");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     client.cancel(&session);
     assert_eq!(
-        describe_end(&json!(client.done(&id))),
+        describe_end(&json!(client.prompt_result(&id))),
         "aborted_streaming / cancelled / cancelled"
     );
     assert!(compactions(&client, &session).is_empty());
@@ -810,15 +810,15 @@ fn kill_during_a_compaction_loses_only_the_compaction() {
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let id = client.prompt(&session, "wait");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     // Text that has arrived stays in the history, so wait for it.
     client.next_where(&session, "agent/textDelta", |note| note.text("text") == "hm");
     client.cancel(&session);
-    client.done(&id);
+    client.prompt_result(&id);
     let gate = Gate::new();
     world.mock().push(notes().gate(&gate));
     let _cut = compact(&client, &session);
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     client.kill();
     let client = world.start();
     let loaded = client.load(&session);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentls::protocol::LoadSessionResult;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, PATIENCE, World, now};
+use crate::harness::{Client, WAIT_LIMIT, World, now};
 use crate::mock_llm::{Gate, Reply};
 
 /// Asserts that the store is intact, whatever happened to its server.
@@ -157,13 +157,13 @@ fn open_approval_is_asked_again_under_its_id() {
         let client = world.start();
         let session = client.session();
         let id = client.prompt(&session, "do it");
-        let asked = client.asked(&session);
+        let asked = client.next_approval(&session);
         if killed {
             client.kill();
         } else {
             client.close_input();
-            assert_eq!(json!(client.done(&id).reason), "server_stopped");
-            client.exited();
+            assert_eq!(json!(client.prompt_result(&id).reason), "server_stopped");
+            client.wait_for_exit();
             drop(client);
         }
         let client = world.start();
@@ -172,12 +172,12 @@ fn open_approval_is_asked_again_under_its_id() {
         assert_eq!(loaded.open_approvals[0].approval_id, asked.text("approvalId"));
         assert!(loaded.state.resumable_turn_id.is_some());
         let resumed = client.send("agent/resumeTurn", json!({"sessionId": session}));
-        let again = client.asked(&session);
+        let again = client.next_approval(&session);
         assert_eq!(again.text("approvalId"), asked.text("approvalId"));
         assert_eq!(again.text("toolCallId"), asked.text("toolCallId"));
         assert_eq!(world.read("x"), None, "nothing runs without an answer");
         client.decide(&again, "allow");
-        let ended = client.done(&resumed);
+        let ended = client.prompt_result(&resumed);
         assert_eq!(ended.text, "ok");
         assert_eq!(
             client.next(&session, "agent/approvalResolved").text("turnId"),
@@ -196,7 +196,7 @@ fn new_prompt_after_a_crash_denies_the_open_approval() {
     let client = world.start();
     let session = client.session();
     let _abandoned = client.prompt(&session, "do it");
-    client.asked(&session);
+    client.next_approval(&session);
     client.kill();
     let client = world.start();
     client.load(&session);
@@ -219,7 +219,7 @@ fn decision_before_the_resume_survives_another_crash() {
     let client = world.start();
     let session = client.session();
     let _abandoned = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     client.kill();
     let client = world.start();
     client.load(&session);
@@ -247,7 +247,7 @@ fn open_approval_can_be_answered_before_its_session_is_loaded() {
     let client = world.start();
     let session = client.session();
     let _abandoned = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     let listed = |client: &Client| {
         let open: Value = client.call("agent/listApprovals", json!({}));
         open["approvals"].clone()
@@ -285,7 +285,7 @@ fn read_only_load_shows_a_cut_turn_without_repairing_it() {
         .next(&session, "agent/turnStarted")
         .text("turnId")
         .to_owned();
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let other = world.start();
     let look = || -> LoadSessionResult {
         other.call(
@@ -294,7 +294,7 @@ fn read_only_load_shows_a_cut_turn_without_repairing_it() {
         )
     };
     let text = |loaded: &LoadSessionResult| loaded.partial.as_ref().map(|partial| partial.text.clone());
-    let until = now() + PATIENCE;
+    let until = now() + WAIT_LIMIT;
     let running = loop {
         let loaded = look();
         if text(&loaded).as_deref() == Some("some words") {

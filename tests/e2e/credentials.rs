@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentls::protocol::TurnState;
 use serde_json::{Value, json};
 
-use crate::harness::{Asked, Client, Config, Options, World, now};
+use crate::harness::{Client, Config, Options, ServerRequest, World, now};
 use crate::mock_llm::Reply;
 
 const ASK: &str = "agent/getCredential";
@@ -52,7 +52,7 @@ fn start(world: &World) -> Client {
 }
 
 /// Waits until the server asks for the key of `provider`.
-fn expect_key_request(client: &Client, provider: &str) -> Asked {
+fn expect_key_request(client: &Client, provider: &str) -> ServerRequest {
     let asked = client.server_asks(ASK);
     assert_eq!(asked.params, json!({"provider": provider}));
     asked
@@ -92,7 +92,7 @@ fn key_is_requested_once_used_and_never_shown() {
     ));
     let prompt = client.prompt(&session, "look");
     provide_key(&client, "anthropic", &key);
-    let failed = client.done(&prompt);
+    let failed = client.prompt_result(&prompt);
     assert_eq!(failed.state, TurnState::Failed);
     assert!(
         !serde_json::to_string(&failed).unwrap().contains(&key),
@@ -125,7 +125,7 @@ fn refused_key_or_reload_requests_the_key_again() {
         .push(Reply::error(401, "authentication_error", &refusal));
     let prompt = client.prompt(&session, "one");
     provide_key(&client, "anthropic", &old);
-    let failed = client.done(&prompt);
+    let failed = client.prompt_result(&prompt);
     assert_eq!(failed.state, TurnState::Failed);
     let error = format!("{:?}", failed.error.unwrap());
     assert!(
@@ -139,7 +139,7 @@ fn refused_key_or_reload_requests_the_key_again() {
         world.mock().push(Reply::text("well"));
         let prompt = client.prompt(&session, text);
         provide_key(&client, "anthropic", &new);
-        assert_eq!(client.done(&prompt).text, "well");
+        assert_eq!(client.prompt_result(&prompt).text, "well");
     }
     assert_eq!(world.seen(2).header("x-api-key"), Some(new.as_str()));
 }
@@ -174,12 +174,12 @@ fn cancel_does_not_wait_for_the_key_and_a_late_key_is_harmless() {
     client.cancel(&session);
     let ended = client.next(&session, "agent/turnEnded");
     assert!(ended.at - at < Duration::from_millis(500), "{:?}", ended.at - at);
-    assert_eq!(client.done(&prompt).state, TurnState::Cancelled);
+    assert_eq!(client.prompt_result(&prompt).state, TurnState::Cancelled);
     client.reply(&asked, json!({"apiKey": key(&world)}));
     world.mock().push(Reply::text("well"));
     let prompt = client.prompt(&session, "again");
     provide_key(&client, "anthropic", &another_key(&world));
-    assert_eq!(client.done(&prompt).text, "well");
+    assert_eq!(client.prompt_result(&prompt).text, "well");
     assert_eq!(
         world.seen(0).header("x-api-key"),
         Some(another_key(&world).as_str())
@@ -194,14 +194,14 @@ fn key_request_times_out_after_ten_seconds() {
     let at = now();
     let prompt = client.prompt(&session, "hello");
     let _silent = expect_key_request(&client, "anthropic");
-    let failed = client.done(&prompt);
+    let failed = client.prompt_result(&prompt);
     assert!(now() - at >= Duration::from_secs(10));
     let message = failed.error.unwrap().message;
     assert!(message.contains("did not answer within 10 s"), "{message}");
     // A malformed answer counts as no key, and the error does not repeat it.
     let prompt = client.prompt(&session, "again");
     client.reply(&expect_key_request(&client, "anthropic"), json!(key(&world)));
-    let message = client.done(&prompt).error.unwrap().message;
+    let message = client.prompt_result(&prompt).error.unwrap().message;
     assert!(
         message.contains("is malformed") && !message.contains("canary"),
         "{message}"
@@ -225,7 +225,7 @@ fn fallback_provider_gets_its_key_from_the_editor() {
     world.mock().push(Reply::text("taken over"));
     let prompt = client.prompt(&session, "hello");
     provide_key(&client, "openrouter", &key(&world));
-    assert_eq!(client.done(&prompt).text, "taken over");
+    assert_eq!(client.prompt_result(&prompt).text, "taken over");
     let bearer = format!("Bearer {}", key(&world));
     assert_eq!(world.seen(1).header("authorization"), Some(bearer.as_str()));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, Note, World, now};
-use crate::mock_llm::{Gate, Reply, Seen};
+use crate::harness::{Client, Config, Notification, World, now};
+use crate::mock_llm::{Gate, RecordedRequest, Reply};
 
 /// Scripted replies by agent name: the first message of each conversation starts with `name:`.
 #[derive(Clone, Default)]
@@ -32,7 +32,7 @@ impl ScriptedAgents {
 }
 
 /// Returns the name of the agent that made a request.
-fn agent_name(seen: &Seen) -> String {
+fn agent_name(seen: &RecordedRequest) -> String {
     let first = &seen.messages()[0]["content"];
     let text = first
         .as_str()
@@ -42,7 +42,7 @@ fn agent_name(seen: &Seen) -> String {
 }
 
 /// Returns the requests of one agent.
-fn requests_of(world: &World, name: &str) -> Vec<Arc<Seen>> {
+fn requests_of(world: &World, name: &str) -> Vec<Arc<RecordedRequest>> {
     let mut all = world.mock().requests();
     all.retain(|seen| agent_name(seen) == name);
     all
@@ -75,9 +75,10 @@ fn permanent_error() -> Reply {
 }
 
 /// Returns the last notification with the result of a `delegate` call.
-fn result(client: &Client, session: &str) -> Arc<Note> {
+fn result(client: &Client, session: &str) -> Arc<Notification> {
     let calls = client.all(session, "agent/toolCall");
-    let of_it = |note: &&Arc<Note>| note.text("name") == "delegate" && !note.params["output"].is_null();
+    let of_it =
+        |note: &&Arc<Notification>| note.text("name") == "delegate" && !note.params["output"].is_null();
     calls.iter().rev().find(of_it).unwrap().clone()
 }
 
@@ -334,7 +335,7 @@ fn first_success_cancels_the_others_and_closes_their_connections() {
         note.text("text").contains("I think")
     });
     quick.release();
-    assert_eq!(client.done(&id).text, "done");
+    assert_eq!(client.prompt_result(&id).text, "done");
     let output = result(&client, &session).text("output").to_owned();
     assert!(
         output.contains("## 1: cancelled; ") && output.contains("I think"),
@@ -444,11 +445,11 @@ fn waiting_for_an_approval_does_not_use_the_childs_time() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     // Longer than the limit of 1 s: the child must not time out while the approval is open.
     std::thread::sleep(Duration::from_millis(1_400));
     client.decide(&asked, "allow");
-    assert_eq!(client.done(&id).text, "done");
+    assert_eq!(client.prompt_result(&id).text, "done");
     let output = result(&client, &session).text("output").to_owned();
     assert!(
         output.contains("completed") && output.ends_with("written"),
@@ -501,7 +502,7 @@ fn cancel_reaches_children_in_every_phase() {
                     said.text("text").matches("some words").count()
                 }
                 "approval" => {
-                    client.asked(&session);
+                    client.next_approval(&session);
                     1
                 }
                 "command" => {
@@ -519,7 +520,7 @@ fn cancel_reaches_children_in_every_phase() {
         }
         let began = now();
         client.cancel(&session);
-        let done = json!(client.done(&id));
+        let done = json!(client.prompt_result(&id));
         let took = began.elapsed();
         assert_eq!(
             (&done["reason"], &done["state"]),
@@ -552,7 +553,7 @@ fn crash_closes_a_childs_calls_and_the_turn_can_resume() {
     let client = world.start();
     let session = client.session();
     client.prompt(&session, "me: do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert_eq!(asked.text("name"), "write_file");
     client.kill();
 
@@ -572,7 +573,7 @@ fn crash_closes_a_childs_calls_and_the_turn_can_resume() {
     assert_eq!(open["write_file"], "cancelled");
     assert_eq!(open["delegate"], "cancelled");
     let id = client.send("agent/resumeTurn", json!({"sessionId": session}));
-    assert_eq!(client.done(&id).text, "I do it myself");
+    assert_eq!(client.prompt_result(&id).text, "I do it myself");
     assert!(client.all(&session, "agent/approvalRequested").is_empty());
     assert_eq!(world.read("b.txt"), None);
     assert!(
@@ -595,11 +596,11 @@ fn session_grants_apply_to_children() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     client.respond(
         json!({"approvalId": asked.text("approvalId"), "decision": "allowSession", "rule": "bash(touch *)"}),
     );
-    assert_eq!(client.done(&id).text, "done");
+    assert_eq!(client.prompt_result(&id).text, "done");
     assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
     assert!(world.read("y").is_some());
 }
@@ -617,11 +618,11 @@ fn denial_of_a_childs_call_reaches_only_the_child() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     client.respond(
         json!({"approvalId": asked.text("approvalId"), "decision": "deny", "feedback": "not there"}),
     );
-    assert_eq!(client.done(&id).text, "done");
+    assert_eq!(client.prompt_result(&id).text, "done");
     let told = requests_of(&world, "child")[1].body.to_string();
     assert!(told.contains("Denied by user: not there"), "{told}");
     assert_eq!(world.read("b.txt"), None);
@@ -679,7 +680,7 @@ fn children_at_a_limit_ask_once_and_share_the_raise() {
         "agent/limitRespond",
         json!({"limitId": asked.text("limitId"), "raiseBy": 500.0}),
     );
-    assert_eq!(client.done(&id).text, "done");
+    assert_eq!(client.prompt_result(&id).text, "done");
     let asked = client.all(&session, "agent/limitRequested");
     assert_eq!(asked.len(), 1, "{asked:?}");
 }
@@ -748,7 +749,7 @@ fn named_subagent_uses_its_own_settings_within_the_parents_limits() {
     let reader = requests_of(&world, "read");
     assert_eq!(reader[0].body["model"], "wise");
     assert!(reader[0].body["system"].to_string().contains("Only read."));
-    let names = |seen: &Seen| {
+    let names = |seen: &RecordedRequest| {
         let tools = seen.body["tools"].as_array().unwrap();
         tools
             .iter()

@@ -48,7 +48,7 @@ fn diagnostics_come_from_the_editor_and_are_listed_by_line() {
     let asked = client.server_asks(ASK);
     assert_eq!(asked.params, json!({"uri": world.uri("a.rs")}));
     client.reply(&asked, json!({"diagnostics": []}));
-    assert_eq!(json!(client.done(&id).state), "completed");
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
     let first = result(&world, 1);
     assert!(
         first.contains("a.rs:1:4: warning: never used (rustc)\\n[1 warning]") && !first.contains("not ours"),
@@ -79,7 +79,7 @@ fn malformed_answers_and_cancels_are_harmless() {
     let id = client.prompt(&session, "what is wrong?");
     let asked = client.server_asks(ASK);
     client.reply(&asked, json!({"diagnostics": 3}));
-    client.done(&id);
+    client.prompt_result(&id);
     assert!(
         result(&world, 1).contains("the editor refused"),
         "{}",
@@ -89,7 +89,7 @@ fn malformed_answers_and_cancels_are_harmless() {
     let id = client.prompt(&session, "what is wrong?");
     let asked = client.server_asks(ASK);
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     client.reply(&asked, json!({"diagnostics": []}));
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }

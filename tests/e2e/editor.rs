@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentls::base::position::{ContentChange, Position, PositionEncoding, Range, apply_changes};
 use serde_json::{Value, json};
 
-use crate::harness::{Asked, Client, Options, World, now};
+use crate::harness::{Client, Options, ServerRequest, World, now};
 use crate::mock_llm::Reply;
 
 const APPLY: &str = "workspace/applyEdit";
@@ -73,7 +73,7 @@ impl<'a> Document<'a> {
     }
 
     /// Applies the requested edit.
-    fn apply_edit(&self, asked: &Asked, encoding: PositionEncoding) {
+    fn apply_edit(&self, asked: &ServerRequest, encoding: PositionEncoding) {
         let change = &asked.params["edit"]["documentChanges"][0];
         assert_eq!(change["textDocument"]["uri"], self.uri.as_str());
         assert_eq!(change["textDocument"]["version"], self.state.borrow().0);
@@ -170,7 +170,7 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
         document.apply_edit(&asked, counts);
         client.reply(&asked, json!({"applied": true}));
         document.save();
-        client.done(&id);
+        client.prompt_result(&id);
         assert!(
             last_model_input(&world).contains("😀 two"),
             "{}",
@@ -184,7 +184,7 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
         document.apply_edit(&asked, counts);
         client.reply(&asked, json!({"applied": true}));
         document.save();
-        client.done(&id);
+        client.prompt_result(&id);
         assert_eq!(world.read("a.txt").as_deref(), Some("😀 two\nend\n"));
     }
 }
@@ -202,7 +202,7 @@ fn unsaved_text_is_edited_and_stays_unsaved() {
     let asked = client.server_asks(APPLY);
     document.apply_edit(&asked, PositionEncoding::Utf16);
     client.reply(&asked, json!({"applied": true}));
-    client.done(&id);
+    client.prompt_result(&id);
     assert!(
         last_model_input(&world).contains("the file on disk and commands do not have this edit yet"),
         "{}",
@@ -224,7 +224,7 @@ fn edit_that_the_document_does_not_show_is_a_failure() {
     let id = client.prompt(&session, "do it");
     let asked = client.server_asks(APPLY);
     client.reply(&asked, json!({"applied": true}));
-    client.done(&id);
+    client.prompt_result(&id);
     assert!(
         last_model_input(&world).contains("does not contain the edit"),
         "{}",
@@ -243,7 +243,7 @@ fn edit_that_the_document_does_not_show_is_a_failure() {
         let id = client.prompt(&session, "again");
         let asked = client.server_asks(APPLY);
         client.reply(&asked, answer);
-        client.done(&id);
+        client.prompt_result(&id);
         assert!(
             last_model_input(&world).contains(says),
             "{}",
@@ -268,7 +268,7 @@ fn text_typed_during_an_edit_is_kept_and_reported() {
         let asked = client.server_asks(APPLY);
         document.change_text("one\ntyped\n");
         client.reply(&asked, json!({"applied": yes, "failureReason": "it has changed"}));
-        client.done(&id);
+        client.prompt_result(&id);
         assert!(
             last_model_input(&world).contains("2\\ttyped"),
             "{}",
@@ -281,7 +281,7 @@ fn text_typed_during_an_edit_is_kept_and_reported() {
         let asked = client.server_asks(APPLY);
         document.apply_edit(&asked, PositionEncoding::Utf16);
         client.reply(&asked, json!({"applied": true}));
-        client.done(&id);
+        client.prompt_result(&id);
         assert_eq!(document.text(), "two\ntyped\n");
         assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
     }
@@ -325,7 +325,7 @@ fn silent_editor_delays_no_cancel_and_times_out_after_ten_seconds() {
     let late = client.server_asks(APPLY);
     let begun = now();
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id).reason), "aborted_tools");
+    assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     // A late answer is harmless.
     client.reply(&late, json!({"applied": true}));
@@ -333,7 +333,7 @@ fn silent_editor_delays_no_cancel_and_times_out_after_ten_seconds() {
     let begun = now();
     let id = client.prompt(&session, "do it");
     let never = client.server_asks(APPLY);
-    client.done(&id);
+    client.prompt_result(&id);
     assert!(begun.elapsed() >= Duration::from_secs(10));
     assert!(
         last_model_input(&world).contains("did not answer within 10 s"),
@@ -356,8 +356,8 @@ fn editor_that_quits_during_a_request_ends_the_server_in_time() {
     let id = client.prompt(&session, "do it");
     let _ = client.server_asks(APPLY);
     client.close_input();
-    assert_eq!(json!(client.done(&id).reason), "server_stopped");
-    let (_, took) = client.exited();
+    assert_eq!(json!(client.prompt_result(&id).reason), "server_stopped");
+    let (_, took) = client.wait_for_exit();
     assert!(took < Duration::from_secs(3), "{took:?}");
     drop(client);
     assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
@@ -402,7 +402,7 @@ fn same_path_in_two_roots_is_kept_apart() {
     let id = client.prompt(&session, "do it");
     there.apply_and_save();
     here.apply_and_save();
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(
         (here.text(), there.text()),
         ("here\n".to_owned(), "there\n".to_owned())
@@ -430,11 +430,11 @@ fn allowed_edit_is_applied_in_the_editor() {
     let document = Document::open(&client, world.uri("a.txt"), "one\nrest\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert!(asked.text("diff").contains("+two"));
     client.decide(&asked, "allow");
     document.apply_and_save();
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(world.read("a.txt").as_deref(), Some("two\nrest\n"));
 }
 
@@ -456,7 +456,7 @@ fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
     world.mock().push(Reply::text("done"));
     let prompt = client.prompt(&session, "edit it");
     change();
-    let turn = client.done(&prompt).turn_id;
+    let turn = client.prompt_result(&prompt).turn_id;
     assert_eq!(document.text(), "1\nunsaved\n");
     let revert = |redo: bool| {
         let params = json!({"sessionId": session, "turnId": turn, "redo": redo});
@@ -493,7 +493,7 @@ fn revert_of_a_clean_document_saves_it() {
     world.mock().push(Reply::text("done"));
     let prompt = client.prompt(&session, "edit it");
     document.apply_and_save();
-    let turn = client.done(&prompt).turn_id;
+    let turn = client.prompt_result(&prompt).turn_id;
     assert_eq!(world.read("a.txt").unwrap(), "1\r\ntwo\r\n");
     let asked = client.send("agent/revert", json!({"sessionId": session, "turnId": turn}));
     document.apply_and_save();

@@ -134,7 +134,7 @@ fn run(api: Api) {
         })
         .collect();
     for (case, session, id) in asked {
-        client.done(&id);
+        client.prompt_result(&id);
         check(&world, &client, api, case, &session);
     }
     assert_eq!(world.mock().pending(), 0, "answers that nobody asked for");

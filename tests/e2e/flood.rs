@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::harness::{World, now, resident};
-use crate::mock_llm::{Reply, Seen};
+use crate::mock_llm::{RecordedRequest, Reply};
 
 const MIB: u64 = 1 << 20;
 
 /// Waits until the mock's socket accepts no more data, and returns the number of accepted bytes.
-fn wait_until_stalled(seen: &Arc<Seen>) -> u64 {
-    crate::harness::still("the provider's socket", || seen.accepted())
+fn wait_until_stalled(seen: &Arc<RecordedRequest>) -> u64 {
+    crate::harness::wait_until_stable("the provider's socket", || seen.accepted())
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn stopped_reader_applies_backpressure_and_loses_nothing() {
         highest / MIB
     );
     client.read_on();
-    let ended = client.done(&id);
+    let ended = client.prompt_result(&id);
     assert_eq!(
         (json!(ended.reason), json!(ended.state)),
         (json!("max_output_tokens"), json!("degraded"))
@@ -72,7 +72,7 @@ fn cancel_takes_effect_while_the_client_does_not_read() {
     // The cancel takes effect although the client does not read: the provider's connection closes.
     assert!(world.closed(&seen).dropped);
     client.read_on();
-    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     assert_eq!(client.ask(&other, "hello").text, "ok");
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
@@ -89,7 +89,7 @@ fn server_exits_in_time_although_the_client_does_not_read() {
     wait_until_stalled(&world.seen(0));
     client.close_input();
     let start = now();
-    client.gone();
+    client.wait_until_gone();
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     client.abandon(id);
     client.kill();
@@ -133,6 +133,6 @@ fn flood_in_one_session_does_not_block_others() {
         assert_eq!(client.ask(&other, format!("question {n}")).text, "ok");
     }
     client.cancel(&session);
-    let ended = client.done(&id);
+    let ended = client.prompt_result(&id);
     assert!(["cancelled", "degraded"].contains(&json!(ended.state).as_str().unwrap()));
 }

@@ -178,7 +178,7 @@ fn blocked_steer_is_returned_and_the_turn_continues() {
         let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": text}));
     }
     gate.release();
-    let done = client.done(&id);
+    let done = client.prompt_result(&id);
     assert_eq!(done.text, "two");
     assert_eq!(json!(done.state), "completed");
     assert_eq!(world.seen(1).last_text(), "go on");
@@ -202,7 +202,7 @@ fn turn_ends_if_its_only_steer_is_blocked() {
     client.next(&session, "agent/textDelta");
     let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "magenta"}));
     gate.release();
-    assert_eq!(client.done(&id).text, "one");
+    assert_eq!(client.prompt_result(&id).text, "one");
     assert_eq!(client.reasons(&session), ["completed"]);
     assert_eq!(returned_steers(&client, &session), ["magenta"]);
     assert!(world.path("stopped").exists(), "stop hooks were asked");
@@ -281,13 +281,13 @@ fn call_rewritten_by_a_hook_is_what_is_approved_and_run() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "write");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert_eq!(asked.params["input"], json!({"path": "y", "content": "theirs"}));
     assert!(asked.text("title").contains('y'), "{asked:?}");
     let waits = client.tool_call(&session, "awaitingApproval");
     assert_eq!(waits.params["input"]["path"], "y");
     client.decide(&asked, "allow");
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(
         (world.read("x"), world.read("y")),
         (None, Some("theirs".to_owned()))
@@ -327,17 +327,17 @@ fn resumed_approval_of_a_rewritten_call_is_unchanged() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "write");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert_eq!(asked.params["input"]["path"], "y0");
     client.abandon(id);
     client.kill();
     let client = world.start();
     client.load(&session);
     let id = client.send("agent/resumeTurn", json!({"sessionId": session}));
-    let again = client.asked(&session);
+    let again = client.next_approval(&session);
     assert_eq!(again.params["input"]["path"], "y0");
     client.decide(&again, "allow");
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(world.read("y0").as_deref(), Some("x"));
     assert_eq!(world.read("y1"), None);
 }
@@ -477,10 +477,10 @@ fn steers_are_taken_while_a_stop_hook_runs() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "count");
-    world.until(|| world.path("runs").exists());
+    world.wait_until(|| world.path("runs").exists());
     let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "and on"}));
     std::fs::write(world.path("go"), "").unwrap();
-    assert_eq!(client.done(&id).text, "two");
+    assert_eq!(client.prompt_result(&id).text, "two");
     assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
 }
 
@@ -577,10 +577,10 @@ fn cancel_ends_a_hook_and_all_its_processes() {
         let client = world.start();
         let session = client.session_with(json!({"mode": "full"}));
         let id = client.prompt(&session, "write");
-        world.until(|| world.path("runs").exists());
+        world.wait_until(|| world.path("runs").exists());
         let start = now();
         client.cancel(&session);
-        let ended = json!(client.done(&id));
+        let ended = json!(client.prompt_result(&id));
         let took = start.elapsed();
         assert_eq!(ended["state"], "cancelled", "{on}: {ended}");
         // R-CANCEL allows 100 ms; the rest is slack for a busy machine.
@@ -613,7 +613,7 @@ fn cancel_while_a_hook_starts_leaves_no_process() {
         client.next(&session, "agent/turnStarted");
         std::thread::sleep(Duration::from_micros(delay * 300));
         client.cancel(&session);
-        client.done(&id);
+        client.prompt_result(&id);
         let ran = world.read("../runs");
         assert_eq!(client.processes(), 1, "{delay}");
         assert_eq!(world.read("../runs"), ran, "{delay}: it ran after the end");
@@ -628,7 +628,7 @@ fn killed_server_ends_its_hook_and_returns_the_prompt() {
     let id = client.prompt(&session, "precious words");
     // An event that was shown is already stored.
     client.next(&session, "agent/turnStarted");
-    world.until(|| world.path("runs").exists());
+    world.wait_until(|| world.path("runs").exists());
     client.abandon(id);
     // The test client checks for survivors.
     client.kill();

@@ -239,10 +239,10 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
         let id = client.prompt(&session, "look around");
         let done = if asks {
             // An unreadable file may contain a deny rule, so the call asks.
-            client.decide(&client.asked(&session), "allow");
-            client.done(&id)
+            client.decide(&client.next_approval(&session), "allow");
+            client.prompt_result(&id)
         } else {
-            client.done(&id)
+            client.prompt_result(&id)
         };
         assert_eq!(done.text, "ok", "{what}, {mode}");
         let limit = if mode == "full" { LIMIT } else { SEARCH_LIMIT };

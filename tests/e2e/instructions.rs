@@ -4,10 +4,10 @@ use agentls::protocol::LoadSessionResult;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, World};
-use crate::mock_llm::{Reply, Seen};
+use crate::mock_llm::{RecordedRequest, Reply};
 
 /// Returns the system prompt of a request.
-fn system(seen: &Seen) -> String {
+fn system(seen: &RecordedRequest) -> String {
     let blocks = seen.body["system"].as_array().cloned().unwrap_or_default();
     blocks
         .iter()
@@ -115,7 +115,7 @@ fn user_and_workspace_files_form_the_system_prompt() {
 }
 
 /// Returns a request without cache marks, which do not count for the provider's prefix cache.
-fn without_marks(seen: &Seen) -> String {
+fn without_marks(seen: &RecordedRequest) -> String {
     let text = String::from_utf8(seen.raw.to_vec()).unwrap();
     let marks = [
         r#","cache_control":{"type":"ephemeral"}"#,

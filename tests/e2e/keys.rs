@@ -172,7 +172,7 @@ fn key_in_a_provider_response_is_never_shown() {
         assert!(told.contains("req-") && !told.contains(key), "{told}");
         world.mock().push(
             Reply::new()
-                .say("half")
+                .with_text("half")
                 .fail("api_error", &format!("broke at {key}"))
                 .header("request-id", &format!("req-{key}")),
         );

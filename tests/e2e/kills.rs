@@ -19,8 +19,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Id, Note, Options, PATIENCE, Remains, World, now};
-use crate::mock_llm::{Reply, Seen};
+use crate::harness::{Client, Id, KilledOutput, Notification, Options, WAIT_LIMIT, World, now};
+use crate::mock_llm::{RecordedRequest, Reply};
 use ledger::Ledger;
 
 /// Number of worlds that run in parallel: one waits while another works.
@@ -136,7 +136,7 @@ impl ServerLife {
 
 /// Scripts the model: the last mark in its prompt, such as `#17 stream`, names what it does. While `brief` is set it
 /// starts nothing new, because a resumed turn may never have reached the model before the kill.
-fn model(brief: Arc<AtomicBool>) -> impl FnMut(&Seen) -> Option<Reply> + Send + 'static {
+fn model(brief: Arc<AtomicBool>) -> impl FnMut(&RecordedRequest) -> Option<Reply> + Send + 'static {
     let mut done: HashMap<String, usize> = HashMap::new();
     let words = |count: usize| (0..count).map(|n| format!("w{n} ")).collect::<String>();
     let ms = Duration::from_millis;
@@ -154,13 +154,16 @@ fn model(brief: Arc<AtomicBool>) -> impl FnMut(&Seen) -> Option<Reply> + Send + 
         let first = *times == 1;
         Some(match kind.split_whitespace().next()? {
             "retry" if first => Reply::error(529, "overloaded_error", "busy"),
-            "retract" if first => Reply::new().say(words(60)).every(ms(1)).reset(),
+            "retract" if first => Reply::new().with_text(words(60)).every(ms(1)).reset(),
             "retry" | "retract" if *times == 2 => Reply::text(words(60)).every(ms(1)),
             _ if !first => return None,
-            "stream" => Reply::new().reasoning(words(60)).say(words(400)).every(ms(2)),
+            "stream" => Reply::new()
+                .reasoning(words(60))
+                .with_text(words(400))
+                .every(ms(2)),
             "fast" => Reply::text(words(1_500)),
             "tools" => Reply::new()
-                .say(words(10))
+                .with_text(words(10))
                 .call("read_file", json!({"path": "a.txt"}))
                 .call("read_file", json!({"path": "none.txt"}))
                 .call("glob", json!({"pattern": "*.txt"}))
@@ -168,7 +171,7 @@ fn model(brief: Arc<AtomicBool>) -> impl FnMut(&Seen) -> Option<Reply> + Send + 
             "write" => {
                 let path = format!("w{number}.txt");
                 Reply::new()
-                    .say(words(5))
+                    .with_text(words(5))
                     .call("write_file", json!({"path": path, "content": content(number)}))
             }
             "bash" => {
@@ -331,7 +334,7 @@ impl KillRun {
             self.sessions[session].ledger.says(&what);
             life.client.prompt(&id, what)
         };
-        let deadline = now() + PATIENCE;
+        let deadline = now() + WAIT_LIMIT;
         let answer = loop {
             if let Some(answer) = life.client.take_answer(&request) {
                 break answer;
@@ -563,7 +566,7 @@ impl KillRun {
     }
 
     /// Waits for new notifications and returns the approval requests among them.
-    fn look(&mut self, life: &mut ServerLife, until: Instant) -> Vec<Arc<Note>> {
+    fn look(&mut self, life: &mut ServerLife, until: Instant) -> Vec<Arc<Notification>> {
         let new = life.client.arrived(life.known, until);
         life.known += new.len();
         new.into_iter()
@@ -574,7 +577,7 @@ impl KillRun {
     /// Kills the server and records what it had shown and accepted.
     fn end(&mut self, life: ServerLife) {
         let ServerLife { client, asked, .. } = life;
-        let remains: Remains = client.killed();
+        let remains: KilledOutput = client.killed();
         self.killed = remains.at;
         for session in 0..self.sessions.len() {
             let mut wrong = Vec::new();

@@ -127,7 +127,7 @@ fn shutdown_then_exit_is_0_and_later_requests_are_refused() {
             assert!(error.message.contains("send `exit`"), "{error:?}");
         }
         client.notify("exit", Value::Null);
-        assert_eq!(client.exited().0, Some(0));
+        assert_eq!(client.wait_for_exit().0, Some(0));
     }
 }
 
@@ -139,7 +139,7 @@ fn shutdown_and_exit_in_one_write_both_take_effect() {
     bytes.extend(b"Content-Length: 33\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"exit\"}");
     client.raw(&bytes);
     assert!(client.answer(&id).is_ok());
-    assert_eq!(client.exited().0, Some(0));
+    assert_eq!(client.wait_for_exit().0, Some(0));
 }
 
 /// The event that ends a server.
@@ -171,7 +171,7 @@ fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
         world.mock().push(Reply::text("some words").gate(&gate));
         let session = client.session();
         let id = client.prompt(&session, "hello");
-        world.at(&gate);
+        world.wait_at_gate(&gate);
         client.next_where(&session, "agent/textDelta", |note| {
             note.text("text").contains("words")
         });
@@ -185,10 +185,10 @@ fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
                 parent.wait().unwrap();
             }
         }
-        let (code, took) = client.exited();
+        let (code, took) = client.wait_for_exit();
         assert_eq!(code, Some(1), "{way:?}: without shutdown");
         assert!(took < END, "{way:?} took {took:?}");
-        let ended = client.done(&id);
+        let ended = client.prompt_result(&id);
         assert_eq!(json!(ended.reason), "server_stopped", "{way:?}");
         assert_eq!(json!(ended.state), "interrupted", "{way:?}");
         assert_eq!(ended.text, "some words");
@@ -233,10 +233,10 @@ fn server_ends_in_time_although_commands_ignore_signals() {
             EndCause::Exit => client.notify("exit", Value::Null),
             _ => client.signal(Signal::TERM),
         }
-        let (code, took) = client.exited();
+        let (code, took) = client.wait_for_exit();
         assert_eq!(code, Some(1), "{way:?}: without shutdown");
         assert!(took < END, "{way:?} took {took:?}");
-        let ended = client.done(&id);
+        let ended = client.prompt_result(&id);
         assert_eq!(json!(ended.reason), "server_stopped", "{way:?}");
         drop(client);
         let client = world.start();
@@ -271,7 +271,7 @@ fn idle_server_ends_in_time() {
             EndCause::Exit => client.notify("exit", Value::Null),
             _ => client.signal(Signal::TERM),
         }
-        let (got, took) = client.exited();
+        let (got, took) = client.wait_for_exit();
         assert_eq!(got, Some(code), "{way:?}");
         assert!(took < END, "{way:?} took {took:?}");
     }
@@ -282,7 +282,7 @@ fn end_of_input_before_initialize_ends_the_server() {
     let world = World::new();
     let client = world.launch(Options::default());
     client.close_input();
-    assert_eq!(client.exited().0, Some(1));
+    assert_eq!(client.wait_for_exit().0, Some(1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, Id, Note, World};
+use crate::harness::{Client, Config, Id, Notification, World};
 use crate::mock_llm::{Gate, Reply};
 
 /// A world with these settings of the default agent.
@@ -32,13 +32,13 @@ fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
 }
 
 /// Waits for the next limit question, which must be about `name`.
-fn next_limit(client: &Client, session: &str, name: &str) -> std::sync::Arc<Note> {
+fn next_limit(client: &Client, session: &str, name: &str) -> std::sync::Arc<Notification> {
     let asked = client.next(session, "agent/limitRequested");
     assert_eq!(asked.text("limit"), name, "{:?}", asked.params);
     asked
 }
 
-fn respond(client: &Client, asked: &Note, more: Value) {
+fn respond(client: &Client, asked: &Notification, more: Value) {
     let mut params = json!({"limitId": asked.text("limitId")});
     params
         .as_object_mut()
@@ -63,7 +63,7 @@ fn wall_time_limit_interrupts_a_turn_and_it_can_be_resumed() {
         ["wall_time", "wall_time / interrupted / wall_time_exceeded"]
     );
     assert_eq!(ended["error"]["message"], "the turn has run for 0.3 s, its limit");
-    assert_eq!(client.done(&resume(&client, &session)).text, "ok");
+    assert_eq!(client.prompt_result(&resume(&client, &session)).text, "ok");
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn waiting_for_an_approval_is_not_wall_time() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     // Longer than the limit of 0.6 s: the turn must not end while the approval is open.
     std::thread::sleep(std::time::Duration::from_millis(900));
     client.decide(&asked, "allow");
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn wall_time_limit_can_be_raised() {
     client.tool_call(&session, "completed");
     assert_eq!(world.requests(), 1);
     respond(&client, &asked, json!({"raiseBy": 60}));
-    let done = json!(client.done(&id));
+    let done = json!(client.prompt_result(&id));
     assert_eq!(world.requests(), 2);
     assert_eq!(
         course(&client, &session, &done),
@@ -117,7 +117,7 @@ fn stop_at_a_limit_interrupts_the_turn() {
     let id = client.prompt(&session, "do it");
     let asked = next_limit(&client, &session, "max_wall_time_s");
     respond(&client, &asked, json!({"stop": true}));
-    let done = json!(client.done(&id));
+    let done = json!(client.prompt_result(&id));
     assert_eq!(
         course(&client, &session, &done),
         ["stopped_by_user", "stopped_by_user / interrupted / no error"]
@@ -126,7 +126,7 @@ fn stop_at_a_limit_interrupts_the_turn() {
     let late = json!({"limitId": asked.text("limitId"), "stop": true});
     let error = client.refused("agent/limitRespond", late);
     assert_eq!(error.data["refusal"], "unknownQuestion");
-    assert_eq!(client.done(&resume(&client, &session)).text, "ok");
+    assert_eq!(client.prompt_result(&resume(&client, &session)).text, "ok");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn cancel_settles_an_open_limit() {
     let id = client.prompt(&session, "do it");
     next_limit(&client, &session, "max_wall_time_s");
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id))["state"], "cancelled");
+    assert_eq!(json!(client.prompt_result(&id))["state"], "cancelled");
     let resolved = client.next(&session, "agent/limitResolved");
     assert_eq!(
         (resolved.text("outcome"), resolved.text("by")),
@@ -192,7 +192,7 @@ fn invalid_limit_answers_are_refused() {
     let nobody = client.refused("agent/limitRespond", json!({"limitId": "ask_none", "stop": true}));
     assert_eq!(nobody.data["refusal"], "unknownQuestion");
     respond(&client, &asked, json!({"stop": true}));
-    client.done(&id);
+    client.prompt_result(&id);
 }
 
 /// Kills a server while a session asks for more time. Returns the session and the id of the limit question.
@@ -220,7 +220,7 @@ fn limit_stays_open_after_a_crash_and_is_asked_again_on_resume() {
     let asked = next_limit(&client, &session, "max_wall_time_s");
     assert_eq!(asked.text("limitId"), limit_id);
     respond(&client, &asked, json!({"raiseBy": 60}));
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn limit_answer_before_the_resume_is_kept() {
     client.kill();
     let client = world.start_asking();
     client.load(&session);
-    let ended = json!(client.done(&resume(&client, &session)));
+    let ended = json!(client.prompt_result(&resume(&client, &session)));
     assert_eq!(ended["reason"], "stopped_by_user", "{ended}");
     assert_eq!(world.requests(), 1, "nothing was asked of the model");
 }
@@ -370,7 +370,7 @@ fn cancelled_calls_without_usage_still_cost() {
         let id = client.prompt(&session, "go on");
         client.next_where(&session, "agent/textDelta", |_| true);
         client.cancel(&session);
-        let ended = json!(client.done(&id));
+        let ended = json!(client.prompt_result(&id));
         assert_eq!(ended["reason"], "aborted_streaming");
         let cost = client.all(&session, "agent/usage").pop().unwrap().params["session"]["costUsd"].clone();
         rounds += 1;
@@ -403,7 +403,7 @@ fn session_limit_is_raised_for_the_session() {
         asked.params
     );
     respond(&client, &asked, json!({"raiseBy": 100}));
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(client.ask(&session, "more").text, "ok");
     // The raise survives a restart.
     drop(client);
@@ -439,7 +439,7 @@ fn stop_at_a_money_limit_interrupts_the_turn() {
     let id = client.prompt(&session, "do it");
     let asked = next_limit(&client, &session, "max_session_cost");
     respond(&client, &asked, json!({"stop": true}));
-    let ended = json!(client.done(&id));
+    let ended = json!(client.prompt_result(&id));
     assert_eq!(
         course(&client, &session, &ended),
         [
@@ -503,7 +503,7 @@ fn money_limit_is_asked_again_after_a_crash_and_can_be_raised() {
     let again = next_limit(&client, &session, "max_session_cost");
     assert_eq!(again.text("limitId"), limit_id);
     respond(&client, &again, json!({"raiseBy": 100}));
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(
         client.all(&session, "agent/limitRequested").len(),
         1,
@@ -520,7 +520,7 @@ fn day_limit_covers_all_sessions_and_concurrent_calls() {
     let client = world.start();
     let (one, two) = (expensive_session(&client), expensive_session(&client));
     let first = client.prompt(&one, "x".repeat(4_000));
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let ended = json!(client.ask(&two, "y".repeat(8_000)));
     assert_eq!(ended["reason"], "budget_exceeded", "{ended}");
     let message = ended["error"]["message"].as_str().unwrap();
@@ -530,7 +530,7 @@ fn day_limit_covers_all_sessions_and_concurrent_calls() {
     );
     assert_eq!(world.requests(), 1);
     gate.release();
-    client.done(&first);
+    client.prompt_result(&first);
     // The reservation is released.
     world.mock().push(reply_costing(Reply::text("two"), 5));
     assert_eq!(client.ask(&two, "z").text, "two");
@@ -553,7 +553,7 @@ fn day_limit_and_its_raise_are_shared_across_servers() {
     let id = here.prompt(&session, "do it");
     let asked = next_limit(&here, &session, "max_day_cost");
     respond(&here, &asked, json!({"raiseBy": 100}));
-    assert_eq!(here.done(&id).text, "ok");
+    assert_eq!(here.prompt_result(&id).text, "ok");
     // The raise applies to the other server, too.
     assert_eq!(there.ask(&other, "more").text, "ok");
 }
@@ -615,7 +615,7 @@ fn unknown_price_is_asked_about_once_per_session() {
     );
     assert_eq!(error.data["field"], "answer");
     respond(&client, &asked, json!({}));
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(client.ask(&session, "more").text, "ok");
     assert_eq!(client.all(&session, "agent/limitRequested").len(), 1);
     assert!(warnings(&client, &session, "unknown_price").is_empty());
@@ -624,7 +624,7 @@ fn unknown_price_is_asked_about_once_per_session() {
     let id = client.prompt(&other, "do it");
     let asked = next_limit(&client, &other, "unknown_price");
     respond(&client, &asked, json!({"stop": true}));
-    assert_eq!(json!(client.done(&id))["reason"], "stopped_by_user");
+    assert_eq!(json!(client.prompt_result(&id))["reason"], "stopped_by_user");
 }
 
 #[test]
@@ -682,7 +682,7 @@ fn tool_call_and_step_limits_can_be_raised() {
     let asked = next_limit(&client, &session, "max_steps");
     assert_eq!(asked.params["max"], 3.0);
     respond(&client, &asked, json!({"raiseBy": 10}));
-    let ended = json!(client.done(&id));
+    let ended = json!(client.prompt_result(&id));
     assert_eq!(
         course(&client, &session, &ended),
         [

@@ -306,7 +306,7 @@ fn last_choice_is_remembered_per_folder() {
     let client = world.start();
     let made: Value = client.call("agent/newSession", remembered);
     assert_eq!(of(&made), (Value::Null, json!("low"), json!("autoEdit")));
-    world.until(|| {
+    world.wait_until(|| {
         client
             .notes()
             .iter()
@@ -344,7 +344,7 @@ fn remembered_model_needs_a_usable_provider() {
         let client = world.start();
         let made: Value = client.call("agent/newSession", remembered.clone());
         assert_eq!(made["model"], Value::Null, "{setting}");
-        world.until(|| {
+        world.wait_until(|| {
             client
                 .notes()
                 .iter()

@@ -51,11 +51,11 @@ fn command_tool_reads_arguments_from_stdin_and_returns_its_output() {
     let session = client.session();
     world.mock().push(Reply::tool("greet", json!({"who": "o'b"})));
     let id = client.prompt(&session, "greet");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert_eq!(asked.params["input"], json!({"who": "o'b"}));
     assert_eq!(asked.text("title"), r#"greet {"who":"o'b"}"#);
     client.decide(&asked, "allow");
-    client.done(&id);
+    client.prompt_result(&id);
     let specs = world.seen(0).body["tools"].clone();
     let spec = specs.as_array().unwrap().last().unwrap();
     assert_eq!(
@@ -108,10 +108,10 @@ fn timeout_and_cancel_end_the_tool_and_all_its_processes() {
     let _: Value = client.call("agent/reloadConfig", json!({}));
     world.mock().push(Reply::tool("greet", json!({"who": "o"})));
     let id = client.prompt(&session, "greet");
-    world.until(|| client.processes() > 2);
+    world.wait_until(|| client.processes() > 2);
     let start = now();
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     assert!(
         start.elapsed() < Duration::from_millis(3_500),
         "{:?}",

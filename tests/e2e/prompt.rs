@@ -54,7 +54,7 @@ fn both_apis_serve_a_turn_with_a_tool() {
         world.write("a.txt", "the content of a\n");
         world.mock().push(
             Reply::new()
-                .say("I look.")
+                .with_text("I look.")
                 .call("read_file", json!({"path": "a.txt"})),
         );
         world.mock().push(Reply::text("It says: the content of a."));
@@ -93,7 +93,7 @@ fn second_prompt_is_refused_and_suggests_steer() {
     let client = world.start();
     let session = client.session();
     let first = client.prompt(&session, "one");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "two"}));
     assert_eq!(error.code, -32803);
     assert!(error.message.contains("agent/steer"), "{error:?}");
@@ -103,7 +103,7 @@ fn second_prompt_is_refused_and_suggests_steer() {
     let other = client.session();
     assert_eq!(client.ask(&other, "two").text, "ok");
     gate.release();
-    assert_eq!(client.done(&first).text, "first");
+    assert_eq!(client.prompt_result(&first).text, "first");
     assert_eq!(client.ask(&session, "three").text, "ok");
 }
 
@@ -116,7 +116,7 @@ fn steer_joins_before_the_next_call_and_continues_the_turn() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let turn = client
         .next(&session, "agent/turnStarted")
         .text("turnId")
@@ -132,7 +132,7 @@ fn steer_joins_before_the_next_call_and_continues_the_turn() {
     );
     assert_eq!(error.data["refusal"], "staleTurn", "{error:?}");
     gate.release();
-    let ended = client.done(&id);
+    let ended = client.prompt_result(&id);
     assert_eq!(ended.text, "Now really");
     assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
     assert_eq!(world.seen(1).last_text(), "and mind the tests");
@@ -151,10 +151,10 @@ fn steer_during_a_tool_joins_after_its_results() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "quickly"}));
     client.decide(&asked, "allow");
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
     assert!(world.seen(1).last_text().ends_with("quickly"));
 }
@@ -167,12 +167,12 @@ fn unused_steers_are_returned_on_cancel() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     for text in ["one more thing", "and another"] {
         let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": text}));
     }
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     let end = client.next(&session, "agent/turnEnded");
     assert_eq!(
         end.params["unusedSteers"],
@@ -388,10 +388,10 @@ fn usage_and_cost_add_up() {
     let gate = Gate::new();
     world.mock().push(Reply::text("half").tokens(700, 50).gate(&gate));
     let id = client.prompt(&session, "and more");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     client.next_where(&session, "agent/textDelta", |note| note.text("text") == "half");
     client.cancel(&session);
-    let cut = client.done(&id);
+    let cut = client.prompt_result(&id);
     assert_eq!(json!(cut.state), "cancelled");
     assert_eq!(
         (
@@ -422,15 +422,17 @@ fn first_delta_is_sent_without_delay() {
     let mut waits: Vec<Duration> = Vec::new();
     for round in 0..10 {
         let gate = Gate::new();
-        world.mock().push(Reply::text("first").gate(&gate).say(" rest"));
+        world
+            .mock()
+            .push(Reply::text("first").gate(&gate).with_text(" rest"));
         let id = client.prompt(&session, format!("round {round}"));
         let delta = client.next(&session, "agent/textDelta");
         assert_eq!(delta.text("text"), "first");
-        world.at(&gate);
+        world.wait_at_gate(&gate);
         let sent = world.seen(round).progress().first_byte.unwrap();
         waits.push(delta.at.saturating_duration_since(sent));
         gate.release();
-        client.done(&id);
+        client.prompt_result(&id);
         client.next_where(&session, "agent/textDelta", |note| {
             note.text("text").contains("rest")
         });
@@ -503,6 +505,9 @@ fn fifty_sessions_run_concurrently() {
         })
         .collect();
     for (n, id) in turns {
-        assert_eq!(client.done(&id).text, format!("answer {n} in several words"));
+        assert_eq!(
+            client.prompt_result(&id).text,
+            format!("answer {n} in several words")
+        );
     }
 }

@@ -40,7 +40,7 @@ fn answers_and_dismissals_reach_the_model() {
     });
     let dismissed = json!({"questionId": again.text("questionId"), "dismissed": true});
     let _: Value = client.call("agent/questionRespond", dismissed);
-    assert_eq!(json!(client.done(&id).state), "completed");
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
     assert!(result(&world, 1).contains("a third"));
     assert!(result(&world, 2).contains("did not answer"));
 }
@@ -62,7 +62,7 @@ fn cancel_settles_a_question() {
     let id = client.prompt(&session, "do it");
     client.next(&session, "agent/questionRequested");
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     let resolved = client.next(&session, "agent/questionResolved");
     assert!(resolved.params["answers"].is_null(), "{}", resolved.params);
     assert_eq!(client.ask(&session, "again").text, "ok");
@@ -87,6 +87,6 @@ fn question_survives_a_crash_under_its_id() {
     assert_eq!(again.text("questionId"), question);
     let answer = json!({"questionId": question, "answers": {"answer": ["second"]}});
     let _: Value = client.call("agent/questionRespond", answer);
-    assert_eq!(json!(client.done(&id).state), "completed");
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
     assert!(result(&world, 1).contains("second"));
 }

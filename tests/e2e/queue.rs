@@ -47,7 +47,7 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
     let client = world.start();
     let session = client.session();
     let first = client.prompt(&session, "one");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let two = add(&client, &session, "two");
     let shown = client.next_where(&session, "agent/sessionUpdated", |note| {
         !note.params["queue"].is_null()
@@ -85,7 +85,7 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
         (&json!("badParams"), &json!("prompt"))
     );
     gate.release();
-    assert_eq!(client.done(&first).text, "first");
+    assert_eq!(client.prompt_result(&first).text, "first");
     for text in ["two", "three"] {
         let turn = wait_for_turn_by(&client, &session, "queue");
         let said = client.next_where(&session, "agent/message", |note| {
@@ -123,12 +123,12 @@ fn cancel_pauses_the_queue_until_send_now() {
     let client = world.start();
     let session = client.session();
     let first = client.prompt(&session, "one");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     for prompt in ["two", "three", "four"] {
         add(&client, &session, prompt);
     }
     client.cancel(&session);
-    assert_eq!(json!(client.done(&first).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&first).state), "cancelled");
     client.next_where(&session, "agent/sessionUpdated", |note| {
         note.params["queue"]["paused"] == true
     });
@@ -160,10 +160,10 @@ fn completed_turn_resumes_a_paused_queue() {
     let client = world.start();
     let session = client.session();
     let first = client.prompt(&session, "one");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     add(&client, &session, "two");
     client.cancel(&session);
-    client.done(&first);
+    client.prompt_result(&first);
     client.ask(&session, "something else");
     wait_for_turn_by(&client, &session, "queue");
     assert_eq!(world.seen(2).last_text(), "two");
@@ -178,12 +178,12 @@ fn send_now_joins_the_running_turn() {
     let client = world.start();
     let session = client.session();
     let first = client.prompt(&session, "one");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let id = add(&client, &session, "mind the tests");
     let sent = queue(&client, &session, "sendNow", json!({"promptId": id}));
     assert_eq!(queued_texts(&sent), Vec::<&str>::new());
     gate.release();
-    let done = client.done(&first);
+    let done = client.prompt_result(&first);
     assert_eq!(sent["turnId"], done.turn_id);
     assert_eq!(done.text, "Now really");
     assert_eq!(world.seen(1).last_text(), "mind the tests");
@@ -197,7 +197,7 @@ fn queued_prompts_survive_a_kill() {
     let client = world.start();
     let session = client.session();
     client.prompt(&session, "one");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     for prompt in ["two", "three"] {
         add(&client, &session, prompt);
     }
@@ -230,7 +230,7 @@ fn queue_holds_at_most_a_hundred_prompts() {
     let client = world.start();
     let session = client.session();
     let first = client.prompt(&session, "one");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     for number in 0..100 {
         add(&client, &session, &format!("prompt {number}"));
     }
@@ -242,5 +242,5 @@ fn queue_holds_at_most_a_hundred_prompts() {
     assert_eq!(error.data["class"], "retryable");
     assert!(error.message.contains("queue is full"), "{error:?}");
     client.cancel(&session);
-    client.done(&first);
+    client.prompt_result(&first);
 }

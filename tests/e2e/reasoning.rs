@@ -160,7 +160,7 @@ fn tool_loop_continues_with_another_model_without_thinking() {
     let write = json!({"path": "x", "content": "x"});
     world.mock().push(read().call("write_file", write));
     let _abandoned = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     client.kill();
     let client = world.start();
     client.load(&session);
@@ -184,9 +184,9 @@ fn prompt_after_cancelled_tools_belongs_to_the_tool_loop() {
     let write = json!({"path": "x", "content": "x"});
     world.mock().push(read().call("write_file", write));
     let id = client.prompt(&session, "do it");
-    client.asked(&session);
+    client.next_approval(&session);
     client.cancel(&session);
-    client.done(&id);
+    client.prompt_result(&id);
     set_model(&client, &session, "mock/mock-two");
     client.ask(&session, "something else");
     assert!(

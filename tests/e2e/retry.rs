@@ -184,7 +184,7 @@ fn metrics_of_the_server_and_its_only_session_agree() {
     // Wait for the answer to begin: a call that is canceled earlier leaves no event, so a restart would not count it.
     client.next_where(&session, "agent/textDelta", |note| note.text("text") == "half");
     client.cancel(&session);
-    client.done(&id);
+    client.prompt_result(&id);
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
     for (name, total) in metrics["totals"].as_object().unwrap() {
         assert_eq!(metrics["session"][name], *total, "{name}: {metrics}");
@@ -229,7 +229,7 @@ fn failures_are_logged_at_level_warn() {
         .mock()
         .push(Reply::error(401, "authentication_error", "who are you?"));
     assert!(client.ask(&session, "one").error.is_some());
-    world.until(|| client.log().contains("turn failed"));
+    world.wait_until(|| client.log().contains("turn failed"));
     let log = client.log();
     for (line, details) in [
         ("provider call failed", "slow down"),

@@ -245,11 +245,11 @@ fn revert_is_refused_while_a_turn_runs() {
     let id = turn(&world, &client, &session, &[write("a.txt", "a")]);
     world.mock().push(Reply::text("slow").gate(&gate));
     let running = client.prompt(&session, "go on");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let error = client.refused("agent/revert", json!({"sessionId": session, "turnId": id}));
     assert_eq!(error.data["refusal"], "turnRunning");
     gate.release();
-    client.done(&running);
+    client.prompt_result(&running);
     assert_eq!(world.read("a.txt").unwrap(), "a");
 }
 
@@ -329,7 +329,7 @@ fn kill_during_a_revert_of_ten_thousand_files_loses_nothing() {
     let listed = diff.params["files"].as_array().unwrap().len() as u64;
     assert_eq!(listed + diff.params["unlisted"].as_u64().unwrap(), 10_000);
     client.send("agent/revert", json!({"sessionId": session, "turnId": id}));
-    world.until(|| count() < 10_000);
+    world.wait_until(|| count() < 10_000);
     client.kill();
     let left = count();
     let client = world.start();
@@ -375,11 +375,11 @@ fn edit_without_a_checkpoint_asks_for_approval() {
         .push(Reply::new().call("edit_file", edit("a.txt", "a", "b").1));
     world.mock().push(Reply::text("done"));
     let id = client.prompt(&session, "do it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert!(asked.text("why").contains("cannot be kept"), "{:?}", asked.params);
     assert_eq!(world.read("a.txt").unwrap(), "a\n");
     client.decide(&asked, "allow");
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(world.read("a.txt").unwrap(), "b\n");
     std::fs::remove_file(kept.join("files")).unwrap();
     world

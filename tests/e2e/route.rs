@@ -310,7 +310,7 @@ fn open_circuit_falls_back_without_a_call_until_its_trial() {
             .iter()
             .any(|note| note.method == "agent/status" && is(&note.params))
     };
-    world.until(|| status(&|params| params["circuits"][0] == circuit));
+    world.wait_until(|| status(&|params| params["circuits"][0] == circuit));
     // The cooldown is over: one call is the trial.
     let left = until - agentls::base::clock::wall_ms();
     std::thread::sleep(Duration::from_millis(left.max(0) as u64 + 20));
@@ -352,7 +352,7 @@ fn open_circuit_falls_back_without_a_call_until_its_trial() {
             .find(|note| note.method == "agent/status")
             .cloned()
     };
-    world.until(|| last().is_some_and(|note| note.params.get("circuits").is_none()));
+    world.wait_until(|| last().is_some_and(|note| note.params.get("circuits").is_none()));
 }
 
 #[test]
@@ -738,7 +738,7 @@ fn cancel_ends_a_pacer_wait_immediately() {
     client.next(&session, "agent/wait");
     let before = now();
     client.cancel(&session);
-    let ended = json!(client.done(&id));
+    let ended = json!(client.prompt_result(&id));
     assert_eq!(ended["reason"], "aborted_streaming");
     assert!(
         before.elapsed() < Duration::from_secs(1),
@@ -760,7 +760,7 @@ fn turn_after_a_cancelled_fallback_starts_with_the_first_provider() {
     client.next(&session, "agent/modelSwitched");
     client.next(&session, "agent/textDelta");
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
+    assert_eq!(json!(client.prompt_result(&id))["reason"], "aborted_streaming");
     assert_eq!(client.ask(&session, "two").text, "ok");
     assert_eq!(asked(&world), ["model-one", "model-two", "model-one"]);
 }
@@ -780,9 +780,9 @@ fn cancelled_trial_allows_another_trial() {
     let session = client.session();
     client.ask(&session, "one");
     let id = client.prompt(&session, "two");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     client.cancel(&session);
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(client.ask(&session, "three").text, "ok");
     assert_eq!(world.requests(), 7);
 }

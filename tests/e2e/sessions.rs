@@ -114,9 +114,9 @@ fn deleting_a_running_session_cancels_it_first() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "hello");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let _: Value = client.call("agent/deleteSession", json!({"sessionId": session}));
-    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     assert!(listed(&client, json!({})).is_empty());
     assert!(world.closed(&world.seen(0)).dropped);
 }
@@ -189,7 +189,7 @@ fn read_only_load_does_not_disturb_prompts() {
             assert!(client.answer(&look).is_ok());
         }
         let id = client.prompt(&session, format!("round {round}"));
-        assert_eq!(client.done(&id).text, "ok", "round {round}");
+        assert_eq!(client.prompt_result(&id).text, "ok", "round {round}");
         if round % 2 == 1 {
             assert!(client.answer(&look).is_ok());
         }
@@ -200,13 +200,15 @@ fn read_only_load_does_not_disturb_prompts() {
 fn load_includes_the_message_in_progress() {
     let world = World::new();
     let gate = Gate::new();
-    world
-        .mock()
-        .push(Reply::text("the first half").gate(&gate).say(" and the second"));
+    world.mock().push(
+        Reply::text("the first half")
+            .gate(&gate)
+            .with_text(" and the second"),
+    );
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "hello");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     client.next_where(&session, "agent/textDelta", |note| {
         note.text("text").ends_with("half")
     });
@@ -215,7 +217,7 @@ fn load_includes_the_message_in_progress() {
     assert_eq!((partial.text.as_str(), partial.offset), ("the first half", 0));
     assert!(loaded.state.running_turn_id.is_some());
     gate.release();
-    assert_eq!(client.done(&id).text, "the first half and the second");
+    assert_eq!(client.prompt_result(&id).text, "the first half and the second");
 }
 
 #[test]
@@ -360,16 +362,16 @@ fn session_grants_do_not_apply_to_forks() {
     world.mock().push(call());
     world.mock().push(Reply::text("done"));
     let prompt = client.prompt(&session, "make it");
-    client.decide(&client.asked(&session), "allowSession");
-    client.done(&prompt);
+    client.decide(&client.next_approval(&session), "allowSession");
+    client.prompt_result(&prompt);
     let forked: Value = client.call("agent/forkSession", json!({"sessionId": session}));
     let fork = forked["sessionId"].as_str().unwrap().to_owned();
     client.load(&fork);
     world.mock().push(call());
     world.mock().push(Reply::text("done"));
     let prompt = client.prompt(&fork, "make it again");
-    client.decide(&client.asked(&fork), "deny");
-    client.done(&prompt);
+    client.decide(&client.next_approval(&fork), "deny");
+    client.prompt_result(&prompt);
 }
 
 /// An open approval stays with its session: in the fork the call is canceled, and the fork takes prompts.
@@ -381,10 +383,10 @@ fn open_approvals_are_cancelled_in_a_fork() {
     let call = json!({"command": "touch made"});
     world.mock().push(Reply::tool("bash", call));
     let prompt = client.prompt(&session, "make it");
-    client.asked(&session);
+    client.next_approval(&session);
     client.close_input();
-    assert_eq!(json!(client.done(&prompt).reason), "server_stopped");
-    client.exited();
+    assert_eq!(json!(client.prompt_result(&prompt).reason), "server_stopped");
+    client.wait_for_exit();
     drop(client);
 
     let client = world.start();

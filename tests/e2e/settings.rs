@@ -132,8 +132,8 @@ fn spellings_of_a_folder_are_equivalent() {
         .mock()
         .push(Reply::tool("write_file", json!({"path": "a", "content": "x"})));
     let id = client.prompt(&session, "do it");
-    client.decide(&client.asked(&session), "allowAlways");
-    client.done(&id);
+    client.decide(&client.next_approval(&session), "allowAlways");
+    client.prompt_result(&id);
     for cwd in &spellings {
         let listed: Value = client.call("agent/listSessions", json!({"cwd": cwd}));
         assert_eq!(listed["sessions"][0]["sessionId"], session, "{cwd}");
@@ -158,9 +158,9 @@ fn trust_change_applies_from_the_next_turn() {
         let before = client.all(&session, "agent/approvalRequested").len();
         let id = client.prompt(&session, "run it");
         if !trusted {
-            client.decide(&client.asked(&session), "allow");
+            client.decide(&client.next_approval(&session), "allow");
         }
-        client.done(&id);
+        client.prompt_result(&id);
         let asked = client.all(&session, "agent/approvalRequested").len() - before;
         assert_eq!(asked, usize::from(!trusted), "trusted: {trusted}");
     }
@@ -278,9 +278,9 @@ fn workspace_folder_changes_update_trust_and_file_access() {
         let before = client.all(&session, "agent/approvalRequested").len();
         let id = client.prompt(&session, "write");
         if !inside {
-            client.decide(&client.asked(&session), "allow");
+            client.decide(&client.next_approval(&session), "allow");
         }
-        client.done(&id);
+        client.prompt_result(&id);
         assert_eq!(std::fs::read_to_string(second.join("file")).unwrap(), wanted);
         let asked = client.all(&session, "agent/approvalRequested").len() - before;
         assert_eq!(asked, usize::from(!inside), "inside: {inside}");
@@ -313,18 +313,18 @@ fn status_is_sent_first_and_on_every_change() {
         .push(Reply::tool("bash", json!({"command": "touch made"})));
     let (one, two) = (client.session(), client.session());
     let first = client.prompt(&one, "hello");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let second = client.prompt(&two, "run it");
-    let asked = client.asked(&two);
+    let asked = client.next_approval(&two);
     let busy = next_status(&client, |status| status["openApprovals"] == 1);
     assert_eq!(
         (&busy["state"], &busy["runningTurns"]),
         (&json!("busy"), &json!(2))
     );
     client.decide(&asked, "allow");
-    client.done(&second);
+    client.prompt_result(&second);
     gate.release();
-    client.done(&first);
+    client.prompt_result(&first);
     let idle = next_status(&client, |status| status["state"] == "idle");
     assert_eq!(idle["runningTurns"], 0);
 }
@@ -401,9 +401,9 @@ fn model_set_during_a_turn_applies_to_the_next_turn() {
         "agent/setModel",
         json!({"sessionId": session, "model": "other/other-model"}),
     );
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     gate.release();
-    client.done(&id);
+    client.prompt_result(&id);
     let loaded: Value = client.call("agent/loadSession", json!({"sessionId": session}));
     assert_eq!(loaded["state"]["model"], "other/other-model", "{loaded}");
     client.ask(&session, "three");

@@ -105,15 +105,15 @@ fn newer_store_is_refused_before_and_during_a_turn() {
     let gate = Gate::new();
     world
         .mock()
-        .push(Reply::text("half").gate(&gate).say(" and half").stall());
+        .push(Reply::text("half").gate(&gate).with_text(" and half").stall());
     let id = client.prompt(&session, "hello");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let store = rusqlite::Connection::open(world.data().join("store.db")).unwrap();
     store
         .execute_batch("CREATE TABLE newer (x); PRAGMA user_version = 99;")
         .unwrap();
     gate.release();
-    let ended = json!(client.done(&id));
+    let ended = json!(client.prompt_result(&id));
     assert_eq!(
         crate::transitions::course(&client, &session, &ended),
         ["completed", "store_failed / failed / store"]

@@ -123,10 +123,10 @@ fn turn_returns_to_the_first_provider_when_its_circuit_allows_a_trial() {
         let client = world.start();
         let session = client.session();
         let id = client.prompt(&session, "hello");
-        world.at(&gate);
+        world.wait_at_gate(&gate);
         wait_for_cooldown(&client, &session);
         gate.release();
-        assert_eq!(client.done(&id).text, "ok");
+        assert_eq!(client.prompt_result(&id).text, "ok");
         assert_eq!(asked(&world)[..5], failures);
         assert_eq!(asked(&world)[5..], ["model-two", "model-one"]);
         let back = client.all(&session, "agent/modelSwitched");
@@ -153,7 +153,7 @@ fn only_one_of_several_sessions_makes_the_trial() {
     let gate = Gate::new();
     push(&world, "model-one", [Reply::text("well again").gate_first(&gate)]);
     let trial = client.prompt(&session, "two");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     let others: Vec<String> = (0..5).map(|_| client.session()).collect();
     for other in &others {
         assert_eq!(client.ask(other, "three").text, "ok");
@@ -178,7 +178,7 @@ fn only_one_of_several_sessions_makes_the_trial() {
     completed / no error
     ");
     gate.release();
-    assert_eq!(client.done(&trial).text, "well again");
+    assert_eq!(client.prompt_result(&trial).text, "well again");
     assert_eq!(client.ask(&others[0], "four").text, "ok");
     assert_eq!(asked(&world)[12..], ["model-one"]);
 }
@@ -228,7 +228,7 @@ fn cancel_and_exit_end_a_wait_for_a_circuit() {
     assert!(retry.params["delayMs"].as_u64().unwrap() > 50_000, "{retry:?}");
     let before = now();
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
+    assert_eq!(json!(client.prompt_result(&id))["reason"], "aborted_streaming");
     assert_within_a_second(before);
     // The second prompt is the trial; after it fails, it waits as well.
     world.mock().push(down());
@@ -236,8 +236,8 @@ fn cancel_and_exit_end_a_wait_for_a_circuit() {
     client.next(&other, "agent/retry");
     let before = now();
     client.close_input();
-    assert_eq!(json!(client.done(&second))["reason"], "server_stopped");
-    client.exited();
+    assert_eq!(json!(client.prompt_result(&second))["reason"], "server_stopped");
+    client.wait_for_exit();
     assert!(
         before.elapsed() < Duration::from_secs(2),
         "{:?}",
@@ -272,7 +272,7 @@ fn patient_profile_waits_a_day_visibly_and_a_cancel_ends_it() {
     assert!((86_390_000..=86_400_250).contains(&until), "{until}");
     let before = now();
     client.cancel(&session);
-    assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
+    assert_eq!(json!(client.prompt_result(&id))["reason"], "aborted_streaming");
     assert_within_a_second(before);
     assert_eq!(client.ask(&session, "two").text, "ok");
 }
@@ -285,7 +285,7 @@ fn reload_applies_to_the_next_turn_only() {
     let client = world.start();
     let (session, other) = (client.session(), client.session());
     let id = client.prompt(&session, "one");
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     // Remove the second provider, so that the first falls back to the third.
     let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
     let (before, rest) = text.split_once("[provider.openrouter]").unwrap();
@@ -298,7 +298,7 @@ fn reload_applies_to_the_next_turn_only() {
     let reloaded: Value = client.call("agent/reloadConfig", json!({}));
     assert_eq!(reloaded["problems"], json!([]), "{reloaded}");
     gate.release();
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(asked(&world), ["model-one", "model-one", "model-two"]);
     push(&world, "model-one", downs(2));
     assert_eq!(client.ask(&other, "two").text, "ok");
@@ -369,7 +369,7 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
         ..Config::default()
     });
     let gate = Gate::new();
-    let cut = Reply::new().say("half of it").gate(&gate).reset();
+    let cut = Reply::new().with_text("half of it").gate(&gate).reset();
     push(&world, "model-one", [down(), cut]);
     push(&world, "model-two", downs(5));
     let client = world.start();
@@ -385,7 +385,7 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
     });
     wait_for_cooldown(&client, &session);
     gate.release();
-    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.prompt_result(&id).text, "ok");
     let retracted = client.all(&session, "agent/messageRetracted");
     assert_eq!(
         retracted.last().unwrap().text("messageId"),

@@ -24,7 +24,7 @@ fn each_outcome_has_its_reason() {
     let half_a_call = |said: &str| {
         let call = "{\"path\": \"x\"";
         Reply::new()
-            .say(said)
+            .with_text(said)
             .call_raw("write_file", call, 100)
             .stop("max_tokens")
     };
@@ -148,7 +148,7 @@ fn each_outcome_has_its_reason() {
             "blank text before a tool",
             vec![
                 Reply::new()
-                    .say("\n\n")
+                    .with_text("\n\n")
                     .call("read_file", json!({"path": "a.txt"})),
                 Reply::text("\n hi"),
             ],
@@ -498,15 +498,15 @@ fn cancel_reason_distinguishes_streaming_and_tools() {
     let id = client.prompt(&session, "do it");
     client.next(&session, "agent/textDelta");
     client.cancel(&session);
-    let ended = json!(client.done(&id));
+    let ended = json!(client.prompt_result(&id));
     assert_eq!(
         course(&client, &session, &ended),
         ["aborted_streaming / cancelled / cancelled"]
     );
     let id = client.prompt(&session, "do it");
-    client.asked(&session);
+    client.next_approval(&session);
     client.cancel(&session);
-    let ended = json!(client.done(&id));
+    let ended = json!(client.prompt_result(&id));
     assert_eq!(
         course(&client, &session, &ended),
         ["aborted_tools / cancelled / cancelled"]

@@ -275,12 +275,12 @@ fn cancel_closes_the_connection() {
             .push(Reply::tool("web_fetch", json!({"url": web.url(path)})));
         let id = client.prompt(&session, "fetch it");
         client.tool_call(&session, "running");
-        world.until(|| web.asked() == 1);
+        world.wait_until(|| web.asked() == 1);
         let start = now();
         client.cancel(&session);
-        assert_eq!(json!(client.done(&id).state), "cancelled");
+        assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
-        world.until(|| web.closed.load(Ordering::SeqCst) == 1);
+        world.wait_until(|| web.closed.load(Ordering::SeqCst) == 1);
         assert_eq!(client.ask(&session, "go on").text, "ok");
     }
 }
@@ -294,14 +294,14 @@ fn approval_is_per_host_and_asked_again_after_a_page_was_read() {
         .mock()
         .push(Reply::tool("web_fetch", json!({"url": web.url("/page")})));
     let id = client.prompt(&session, "fetch it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     assert_eq!(
         asked.text("why"),
         format!("talks to the network: {}", web.url("/page"))
     );
     assert_eq!(asked.text("rule"), format!("web_fetch({})", web.url("/*")));
     client.decide(&asked, "allowSession");
-    client.done(&id);
+    client.prompt_result(&id);
     // R-TOOL-7: a page that was read may try to exfiltrate data, so the session's rule no longer applies.
     world
         .mock()
@@ -313,7 +313,7 @@ fn approval_is_per_host_and_asked_again_after_a_page_was_read() {
     });
     assert!(again.params["rule"].is_null(), "{}", again.params);
     client.decide(&again, "deny");
-    client.done(&id);
+    client.prompt_result(&id);
     assert_eq!(web.asked(), 1);
 }
 
@@ -341,9 +341,9 @@ fn network_rules_stop_applying_after_a_command() {
     client.load(&session);
     world.mock().push(fetch());
     let id = client.prompt(&session, "fetch it");
-    let asked = client.asked(&session);
+    let asked = client.next_approval(&session);
     client.decide(&asked, "deny");
-    client.done(&id);
+    client.prompt_result(&id);
     // Another session has read no external content.
     let fresh = client.session();
     world.mock().push(fetch());

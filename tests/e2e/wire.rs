@@ -15,14 +15,16 @@ struct OpenTurn {
 impl OpenTurn {
     fn start(world: &World, client: &Client) -> Self {
         let gate = Gate::new();
-        let reply = Reply::text("the first half").gate(&gate).say(" and the second");
+        let reply = Reply::text("the first half")
+            .gate(&gate)
+            .with_text(" and the second");
         world.mock().push_for("stay open", reply);
         let session = client.session();
         let prompt = client.prompt(&session, "stay open");
         client.next_where(&session, "agent/textDelta", |note| {
             note.text("text").ends_with("half")
         });
-        world.at(&gate);
+        world.wait_at_gate(&gate);
         Self {
             session,
             prompt,
@@ -33,7 +35,7 @@ impl OpenTurn {
     fn finish(self, client: &Client) {
         client.ping();
         self.gate.release();
-        let ended = client.done(&self.prompt);
+        let ended = client.prompt_result(&self.prompt);
         assert_eq!(ended.text, "the first half and the second");
         assert_eq!(client.shown(&self.session), ended.text);
         client.ping();
@@ -508,7 +510,7 @@ fn reused_id_is_refused_and_the_first_request_continues() {
     let params = json!({"sessionId": session, "prompt": "hello"});
     let body = json!({"jsonrpc": "2.0", "id": id, "method": "agent/prompt", "params": params}).to_string();
     client.frame(body.as_bytes());
-    world.at(&gate);
+    world.wait_at_gate(&gate);
     client.frame(
         json!({"jsonrpc": "2.0", "id": id, "method": "agent/listTools"})
             .to_string()
@@ -518,7 +520,7 @@ fn reused_id_is_refused_and_the_first_request_continues() {
     assert_eq!(error.code, -32600, "{error:?}");
     let wanted = client.expect_answer(&id, "agent/prompt", &session);
     gate.release();
-    assert_eq!(client.done(&wanted).text, "one");
+    assert_eq!(client.prompt_result(&wanted).text, "one");
     let _: Value = client.call("agent/metrics", json!({}));
 }
 
@@ -533,7 +535,7 @@ fn optional_lsp_notifications_are_ignored_silently() {
             .mock()
             .push(Reply::error(400, "invalid_request_error", marker));
         client.ask(&session, "hello");
-        world.until(|| client.log().contains(marker));
+        world.wait_until(|| client.log().contains(marker));
     };
     fail("first-marker");
     for method in ["$/setTrace", "$/logTrace", "$/progress", "$/of/somebody"] {

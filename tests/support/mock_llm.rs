@@ -38,7 +38,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use reply::{Before, Frame};
+use reply::{Frame, PreludeStep};
 
 /// The longest real time that a `wait_…` function waits.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -61,7 +61,7 @@ impl Api {
 
 /// A request that the mock received.
 #[derive(Debug)]
-pub struct Seen {
+pub struct RecordedRequest {
     /// Its number, from 0.
     pub index: usize,
     pub api: Api,
@@ -94,7 +94,7 @@ pub struct Progress {
     pub dropped: bool,
 }
 
-impl Seen {
+impl RecordedRequest {
     /// Returns the value of a header; `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
@@ -142,14 +142,14 @@ impl Seen {
     }
 }
 
-type Responder = Box<dyn FnMut(&Seen) -> Option<Reply> + Send>;
+type Responder = Box<dyn FnMut(&RecordedRequest) -> Option<Reply> + Send>;
 
 struct State {
     queue: VecDeque<Prepared>,
     marked: Vec<(String, VecDeque<Prepared>)>,
     responder: Option<Responder>,
     default: Option<Prepared>,
-    seen: Vec<Arc<Seen>>,
+    seen: Vec<Arc<RecordedRequest>>,
     known: HashMap<String, Vec<check::Prefix>>,
     /// Signatures of reasoning that were sent, with the API and model that produced them.
     proofs: HashSet<(String, String)>,
@@ -272,7 +272,7 @@ impl MockLlm {
     }
 
     /// Asks `respond` first for every request; `None` falls through to the queues.
-    pub fn respond_with(&self, respond: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) {
+    pub fn respond_with(&self, respond: impl FnMut(&RecordedRequest) -> Option<Reply> + Send + 'static) {
         self.state().responder = Some(Box::new(respond));
     }
 
@@ -313,12 +313,12 @@ impl MockLlm {
     }
 
     /// Returns all requests so far.
-    pub fn requests(&self) -> Vec<Arc<Seen>> {
+    pub fn requests(&self) -> Vec<Arc<RecordedRequest>> {
         self.state().seen.clone()
     }
 
     /// Waits for request number `index`, counting from 0.
-    pub async fn request(&self, index: usize) -> Arc<Seen> {
+    pub async fn request(&self, index: usize) -> Arc<RecordedRequest> {
         let shared = self.shared.clone();
         let name = format!("request {index}");
         self.wait(&name, async move {
@@ -329,7 +329,7 @@ impl MockLlm {
     }
 
     /// Waits until the connection of `seen` is closed.
-    pub async fn wait_closed(&self, seen: &Arc<Seen>) -> Progress {
+    pub async fn wait_closed(&self, seen: &Arc<RecordedRequest>) -> Progress {
         self.wait_progress(seen, "its connection's close", |progress| {
             progress.closed.is_some()
         })
@@ -337,7 +337,7 @@ impl MockLlm {
     }
 
     /// Waits until the answer to `seen` has been sent.
-    pub async fn wait_answered(&self, seen: &Arc<Seen>) -> Progress {
+    pub async fn wait_answered(&self, seen: &Arc<RecordedRequest>) -> Progress {
         self.wait_progress(seen, "its answer", |progress| progress.answered.is_some())
             .await
     }
@@ -377,7 +377,12 @@ impl MockLlm {
         self.shared.state.lock().expect("the mock's state")
     }
 
-    async fn wait_progress(&self, seen: &Arc<Seen>, what: &str, is: fn(&Progress) -> bool) -> Progress {
+    async fn wait_progress(
+        &self,
+        seen: &Arc<RecordedRequest>,
+        what: &str,
+        is: fn(&Progress) -> bool,
+    ) -> Progress {
         let watched = seen.clone();
         self.wait(what, async move {
             let _ = watched.progress.subscribe().wait_for(is).await;
@@ -458,12 +463,12 @@ struct Connection {
 }
 
 /// Why an answer was not sent completely.
-enum Broken {
+enum AnswerAborted {
     Peer,
     Ordered(Cut),
 }
 
-impl From<std::io::Error> for Broken {
+impl From<std::io::Error> for AnswerAborted {
     fn from(_: std::io::Error) -> Self {
         Self::Peer
     }
@@ -471,7 +476,7 @@ impl From<std::io::Error> for Broken {
 
 impl Connection {
     /// Reads and answers a request. Returns it, and whether the connection stays open.
-    async fn exchange(&mut self, shared: &Shared) -> Option<(Arc<Seen>, bool)> {
+    async fn exchange(&mut self, shared: &Shared) -> Option<(Arc<RecordedRequest>, bool)> {
         let (path, headers, body) = read_request(&mut self.read, &mut self.buffer).await?;
         let api = match path.trim_end_matches('/') {
             path if path.ends_with("/messages") => Api::Anthropic,
@@ -522,7 +527,7 @@ impl Connection {
             biased;
             done = answer(&mut self.write, &prepared, &seen) => done,
             // A byte here would be pipelining, which our clients never do: treat it as a disconnect.
-            _ = self.read.read(&mut stray) => Err(Broken::Peer),
+            _ = self.read.read(&mut stray) => Err(AnswerAborted::Peer),
         };
         match done {
             Ok(()) => {
@@ -533,11 +538,11 @@ impl Connection {
                 });
                 Some((seen, !close))
             }
-            Err(Broken::Peer) => {
+            Err(AnswerAborted::Peer) => {
                 seen.progress.send_modify(|progress| progress.dropped = true);
                 Some((seen, false))
             }
-            Err(Broken::Ordered(cut)) => {
+            Err(AnswerAborted::Ordered(cut)) => {
                 if cut == Cut::Reset {
                     // Without lingering, the close sends an RST instead of a FIN.
                     let _ = self.write.as_ref().set_zero_linger();
@@ -555,7 +560,7 @@ fn record(
     headers: Vec<(String, String)>,
     raw: Bytes,
     connection: usize,
-) -> (Arc<Seen>, Prepared) {
+) -> (Arc<RecordedRequest>, Prepared) {
     let mut state = shared.state.lock().expect("the mock's state");
     let (body, mut wrong) = if state.checked {
         check::request(api, &raw, state.paused)
@@ -575,7 +580,7 @@ fn record(
         wrong.extend(check::foreign_proofs(api, &body, &state.proofs));
     }
     let index = state.seen.len();
-    let seen = Arc::new(Seen {
+    let seen = Arc::new(RecordedRequest {
         index,
         api,
         path,
@@ -623,7 +628,7 @@ fn record(
     (seen, prepared)
 }
 
-fn choose(state: &mut State, seen: &Seen, text: &str) -> Prepared {
+fn choose(state: &mut State, seen: &RecordedRequest, text: &str) -> Prepared {
     let answered = state.responder.as_mut().and_then(|respond| respond(seen));
     if let Some(reply) = answered {
         return Prepared::new(reply);
@@ -647,14 +652,18 @@ fn choose(state: &mut State, seen: &Seen, text: &str) -> Prepared {
     Prepared::new(Reply::error(500, "mock_error", "nothing is scripted"))
 }
 
-async fn answer(write: &mut OwnedWriteHalf, prepared: &Prepared, seen: &Seen) -> Result<(), Broken> {
+async fn answer(
+    write: &mut OwnedWriteHalf,
+    prepared: &Prepared,
+    seen: &RecordedRequest,
+) -> Result<(), AnswerAborted> {
     let reply = &prepared.reply;
     for before in &reply.before {
         match before {
-            Before::Delay(wait) => tokio::time::sleep(*wait).await,
-            Before::Gate(gate) => gate.pass().await,
-            Before::Stall => std::future::pending().await,
-            Before::Cut(cut) => return Err(Broken::Ordered(*cut)),
+            PreludeStep::Delay(wait) => tokio::time::sleep(*wait).await,
+            PreludeStep::Gate(gate) => gate.pass().await,
+            PreludeStep::Stall => std::future::pending().await,
+            PreludeStep::Cut(cut) => return Err(AnswerAborted::Ordered(*cut)),
         }
     }
     let mut head = format!("HTTP/1.1 {} Mock\r\n", reply.status);
@@ -692,7 +701,7 @@ async fn answer(write: &mut OwnedWriteHalf, prepared: &Prepared, seen: &Seen) ->
     }
     body.flush().await?;
     if reply.headless {
-        return Err(Broken::Ordered(Cut::Close));
+        return Err(AnswerAborted::Ordered(Cut::Close));
     }
     body.write.write_all(b"0\r\n\r\n").await?;
     Ok(())
@@ -701,14 +710,14 @@ async fn answer(write: &mut OwnedWriteHalf, prepared: &Prepared, seen: &Seen) ->
 /// A chunked body that gathers events into blocks until a delay, gate or cut separates them.
 struct Body<'a> {
     write: &'a mut OwnedWriteHalf,
-    seen: &'a Seen,
+    seen: &'a RecordedRequest,
     block: BytesMut,
     drip: Option<usize>,
     chunked: bool,
 }
 
 impl Body<'_> {
-    async fn send(&mut self, frame: &Frame, every: Option<Duration>) -> Result<(), Broken> {
+    async fn send(&mut self, frame: &Frame, every: Option<Duration>) -> Result<(), AnswerAborted> {
         match frame {
             Frame::Event { bytes, times } => {
                 for _ in 0..*times {
@@ -728,13 +737,13 @@ impl Body<'_> {
             Frame::Delay(wait) => tokio::time::sleep(*wait).await,
             Frame::Gate(gate) => gate.pass().await,
             Frame::Stall => std::future::pending().await,
-            Frame::Cut(cut) => return Err(Broken::Ordered(*cut)),
+            Frame::Cut(cut) => return Err(AnswerAborted::Ordered(*cut)),
             Frame::Event { .. } => {}
         }
         Ok(())
     }
 
-    async fn flush(&mut self) -> Result<(), Broken> {
+    async fn flush(&mut self) -> Result<(), AnswerAborted> {
         if self.block.is_empty() {
             return Ok(());
         }

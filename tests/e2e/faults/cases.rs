@@ -432,7 +432,7 @@ fn streams(api: Api) -> Vec<Case> {
             vec![
                 Reply::text("here ")
                     .raw("<<<>>>\n\n: ???\nfoo: 1\n\n")
-                    .say("I am"),
+                    .with_text("I am"),
             ],
         ),
         Case::once("malformed-json", Reply::text("half").raw(data("{nonsense"))),
@@ -454,14 +454,14 @@ fn streams(api: Api) -> Vec<Case> {
         Case::new("empty-for-ever", vec![Reply::new(), Reply::new(), Reply::new()]),
         Case::new(
             "begun-twice",
-            vec![Reply::new().raw(data(again)).say("here I am")],
+            vec![Reply::new().raw(data(again)).with_text("here I am")],
         ),
         Case::new(
             "unknown-events",
             vec![
                 Reply::text("here ")
                     .raw(data(r#"{"type":"brand.new","x":[1]}"#))
-                    .say("I am"),
+                    .with_text("I am"),
             ],
         ),
         Case::once("an-event-too-large", Reply::text("half").raw(huge)).takes(10),

@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::folders;
-use super::inbox::{Answer, Asked, Id, Note, RpcError, Shared, State, read_all, report};
+use super::inbox::{Answer, Id, Notification, RpcError, ServerRequest, Shared, State, read_all, report};
 use super::world::{Options, World};
-use super::{PATIENCE, now};
+use super::{WAIT_LIMIT, now};
 
 /// A running server and its client.
 pub struct Client {
@@ -36,10 +36,10 @@ pub struct Client {
 }
 
 /// Everything that a killed server had written.
-pub struct Remains {
+pub struct KilledOutput {
     /// The time of the kill.
     pub at: Instant,
-    pub notes: Vec<Arc<Note>>,
+    pub notes: Vec<Arc<Notification>>,
     /// Answers that the test had not taken.
     pub answers: HashMap<Id, Answer>,
 }
@@ -169,7 +169,7 @@ impl Client {
     }
 
     /// Waits for the server's next request, which must be `method`.
-    pub fn server_asks(&self, method: &str) -> Asked {
+    pub fn server_asks(&self, method: &str) -> ServerRequest {
         let asked = self.wait(&format!("the server's {method}"), |state| {
             state.requests.as_mut().and_then(VecDeque::pop_front)
         });
@@ -188,7 +188,7 @@ impl Client {
     }
 
     /// Answers a request of the server.
-    pub fn reply(&self, asked: &Asked, result: Value) {
+    pub fn reply(&self, asked: &ServerRequest, result: Value) {
         let answer = json!({"jsonrpc": "2.0", "id": asked.id, "result": result});
         self.frame(answer.to_string().as_bytes());
     }
@@ -248,7 +248,7 @@ impl Client {
 
     /// Waits until there are more than `known` notifications, the server has ended, or `until` has passed. Returns the
     /// notifications beyond `known`.
-    pub fn arrived(&self, known: usize, until: Instant) -> Vec<Arc<Note>> {
+    pub fn arrived(&self, known: usize, until: Instant) -> Vec<Arc<Notification>> {
         let mut state = self.shared.lock();
         loop {
             let left = until.saturating_duration_since(now());
@@ -315,11 +315,11 @@ impl Client {
     /// Sends a prompt and waits for the end of its turn.
     pub fn ask(&self, session: &str, prompt: impl Into<Value>) -> PromptResult {
         let id = self.prompt(session, prompt);
-        self.done(&id)
+        self.prompt_result(&id)
     }
 
     /// Waits for the result of a prompt.
-    pub fn done(&self, id: &Id) -> PromptResult {
+    pub fn prompt_result(&self, id: &Id) -> PromptResult {
         match self.answer(id) {
             Ok(result) => serde_json::from_value(result).expect("a prompt's result"),
             Err(error) => panic!("the prompt was refused: {error:?}"),
@@ -334,12 +334,17 @@ impl Client {
     }
 
     /// Waits for the next notification of `method` in a session that no earlier call has returned.
-    pub fn next(&self, session: &str, method: &str) -> Arc<Note> {
+    pub fn next(&self, session: &str, method: &str) -> Arc<Notification> {
         self.next_where(session, method, |_| true)
     }
 
     /// Like `next`, but skips notifications for which `is` returns false.
-    pub fn next_where(&self, session: &str, method: &str, is: impl Fn(&Note) -> bool) -> Arc<Note> {
+    pub fn next_where(
+        &self,
+        session: &str,
+        method: &str,
+        is: impl Fn(&Notification) -> bool,
+    ) -> Arc<Notification> {
         let key = (session.to_owned(), method.to_owned());
         self.wait(&format!("{method} of {session}"), |state| {
             let from = state.given.get(&key).copied().unwrap_or(0);
@@ -357,17 +362,17 @@ impl Client {
     }
 
     /// Waits until a tool call has a status.
-    pub fn tool_call(&self, session: &str, status: &str) -> Arc<Note> {
+    pub fn tool_call(&self, session: &str, status: &str) -> Arc<Notification> {
         self.next_where(session, "agent/toolCall", |note| note.text("status") == status)
     }
 
     /// Waits for the next approval request.
-    pub fn asked(&self, session: &str) -> Arc<Note> {
+    pub fn next_approval(&self, session: &str) -> Arc<Notification> {
         self.next(session, "agent/approvalRequested")
     }
 
     /// Decides an approval.
-    pub fn decide(&self, asked: &Note, decision: &str) {
+    pub fn decide(&self, asked: &Notification, decision: &str) {
         self.respond(json!({"approvalId": asked.text("approvalId"), "decision": decision}));
     }
 
@@ -377,14 +382,14 @@ impl Client {
     }
 
     /// Returns all notifications of a method in a session so far.
-    pub fn all(&self, session: &str, method: &str) -> Vec<Arc<Note>> {
+    pub fn all(&self, session: &str, method: &str) -> Vec<Arc<Notification>> {
         let state = self.shared.lock();
-        let is = |note: &&Arc<Note>| note.method == method && note.text("sessionId") == session;
+        let is = |note: &&Arc<Notification>| note.method == method && note.text("sessionId") == session;
         state.notes.iter().filter(is).cloned().collect()
     }
 
     /// Returns all notifications so far.
-    pub fn notes(&self) -> Vec<Arc<Note>> {
+    pub fn notes(&self) -> Vec<Arc<Notification>> {
         self.shared.lock().notes.clone()
     }
 
@@ -454,13 +459,13 @@ impl Client {
     }
 
     /// Kills the server and reads everything it had written.
-    pub fn killed(self) -> Remains {
+    pub fn killed(self) -> KilledOutput {
         let at = now();
         self.signal(rustix::process::Signal::KILL);
         *self.killed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.wait_end();
         let mut state = self.shared.lock();
-        let remains = Remains {
+        let remains = KilledOutput {
             at,
             notes: state.notes.clone(),
             answers: state
@@ -485,7 +490,7 @@ impl Client {
     }
 
     /// Waits until the server exits on its own. Returns its exit code and the time since this call.
-    pub fn exited(&self) -> (Option<i32>, Duration) {
+    pub fn wait_for_exit(&self) -> (Option<i32>, Duration) {
         let start = now();
         self.wait("the server's end", |state| state.ended.then_some(()));
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
@@ -498,8 +503,8 @@ impl Client {
     }
 
     /// Waits until the server's process is gone, even if its output has not been read.
-    pub fn gone(&self) {
-        let deadline = now() + PATIENCE;
+    pub fn wait_until_gone(&self) {
+        let deadline = now() + WAIT_LIMIT;
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let running = child.as_mut().expect("a running server");
         // The standard library cannot wait for a process with a timeout.
@@ -512,7 +517,7 @@ impl Client {
 
     /// Waits until `found` returns something; panics with a report after [`PATIENCE`] or at the server's end.
     fn wait<T>(&self, what: &str, mut found: impl FnMut(&mut State) -> Option<T>) -> T {
-        let deadline = now() + PATIENCE;
+        let deadline = now() + WAIT_LIMIT;
         let mut state = self.shared.lock();
         loop {
             if let Some(found) = found(&mut state) {

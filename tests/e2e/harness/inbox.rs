@@ -26,13 +26,13 @@ impl Id {
 
 /// A notification that arrived.
 #[derive(Debug)]
-pub struct Note {
+pub struct Notification {
     pub method: String,
     pub params: Value,
     pub at: Instant,
 }
 
-impl Note {
+impl Notification {
     /// Returns a string field of the params; empty if it is missing or not a string.
     pub fn text(&self, field: &str) -> &str {
         self.params[field].as_str().unwrap_or_default()
@@ -41,7 +41,7 @@ impl Note {
 
 /// A request of the server.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ServerRequest {
     pub id: Value,
     pub method: String,
     pub params: Value,
@@ -59,7 +59,7 @@ pub type Answer = Result<Value, RpcError>;
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) notes: Vec<Arc<Note>>,
+    pub(super) notes: Vec<Arc<Notification>>,
     pub(super) answers: HashMap<Id, (Answer, Instant)>,
     /// Errors with id null, in order of arrival.
     pub(super) nulls: VecDeque<RpcError>,
@@ -71,7 +71,7 @@ pub(super) struct State {
     /// Unexpected answers are ignored.
     pub(super) tolerant: bool,
     /// Requests of the server, in order; `None` if it must not send any.
-    pub(super) requests: Option<VecDeque<Asked>>,
+    pub(super) requests: Option<VecDeque<ServerRequest>>,
     /// The reader thread must not read.
     pub(super) paused: bool,
     pub(super) ended: bool,
@@ -179,13 +179,13 @@ impl State {
             let params = body["params"].take();
             if let Some(id) = body.get("id").cloned() {
                 match &mut self.requests {
-                    Some(requests) => requests.push_back(Asked { id, method, params }),
+                    Some(requests) => requests.push_back(ServerRequest { id, method, params }),
                     None => self.checker.violations.push(format!("the server asks {method}")),
                 }
                 return;
             }
             if self.checker.notification(&method, &params, bytes).is_some() {
-                self.notes.push(Arc::new(Note { method, params, at }));
+                self.notes.push(Arc::new(Notification { method, params, at }));
             }
             return;
         }

@@ -9,16 +9,16 @@ mod inbox;
 mod tale;
 mod world;
 
-pub use client::{Client, Remains, framed};
+pub use client::{Client, KilledOutput, framed};
 pub use folders::{contents, resident};
-pub use inbox::{Asked, Id, Note};
+pub use inbox::{Id, Notification, ServerRequest};
 pub use tale::{screen, short, tale};
 pub use world::{Config, Options, World};
 
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up: a failure bound, never a measure.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the real time.
 #[expect(clippy::disallowed_methods, reason = "real pipes have real time")]
@@ -28,13 +28,13 @@ pub fn now() -> Instant {
 
 /// Waits until `look` returns the same value for 700 ms, and returns that value. There is no event for "nothing
 /// happens any more", so it polls.
-pub fn still<T: PartialEq + std::fmt::Debug>(what: &str, look: impl Fn() -> T) -> T {
+pub fn wait_until_stable<T: PartialEq + std::fmt::Debug>(what: &str, look: impl Fn() -> T) -> T {
     const STILL: Duration = Duration::from_millis(700);
     let start = now();
     let (mut seen, mut since) = (look(), start);
     while since.elapsed() < STILL {
         assert!(
-            start.elapsed() < PATIENCE,
+            start.elapsed() < WAIT_LIMIT,
             "{what} does not come to rest: {seen:?}"
         );
         std::thread::sleep(Duration::from_millis(20));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::client::Client;
-use super::inbox::Note;
+use super::inbox::Notification;
 
 /// Returns the events of a session so far, one line each.
 pub fn tale(client: &Client, session: &str) -> Vec<String> {
@@ -92,7 +92,7 @@ fn message_text(params: &Value) -> String {
     blocks.filter_map(|block| block["text"].as_str()).collect()
 }
 
-fn line(note: &Note) -> Option<String> {
+fn line(note: &Notification) -> Option<String> {
     let params = &note.params;
     Some(match note.method.trim_start_matches("agent/") {
         "turnStarted" => "turnStarted".to_owned(),

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::{PATIENCE, now};
-use crate::mock_llm::{Gate, MockLlm, Progress, Seen};
+use super::{WAIT_LIMIT, now};
+use crate::mock_llm::{Gate, MockLlm, Progress, RecordedRequest};
 
 /// The user id and group id of an unprivileged user (`nobody`).
 const NOBODY: u32 = 65_534;
@@ -174,17 +174,17 @@ filter = "debug"
     }
 
     /// Waits for request number `index` at the mock.
-    pub fn seen(&self, index: usize) -> Arc<Seen> {
+    pub fn seen(&self, index: usize) -> Arc<RecordedRequest> {
         self.inner.runtime.block_on(self.inner.mock.request(index))
     }
 
     /// Waits until the connection of a request is closed.
-    pub fn closed(&self, seen: &Arc<Seen>) -> Progress {
+    pub fn closed(&self, seen: &Arc<RecordedRequest>) -> Progress {
         self.inner.runtime.block_on(self.inner.mock.wait_closed(seen))
     }
 
     /// Waits until a stream has reached the gate.
-    pub fn at(&self, gate: &Gate) {
+    pub fn wait_at_gate(&self, gate: &Gate) {
         self.inner.runtime.block_on(self.inner.mock.wait_gate(gate));
     }
 
@@ -228,8 +228,8 @@ filter = "debug"
     }
 
     /// Polls until a condition holds, for states without an event.
-    pub fn until(&self, so: impl Fn() -> bool) {
-        let deadline = now() + PATIENCE;
+    pub fn wait_until(&self, so: impl Fn() -> bool) {
+        let deadline = now() + WAIT_LIMIT;
         while !so() {
             assert!(now() < deadline, "it does not come about");
             std::thread::sleep(std::time::Duration::from_millis(10));

@@ -8,7 +8,7 @@ use agentls::protocol::LoadSessionResult;
 use serde_json::Value;
 
 use super::Figures;
-use crate::harness::{Note, Remains};
+use crate::harness::{KilledOutput, Notification};
 
 /// The most text that a kill may lose, by the time for which it was shown. The server stores partial text every 250 ms
 /// (R-SESS-1). The test measures from the reading of a delta to just before the signal. The server's timer, its
@@ -110,7 +110,7 @@ impl Ledger {
     }
 
     /// Records what a killed server had shown.
-    pub(super) fn bury(&mut self, session: &str, remains: &Remains, wrong: &mut Vec<String>) {
+    pub(super) fn bury(&mut self, session: &str, remains: &KilledOutput, wrong: &mut Vec<String>) {
         self.shown.clear();
         for note in remains
             .notes
@@ -121,7 +121,7 @@ impl Ledger {
         }
     }
 
-    fn note(&mut self, note: &Note, wrong: &mut Vec<String>) {
+    fn note(&mut self, note: &Notification, wrong: &mut Vec<String>) {
         if let Some(seq) = note.params["seq"].as_u64() {
             return self.record_event(seq, &note.method, &note.params, wrong);
         }

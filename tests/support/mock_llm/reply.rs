@@ -98,7 +98,7 @@ pub struct Reply {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
-    pub(super) before: Vec<Before>,
+    pub(super) before: Vec<PreludeStep>,
     pub(super) every: Option<Duration>,
     pub(super) drip: Option<usize>,
     pub(super) headless: bool,
@@ -113,7 +113,7 @@ pub struct Reply {
 
 /// A step before the head of the response.
 #[derive(Clone, Debug)]
-pub(super) enum Before {
+pub(super) enum PreludeStep {
     Delay(Duration),
     Gate(Gate),
     Stall,
@@ -162,7 +162,7 @@ impl Reply {
 
     /// Creates a streamed answer with `text`.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::new().say(text)
+        Self::new().with_text(text)
     }
 
     /// Creates a streamed answer that calls one tool.
@@ -197,7 +197,7 @@ impl Reply {
     /// Accepts the request and never answers.
     pub fn silent() -> Self {
         Self {
-            before: vec![Before::Stall],
+            before: vec![PreludeStep::Stall],
             ..Self::new()
         }
     }
@@ -205,7 +205,7 @@ impl Reply {
     /// Closes the connection instead of answering.
     pub fn hang_up(cut: Cut) -> Self {
         Self {
-            before: vec![Before::Cut(cut)],
+            before: vec![PreludeStep::Cut(cut)],
             ..Self::new()
         }
     }
@@ -228,7 +228,7 @@ impl Reply {
 
     /// Adds text.
     #[must_use]
-    pub fn say(mut self, text: impl Into<String>) -> Self {
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
         self.parts.push(Part::Text(text.into()));
         self
     }
@@ -290,7 +290,7 @@ impl Reply {
     #[must_use]
     pub fn delay(mut self, wait: Duration) -> Self {
         if self.parts.is_empty() {
-            self.before.push(Before::Delay(wait))
+            self.before.push(PreludeStep::Delay(wait))
         } else {
             self.parts.push(Part::Delay(wait))
         }
@@ -302,7 +302,7 @@ impl Reply {
     #[must_use]
     pub fn gate(mut self, gate: &Gate) -> Self {
         if self.parts.is_empty() && self.body.is_none() {
-            self.before.push(Before::Gate(gate.clone()))
+            self.before.push(PreludeStep::Gate(gate.clone()))
         } else {
             self.parts.push(Part::Gate(gate.clone()))
         }
@@ -312,7 +312,7 @@ impl Reply {
     /// Adds a gate before the head of the response, whatever was added before.
     #[must_use]
     pub fn gate_first(mut self, gate: &Gate) -> Self {
-        self.before.push(Before::Gate(gate.clone()));
+        self.before.push(PreludeStep::Gate(gate.clone()));
         self
     }
 
