@@ -2,7 +2,7 @@
 //!
 //! Pure. It only chooses the turn that `/undo` and `/redo` name; the server owns the checkpoints.
 
-use crate::protocol::{Standing, TurnDiffNotification};
+use crate::protocol::{ChangeState, TurnDiffNotification};
 
 /// How many turns are remembered.
 const REMEMBERED: usize = 100;
@@ -22,17 +22,17 @@ impl Changes {
         let turn = &diff.of_turn_id;
         let from = self.made.iter().position(|(made, _)| made.of_turn_id == *turn);
         match diff.standing {
-            Standing::Made => {
+            ChangeState::Made => {
                 self.made.push((diff.clone(), false));
                 let old = self.made.len().saturating_sub(REMEMBERED);
                 self.made.drain(..old);
             }
-            Standing::Reverted => {
+            ChangeState::Reverted => {
                 self.reverted.retain(|other| other != turn);
                 self.reverted.push(turn.clone());
                 self.set_reverted(from, true);
             }
-            Standing::Redone => {
+            ChangeState::Redone => {
                 self.reverted.retain(|other| other != turn);
                 self.set_reverted(from, false);
             }

@@ -19,8 +19,8 @@ use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
     DeleteSessionParams, EmptyResult, EventHeader, ExportFormat, ExportSessionParams, ExportSessionResult,
-    LoadSessionParams, LoadSessionResult, MessageBlock, MessageNotification, MoreFields, PartialMessage,
-    RenameSessionParams, Role, ServerNotification,
+    LoadSessionParams, LoadSessionResult, MessageBlock, MessageNotification, PartialMessage,
+    RenameSessionParams, Role, ServerNotification, TruncatedFields,
 };
 
 /// How many sessions a list shows by default.
@@ -196,7 +196,7 @@ impl SessionCommands<'_> {
 fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotification {
     let mut content = Vec::new();
     for (is_text, text) in [(false, partial.reasoning), (true, partial.text)] {
-        let more = MoreFields::new();
+        let more = TruncatedFields::new();
         match (text.is_empty(), is_text) {
             (true, _) => {}
             (false, true) => content.push(MessageBlock::Text { text, more }),
@@ -216,7 +216,7 @@ fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotific
         content,
         incomplete: true,
         hidden: false,
-        more: MoreFields::new(),
+        more: TruncatedFields::new(),
     }
     .into()
 }

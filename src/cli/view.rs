@@ -16,10 +16,10 @@ use super::style::{Color, cost_of_use, fit_line, format_duration, format_tokens}
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
-    ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState, Decision,
-    MessageNotification, MessageRetractedNotification, RetryNotification, Role, ServerNotification,
-    SettledBy, Standing, ToolCallNotification, ToolCallStatus, TransitionNotification, TransitionReason,
-    TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
+    ApprovalRequestedNotification, ApprovalResolvedNotification, ChangeState, CircuitNotification,
+    CircuitState, Decision, MessageNotification, MessageRetractedNotification, RetryNotification, Role,
+    ServerNotification, SettledBy, ToolCallNotification, ToolCallStatus, TransitionNotification,
+    TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
 };
 
 /// One frame per 100 ms; see [`View::refresh_status`].
@@ -409,17 +409,17 @@ impl View {
     fn turn_diff(&mut self, diff: &TurnDiffNotification) {
         self.changes.record_diff(diff);
         let what = match diff.standing {
-            Standing::Made => "changed",
-            Standing::Reverted => "taken back",
-            Standing::Redone => "made again",
+            ChangeState::Made => "changed",
+            ChangeState::Reverted => "taken back",
+            ChangeState::Redone => "made again",
         };
         let count = diff.files.len() as u64 + diff.unlisted.unwrap_or_default();
         let (added, removed) = diff.files.iter().fold((0, 0), |(added, removed), file| {
             (added + file.added, removed + file.removed)
         });
         let lines = match diff.standing {
-            Standing::Made => format!(" (+{added} −{removed} lines)"),
-            Standing::Reverted | Standing::Redone => String::new(),
+            ChangeState::Made => format!(" (+{added} −{removed} lines)"),
+            ChangeState::Reverted | ChangeState::Redone => String::new(),
         };
         let files = match count {
             1 => "1 file".to_owned(),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{EventHeader, LimitRequestedNotification, MoreFields, QuestionRequestedNotification};
+use super::{EventHeader, LimitRequestedNotification, QuestionRequestedNotification, TruncatedFields};
 
 /// How freely the agent may act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -100,8 +100,8 @@ pub struct ApprovalRequestedNotification {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// References to the full text of cut fields.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// Params of `agent/approvalResolved`.
@@ -129,8 +129,8 @@ pub struct ApprovalResolvedNotification {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// References to the full text of cut fields.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// Params of `agent/approvalRespond`.

@@ -21,7 +21,7 @@ pub enum ChangeKind {
 /// The state of a turn's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Standing {
+pub enum ChangeState {
     /// The turn made them.
     Made,
     /// `agent/revert` reverted them.
@@ -40,7 +40,7 @@ pub struct TurnDiffNotification {
     /// The turn whose changes these are. A revert includes the changes of later turns.
     pub of_turn_id: String,
     /// The state of the changes.
-    pub standing: Standing,
+    pub standing: ChangeState,
     /// The files. With `reverted` and `redone`: what has just been done to them.
     pub files: Vec<FileDiff>,
     /// Number of further files that are not listed.
@@ -82,7 +82,7 @@ pub struct RevertParams {
     /// Whether to only report what would be done.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dry_run: bool,
-    /// Whether to make the changes again that the last revert of that turn undid.
+    /// Whether to redo the changes that the last revert of this turn undid.
     #[serde(default, skip_serializing_if = "is_false")]
     pub redo: bool,
 }

@@ -27,7 +27,7 @@ pub struct EventHeader {
 /// A reference to the full text of a cut field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct More {
+pub struct TruncatedField {
     /// The `ref` for `agent/readContent`.
     #[serde(rename = "ref")]
     pub reference: String,
@@ -39,7 +39,7 @@ pub struct More {
 }
 
 /// The cut fields of an object: the name of each, and the reference to its full text.
-pub type MoreFields = BTreeMap<String, More>;
+pub type TruncatedFields = BTreeMap<String, TruncatedField>;
 
 /// A position in a document, as in LSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -87,9 +87,9 @@ pub enum Refusal {
     UnknownModel,
     /// There is no such agent in the configuration.
     UnknownAgent,
-    /// There is no circuit of that name.
+    /// No circuit has this name.
     UnknownCircuit,
-    /// There is no content of that name.
+    /// No content has this name.
     UnknownContent,
     /// The session has no such turn.
     UnknownTurn,

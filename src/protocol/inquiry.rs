@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::is_false;
-use super::{EventHeader, MoreFields, SettledBy};
+use super::{EventHeader, SettledBy, TruncatedFields};
 
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -127,8 +127,8 @@ pub struct QuestionRequestedNotification {
     /// The fields to answer.
     pub fields: Vec<QuestionField>,
     /// References to the full text of cut fields.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// One field of a question.
@@ -179,8 +179,8 @@ pub struct QuestionResolvedNotification {
     /// What settled it.
     pub by: SettledBy,
     /// References to the full text of cut fields.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// Params of `agent/questionRespond`: one of `answers` and `dismissed`.

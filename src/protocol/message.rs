@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::common::is_false;
-use super::{EventHeader, MoreFields};
+use super::{EventHeader, TruncatedFields};
 
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -40,16 +40,16 @@ pub enum MessageBlock {
         /// The text.
         text: String,
         /// References to the full text of cut fields.
-        #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-        more: MoreFields,
+        #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+        more: TruncatedFields,
     },
     /// The model's reasoning, as far as its provider reveals it.
     Reasoning {
         /// The text; empty if the provider hides it.
         text: String,
         /// References to the full text of cut fields.
-        #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-        more: MoreFields,
+        #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+        more: TruncatedFields,
     },
     /// The model requests a tool. `agent/toolCall` reports the progress.
     ToolUse {
@@ -60,8 +60,8 @@ pub enum MessageBlock {
         /// The arguments; long strings in them may be cut.
         input: Value,
         /// References to the full text of cut fields.
-        #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-        more: MoreFields,
+        #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+        more: TruncatedFields,
     },
     /// A tool call has its result, which is in that call's `agent/toolCall`.
     ToolResult {
@@ -87,8 +87,8 @@ pub enum MessageBlock {
         /// The text, or the message of a diagnostic.
         text: String,
         /// References to the full text of cut fields.
-        #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-        more: MoreFields,
+        #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+        more: TruncatedFields,
     },
 }
 
@@ -102,8 +102,8 @@ pub struct Image {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
     /// References to the full text of cut fields.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// Params of `agent/message`.
@@ -126,8 +126,8 @@ pub struct MessageNotification {
     #[serde(default, skip_serializing_if = "is_false")]
     pub hidden: bool,
     /// Reference to the whole `content` as a JSON array, if there were too many blocks.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// Params of `agent/messageRetracted`.

@@ -46,7 +46,7 @@ pub struct Counts {
     pub errors: u64,
     /// Tool calls run.
     pub tool_calls: u64,
-    /// Provider calls made again.
+    /// Provider calls that were repeated.
     pub retries: u64,
     /// Summaries made of a history that grew too long.
     pub compactions: u64,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{EventHeader, Image, MoreFields};
+use super::{EventHeader, Image, TruncatedFields};
 
 /// The state of a tool call. The last four are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -78,8 +78,8 @@ pub struct ToolCallNotification {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
     /// References to the full text of cut fields.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// Params of `agent/toolInputDelta`.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorData, EventHeader, MessageBlock, MoreFields, TokenUsage};
+use super::{ErrorData, EventHeader, MessageBlock, TokenUsage, TruncatedFields};
 
 /// The outcome of a turn, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -180,8 +180,8 @@ pub struct TurnEndedNotification {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unused_steers: Vec<Vec<MessageBlock>>,
     /// Reference to the whole `unusedSteers`, if it had to be cut.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// Params of `agent/transition`.
@@ -273,8 +273,8 @@ pub struct CompactedNotification {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
     /// Reference to the whole `summary`, if it had to be cut.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// Params of `agent/wait`.
@@ -399,11 +399,11 @@ pub struct UsageNotification {
     #[serde(flatten)]
     pub header: EventHeader,
     /// Tokens and cost of the step.
-    pub step: Spent,
+    pub step: UsageTotals,
     /// Tokens and cost of the turn so far.
-    pub turn: Spent,
+    pub turn: UsageTotals,
     /// Tokens and cost of the session so far.
-    pub session: Spent,
+    pub session: UsageTotals,
     /// Tokens of the context in use.
     pub context_used: u64,
     /// The model's window, in tokens.
@@ -416,7 +416,7 @@ pub struct UsageNotification {
 /// Tokens and their cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Spent {
+pub struct UsageTotals {
     /// The tokens.
     #[serde(flatten)]
     pub tokens: TokenUsage,
@@ -435,8 +435,8 @@ pub struct PlanNotification {
     /// The whole plan.
     pub items: Vec<PlanItem>,
     /// Reference to the whole `items`, if there were too many.
-    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
-    pub more: MoreFields,
+    #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
+    pub more: TruncatedFields,
 }
 
 /// One line of the plan.

@@ -582,9 +582,9 @@ export type Refusal =
   | "unknownModel"
   /** There is no such agent in the configuration. */
   | "unknownAgent"
-  /** There is no circuit of that name. */
+  /** No circuit has this name. */
   | "unknownCircuit"
-  /** There is no content of that name. */
+  /** No content has this name. */
   | "unknownContent"
   /** The session has no such turn. */
   | "unknownTurn"
@@ -755,7 +755,7 @@ export type MessageBlock =
       /** The text. */
       text: string;
       /** References to the full text of cut fields. */
-      more?: Record<string, More>;
+      more?: Record<string, TruncatedField>;
     }
   /** The model's reasoning, as far as its provider reveals it. */
   | {
@@ -763,7 +763,7 @@ export type MessageBlock =
       /** The text; empty if the provider hides it. */
       text: string;
       /** References to the full text of cut fields. */
-      more?: Record<string, More>;
+      more?: Record<string, TruncatedField>;
     }
   /** The model requests a tool. `agent/toolCall` reports the progress. */
   | {
@@ -775,7 +775,7 @@ export type MessageBlock =
       /** The arguments; long strings in them may be cut. */
       input: unknown;
       /** References to the full text of cut fields. */
-      more?: Record<string, More>;
+      more?: Record<string, TruncatedField>;
     }
   /** A tool call has its result, which is in that call's `agent/toolCall`. */
   | {
@@ -802,13 +802,13 @@ export type MessageBlock =
       /** The last line, from 1. */
       endLine?: number;
       /** References to the full text of cut fields. */
-      more?: Record<string, More>;
+      more?: Record<string, TruncatedField>;
       /** The first line, from 1; absent for the whole file. */
       startLine?: number;
     };
 
 /** A reference to the full text of a cut field. */
-export interface More {
+export interface TruncatedField {
   /** The `ref` for `agent/readContent`. */
   ref: string;
   /** Length of the full text, in UTF-8 bytes. */
@@ -827,7 +827,7 @@ export interface Image {
   /** The bytes in Base64. Absent if they are too long; then `more.data` refers to them. */
   data?: string;
   /** References to the full text of cut fields. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
 }
 
 /** The kind of a reference's target. */
@@ -953,7 +953,7 @@ export interface ApprovalRequestedNotification {
   /** The planned changes, as a unified diff. */
   diff?: string;
   /** References to the full text of cut fields. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /**
    * Options of the call that change its effect, as short phrases: `keeps running in the
    * background`.
@@ -1053,7 +1053,7 @@ export interface QuestionRequestedNotification {
   /** More detail. */
   detail?: string;
   /** References to the full text of cut fields. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /** The call that delegated to the sub-agent that asks; absent if the turn itself asks. */
   parentToolCallId?: string;
   /** The call that waits for the answer. */
@@ -1367,7 +1367,7 @@ export interface RevertParams {
   turnId: string;
   /** Whether to only report what would be done. */
   dryRun?: boolean;
-  /** Whether to make the changes again that the last revert of that turn undid. */
+  /** Whether to redo the changes that the last revert of this turn undid. */
   redo?: boolean;
 }
 
@@ -1805,7 +1805,7 @@ export interface SessionMetrics {
   errors: number;
   /** Tool calls run. */
   toolCalls: number;
-  /** Provider calls made again. */
+  /** Provider calls that were repeated. */
   retries: number;
   /** Summaries made of a history that grew too long. */
   compactions: number;
@@ -1833,7 +1833,7 @@ export interface Counts {
   errors: number;
   /** Tool calls run. */
   toolCalls: number;
-  /** Provider calls made again. */
+  /** Provider calls that were repeated. */
   retries: number;
   /** Summaries made of a history that grew too long. */
   compactions: number;
@@ -2002,7 +2002,7 @@ export interface TurnEndedNotification {
   /** The error, if there was one. */
   error?: ErrorData;
   /** Reference to the whole `unusedSteers`, if it had to be cut. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /** The turn that caused it; absent if no turn did. */
   turnId?: string;
   /**
@@ -2064,7 +2064,7 @@ export interface MessageNotification {
   /** Whether a cancel, a crash or an error cut the message. */
   incomplete?: boolean;
   /** Reference to the whole `content` as a JSON array, if there were too many blocks. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
@@ -2154,7 +2154,7 @@ export interface ToolCallNotification {
   /** The files it affects; at most 100. */
   locations?: Location[];
   /** References to the full text of cut fields. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /** Its output, safe to show; present exactly if the status is final. */
   output?: string;
   /** The call that delegated to the sub-agent which made this one. */
@@ -2209,7 +2209,7 @@ export interface ApprovalResolvedNotification {
   /** The arguments as the user edited them; long strings in them may be cut. */
   input?: unknown;
   /** References to the full text of cut fields. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /** The rule that was added. */
   rule?: string;
   /** The turn that caused it; absent if no turn did. */
@@ -2275,7 +2275,7 @@ export interface QuestionResolvedNotification {
   /** The answers by field name; absent if the question was not answered. */
   answers?: Record<string, string[]>;
   /** References to the full text of cut fields. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
@@ -2291,7 +2291,7 @@ export interface PlanNotification {
   /** The whole plan. */
   items: PlanItem[];
   /** Reference to the whole `items`, if there were too many. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
@@ -2324,7 +2324,7 @@ export interface TurnDiffNotification {
   /** The turn whose changes these are. A revert includes the changes of later turns. */
   ofTurnId: string;
   /** The state of the changes. */
-  standing: Standing;
+  standing: ChangeState;
   /** The files. With `reverted` and `redone`: what has just been done to them. */
   files: FileDiff[];
   /** Whether commands may have changed more: the workspace has more files than the server scans. */
@@ -2359,7 +2359,7 @@ export interface FileDiff {
 }
 
 /** The state of a turn's changes. */
-export type Standing =
+export type ChangeState =
   /** The turn made them. */
   | "made"
   /** `agent/revert` reverted them. */
@@ -2495,7 +2495,7 @@ export interface CompactedNotification {
   /** Whether the summary is a digest made by rules, because the model's call failed. */
   digest?: boolean;
   /** Reference to the whole `summary`, if it had to be cut. */
-  more?: Record<string, More>;
+  more?: Record<string, TruncatedField>;
   /** The call that delegated to the sub-agent this is about; absent for the turn itself. */
   parentToolCallId?: string;
   /**
@@ -2569,11 +2569,11 @@ export interface UsageNotification {
   /** When it happened, in ms since the Unix epoch. */
   at: number;
   /** Tokens and cost of the step. */
-  step: Spent;
+  step: UsageTotals;
   /** Tokens and cost of the turn so far. */
-  turn: Spent;
+  turn: UsageTotals;
   /** Tokens and cost of the session so far. */
-  session: Spent;
+  session: UsageTotals;
   /** Tokens of the context in use. */
   contextUsed: number;
   /** The model's window, in tokens. */
@@ -2585,7 +2585,7 @@ export interface UsageNotification {
 }
 
 /** Tokens and their cost. */
-export interface Spent {
+export interface UsageTotals {
   /** Input tokens that were neither read from nor written to a prompt cache. */
   inputTokens: number;
   /** Output tokens, reasoning included. */

@@ -23,8 +23,8 @@ use crate::base::clock::{self, Instant};
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
-    Decision, LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult, PromptContent,
-    PromptParams, RevertParams, RevertResult, ServerNotification, Standing, ToolCallStatus, TurnState,
+    ChangeState, Decision, LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult,
+    PromptContent, PromptParams, RevertParams, RevertResult, ServerNotification, ToolCallStatus, TurnState,
 };
 
 const TITLE: &str = "agentls demo";
@@ -249,7 +249,9 @@ impl DemoEvidence {
             }
             N::ApprovalResolved(resolved) => self.decision = Some(resolved.decision),
             N::MessageRetracted(_) => self.retracted += 1,
-            N::TurnDiff(diff) if diff.standing == Standing::Made => self.changed.clone_from(&diff.of_turn_id),
+            N::TurnDiff(diff) if diff.standing == ChangeState::Made => {
+                self.changed.clone_from(&diff.of_turn_id)
+            }
             N::Retry(retry) => self.retries.push(retry.error.status),
             N::TurnEnded(ended) => {
                 self.states.push(ended.state);

@@ -6,7 +6,7 @@ use super::truncate::{FieldBudget, escaped_len};
 use crate::base::uri::uri_of;
 use crate::domain::{self, TurnDiff};
 use crate::protocol::{
-    ChangeKind, EventHeader, FileDiff, RevertConflict, RevertResult, RevertedFile, Standing,
+    ChangeKind, ChangeState, EventHeader, FileDiff, RevertConflict, RevertResult, RevertedFile,
     TurnDiffNotification,
 };
 use crate::session::RevertReply;
@@ -44,9 +44,9 @@ pub(super) fn turn_diff(
         header,
         of_turn_id: diff.turn.to_string(),
         standing: match diff.state {
-            domain::ChangeState::Made => Standing::Made,
-            domain::ChangeState::Reverted => Standing::Reverted,
-            domain::ChangeState::Redone => Standing::Redone,
+            domain::ChangeState::Made => ChangeState::Made,
+            domain::ChangeState::Reverted => ChangeState::Reverted,
+            domain::ChangeState::Redone => ChangeState::Redone,
         },
         files,
         unlisted: (unlisted > 0).then_some(unlisted),

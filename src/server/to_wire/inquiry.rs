@@ -6,7 +6,7 @@ use crate::domain::{
     AgentQuestion, Answers, Cost, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry, QuestionField,
     RequestSubject, ResolvedBy, SessionId,
 };
-use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
+use crate::protocol::{self as wire, EventHeader, ServerNotification, TruncatedFields};
 
 /// An open inquiry as it was requested, for `agent/listApprovals` and `agent/loadSession`.
 pub enum OpenInquiryNotification {
@@ -65,7 +65,7 @@ fn to_open_request(header: EventHeader, inquiry: &Inquiry) -> OpenInquiryNotific
                 detail,
                 fields,
             } = question;
-            let mut more = MoreFields::new();
+            let mut more = TruncatedFields::new();
             OpenInquiryNotification::Question(wire::QuestionRequestedNotification {
                 question_id: id,
                 tool_call_id: tool_call.as_ref().map(ToString::to_string),
@@ -135,7 +135,7 @@ pub(super) fn to_resolved_notification(
         }
         .into(),
         RequestSubject::Question(_) => {
-            let mut more = MoreFields::new();
+            let mut more = TruncatedFields::new();
             wire::QuestionResolvedNotification {
                 header,
                 question_id: id,
@@ -157,7 +157,7 @@ pub(super) fn to_resolved_notification(
 fn to_answers(
     answers: &Answers,
     cutter: &mut FieldBudget,
-    more: &mut MoreFields,
+    more: &mut TruncatedFields,
 ) -> std::collections::BTreeMap<String, Vec<String>> {
     let whole = answers_text(answers).len();
     if cutter.take_whole(whole) {

@@ -6,7 +6,7 @@ use super::content;
 use super::truncate::FieldBudget;
 use crate::domain::{Approval, Block, ImageData, Message, OpenApproval, SessionId};
 use crate::protocol::{
-    ApprovalRequestedNotification, EventHeader, Image, MessageBlock, MessageNotification, MoreFields,
+    ApprovalRequestedNotification, EventHeader, Image, MessageBlock, MessageNotification, TruncatedFields,
 };
 
 /// Converts blocks uncut.
@@ -32,7 +32,7 @@ pub fn open_approval(session: &SessionId, open: &OpenApproval) -> ApprovalReques
 /// Converts the request of an approval. A budget of its own cuts it the same way wherever it is shown.
 pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> ApprovalRequestedNotification {
     let mut cutter = FieldBudget::new(header.seq);
-    let mut more = MoreFields::new();
+    let mut more = TruncatedFields::new();
     ApprovalRequestedNotification {
         header,
         approval_id: approval.id.to_string(),
@@ -79,7 +79,7 @@ pub(super) fn to_message_notification(
     cutter: &mut FieldBudget,
 ) -> MessageNotification {
     let content = cut_blocks(&message.content, "content", cutter);
-    let mut more = MoreFields::new();
+    let mut more = TruncatedFields::new();
     if content.len() < message.content.len() {
         let whole = super::to_json(&to_message_blocks(&message.content)).len();
         cutter.add_whole_reference("content", whole, &mut more);
@@ -103,7 +103,7 @@ pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut FieldBudget)
 }
 
 pub(super) fn to_image(image: &ImageData, path: &str, cutter: &mut FieldBudget) -> Image {
-    let mut more = MoreFields::new();
+    let mut more = TruncatedFields::new();
     let whole = cutter.take_whole(image.data.len());
     if !whole {
         more.insert(
@@ -119,7 +119,7 @@ pub(super) fn to_image(image: &ImageData, path: &str, cutter: &mut FieldBudget) 
 }
 
 fn to_message_block(block: &Block, path: &str, cutter: &mut FieldBudget) -> MessageBlock {
-    let mut more = MoreFields::new();
+    let mut more = TruncatedFields::new();
     match block {
         Block::Text(text) => MessageBlock::Text {
             text: cutter.text(path, "text", text, &mut more),

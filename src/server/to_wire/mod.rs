@@ -34,7 +34,7 @@ use crate::base::text::prefix_within;
 use crate::domain::{
     Delta, Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd,
 };
-use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
+use crate::protocol::{self as wire, EventHeader, ServerNotification, TruncatedFields};
 
 /// Converts an event to its notification. Deltas are sent as [`delta::to_frames`] instead.
 pub fn to_notification(envelope: &Envelope) -> ServerNotification {
@@ -82,7 +82,7 @@ fn to_event_notification(
             decision,
             by,
         } => {
-            let mut more = MoreFields::new();
+            let mut more = TruncatedFields::new();
             wire::ApprovalResolvedNotification {
                 header,
                 approval_id: approval.to_string(),
@@ -108,7 +108,7 @@ fn to_event_notification(
         }
         Event::Plan(items) => {
             let shown = cutter.fit_list(items, |cutter, _, item| values::plan_item(cutter, item));
-            let mut more = MoreFields::new();
+            let mut more = TruncatedFields::new();
             if shown.len() < items.len() {
                 cutter.add_whole_reference("items", content::to_plan_json(items).len(), &mut more);
             }
@@ -169,7 +169,7 @@ fn to_event_notification(
         }
         .into(),
         Event::Compacted(compaction) => {
-            let mut more = MoreFields::new();
+            let mut more = TruncatedFields::new();
             let summary = compaction.summary.as_ref();
             wire::CompactedNotification {
                 header,
@@ -382,7 +382,7 @@ fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut FieldBudget) -> w
     let unused_steers = cutter.fit_list(&end.unused_steers, |cutter, index, steer| {
         message::cut_blocks(steer, &format!("unusedSteers/{index}"), cutter)
     });
-    let mut more = MoreFields::new();
+    let mut more = TruncatedFields::new();
     let kept: usize = unused_steers.iter().map(Vec::len).sum();
     if kept < end.unused_steers.iter().map(Vec::len).sum() {
         let whole = content::to_steers_json(&end.unused_steers).len();
@@ -405,7 +405,7 @@ fn tool_call(
     update: &ToolCallUpdate,
     cutter: &mut FieldBudget,
 ) -> wire::ToolCallNotification {
-    let mut more = MoreFields::new();
+    let mut more = TruncatedFields::new();
     wire::ToolCallNotification {
         header,
         tool_call_id: update.id.to_string(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::content;
 use crate::base::text::{one_line, prefix_within, strip_control_characters, suffix_within};
 use crate::domain::ToolResult;
-use crate::protocol::{LONG_FIELD, MAX_NOTIFICATION, More, MoreFields};
+use crate::protocol::{LONG_FIELD, MAX_NOTIFICATION, TruncatedField, TruncatedFields};
 
 /// Bytes of escaped JSON that the long fields of one notification may take together. The rest is for names, numbers
 /// and references.
@@ -52,7 +52,13 @@ impl FieldBudget {
     /// Fits a long text: keeps its beginning and adds a reference to the whole.
     ///
     /// `parent` is the path of the object that holds the field `name`; it is empty for the notification itself.
-    pub(super) fn text(&mut self, parent: &str, name: &str, text: &str, more: &mut MoreFields) -> String {
+    pub(super) fn text(
+        &mut self,
+        parent: &str,
+        name: &str,
+        text: &str,
+        more: &mut TruncatedFields,
+    ) -> String {
         let head = self.take_prefix(text);
         if head.len() < text.len() {
             more.insert(
@@ -64,7 +70,7 @@ impl FieldBudget {
     }
 
     /// Fits a tool's output, made safe to show: keeps its beginning and its end, and adds a reference to the whole.
-    pub(super) fn fit_output(&mut self, result: &ToolResult, more: &mut MoreFields) -> String {
+    pub(super) fn fit_output(&mut self, result: &ToolResult, more: &mut TruncatedFields) -> String {
         let text = content::sanitize_output(&result.text);
         let head = self.take_prefix(&text);
         // The tail comes from the rest, so that it never overlaps with the head.
@@ -73,7 +79,7 @@ impl FieldBudget {
         let mut cut = (!rest.is_empty()).then(|| self.build_reference("output", text.len()));
         // The tool cut its output before: the kept file is the only whole text.
         if let Some(full) = &result.full {
-            cut = Some(More {
+            cut = Some(TruncatedField {
                 reference: content::content_reference(&full.name),
                 bytes: full.bytes,
                 tail: None,
@@ -95,7 +101,7 @@ impl FieldBudget {
         parent: &str,
         name: &str,
         value: &Value,
-        more: &mut MoreFields,
+        more: &mut TruncatedFields,
     ) -> Value {
         let whole = super::to_json(value);
         let room = self.field.min(self.left);
@@ -171,13 +177,13 @@ impl FieldBudget {
     }
 
     /// Adds a reference to a whole list, some elements of which were left out.
-    pub(super) fn add_whole_reference(&self, name: &str, bytes: usize, more: &mut MoreFields) {
+    pub(super) fn add_whole_reference(&self, name: &str, bytes: usize, more: &mut TruncatedFields) {
         more.insert(name.to_owned(), self.build_reference(name, bytes));
     }
 
     /// Builds a reference to a field of this event.
-    pub(super) fn build_reference(&self, path: &str, bytes: usize) -> More {
-        More {
+    pub(super) fn build_reference(&self, path: &str, bytes: usize) -> TruncatedField {
+        TruncatedField {
             reference: content::event_reference(self.seq, path),
             bytes: bytes as u64,
             tail: None,
@@ -273,7 +279,7 @@ mod tests {
     #[test]
     fn a_long_input_keeps_its_short_fields() {
         let input = serde_json::json!({"path": "a.rs", "content": "x".repeat(100_000)});
-        let mut more = MoreFields::new();
+        let mut more = TruncatedFields::new();
         let cut = FieldBudget::new(7).fit_json("", "input", &input, &mut more);
         assert_eq!(cut["path"], "a.rs");
         assert!(cut["content"].as_str().unwrap().ends_with("x…"));
@@ -284,7 +290,7 @@ mod tests {
     #[test]
     fn long_output_keeps_its_end() {
         let result = ToolResult::ok(format!("begin{}end", "-".repeat(200_000)));
-        let mut more = MoreFields::new();
+        let mut more = TruncatedFields::new();
         let head = FieldBudget::new(7).fit_output(&result, &mut more);
         assert_eq!(head.len(), LONG_FIELD);
         let tail = more["output"].tail.as_deref().unwrap();
@@ -295,7 +301,7 @@ mod tests {
     #[test]
     fn output_of_up_to_twice_the_field_length_is_complete() {
         let result = ToolResult::ok("é".repeat(50_000));
-        let mut more = MoreFields::new();
+        let mut more = TruncatedFields::new();
         let head = FieldBudget::new(7).fit_output(&result, &mut more);
         assert_eq!(head + more["output"].tail.as_deref().unwrap(), result.text);
     }

@@ -89,8 +89,8 @@ pub fn to_token_usage(usage: &Usage) -> wire::TokenUsage {
 }
 
 /// Converts token counts and their cost.
-pub fn to_spent(tokens: &Usage, cost: Option<Cost>) -> wire::Spent {
-    wire::Spent {
+pub fn to_spent(tokens: &Usage, cost: Option<Cost>) -> wire::UsageTotals {
+    wire::UsageTotals {
         tokens: to_token_usage(tokens),
         cost_usd: cost.map(Cost::to_usd),
     }

@@ -569,7 +569,7 @@ fn is_final(status: ToolCallStatus) -> bool {
 /// Joins the texts of a message's blocks. Returns the text, the full length in bytes, and whether the text is cut.
 fn join_blocks<'m>(
     message: &'m MessageNotification,
-    of: impl Fn(&'m MessageBlock) -> Option<(&'m String, &'m agentls::protocol::MoreFields)>,
+    of: impl Fn(&'m MessageBlock) -> Option<(&'m String, &'m agentls::protocol::TruncatedFields)>,
 ) -> (String, u64, bool) {
     let (mut text, mut bytes, mut cut) = (String::new(), 0, false);
     for (piece, more) in message.content.iter().filter_map(of) {

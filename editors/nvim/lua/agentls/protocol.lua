@@ -351,8 +351,8 @@ M.server_notifications = {
 ---| "unknownGrant" # There is no such grant.
 ---| "unknownModel" # There is no such model.
 ---| "unknownAgent" # There is no such agent in the configuration.
----| "unknownCircuit" # There is no circuit of that name.
----| "unknownContent" # There is no content of that name.
+---| "unknownCircuit" # No circuit has this name.
+---| "unknownContent" # No content has this name.
 ---| "unknownTurn" # The session has no such turn.
 ---| "nothingToRedo" # The turn was not reverted.
 ---| "nothingToFork" # No turn of the session has ended.
@@ -442,13 +442,13 @@ M.server_notifications = {
 ---@class (exact) agentls.MessageBlock.text
 ---@field type "text"
 ---@field text string The text.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 
 ---The model's reasoning, as far as its provider reveals it.
 ---@class (exact) agentls.MessageBlock.reasoning
 ---@field type "reasoning"
 ---@field text string The text; empty if the provider hides it.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 
 ---The model requests a tool. `agent/toolCall` reports the progress.
 ---@class (exact) agentls.MessageBlock.toolUse
@@ -456,7 +456,7 @@ M.server_notifications = {
 ---@field toolCallId string The call.
 ---@field name string The tool's name.
 ---@field input any The arguments; long strings in them may be cut.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 
 ---A tool call has its result, which is in that call's `agent/toolCall`.
 ---@class (exact) agentls.MessageBlock.toolResult
@@ -475,7 +475,7 @@ M.server_notifications = {
 ---@field path string The file's path: relative to the session's folder, `rootName/path` in another root, absolute elsewhere.
 ---@field text string The text, or the message of a diagnostic.
 ---@field endLine? integer The last line, from 1.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 ---@field startLine? integer The first line, from 1; absent for the whole file.
 
 ---A part of a message in the history.
@@ -488,7 +488,7 @@ M.server_notifications = {
 ---| agentls.MessageBlock.reference
 
 ---A reference to the full text of a cut field.
----@class (exact) agentls.More
+---@class (exact) agentls.TruncatedField
 ---@field ref string The `ref` for `agent/readContent`.
 ---@field bytes integer Length of the full text, in UTF-8 bytes.
 ---@field tail? string The end of the full text, at most 64 KiB; only for output. It never overlaps with the beginning.
@@ -497,7 +497,7 @@ M.server_notifications = {
 ---@class (exact) agentls.Image
 ---@field mediaType string `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
 ---@field data? string The bytes in Base64. Absent if they are too long; then `more.data` refers to them.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 
 ---The kind of a reference's target.
 ---@alias agentls.ReferenceKind
@@ -569,7 +569,7 @@ M.server_notifications = {
 ---@field risk agentls.Risk The possible harm.
 ---@field why string The reason for the request, for the user.
 ---@field diff? string The planned changes, as a unified diff.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 ---@field options? string[] Options of the call that change its effect, as short phrases: `keeps running in the background`.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
 ---@field shown? string The full command line or URL as the user should read it. Characters that are invisible or change the reading order are written out (`<U+202E>`). Show this instead of `input`. Absent for tools that have neither.
@@ -616,7 +616,7 @@ M.server_notifications = {
 ---@field text string The question.
 ---@field fields agentls.QuestionField[] The fields to answer.
 ---@field detail? string More detail.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 ---@field parentToolCallId? string The call that delegated to the sub-agent that asks; absent if the turn itself asks.
 ---@field toolCallId? string The call that waits for the answer.
 ---@field turnId? string The turn that caused it; absent if no turn did.
@@ -793,7 +793,7 @@ M.server_notifications = {
 ---@field sessionId string The session.
 ---@field turnId string The turn. All later turns are reverted with it.
 ---@field dryRun? boolean Whether to only report what would be done.
----@field redo? boolean Whether to make the changes again that the last revert of that turn undid.
+---@field redo? boolean Whether to redo the changes that the last revert of this turn undid.
 
 ---Result of `agent/revert`.
 ---@class (exact) agentls.RevertResult
@@ -1039,7 +1039,7 @@ M.server_notifications = {
 ---@field requests integer Provider calls made.
 ---@field errors integer Errors of any kind that reached a turn.
 ---@field toolCalls integer Tool calls run.
----@field retries integer Provider calls made again.
+---@field retries integer Provider calls that were repeated.
 ---@field compactions integer Summaries made of a history that grew too long.
 ---@field cancels integer Turns canceled.
 ---@field toolCallsByName table<string, integer> Tool calls run, by the tool's name.
@@ -1054,7 +1054,7 @@ M.server_notifications = {
 ---@field requests integer Provider calls made.
 ---@field errors integer Errors of any kind that reached a turn.
 ---@field toolCalls integer Tool calls run.
----@field retries integer Provider calls made again.
+---@field retries integer Provider calls that were repeated.
 ---@field compactions integer Summaries made of a history that grew too long.
 ---@field cancels integer Turns canceled.
 ---@field queuedPrompts? integer Prompts that were queued for the end of a turn.
@@ -1153,7 +1153,7 @@ M.server_notifications = {
 ---@field usage agentls.TokenUsage Tokens of the turn.
 ---@field costUsd? number Cost of the turn in US dollars; absent if the model's price is unknown.
 ---@field error? agentls.ErrorData The error, if there was one.
----@field more? table<string, agentls.More> Reference to the whole `unusedSteers`, if it had to be cut.
+---@field more? table<string, agentls.TruncatedField> Reference to the whole `unusedSteers`, if it had to be cut.
 ---@field turnId? string The turn that caused it; absent if no turn did.
 ---@field unusedSteers? agentls.MessageBlock[][] Prompts and steers that no model has seen, to be returned to the user's input. They come from a turn that was cut, failed or compacted, or from a hook that held them back.
 
@@ -1183,7 +1183,7 @@ M.server_notifications = {
 ---@field content agentls.MessageBlock[] The content, in order.
 ---@field hidden? boolean Whether it is for the model only (continuation prompts, nudges). Do not show it in the chat.
 ---@field incomplete? boolean Whether a cancel, a crash or an error cut the message.
----@field more? table<string, agentls.More> Reference to the whole `content` as a JSON array, if there were too many blocks.
+---@field more? table<string, agentls.TruncatedField> Reference to the whole `content` as a JSON array, if there were too many blocks.
 ---@field turnId? string The turn that caused it; absent if no turn did.
 
 ---The author of a message.
@@ -1232,7 +1232,7 @@ M.server_notifications = {
 ---@field images? agentls.Image[] Images in its result.
 ---@field input? any Its arguments, if they are new or the user edited them; long strings in them may be cut.
 ---@field locations? agentls.Location[] The files it affects; at most 100.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 ---@field output? string Its output, safe to show; present exactly if the status is final.
 ---@field parentToolCallId? string The call that delegated to the sub-agent which made this one.
 ---@field turnId? string The turn that caused it; absent if no turn did.
@@ -1263,7 +1263,7 @@ M.server_notifications = {
 ---@field by agentls.SettledBy What settled it.
 ---@field feedback? string What the model reads about a denial.
 ---@field input? any The arguments as the user edited them; long strings in them may be cut.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 ---@field rule? string The rule that was added.
 ---@field turnId? string The turn that caused it; absent if no turn did.
 
@@ -1301,7 +1301,7 @@ M.server_notifications = {
 ---@field questionId string The question.
 ---@field by agentls.SettledBy What settled it.
 ---@field answers? table<string, string[]> The answers by field name; absent if the question was not answered.
----@field more? table<string, agentls.More> References to the full text of cut fields.
+---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 ---@field turnId? string The turn that caused it; absent if no turn did.
 
 ---Params of `agent/plan`.
@@ -1310,7 +1310,7 @@ M.server_notifications = {
 ---@field seq integer Its number in the session. Numbers start at 1, without gaps or repeats.
 ---@field at integer When it happened, in ms since the Unix epoch.
 ---@field items agentls.PlanItem[] The whole plan.
----@field more? table<string, agentls.More> Reference to the whole `items`, if there were too many.
+---@field more? table<string, agentls.TruncatedField> Reference to the whole `items`, if there were too many.
 ---@field turnId? string The turn that caused it; absent if no turn did.
 
 ---One line of the plan.
@@ -1330,7 +1330,7 @@ M.server_notifications = {
 ---@field seq integer Its number in the session. Numbers start at 1, without gaps or repeats.
 ---@field at integer When it happened, in ms since the Unix epoch.
 ---@field ofTurnId string The turn whose changes these are. A revert includes the changes of later turns.
----@field standing agentls.Standing The state of the changes.
+---@field standing agentls.ChangeState The state of the changes.
 ---@field files agentls.FileDiff[] The files. With `reverted` and `redone`: what has just been done to them.
 ---@field partial? boolean Whether commands may have changed more: the workspace has more files than the server scans.
 ---@field turnId? string The turn that caused it; absent if no turn did.
@@ -1346,7 +1346,7 @@ M.server_notifications = {
 ---@field unrestorable? boolean Whether it cannot be reverted: a command changed the file, and its previous content is unknown.
 
 ---The state of a turn's changes.
----@alias agentls.Standing
+---@alias agentls.ChangeState
 ---| "made" # The turn made them.
 ---| "reverted" # `agent/revert` reverted them.
 ---| "redone" # `agent/revert` with `redo` made them again.
@@ -1423,7 +1423,7 @@ M.server_notifications = {
 ---@field messagesBefore integer Number of messages before.
 ---@field messagesAfter integer Number of messages after.
 ---@field digest? boolean Whether the summary is a digest made by rules, because the model's call failed.
----@field more? table<string, agentls.More> Reference to the whole `summary`, if it had to be cut.
+---@field more? table<string, agentls.TruncatedField> Reference to the whole `summary`, if it had to be cut.
 ---@field parentToolCallId? string The call that delegated to the sub-agent this is about; absent for the turn itself.
 ---@field summary? string The text that replaces the removed messages for the model; absent if stubs only replaced large results or images.
 ---@field turnId? string The turn that caused it; absent if no turn did.
@@ -1463,16 +1463,16 @@ M.server_notifications = {
 ---@field sessionId string The session that it belongs to.
 ---@field seq integer Its number in the session. Numbers start at 1, without gaps or repeats.
 ---@field at integer When it happened, in ms since the Unix epoch.
----@field step agentls.Spent Tokens and cost of the step.
----@field turn agentls.Spent Tokens and cost of the turn so far.
----@field session agentls.Spent Tokens and cost of the session so far.
+---@field step agentls.UsageTotals Tokens and cost of the step.
+---@field turn agentls.UsageTotals Tokens and cost of the turn so far.
+---@field session agentls.UsageTotals Tokens and cost of the session so far.
 ---@field contextUsed integer Tokens of the context in use.
 ---@field contextWindow integer The model's window, in tokens.
 ---@field provider? string The provider that was called; absent in sessions from early versions.
 ---@field turnId? string The turn that caused it; absent if no turn did.
 
 ---Tokens and their cost.
----@class (exact) agentls.Spent
+---@class (exact) agentls.UsageTotals
 ---@field inputTokens integer Input tokens that were neither read from nor written to a prompt cache.
 ---@field outputTokens integer Output tokens, reasoning included.
 ---@field cacheReadTokens integer Input tokens read from the provider's prompt cache.

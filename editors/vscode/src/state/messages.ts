@@ -5,7 +5,7 @@ import type {
   MessageBlock,
   MessageNotification,
   MessageRetractedNotification,
-  More,
+  TruncatedField,
   TextDeltaNotification,
 } from "../protocol";
 import { findItem, putItem, removeItems } from "./items";
@@ -48,7 +48,7 @@ interface MessageContent {
   references: string[];
   images: number;
   calls: Set<string>;
-  more: More | undefined;
+  more: TruncatedField | undefined;
 }
 
 export function parseMessageContent(content: readonly MessageBlock[]): MessageContent {

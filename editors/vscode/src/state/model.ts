@@ -13,12 +13,12 @@ import type {
   LimitResolvedNotification,
   Location,
   Mode,
-  More,
+  TruncatedField,
   PlanItem,
   QuestionRequestedNotification,
   QuestionResolvedNotification,
   QueueState,
-  Standing,
+  ChangeState,
   TerminalReason,
   TokenUsage,
   ToolCallStatus,
@@ -60,7 +60,7 @@ export interface AssistantItem extends BaseItem {
   open: boolean;
   incomplete: boolean;
   /** Where to read the full text if it is truncated. */
-  more?: More | undefined;
+  more?: TruncatedField | undefined;
 }
 
 export interface ToolItem extends BaseItem {
@@ -83,7 +83,7 @@ export interface ToolItem extends BaseItem {
   exitCode?: number | undefined;
   /** In ms since the Unix epoch. */
   runningSince?: number | undefined;
-  more?: Record<string, More> | undefined;
+  more?: Record<string, TruncatedField> | undefined;
   approval?: ApprovalRequestedNotification | undefined;
   decision?: ApprovalResolvedNotification | undefined;
 }
@@ -136,7 +136,7 @@ export interface ChangesItem extends BaseItem {
   unlisted?: number | undefined;
   /** Commands may have changed more files. */
   partial?: boolean | undefined;
-  standing: Standing;
+  standing: ChangeState;
   /** If reverted: the turn whose revert included this one. */
   revertedWith?: string | undefined;
   /** If reverted: the files that the revert did not change. */
@@ -181,7 +181,7 @@ export interface RevertRecord {
   turnId: string;
   /** Sequence number of the event that reported the revert. */
   seq: number;
-  standing: Standing;
+  standing: ChangeState;
   /** The affected files. Undefined if the event did not list all of them. */
   paths?: readonly string[] | undefined;
 }

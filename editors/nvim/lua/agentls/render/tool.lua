@@ -22,7 +22,7 @@ local VISIBLE_FAILURE_LINES = 5
 local DIFF_GROUPS = { ['+'] = 'AgentlsAdded', ['-'] = 'AgentlsRemoved', ['@'] = 'AgentlsHunk' }
 
 ---Formats how many bytes the server cut from a field. Returns nil if it cut none.
----@param more? agentls.More
+---@param more? agentls.TruncatedField
 ---@param received string The part that the server sent.
 ---@param note string
 ---@return string?
@@ -32,7 +32,7 @@ local function format_truncation(more, received, note)
 end
 
 ---Renders a unified diff. Omits the name of a single file, because the title contains it.
----@param more? agentls.More
+---@param more? agentls.TruncatedField
 local function render_diff(block, diff, options, more)
   local note = options.keys and options.keys.diff and (': %s opens all'):format(options.keys.diff) or ''
   local all, files = format.split_lines(format.reveal_hidden(diff)), 0

@@ -40,7 +40,7 @@
 ---@field locations? agentls.Location[]
 ---@field durationMs? integer
 ---@field exitCode? integer
----@field more? table<string, agentls.More>
+---@field more? table<string, agentls.TruncatedField>
 ---@field approval? agentls.ApprovalRequestedNotification Its open approval request.
 ---@field decision? agentls.ApprovalResolvedNotification
 
@@ -63,14 +63,14 @@
 ---@field partial? boolean
 ---@field added integer Lines in all files.
 ---@field removed integer
----@field standing agentls.Standing Whether they are in effect now.
+---@field standing agentls.ChangeState Whether they are in effect now.
 ---@field revertedWith? string While they are reverted: the turn whose revert included them.
 
 ---One line about an action.
 ---@class agentls.Item.note: agentls.Item
 ---@field text string
 ---@field ofTurnId? string The turn that was reverted or redone, with all later ones.
----@field standing? agentls.Standing
+---@field standing? agentls.ChangeState
 ---@field files? agentls.FileDiff[]
 ---@field unlisted? integer
 
