@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::checkpoints::TurnCheckpoints;
 use super::command::TurnOutcome;
-use super::services::TurnSettings;
+use super::services::SessionSettings;
 use super::wall_time::PausableDeadline;
 use crate::base::CancellationToken;
 use crate::base::spawn::AbortOnDrop;
@@ -22,7 +22,7 @@ use crate::turn::{ApprovalOutcome, TurnFinish, TurnMessage, TurnStopped};
 /// The running turn.
 pub(super) struct ActiveTurn {
     pub(super) id: TurnId,
-    pub(super) settings: TurnSettings,
+    pub(super) settings: SessionSettings,
     /// The model that the session selected when the turn began.
     pub(super) model_at_start: Option<String>,
     pub(super) control: TurnControl,

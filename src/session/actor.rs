@@ -7,7 +7,7 @@
 //! turn's messages in `turn_events`, its end in `finish`.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -26,14 +26,13 @@ use super::services::Services;
 use super::state::SessionState;
 use crate::base::backpressure::Permit;
 use crate::base::clock;
-use crate::base::counters::Counter;
 use crate::base::spawn::{AbortOnDrop, TaskError, spawn};
 use crate::base::text::one_line;
 use crate::domain::{Envelope, Event, TerminalReason, TurnId};
 use crate::store::{
     PendingEvent, PendingKey, SessionRow, StoreError, StoreHealth, StoreWrite, StoredEvent, WritePermit,
 };
-use crate::turn::{TokenCalibration, ToolCircuits, TurnFinish, TurnMessage, TurnStopped};
+use crate::turn::{SessionStatistics, TurnFinish, TurnMessage, TurnStopped};
 use crate::workspace::{OnCancel, Workspace};
 
 /// The bytes of one session that may be on their way to the client (architecture §3).
@@ -83,11 +82,7 @@ pub(super) struct PartialText {
 #[derive(Default)]
 pub(super) struct Resources {
     pub(super) workspace: Option<Arc<Workspace>>,
-    pub(super) circuits: Arc<Mutex<ToolCircuits>>,
-    /// How the session's providers count tokens.
-    pub(super) calibration: Arc<TokenCalibration>,
-    /// Model calls, counted where they are made.
-    pub(super) requests: Arc<Counter>,
+    pub(super) statistics: Arc<SessionStatistics>,
     /// Ends the background processes, in parallel to the turn's own end.
     pub(super) background_ends: Option<AbortOnDrop<()>>,
 }

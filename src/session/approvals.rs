@@ -171,7 +171,7 @@ impl Actor {
     fn check_rule(&self, rule: &str) -> Result<(), RuleError> {
         let fresh = match &self.turn {
             Some(_) => None,
-            None => Some(self.services.profiles.turn_settings(&self.info)),
+            None => Some(self.services.profiles.session_settings(&self.info)),
         };
         let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.settings));
         let names = profile.map(|profile| self.services.tool_names(profile));

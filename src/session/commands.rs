@@ -140,7 +140,7 @@ impl Actor {
 
     /// Closes the circuit of a tool. Returns whether it was open.
     fn reset_circuit(&mut self, tool: &str) -> bool {
-        let circuits = self.resources.circuits.lock();
+        let circuits = self.resources.statistics.circuits.lock();
         let open = circuits.unwrap_or_else(PoisonError::into_inner).reset(Some(tool));
         for name in &open {
             self.record_event(Event::Circuit {
@@ -467,7 +467,7 @@ impl Actor {
         metrics.cost = self.state.cost;
         let counts = self.state.counts.clone();
         // Calls of this process are counted where they are made, including those that left no event.
-        metrics.requests = match self.resources.requests.get() {
+        metrics.requests = match self.resources.statistics.requests.get() {
             0 => counts.requests,
             requests => requests,
         };
@@ -502,6 +502,7 @@ impl Actor {
             circuits: {
                 let circuits = self
                     .resources
+                    .statistics
                     .circuits
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! The settings of all folders as sessions use them: read when first needed, and again after a reload.
 //!
-//! It turns a folder's configuration into [`TurnSettings`], providers and tools. It must not parse files: that is
+//! It turns a folder's configuration into [`SessionSettings`], providers and tools. It must not parse files: that is
 //! `config`'s. Secrets that it reads are registered with the [`Redactor`] before anyone can use them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::command::SessionInfo;
 use super::editor_credentials::EditorKeys;
 use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
-use super::services::{Rules, SettingsSource, TurnSettings};
+use super::services::{Rules, SessionSettings, SettingsSource};
 use crate::approval::Rule;
 use crate::config::{
     self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, Redactor, Settings, Trust,
@@ -21,7 +21,9 @@ use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
 use crate::tool::{DynTool, EditorLink};
-use crate::turn::{AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, TurnLimits};
+use crate::turn::{
+    AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, ModelChoice, TurnLimits, TurnSettings,
+};
 use crate::workspace::prompts::Sources;
 use crate::workspace::{self, Workspace, WorkspaceShared};
 
@@ -263,7 +265,7 @@ fn agent_settings<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSe
 }
 
 impl SettingsSource for ConfigStore {
-    fn turn_settings(&self, session: &SessionInfo) -> TurnSettings {
+    fn session_settings(&self, session: &SessionInfo) -> SessionSettings {
         let folder = self.folder_config(&session.folder);
         let settings = folder.loaded.settings.clone();
         let agent = agent_settings(&settings, session.agent.as_deref());
@@ -291,14 +293,39 @@ impl SettingsSource for ConfigStore {
             ),
         };
         let tools = settings.tools.clone();
-        TurnSettings {
-            models: Arc::new(folder.models.clone()),
-            system,
+        SessionSettings {
+            turn: TurnSettings {
+                models: Arc::new(folder.models.clone()),
+                choice: ModelChoice {
+                    agent: session.agent.clone(),
+                    ..ModelChoice::default()
+                },
+                prompt_source: system,
+                limits,
+                context: ContextPolicy {
+                    auto_compact: agent.auto_compact,
+                    compaction_model: agent.compaction_model.clone(),
+                    threshold: agent.compaction_threshold,
+                    reserve: agent.output_reserve,
+                },
+                tool_timeouts: Arc::new({
+                    let tools = tools.clone();
+                    move |tool| Some(tools.timeout_for(tool))
+                }),
+                tool_cooldowns: Arc::new(move |tool| tools.cooldown_for(tool)),
+                hooks: Hooks::new(&settings.hooks, Arc::new(HookCommands)),
+                policy: AgentPolicy {
+                    planning: agent.planning,
+                    reflection: agent.reflection,
+                    tool_failure: agent.tool_failure,
+                    tool_timeout: agent.tool_timeout,
+                    subagent_failure: agent.subagent_failure,
+                },
+            },
             own_tools: folder.tools.clone(),
             tools: agent.tools.clone(),
             names_model: agent.names_model,
             read_only: agent.mode == Mode::Plan,
-            limits,
             budgets,
             wall_time: agent.max_wall_time,
             rules: Rules {
@@ -307,29 +334,10 @@ impl SettingsSource for ConfigStore {
                 deny: parse_rules(&settings.approvals.deny),
                 unreadable: settings.approvals.unreadable.clone(),
             },
-            context: ContextPolicy {
-                auto_compact: agent.auto_compact,
-                compaction_model: agent.compaction_model.clone(),
-                threshold: agent.compaction_threshold,
-                reserve: agent.output_reserve,
-            },
             approval_timeout: settings.approvals.timeout,
             on_cancel: match settings.tools.on_cancel {
                 config::OnCancel::Interrupt => workspace::OnCancel::Interrupt,
                 config::OnCancel::Finish(limit) => workspace::OnCancel::Finish(limit),
-            },
-            tool_timeouts: Arc::new({
-                let tools = tools.clone();
-                move |tool| Some(tools.timeout_for(tool))
-            }),
-            tool_cooldowns: Arc::new(move |tool| tools.cooldown_for(tool)),
-            hooks: Hooks::new(&settings.hooks, Arc::new(HookCommands)),
-            conducts: AgentPolicy {
-                planning: agent.planning,
-                reflection: agent.reflection,
-                tool_failure: agent.tool_failure,
-                tool_timeout: agent.tool_timeout,
-                subagent_failure: agent.subagent_failure,
             },
         }
     }

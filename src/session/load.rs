@@ -236,8 +236,8 @@ impl Actor {
             skipped.extend(page.skipped);
         }
         // The counter is this process's own once it has counted calls.
-        if self.resources.requests.get() == 0 {
-            self.resources.requests.add(self.state.counts.requests);
+        if self.resources.statistics.requests.get() == 0 {
+            self.resources.statistics.requests.add(self.state.counts.requests);
         }
         // The row is written together with the events. If it knows more, the record that said so was torn.
         self.state.usage = row.usage;

@@ -49,5 +49,5 @@ pub use daily_spend::build_ledger;
 pub use manager::{ServerActivity, SessionManager};
 pub use models::{ListedModel, ListedProvider, ModelListing, ModelVerdict, Models};
 pub use queue::MAX_QUEUED;
-pub use services::{Rules, Services, SettingsSource, TurnSettings};
+pub use services::{Rules, Services, SessionSettings, SettingsSource};
 pub use state::SessionState;

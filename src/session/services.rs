@@ -19,10 +19,7 @@ use crate::store::Store;
 use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
 use crate::tool::{DynTool, EditorLink, Registry, Tool};
-use crate::turn::{
-    AgentPolicy, Budgets, ContextPolicy, Hooks, Ledger, ModelSource, SystemPromptSource, ToolCooldowns,
-    ToolTimeouts, TurnLimits,
-};
+use crate::turn::{Budgets, Ledger, TurnSettings};
 use crate::workspace::prompts::Sources;
 use crate::workspace::{OnCancel, Workspace};
 
@@ -53,7 +50,7 @@ pub struct Services {
 
 impl Services {
     /// Returns the names of all tools that a rule may name.
-    pub fn tool_names<'a>(&'a self, profile: &'a TurnSettings) -> Vec<&'a str> {
+    pub fn tool_names<'a>(&'a self, profile: &'a SessionSettings) -> Vec<&'a str> {
         let own = profile.own_tools.iter().map(|tool| tool.name());
         self.tools.tool_names().into_iter().chain(own).collect()
     }
@@ -82,9 +79,9 @@ impl Services {
 }
 
 /// The settings of one session, read at the start of each turn.
-pub struct TurnSettings {
-    pub models: Arc<dyn ModelSource>,
-    pub system: SystemPromptSource,
+pub struct SessionSettings {
+    /// What the turn itself needs to know.
+    pub turn: TurnSettings,
     /// Tools of this configuration: the user's own, and those that it sets up.
     pub own_tools: Arc<[Arc<dyn DynTool>]>,
     /// Which of the tools the agent has.
@@ -93,26 +90,15 @@ pub struct TurnSettings {
     pub names_model: bool,
     /// The agent only reads, as a sub-agent too and in any mode.
     pub read_only: bool,
-    pub limits: TurnLimits,
     /// Spending limits.
     pub budgets: Budgets,
     /// How long a turn may run, not counting the time in which it waits for people.
     pub wall_time: Option<Duration>,
-    /// How the turn keeps its history within the window.
-    pub context: ContextPolicy,
     pub rules: Rules,
     /// How long an approval waits before it is denied; forever if `None`.
     pub approval_timeout: Option<Duration>,
     /// What a cancel does to a running command.
     pub on_cancel: OnCancel,
-    /// The configured time limit of a tool, by name.
-    pub tool_timeouts: ToolTimeouts,
-    /// How long the circuit of a failing tool stays open, by tool name.
-    pub tool_cooldowns: ToolCooldowns,
-    /// The user's commands that run at certain points of the turn.
-    pub hooks: Hooks,
-    /// Planning, reflection and failure policies.
-    pub conducts: AgentPolicy,
 }
 
 /// The configured approval rules (R-APPR-1). Deny wins.
@@ -131,7 +117,7 @@ pub struct Rules {
 /// Provides sessions with their settings and files.
 pub trait SettingsSource: Send + Sync {
     /// Returns the current settings of a session.
-    fn turn_settings(&self, session: &SessionInfo) -> TurnSettings;
+    fn session_settings(&self, session: &SessionInfo) -> SessionSettings;
 
     /// Returns the names of the configured agents. None by default.
     fn agent_names(&self, session: &SessionInfo) -> Vec<String> {

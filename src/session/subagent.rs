@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use self::bridge::SubagentBridge;
 use super::command::SessionInfo;
-use super::services::{Services, TurnSettings};
+use super::services::{Services, SessionSettings};
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::spawn::{TaskError, spawn};
@@ -26,8 +26,8 @@ use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
 use crate::tool::{ChildState, Registry, Spawner, SubagentJob, SubagentReport, Tool};
 use crate::turn::{
-    ModelChoice, SessionLink, SystemPromptSource, TurnContext, TurnFinish, TurnLimits, TurnStopped, TurnTask,
-    load_system_prompt, run_turn, wrap_up,
+    ModelChoice, Resumption, SessionLink, SystemPromptSource, TurnContext, TurnFinish, TurnLimits,
+    TurnSettings, TurnStopped, TurnTask, load_system_prompt, run_turn, wrap_up,
 };
 
 /// The depth at which no further delegation is possible (R-SUB). The turn itself is at depth 0.
@@ -55,7 +55,7 @@ pub(super) struct SubagentFactory {
 }
 
 impl SubagentFactory {
-    pub(super) fn new(services: &Arc<Services>, info: &SessionInfo, profile: &TurnSettings) -> Self {
+    pub(super) fn new(services: &Arc<Services>, info: &SessionInfo, profile: &SessionSettings) -> Self {
         Self {
             services: services.clone(),
             info: info.clone(),
@@ -87,8 +87,8 @@ impl Spawner for SubagentSpawner {
 
     fn run_job(&self, mut job: SubagentJob) -> BoxFuture<'static, SubagentReport> {
         // Counted for the whole turn, so that nesting cannot get around the limit.
-        let most = self.cx.limits.max_subagents;
-        if self.cx.budget.count_subagent() > most {
+        let most = self.cx.settings.limits.max_subagents;
+        if self.cx.services.budget.count_subagent() > most {
             let why = format!(
                 "this turn has started {most} sub-agents, which is its limit: do the rest yourself \
                  (the person can raise `max_subagents` in [agent.NAME])"
@@ -135,23 +135,27 @@ impl SubagentSpawner {
         parent: TurnContext,
     ) -> RunningSubagent {
         let mut family = self.family.clone();
+        let settings = TurnSettings {
+            prompt_source: SystemPromptSource::Fixed(parent.prompt.text.clone()),
+            limits: TurnLimits {
+                // The token target is the turn's own, not each sub-agent's.
+                token_target: None,
+                ..parent.settings.limits
+            },
+            hooks: parent.settings.hooks.of_subagent(),
+            ..parent.settings
+        };
         let mut cx = TurnContext {
             link: port,
             cancel: work,
             depth: parent.depth + 1,
             workspace: Arc::new(parent.workspace.of_subagent()),
-            prompt_source: SystemPromptSource::Fixed(parent.system.clone()),
-            limits: TurnLimits {
-                // The token target is the turn's own, not each sub-agent's.
-                token_target: None,
-                ..parent.limits
+            settings,
+            resumption: Resumption {
+                announced_instructions: parent.resumption.announced_instructions,
+                open_circuits: parent.resumption.open_circuits,
+                ..Resumption::default()
             },
-            hooks: parent.hooks.of_subagent(),
-            first: false,
-            task: TurnTask::Answer,
-            carried: Vec::new(),
-            answering: None,
-            inquiries: Vec::new(),
             ..parent
         };
         let mut read_only = false;
@@ -160,36 +164,34 @@ impl SubagentSpawner {
                 agent: Some(name.clone()),
                 ..family.info.clone()
             };
-            let profile = family.services.profiles.turn_settings(&info);
+            let profile = family.services.profiles.session_settings(&info);
             family.denied.extend(profile.tools.never.iter().cloned());
             read_only = profile.read_only;
             cx.tools = build_child_tools(&family, &profile);
-            cx.choice = if profile.names_model {
-                ModelChoice {
-                    agent: info.agent,
-                    ..ModelChoice::default()
-                }
-            } else {
-                ModelChoice {
-                    agent: info.agent,
-                    ..cx.choice
-                }
-            };
-            cx.announced_instructions = None;
-            cx.limits = TurnLimits {
-                // These limits count for the whole turn, including its sub-agents.
-                max_tool_calls: cx.limits.max_tool_calls,
-                max_subagents: cx.limits.max_subagents,
-                ..profile.limits
-            };
+            cx.resumption.announced_instructions = None;
             if let Some(limit) = profile.wall_time {
                 job.limit = job.limit.min(limit);
             }
-            cx.models = profile.models;
-            cx.prompt_source = profile.system;
-            cx.context = profile.context;
-            cx.hooks = profile.hooks.of_subagent();
-            cx.policy = profile.conducts;
+            let mut choice = ModelChoice {
+                agent: info.agent,
+                ..ModelChoice::default()
+            };
+            if !profile.names_model {
+                (choice.model, choice.effort) = (cx.settings.choice.model, cx.settings.choice.effort);
+            }
+            cx.settings = TurnSettings {
+                choice,
+                limits: TurnLimits {
+                    // These limits count for the whole turn, including its sub-agents.
+                    max_tool_calls: cx.settings.limits.max_tool_calls,
+                    max_subagents: cx.settings.limits.max_subagents,
+                    ..profile.turn.limits
+                },
+                hooks: profile.turn.hooks.of_subagent(),
+                tool_timeouts: cx.settings.tool_timeouts,
+                tool_cooldowns: cx.settings.tool_cooldowns,
+                ..profile.turn
+            };
         }
         if cx.depth >= DEEPEST {
             // R-SUB: at the depth limit the tool is not even offered.
@@ -204,7 +206,7 @@ impl SubagentSpawner {
 }
 
 /// Returns the tools of a named agent, without those that an agent above it must not have.
-fn build_child_tools(family: &SubagentFactory, profile: &TurnSettings) -> Arc<Registry> {
+fn build_child_tools(family: &SubagentFactory, profile: &SessionSettings) -> Arc<Registry> {
     let above = ToolChoice {
         only: None,
         never: family.denied.clone(),
@@ -231,7 +233,7 @@ async fn run_child(
     let mut task = spawn(async move {
         load_system_prompt(&mut cx).await?;
         family.install_subagent_tools(&mut cx);
-        let ended = run_turn(&cx).await;
+        let ended = run_turn(&cx, &TurnTask::Answer).await;
         // Only a time limit leaves `cut` open; a cancel must not start another model call.
         if ended.is_err() && !cut.is_cancelled() {
             let last = TurnContext {

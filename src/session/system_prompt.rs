@@ -45,7 +45,7 @@ impl ConfigStore {
                 agents: &agents,
             });
             SystemPrompt {
-                system,
+                text: system,
                 files: found.files.into(),
                 skills: found.skills,
             }

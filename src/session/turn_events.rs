@@ -11,7 +11,7 @@ use super::active_turn::{ActiveTurn, OpenRequests, PromptReview, TurnControl, Tu
 use super::actor::{Actor, partial_due};
 use super::checkpoints::TurnCheckpoints;
 use super::command::{PartialMessage, TurnHandle};
-use super::services::TurnSettings;
+use super::services::SessionSettings;
 use super::subagent::SubagentFactory;
 use super::wall_time::PausableDeadline;
 use crate::base::CancellationToken;
@@ -26,8 +26,9 @@ use crate::domain::{
 use crate::store::{PendingEvent, PendingKey};
 use crate::tool::{NoSpawner, Registry};
 use crate::turn::{
-    CarriedCall, HookedMessage, MODEL_CHOSEN, ModelChoice, PendingInput, SessionLink, StepInput, TurnContext,
-    TurnMessage, TurnRequest, TurnSpend, TurnTask, UNKNOWN_PRICE, load_system_prompt, run_turn,
+    CarriedCall, HookedMessage, MODEL_CHOSEN, ModelChoice, PendingInput, Resumption, SessionLink, StepInput,
+    SystemPrompt, TurnContext, TurnMessage, TurnRequest, TurnServices, TurnSettings, TurnSpend, TurnTask,
+    UNKNOWN_PRICE, load_system_prompt, run_turn,
 };
 use crate::workspace::Workspace;
 
@@ -45,7 +46,7 @@ impl Actor {
     }
 
     /// Returns the tools that the session's agent may use.
-    fn select_tools(&self, profile: &TurnSettings) -> Arc<Registry> {
+    fn select_tools(&self, profile: &SessionSettings) -> Arc<Registry> {
         let tools = self.services.client_tools(&profile.own_tools);
         let choice = &profile.tools;
         if choice.is_all() {
@@ -67,7 +68,7 @@ impl Actor {
         let (messages, inbox) = mpsc::channel(TURN_QUEUE);
         let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
         // A turn's settings are fixed at its start, so a reload never changes a running turn.
-        let profile = self.services.profiles.turn_settings(&self.info);
+        let profile = self.services.profiles.session_settings(&self.info);
         let workspace = self.session_workspace();
         workspace.set_on_cancel(profile.on_cancel);
         let answers = task == TurnTask::Answer;
@@ -82,49 +83,48 @@ impl Actor {
         let mut context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
+            depth: 0,
             link: SessionLink::new(messages, self.journal.byte_budget.clone(), cancel.clone()),
             cancel: cancel.clone(),
-            force_cancel: hurry.clone(),
-            models: profile.models.clone(),
-            choice: ModelChoice {
-                agent: self.info.agent.clone(),
-                model: self.state.model.clone(),
-                effort: self.state.effort,
-            },
-            slots: self.services.slots.clone(),
-            tools: self.select_tools(&profile),
             workspace,
-            editor: self.services.editor.clone(),
-            cwd: self.info.cwd.clone(),
-            content_sink: self.content_sink(),
-            checkpoints: checkpoints.clone(),
-            redactor: self.services.redactor.clone(),
-            prompt_source: profile.system.clone(),
-            announced_instructions: self.state.instructions.clone(),
-            system: "".into(),
-            skills: Arc::default(),
-            limits: profile.limits,
-            budget: Arc::new(self.services.ledger.open(tree, profile.limits.max_tool_calls)),
+            tools: self.select_tools(&profile),
             spawner: Arc::new(NoSpawner),
-            depth: 0,
-            tool_timeouts: profile.tool_timeouts.clone(),
-            tool_cooldowns: profile.tool_cooldowns.clone(),
-            hooks: profile.hooks.clone(),
-            policy: profile.conducts,
-            first: self.state.history.is_empty(),
-            circuits: self.resources.circuits.clone(),
-            totals: self.services.totals.clone(),
-            context: profile.context.clone(),
-            counting: self.resources.calibration.clone(),
-            task,
-            requests: self.resources.requests.clone(),
-            carried,
-            answering: self.state.answering.clone(),
-            open_circuits: self.state.open_circuits.iter().cloned().collect(),
-            inquiries,
+            prompt: SystemPrompt::default(),
+            services: Arc::new(TurnServices {
+                force_cancel: hurry.clone(),
+                cwd: self.info.cwd.clone(),
+                slots: self.services.slots.clone(),
+                totals: self.services.totals.clone(),
+                redactor: self.services.redactor.clone(),
+                editor: self.services.editor.clone(),
+                content_sink: self.content_sink(),
+                checkpoints: checkpoints.clone(),
+                budget: Arc::new(
+                    self.services
+                        .ledger
+                        .open(tree, profile.turn.limits.max_tool_calls),
+                ),
+                statistics: self.resources.statistics.clone(),
+            }),
+            settings: TurnSettings {
+                choice: ModelChoice {
+                    agent: self.info.agent.clone(),
+                    model: self.state.model.clone(),
+                    effort: self.state.effort,
+                },
+                ..profile.turn.clone()
+            },
+            resumption: Resumption {
+                is_first_turn: self.state.history.is_empty(),
+                announced_instructions: self.state.instructions.clone(),
+                answering: self.state.answering.clone(),
+                open_circuits: self.state.open_circuits.iter().cloned().collect(),
+                carried,
+                inquiries,
+            },
         };
         let subagents = SubagentFactory::new(&self.services, &self.info, &profile);
-        let judges = context.hooks.has_hooks_for(HookMoment::Prompt);
+        let judges = context.settings.hooks.has_hooks_for(HookMoment::Prompt);
         let wall_time = profile.wall_time.filter(|_| answers);
         let (waiter, ended) = oneshot::channel();
         let (tell_passed, passed) = oneshot::channel();
@@ -136,7 +136,7 @@ impl Actor {
                 task: spawn(async move {
                     load_system_prompt(&mut context).await?;
                     subagents.install_subagent_tools(&mut context);
-                    run_turn(&context).await
+                    run_turn(&context, &task).await
                 }),
                 messages: inbox,
                 cancel,

@@ -10,7 +10,7 @@ use super::coverage::SimFault;
 use super::tools;
 use super::world::World;
 use crate::config::{CommandLine, HookMoment, HookSettings};
-use crate::turn::{HookExit, HookRunner, Hooks, TurnContext, TurnStopped};
+use crate::turn::{HookContext, HookExit, HookRunner, Hooks, TurnStopped};
 
 /// The moments at which hooks may run.
 const MOMENTS: [HookMoment; 4] = [
@@ -41,19 +41,19 @@ struct SimHooks(Arc<World>);
 impl HookRunner for SimHooks {
     fn run_hook<'a>(
         &'a self,
-        cx: &'a TurnContext,
+        place: HookContext<'a>,
         hook: &'a HookSettings,
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
         async move {
             let world = &self.0;
-            world.lock_checker().note_hook_run(&cx.session, &cx.turn);
-            let _runs = HookRuns { world, cx };
+            world.lock_checker().note_hook_run(place.session, place.turn);
+            let _runs = HookRuns { world, place };
             tokio::select! { biased;
-                () = cx.cancel.cancelled() => return Err(TurnStopped),
+                () = place.cancel.cancelled() => return Err(TurnStopped),
                 () = tokio::time::sleep(world.rng.draw_pause(world.knobs.tool_ms)) => {}
             }
-            Ok(self.run_hook(cx, hook.on, &input))
+            Ok(self.run_hook(place, hook.on, &input))
         }
         .boxed()
     }
@@ -62,19 +62,19 @@ impl HookRunner for SimHooks {
 /// A hook that runs, until it is dropped.
 struct HookRuns<'a> {
     world: &'a World,
-    cx: &'a TurnContext,
+    place: HookContext<'a>,
 }
 
 impl Drop for HookRuns<'_> {
     fn drop(&mut self) {
         self.world
             .lock_checker()
-            .hook_ended(&self.cx.session, &self.cx.turn);
+            .hook_ended(self.place.session, self.place.turn);
     }
 }
 
 impl SimHooks {
-    fn run_hook(&self, cx: &TurnContext, on: HookMoment, input: &[u8]) -> HookExit {
+    fn run_hook(&self, place: HookContext<'_>, on: HookMoment, input: &[u8]) -> HookExit {
         let (rng, knobs) = (&self.0.rng, &self.0.knobs);
         if !rng.chance(knobs.hooks_meddle) {
             return hook_exit(0, "");
@@ -82,7 +82,7 @@ impl SimHooks {
         let told: Value = serde_json::from_slice(input).unwrap_or_default();
         let meddling = if knobs.hooks_object { 1 } else { rng.next_below(6) };
         if meddling != 0 {
-            self.0.lock_checker().note_fault(&cx.session, SimFault::Hook);
+            self.0.lock_checker().note_fault(place.session, SimFault::Hook);
         }
         match (meddling, on) {
             (0, HookMoment::Prompt) => {

@@ -22,12 +22,12 @@ use crate::base::{clock, random};
 use crate::domain::{Mode, SessionId};
 use crate::provider::{Accounts, CallSlots};
 use crate::session::{
-    Rules, Services, SessionInfo, SessionManager, SettingsSource, TurnSettings, build_ledger,
+    Rules, Services, SessionInfo, SessionManager, SessionSettings, SettingsSource, build_ledger,
 };
 use crate::store::{SessionQuery, Store, StoreReader};
 use crate::tool::Tool;
 use crate::tool::delegate::Delegate;
-use crate::turn::{ContextPolicy, TurnLimits};
+use crate::turn::{ContextPolicy, ModelChoice, TurnLimits, TurnSettings};
 use crate::workspace::{OnCancel, Workspace, WorkspaceShared};
 
 /// A life's shared parts.
@@ -283,43 +283,46 @@ fn build_services(world: &Arc<World>, store: Store) -> Services {
 struct SimProfiles(Arc<World>, Arc<Accounts>);
 
 impl SettingsSource for SimProfiles {
-    fn turn_settings(&self, session: &SessionInfo) -> TurnSettings {
-        TurnSettings {
-            models: Arc::new(SimModels {
-                world: self.0.clone(),
-                session: session.id.clone(),
-                accounts: self.1.clone(),
-            }),
-            system: "simulated".into(),
+    fn session_settings(&self, session: &SessionInfo) -> SessionSettings {
+        SessionSettings {
+            turn: TurnSettings {
+                models: Arc::new(SimModels {
+                    world: self.0.clone(),
+                    session: session.id.clone(),
+                    accounts: self.1.clone(),
+                }),
+                choice: ModelChoice::default(),
+                prompt_source: "simulated".into(),
+                limits: TurnLimits {
+                    max_steps: self.0.knobs.max_steps,
+                    max_tool_calls: self.0.knobs.max_tool_calls,
+                    degrade: self.0.knobs.degrade,
+                    max_escalations: self.0.knobs.max_escalations,
+                    token_target: self.0.knobs.token_target,
+                    ..TurnLimits::default()
+                },
+                context: ContextPolicy {
+                    auto_compact: self.0.knobs.auto_compact,
+                    compaction_model: self.0.knobs.compaction_model.map(str::to_owned),
+                    ..ContextPolicy::default()
+                },
+                tool_timeouts: {
+                    let limit = self.0.knobs.delegate_limit;
+                    Arc::new(move |tool| limit.filter(|_| tool == Delegate::NAME))
+                },
+                tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
+                hooks: build_hooks(&self.0),
+                policy: self.0.knobs.conducts,
+            },
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,
             read_only: false,
-            limits: TurnLimits {
-                max_steps: self.0.knobs.max_steps,
-                max_tool_calls: self.0.knobs.max_tool_calls,
-                degrade: self.0.knobs.degrade,
-                max_escalations: self.0.knobs.max_escalations,
-                token_target: self.0.knobs.token_target,
-                ..TurnLimits::default()
-            },
             budgets: self.0.knobs.budgets.clone(),
             wall_time: self.0.knobs.wall_time,
             rules: Rules::default(),
-            context: ContextPolicy {
-                auto_compact: self.0.knobs.auto_compact,
-                compaction_model: self.0.knobs.compaction_model.map(str::to_owned),
-                ..ContextPolicy::default()
-            },
             approval_timeout: self.0.knobs.approval_timeout,
             on_cancel: OnCancel::default(),
-            tool_timeouts: {
-                let limit = self.0.knobs.delegate_limit;
-                Arc::new(move |tool| limit.filter(|_| tool == Delegate::NAME))
-            },
-            tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
-            hooks: build_hooks(&self.0),
-            conducts: self.0.knobs.conducts,
         }
     }
 

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attempt::{StreamedOutput, sleep_unless_stopped};
+use super::context::TurnContext;
 use super::failure_policy::{
     Alternatives, CircuitOutlook, FailureAction, FallbackReason, RetryPlan, plan_failure_action,
 };
+use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
-use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
 use crate::domain::{AgentError, CircuitState, CircuitSubject, ErrorCause, ErrorCode, Event};
 use crate::provider::account_health::is_failure;
@@ -193,14 +194,14 @@ async fn wait_for_rest(rest_ms: Option<u64>) {
 
 /// Waits, visibly, for one of the server's 256 concurrent calls (R-WIRE-2).
 async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, TurnStopped> {
-    if let Some(slot) = cx.slots.try_acquire() {
+    if let Some(slot) = cx.services.slots.try_acquire() {
         return Ok(slot);
     }
     let why = "the server's limit of model calls is reached; waiting for a free one".to_owned();
     cx.link.emit_event(Event::Wait { why, until: None }).await?;
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(TurnStopped),
-        slot = cx.slots.acquire() => Ok(slot),
+        slot = cx.services.slots.acquire() => Ok(slot),
     }
 }
 

@@ -9,8 +9,9 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 
 use super::accumulate::{Accumulator, CompletedMessage, PushResult};
+use super::context::TurnContext;
+use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
-use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
 use crate::domain::{Cost, Delta, Event, MessageId, ToolCallId, Usage};
 use crate::provider::{ModelRequest, ProviderError, ProviderFault, StopReason, StreamEvent};
@@ -77,8 +78,8 @@ pub(super) async fn run_attempt(
     shows: OutputVisibility,
 ) -> Attempt {
     let mut accumulator = Accumulator::new(MessageId::new_random());
-    cx.totals.requests.add(1);
-    cx.requests.add(1);
+    cx.services.totals.requests.add(1);
+    cx.services.statistics.requests.add(1);
     match stream_response(cx, model, request.clone(), shows, &mut accumulator).await {
         Ok(Ok(stop)) => build_answered_attempt(accumulator, stop, model, shows, &request),
         Ok(Err(error)) => build_failed_attempt(accumulator, error, model, shows),
@@ -119,7 +120,7 @@ async fn stream_response(
             match next {
                 Some(Ok(piece)) => {
                     if std::mem::take(&mut first) {
-                        cx.totals.first_token.record(started.elapsed());
+                        cx.services.totals.first_token.record(started.elapsed());
                     }
                     match push(accumulator, &mut batch, piece) {
                         Some(stop) => ended = Some(Ok(stop)),

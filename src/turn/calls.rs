@@ -21,12 +21,12 @@ use tokio::sync::mpsc;
 use self::permission::{Permission, request_permission, run_permission_hooks};
 use super::accumulate::RequestedCall;
 use super::circuit::CallReport;
-use super::hooks::Objection;
+use super::context::{CarriedCall, TurnContext};
+use super::hook_runs::Objection;
 use super::redact::{self, RedactingSink};
 use super::session_link::TurnStopped;
 use super::tool_guard::{self, ToolCircuitGuard};
 use super::tool_step::failure_policy_for;
-use super::{CarriedCall, TurnContext};
 use crate::base::spawn::panic_text;
 use crate::base::{clock, text};
 use crate::config::FailurePolicy;
@@ -330,14 +330,14 @@ async fn execute_call(
     let mut running = call.to_update(ToolCallStatus::Running);
     running.input = call.input.as_ref().ok().cloned();
     cx.link.emit_event(Event::ToolCall(running)).await?;
-    cx.totals.tool_calls.add(1);
+    cx.services.totals.tool_calls.add(1);
     let started = clock::now();
     let result = run_to_end(cx, call, prepared).await?;
     let took = started.elapsed();
-    cx.totals.tool.record(took);
+    cx.services.totals.tool.record(took);
     let (status, output) = to_status_and_output(call, result);
     // Before anything leaves this function: neither the model nor a client may read an API key (I15).
-    let output = redact::redact_output(&cx.redactor, output);
+    let output = redact::redact_output(&cx.services.redactor, output);
     let mut result = for_the_model(cx, call, &output);
     // Notes and hook messages are added later, so that they do not hide a repeated result from the loop guard.
     let (fate, fingerprint) = (to_disposition(status, &output), fingerprint_result(&result));
@@ -460,7 +460,7 @@ fn finish_limit(cx: &TurnContext) -> Duration {
 /// Forwards all progress of a call until it ends or the receiver is gone.
 async fn forward_progress(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<ToolProgress>) {
     // A key may be split over two pieces, so the redactor holds back what could be its start.
-    let mut pieces = cx.redactor.redact_pieces();
+    let mut pieces = cx.services.redactor.redact_pieces();
     while let Some(news) = told.recv().await {
         let event = match news {
             ToolProgress::Output(raw) => {
@@ -548,7 +548,7 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
 }
 
 fn store_output(cx: &TurnContext, call: &ToolRun, whole: &str) -> Result<ContentRef, String> {
-    let mut kept = cx.content_sink.create_writer(call.id.as_str())?;
+    let mut kept = cx.services.content_sink.create_writer(call.id.as_str())?;
     kept.append_text(whole)?;
     kept.finish()
 }
@@ -562,7 +562,7 @@ async fn finish_without_run(
     fate: ToolRunDisposition,
 ) -> Result<ToolRunResult, TurnStopped> {
     let mut ended = call.to_update(status);
-    let why = redact::text(&cx.redactor, why);
+    let why = redact::text(&cx.services.redactor, why);
     let mut result = ToolResult::error(why.clone());
     let fingerprint = fingerprint_result(&result);
     if let Some(note) = &call.note {
@@ -580,7 +580,7 @@ async fn finish_without_run(
 }
 
 fn time_limit(cx: &TurnContext, call: &ToolRun, own: Option<Duration>) -> Option<Duration> {
-    own.map(|own| (cx.tool_timeouts)(&call.name).unwrap_or(own))
+    own.map(|own| (cx.settings.tool_timeouts)(&call.name).unwrap_or(own))
 }
 
 async fn run_with_timeout(
@@ -609,19 +609,22 @@ fn tool_context(cx: &TurnContext, call: &ToolRun, news: Option<mpsc::Sender<Tool
     ToolContext {
         session: cx.session.clone(),
         call: call.id.clone(),
-        cwd: cx.cwd.clone(),
+        cwd: cx.services.cwd.clone(),
         workspace: cx.workspace.clone(),
-        skills: cx.skills.clone(),
+        skills: cx.prompt.skills.clone(),
         asker: Arc::new(cx.link.clone()),
         spawner: cx.spawner.clone(),
-        editor: cx.editor.clone(),
+        editor: cx.services.editor.clone(),
         cancel: cx.cancel.clone(),
-        force_cancel: cx.force_cancel.clone(),
-        time_limit: (cx.tool_timeouts)(&call.name),
+        force_cancel: cx.services.force_cancel.clone(),
+        time_limit: (cx.settings.tool_timeouts)(&call.name),
         // Without a receiver: outside its run, a tool has nobody to report progress to.
         progress: news.unwrap_or_else(|| mpsc::channel(1).0),
-        content_sink: Arc::new(RedactingSink::new(cx.content_sink.clone(), cx.redactor.clone())),
-        checkpoints: cx.checkpoints.clone(),
+        content_sink: Arc::new(RedactingSink::new(
+            cx.services.content_sink.clone(),
+            cx.services.redactor.clone(),
+        )),
+        checkpoints: cx.services.checkpoints.clone(),
         allows_uncheckpointed: call.uncheckpointed,
         judged: call.judged.clone(),
     }

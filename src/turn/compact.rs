@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use super::attempt::{ModelAnswer, OutputVisibility};
+use super::context::TurnContext;
 use super::loop_state::LoopState;
+use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
 use super::step::{CallOutcome, StepOutcome, call_with_retries};
 use super::transition::Outcome;
-use super::{ResolvedModel, TurnContext};
 use crate::context::compact::{self, CompactionRange};
 use crate::context::estimate_text;
 use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message};
@@ -33,55 +34,13 @@ pub const COMPACTION_FAILED: &str = "compaction_failed";
 /// The code of the warning that automatic compaction is disabled.
 const COMPACTION_RESTS: &str = "compaction_rests";
 
-/// How a turn keeps its requests within the window.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ContextPolicy {
-    /// Compacts the history automatically.
-    pub auto_compact: bool,
-    /// `provider/model`, `provider` or `model` that writes summaries; the turn's own model if `None`.
-    pub compaction_model: Option<String>,
-    /// The part of the available tokens, 0 to 1, above which the history is compacted before the call (R-CTX-1).
-    pub threshold: f64,
-    /// Tokens of the window that stay free for the answer (R-CTX-1), but at most a quarter of the window.
-    pub reserve: u64,
-}
-
-impl Default for ContextPolicy {
-    fn default() -> Self {
-        Self {
-            auto_compact: true,
-            compaction_model: None,
-            threshold: 0.75,
-            reserve: 8_192,
-        }
-    }
-}
-
-impl ContextPolicy {
-    /// Returns whether a request with `tokens` tokens is compacted before it is sent.
-    fn is_due(&self, tokens: u64, window: u64) -> bool {
-        tokens as f64 > self.available_tokens(window) as f64 * self.threshold
-    }
-
-    /// Returns whether a request with `tokens` tokens leaves no room for an answer.
-    fn is_full(&self, tokens: u64, window: u64) -> bool {
-        tokens > self.available_tokens(window)
-    }
-
-    /// Returns the tokens that a request may use.
-    fn available_tokens(&self, window: u64) -> u64 {
-        // A fixed reserve would take most of a small window.
-        window - self.reserve.min(window / 4)
-    }
-}
-
 /// Returns the estimated tokens of system prompt and tools, which precede every history.
 pub(super) fn estimate_prefix_tokens(cx: &TurnContext) -> u64 {
     let tools = cx.tools.tool_specs().iter().map(|spec| {
         let schema = spec.schema.to_string();
         estimate_text(&spec.name) + estimate_text(&spec.description) + estimate_text(&schema)
     });
-    estimate_text(&cx.system) + tools.sum::<u64>()
+    estimate_text(&cx.prompt.text) + tools.sum::<u64>()
 }
 
 /// Returns the history for the next call, compacted before it is too long (R-CTX-1).
@@ -91,6 +50,7 @@ pub(super) async fn fit_history(
 ) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
     let items = begin(cx, state).await?;
     let due = cx
+        .settings
         .context
         .is_due(state.estimate_tokens(&items), state.model.info.window);
     if !due || state.just_compacted || !state.may_compact() || lacks_floor(state, &items) {
@@ -112,6 +72,7 @@ pub(super) async fn fit_history(
 pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> Result<bool, TurnStopped> {
     let items = fit_history(cx, state).await?;
     let full = cx
+        .settings
         .context
         .is_full(state.estimate_tokens(&items), state.model.info.window);
     Ok(!full && !lacks_floor(state, &items))
@@ -141,7 +102,7 @@ pub(super) fn no_room(
     if lacks_floor(state, items) {
         return Some(StepOutcome::no_room(Outcome::PromptTooLong, window));
     }
-    let full = !state.may_compact() && cx.context.is_full(state.estimate_tokens(items), window);
+    let full = !state.may_compact() && cx.settings.context.is_full(state.estimate_tokens(items), window);
     full.then(|| StepOutcome::no_room(Outcome::WindowFull, window))
 }
 
@@ -255,7 +216,7 @@ async fn replace_middle(
         summary: Some(middle.build_summary(items, text, digest)),
         ..as_it_is(state, items, trigger)
     };
-    cx.totals.compactions.add(1);
+    cx.services.totals.compactions.add(1);
     emit_compaction(cx, state, items, smaller).await
 }
 
@@ -389,7 +350,7 @@ fn extract_notes(model: &ResolvedModel, answered: ModelAnswer) -> Result<String,
 
 /// Records the real window that an overflow named (R-CTX-3).
 pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, model: &ResolvedModel, limit: u64) {
-    cx.models.learn_window(model, limit);
+    cx.settings.models.learn_window(model, limit);
     if model.label() == state.model.label() {
         state.learn_window(limit);
     }
@@ -397,17 +358,17 @@ pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, model: &Reso
 
 /// Resolves the model that writes the summary.
 async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, TurnStopped> {
-    let Some(named) = &cx.context.compaction_model else {
+    let Some(named) = &cx.settings.context.compaction_model else {
         return Ok(state.model.clone());
     };
     let choice = super::ModelChoice {
         model: Some(named.clone()),
-        ..cx.choice.clone()
+        ..cx.settings.choice.clone()
     };
     // Resolving may ask the editor for a key; a cancel does not wait for that.
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(TurnStopped),
-        resolved = cx.models.resolve_model(&choice) => resolved,
+        resolved = cx.settings.models.resolve_model(&choice) => resolved,
     };
     match resolved {
         Ok(model) => Ok(model),
@@ -454,37 +415,4 @@ async fn emit_compaction(
     smaller.tokens_after = state.estimate_tokens(&after);
     smaller.messages_after = u32::try_from(after.len()).unwrap_or(u32::MAX);
     cx.link.emit_event(Event::Compacted(Arc::new(smaller))).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_threshold_matches_r_ctx_1() {
-        let policy = ContextPolicy::default();
-        assert!(!policy.is_due(143_856, 200_000));
-        assert!(policy.is_due(143_857, 200_000));
-        assert!(!policy.is_full(191_808, 200_000));
-        assert!(policy.is_full(191_809, 200_000));
-        // A small window keeps at most a quarter free.
-        assert!(!policy.is_due(2_304, 4_096));
-        assert!(policy.is_due(2_305, 4_096));
-        assert!(policy.is_full(3_073, 4_096));
-        assert!(policy.is_due(1, 0));
-    }
-
-    #[test]
-    fn threshold_and_reserve_are_configurable() {
-        let policy = ContextPolicy {
-            threshold: 0.5,
-            reserve: 20_000,
-            ..ContextPolicy::default()
-        };
-        assert!(!policy.is_due(90_000, 200_000));
-        assert!(policy.is_due(90_001, 200_000));
-        assert!(!policy.is_full(180_000, 200_000));
-        assert!(policy.is_full(180_001, 200_000));
-        assert!(!policy.is_full(3_072, 4_096), "a quarter at most is kept free");
-    }
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use super::TurnContext;
 use super::hook_output::MAX_OUTPUT;
-use super::hooks::{HookExit, HookRunner};
+use super::hooks::{HookContext, HookExit, HookRunner};
 use super::session_link::TurnStopped;
 use crate::config::{CommandLine, HookSettings};
 use crate::workspace::process::{
@@ -27,11 +26,11 @@ pub struct HookCommands;
 impl HookRunner for HookCommands {
     fn run_hook<'a>(
         &'a self,
-        cx: &'a TurnContext,
+        place: HookContext<'a>,
         hook: &'a HookSettings,
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
-        run_hook_command(cx, hook, input).boxed()
+        run_hook_command(place, hook, input).boxed()
     }
 }
 
@@ -42,14 +41,14 @@ enum HookRunEnd {
 }
 
 async fn run_hook_command(
-    cx: &TurnContext,
+    place: HookContext<'_>,
     hook: &HookSettings,
     input: Vec<u8>,
 ) -> Result<HookExit, TurnStopped> {
-    let launcher = cx.workspace.shared().launcher();
-    let command = build_command(cx, hook, input);
-    let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
-    let child = launcher.spawn_until(&cx.cancel, command).await;
+    let launcher = place.workspace.shared().launcher();
+    let command = build_command(place, hook, input);
+    let command = place.workspace.shared().guard_git(place.cwd, command).await;
+    let child = launcher.spawn_until(place.cancel, command).await;
     let Child {
         process,
         mut output,
@@ -62,7 +61,7 @@ async fn run_hook_command(
     drop(stdin);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let first = tokio::select! { biased;
-        () = cx.cancel.cancelled() => HookRunEnd::Cancelled,
+        () = place.cancel.cancelled() => HookRunEnd::Cancelled,
         () = tokio::time::sleep(hook.timeout) => HookRunEnd::TimedOut,
         ending = collect_output(&process, &mut output, [&mut stdout, &mut stderr]) => HookRunEnd::Ended(ending),
     };
@@ -82,13 +81,13 @@ async fn run_hook_command(
     }
 }
 
-fn build_command(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Command {
+fn build_command(place: HookContext<'_>, hook: &HookSettings, input: Vec<u8>) -> Command {
     let command = match &hook.command {
         CommandLine::Shell(script) => Command::from_script(script),
         CommandLine::Argv(argv) => Command::from_argv(argv),
     };
     command
-        .current_dir(&cx.cwd)
+        .current_dir(place.cwd)
         .stdin(Stdin::Bytes(input))
         .env("TERM", "dumb")
         .env("NO_COLOR", "1")

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use super::attempt::{CallUsage, OutputVisibility};
 use super::budget::{BudgetWarning, CallEstimate, unknown_price};
 use super::calls::{ToolRun, run_calls};
+use super::context::TurnContext;
 use super::ledger::{BudgetDecision, Reservation};
 use super::loop_state::LoopState;
+use super::model_choice::ResolvedModel;
 use super::run::push_hidden_message;
 use super::session_link::{LimitAnswer, TurnStopped};
 use super::step::{CallOutcome, StepOutcome, call_with_retries, retract_output};
 use super::transition::{Limit, Outcome, TransitionFacts, next_transition};
-use super::{ResolvedModel, TurnContext};
 use crate::context::{compact, estimate_text};
 use crate::domain::{
     AgentError, Cost, ErrorCode, Event, LimitName, LimitReached, Message, TerminalReason, Transition, Usage,
@@ -38,7 +39,7 @@ pub(super) async fn admit_within_budget(
     request: &ModelRequest,
 ) -> Result<Result<Option<Reservation>, Box<StepOutcome>>, TurnStopped> {
     let provider = model.provider.name();
-    if !cx.budget.has_money_limit(provider) {
+    if !cx.services.budget.has_money_limit(provider) {
         return Ok(Ok(None));
     }
     let planned = CallEstimate {
@@ -55,15 +56,18 @@ pub(super) async fn admit_within_budget(
         // Reading the day's spending may wait for the store; a cancel does not.
         let leave = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(TurnStopped),
-            leave = cx.budget.request_call(&planned) => leave,
+            leave = cx.services.budget.request_call(&planned) => leave,
         };
         if let Some(left) = to_reservation_result(leave) {
             return Ok(left.map(Some));
         }
         // One question at a time for a turn and its sub-agents: one answer may be enough for all of them.
         // Ask the ledger again under the lock: the limit may have been raised while this call waited for it.
-        let _asking = cx.link.pause_clock_during(cx.budget.lock_limit_prompt()).await?;
-        let reached = match cx.budget.request_call(&planned).await {
+        let _asking = cx
+            .link
+            .pause_clock_during(cx.services.budget.lock_limit_prompt())
+            .await?;
+        let reached = match cx.services.budget.request_call(&planned).await {
             BudgetDecision::Reached(reached) => *reached,
             leave => match to_reservation_result(leave) {
                 Some(left) => return Ok(left.map(Some)),
@@ -72,15 +76,15 @@ pub(super) async fn admit_within_budget(
         };
         let unknown = reached.limit == LimitName::UnknownPrice;
         match cx.link.ask_about_limit(reached.clone()).await? {
-            LimitAnswer::Raised(by) => cx.budget.raise_limit(reached.limit, by),
+            LimitAnswer::Raised(by) => cx.services.budget.raise_limit(reached.limit, by),
             LimitAnswer::Stop => {
-                cx.budget.stop();
+                cx.services.budget.stop();
                 return Ok(Err(Box::new(stopped_at_limit_outcome(reached.limit.name()))));
             }
-            LimitAnswer::Accepted => cx.budget.accept_unknown_price(&planned.model),
+            LimitAnswer::Accepted => cx.services.budget.accept_unknown_price(&planned.model),
             // R-BUDGET: without a client that takes questions, an unknown price is one warning and no obstacle.
             LimitAnswer::Holds if unknown => {
-                cx.budget.accept_unknown_price(&planned.model);
+                cx.services.budget.accept_unknown_price(&planned.model);
                 emit_warning(cx, UNKNOWN_PRICE, unknown_price(&planned.model)).await?;
             }
             LimitAnswer::Holds => return Ok(Err(Box::new(limit_exceeded_outcome(&reached)))),
@@ -133,7 +137,7 @@ pub(super) async fn record_call_cost(
 ) -> Result<(), TurnStopped> {
     let Some(cost) = cost else { return Ok(()) };
     let provider = model.provider.name();
-    for near in cx.budget.charge_cost(provider, cost) {
+    for near in cx.services.budget.charge_cost(provider, cost) {
         log_budget_warning(&near);
         let told = Event::Warning {
             code: LIMIT_NEAR.to_owned(),
@@ -198,15 +202,18 @@ pub(super) async fn apply_tool_call_limit(
     mut calls: Vec<ToolRun>,
 ) -> Result<LimitApproval, TurnStopped> {
     loop {
-        if cx.budget.take_tool_calls(calls.len()).is_ok() {
+        if cx.services.budget.take_tool_calls(calls.len()).is_ok() {
             return Ok(LimitApproval::allow_all(calls));
         }
-        let _asking = cx.link.pause_clock_during(cx.budget.lock_limit_prompt()).await?;
+        let _asking = cx
+            .link
+            .pause_clock_during(cx.services.budget.lock_limit_prompt())
+            .await?;
         // Another part of the turn may have raised the limit meanwhile.
-        let Err(left) = cx.budget.take_tool_calls(calls.len()) else {
+        let Err(left) = cx.services.budget.take_tool_calls(calls.len()) else {
             return Ok(LimitApproval::allow_all(calls));
         };
-        let most = cx.limits.max_tool_calls.unwrap_or_default();
+        let most = cx.settings.limits.max_tool_calls.unwrap_or_default();
         let reached = LimitReached {
             limit: LimitName::ToolCalls,
             used: u64::from(most).saturating_add(calls.len() as u64) - left as u64,
@@ -217,13 +224,16 @@ pub(super) async fn apply_tool_call_limit(
         };
         let (end, may) = match cx.link.ask_about_limit(reached.clone()).await? {
             LimitAnswer::Raised(by) => {
-                cx.budget.raise_limit(LimitName::ToolCalls, by);
+                cx.services.budget.raise_limit(LimitName::ToolCalls, by);
                 continue;
             }
             LimitAnswer::Stop => (stopped_at_limit_outcome(reached.limit.name()), 0),
             LimitAnswer::Accepted | LimitAnswer::Holds => {
                 // The calls that still fit run; only the rest is refused.
-                (tool_calls_used_up(most), cx.budget.take_up_to(calls.len()))
+                (
+                    tool_calls_used_up(most),
+                    cx.services.budget.take_up_to(calls.len()),
+                )
             }
         };
         let refused = calls.split_off(may);
@@ -279,7 +289,7 @@ pub(super) async fn at_step_limit(
     mut next: Transition,
 ) -> Result<Transition, TurnStopped> {
     while next == Transition::Terminal(TerminalReason::MaxTurns) {
-        let most = state.effective_limits(&cx.limits).max_steps;
+        let most = state.effective_limits(&cx.settings.limits).max_steps;
         let message = format!("reached {most} iterations without completion");
         let reached = LimitReached {
             limit: LimitName::Steps,
@@ -294,7 +304,7 @@ pub(super) async fn at_step_limit(
                 state.raise_steps(by);
                 next = next_transition(
                     &state.progress,
-                    &state.effective_limits(&cx.limits),
+                    &state.effective_limits(&cx.settings.limits),
                     end.outcome,
                     facts,
                 );
@@ -325,7 +335,7 @@ pub(super) async fn summarize_at_limit(
         next,
         Transition::Terminal(TerminalReason::MaxTurns | TerminalReason::MaxToolCalls)
     );
-    if !limited || !cx.limits.degrade {
+    if !limited || !cx.settings.limits.degrade {
         return Ok(false);
     }
     final_summary(cx, state, SUM_UP, "the turn ends without a summary").await
@@ -346,7 +356,7 @@ pub(super) async fn final_summary(
     let told = Message::user_text(compact::format_transcript(&items));
     let request = Arc::new(ModelRequest {
         model: model.model.clone(),
-        system: cx.system.clone(),
+        system: cx.prompt.text.clone(),
         messages: vec![HistoryItem::new(told)],
         tools: Arc::default(),
         max_output_tokens: state.max_output,

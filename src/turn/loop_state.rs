@@ -1,14 +1,13 @@
 //! The state of a turn in the loop: its progress, and what it has changed about its requests.
 //!
-//! Pure: no I/O. It owns the output limit (R-LOOP-1), the token estimate with its correction (R-CTX-1), and what a
-//! session has learned about its models. What follows a step is `transition`'s decision.
+//! Pure: no I/O. It owns the output limit (R-LOOP-1), the token estimate with its correction (R-CTX-1). What follows a step is `transition`'s decision.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use super::ResolvedModel;
 use super::admission::ProviderAccess;
+use super::calibration::TokenCalibration;
 use super::compact::FAILURES;
+use super::model_choice::ResolvedModel;
 use super::policy::PolicyState;
 use super::route::Route;
 use super::step::TurnUsage;
@@ -39,40 +38,6 @@ const TARGET_PERCENT: u64 = 90;
 /// The plausible range of counted tokens per estimated token. A mock server, or usage that omits cached tokens, falls
 /// outside.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
-
-/// What the providers of a session count per estimated token (R-CTX-1), by `provider/model`. Each turn starts with what
-/// the previous ones have learned.
-#[derive(Debug, Default)]
-pub struct TokenCalibration {
-    ratios: Mutex<BTreeMap<String, f64>>,
-    /// Output limits learned from a provider's rejections, by `provider/model`.
-    outputs: Mutex<BTreeMap<String, u32>>,
-}
-
-impl TokenCalibration {
-    fn limit_output(&self, model: &mut ResolvedModel) {
-        let known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(limit) = known.get(&model.label()) {
-            model.info.max_output = *limit;
-            model.info.knows_max_output = true;
-        }
-    }
-
-    fn learn_output(&self, model: String, limit: u32) {
-        let mut known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(model, limit);
-    }
-
-    fn ratio_for(&self, model: &str) -> f64 {
-        let known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(model).copied().unwrap_or(1.0)
-    }
-
-    fn record_ratio(&self, model: String, ratio: f64) {
-        let mut known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(model, ratio);
-    }
-}
 
 /// The mutable state of a running turn.
 pub(super) struct LoopState {
@@ -291,7 +256,7 @@ pub(super) fn target_prompt(percent: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turn::tests::model;
+    use crate::turn::model_choice::tests::model;
 
     #[test]
     fn the_output_limit_grows_as_far_as_model_and_window_allow() {

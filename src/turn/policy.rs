@@ -2,24 +2,7 @@
 //!
 //! Pure, no I/O. It also words the planning and reflection prompts (R-LOOP-2, R-LOOP-3).
 
-use super::TurnContext;
 use super::loop_guard::LoopDetector;
-use crate::config::FailurePolicy;
-
-/// The configured behavior of a session's agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AgentPolicy {
-    /// The session's first prompt asks for a plan (R-LOOP-2).
-    pub planning: bool,
-    /// The number of tool calls after which the model judges its progress (R-LOOP-3); off if `None`.
-    pub reflection: Option<u32>,
-    /// What a failed tool does to the turn (R-ERR-3).
-    pub tool_failure: FailurePolicy,
-    /// What a tool's timeout does to the turn (R-ERR-3).
-    pub tool_timeout: FailurePolicy,
-    /// What a failed sub-agent does to the turn under the join `all_required` (R-ERR-3).
-    pub subagent_failure: FailurePolicy,
-}
 
 /// The turn's own observations so far.
 #[derive(Debug, Default)]
@@ -37,9 +20,9 @@ pub(super) struct PolicyState {
 }
 
 impl PolicyState {
-    /// Returns whether a reflection is due.
-    pub(super) fn should_reflect(&self, cx: &TurnContext) -> bool {
-        cx.policy.reflection.is_some_and(|every| self.calls >= every)
+    /// Returns whether a reflection is due; `every` is the number of tool calls between two.
+    pub(super) fn should_reflect(&self, every: Option<u32>) -> bool {
+        every.is_some_and(|every| self.calls >= every)
     }
 
     /// Returns the reflection prompt, and starts counting again.

@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::TurnContext;
-use super::hooks::{HookVerdict, Objection, run_hooks};
+use super::context::TurnContext;
+use super::hook_runs::{HookVerdict, Objection, run_hooks};
 use super::loop_state::LoopState;
 use super::policy::{PolicyState, planning_prompt};
 use super::run::{emit_transition, push_hidden_message};
@@ -26,7 +26,7 @@ pub(super) async fn review_prompts_and_plan(
     if let ReviewOutcome::Ended(end) = review_pending_inputs(cx).await? {
         return Ok(Some(*end));
     }
-    if cx.first && cx.policy.planning && !conduct.planned {
+    if cx.resumption.is_first_turn && cx.settings.policy.planning && !conduct.planned {
         conduct.planned = true;
         let detail = "asking for a plan first".to_owned();
         emit_transition(cx, Transition::Continue(ContinueReason::Planning), Some(detail)).await?;
@@ -47,7 +47,7 @@ enum ReviewOutcome {
 /// Lets hooks judge all messages that no model has seen.
 async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, TurnStopped> {
     let mut listened = ReviewOutcome::Nothing;
-    if !cx.hooks.has_hooks_for(HookMoment::Prompt) {
+    if !cx.settings.hooks.has_hooks_for(HookMoment::Prompt) {
         return Ok(listened);
     }
     for waiting in cx.link.fetch_pending_inputs().await? {
@@ -106,7 +106,7 @@ pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Resu
         if cx.link.may_end().await? {
             return Ok(false);
         }
-        if !cx.hooks.has_hooks_for(HookMoment::Prompt) {
+        if !cx.settings.hooks.has_hooks_for(HookMoment::Prompt) {
             return Ok(true);
         }
         match review_pending_inputs(cx).await? {
@@ -182,16 +182,16 @@ pub(super) async fn before_stop(
             return Ok(false);
         }
     }
-    if !cx.hooks.has_hooks_for(HookMoment::Stop) {
+    if !cx.settings.hooks.has_hooks_for(HookMoment::Stop) {
         return Ok(false);
     }
     // A dry run of the decision: with a token target the turn would continue, so the hooks are not asked yet.
     let facts = TransitionFacts {
-        under_target: state.target_used(cx.limits.token_target).is_some(),
+        under_target: state.target_used(cx.settings.limits.token_target).is_some(),
         output_tokens: end.output_tokens,
         ..TransitionFacts::default()
     };
-    let rests = next_transition(&state.progress, &cx.limits, Outcome::Answered, &facts)
+    let rests = next_transition(&state.progress, &cx.settings.limits, Outcome::Answered, &facts)
         == Transition::Terminal(TerminalReason::Completed);
     // With a message left to answer, this is not the end.
     if !rests || !cx.link.fetch_pending_inputs().await?.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! It returns what the user said; `run` applies it. It must not change limits itself.
 
-use super::TurnContext;
+use super::context::TurnContext;
 use super::session_link::{InquiryRequest, TurnStopped};
 use crate::domain::user_request::{CHOICE_FIELD, STOP};
 use crate::domain::{InquiryReply, LimitName, RequestSubject};
@@ -19,7 +19,7 @@ pub(super) struct ReopenOutcome {
 /// Asks the open requests one after the other, until the user chooses to stop.
 pub(super) async fn reopen_inquiries(cx: &TurnContext) -> Result<ReopenOutcome, TurnStopped> {
     let mut said = ReopenOutcome::default();
-    for inquiry in &cx.inquiries {
+    for inquiry in &cx.resumption.inquiries {
         let reply = cx
             .link
             .send_inquiry(InquiryRequest::Again(inquiry.clone()))

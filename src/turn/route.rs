@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use super::admission::look_ahead;
 use super::compact::fits_after_hop;
+use super::context::TurnContext;
 use super::failure_policy::FallbackReason;
 use super::loop_state::LoopState;
+use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
 use super::step::{StepOutcome, retract_output};
 use super::transition::Outcome;
-use super::{ResolvedModel, TurnContext};
 use crate::context::compact;
 use crate::domain::{AgentError, CircuitState, Event};
 use crate::provider::{AccountHealth, HistoryItem};
@@ -96,8 +97,9 @@ fn first_of<T>(
 /// Returns the provider's model, if it can be called now.
 fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {
     let model = cx
+        .settings
         .models
-        .take_over(&cx.choice, name, None)
+        .take_over(&cx.settings.choice, name, None)
         .map_err(|error| error.message)?;
     if model
         .provider
@@ -112,7 +114,10 @@ fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String>
 /// Returns the model for an overloaded provider `from`, if one is configured; the error says why it cannot be used.
 fn find_stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
     let name = from.fallbacks.model.as_deref()?;
-    let model = cx.models.take_over(&cx.choice, from.provider.name(), Some(name));
+    let model = cx
+        .settings
+        .models
+        .take_over(&cx.settings.choice, from.provider.name(), Some(name));
     Some(
         model
             .map_err(|error| error.message)
@@ -293,7 +298,7 @@ async fn announce_model_switch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turn::tests::model;
+    use crate::turn::model_choice::tests::model;
 
     fn named(name: &str) -> ResolvedModel {
         ResolvedModel {

@@ -12,8 +12,11 @@ use super::compact::{
     SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
     no_room, summarize_history,
 };
+use super::context::{TurnContext, TurnTask};
 use super::limits::{at_step_limit, summarize_at_limit};
 use super::loop_state::{LoopState, recovery_prompt, target_prompt};
+use super::model_choice::ResolvedModel;
+use super::outcome::TurnFinish;
 use super::policy::PolicyState;
 use super::prompt_hooks::{before_stop, objected_too_often, review_prompts_and_plan, steer_waits};
 use super::reopen_inquiries::reopen_inquiries;
@@ -22,7 +25,6 @@ use super::session_link::TurnStopped;
 use super::step::{StepOutcome, retract_output, run_step};
 use super::tool_step::settle_carried_calls;
 use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
-use super::{ResolvedModel, TurnContext, TurnFinish, TurnTask};
 use crate::context::compact;
 use crate::domain::{
     AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Message, TerminalReason,
@@ -34,11 +36,11 @@ use crate::provider::HistoryItem;
 /// session suppresses repeats.
 pub const MODEL_CHOSEN: &str = "model_chosen";
 
-/// Runs a turn to its end.
+/// Runs a turn to its end; `task` is its purpose.
 ///
 /// # Errors
 /// [`TurnStopped`] if the turn was canceled or the session's actor is gone. The actor knows the reason.
-pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, TurnStopped> {
+pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, TurnStopped> {
     let mut conduct = PolicyState::default();
     let again = reopen_inquiries(cx).await?;
     if let Some(what) = again.stop {
@@ -53,21 +55,25 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, TurnStopped> {
         return end_early(cx, &conduct, end).await;
     }
     let mut state = match resolve_model(cx).await? {
-        Ok(model) => LoopState::new(model, estimate_prefix_tokens(cx), cx.context.auto_compact),
+        Ok(model) => LoopState::new(
+            model,
+            estimate_prefix_tokens(cx),
+            cx.settings.context.auto_compact,
+        ),
         Err(error) => return finish_without_model(cx, error).await,
     };
-    state.adopt_calibration(cx.counting.clone());
+    state.adopt_calibration(cx.services.statistics.calibration.clone());
     state.conduct = conduct;
     state.access = build_provider_access(cx);
-    state.route = Route::new(state.model.clone(), cx.answering.clone());
+    state.route = Route::new(state.model.clone(), cx.resumption.answering.clone());
     // The user answered these limits of the interrupted turn when they were asked again.
     for (limit, by) in again.raised {
-        cx.budget.raise_limit(limit, by);
+        cx.services.budget.raise_limit(limit, by);
         if limit == LimitName::Steps {
             state.raise_steps(by);
         }
     }
-    if let TurnTask::Compact { instructions } = &cx.task {
+    if let TurnTask::Compact { instructions } = task {
         return compact_by_hand(cx, &mut state, instructions.as_deref()).await;
     }
     loop {
@@ -79,7 +85,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, TurnStopped> {
         let facts = gather_facts(cx, &state, &items, (&mut end, joined)).await?;
         let next = next_transition(
             &state.progress,
-            &state.effective_limits(&cx.limits),
+            &state.effective_limits(&cx.settings.limits),
             end.outcome,
             &facts,
         );
@@ -105,7 +111,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, TurnStopped> {
 
 /// Builds the state of the access to providers. Only the turn itself may be the trial of an open circuit.
 pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
-    let way = ProviderAccess::new(cx.open_circuits.iter().cloned());
+    let way = ProviderAccess::new(cx.resumption.open_circuits.iter().cloned());
     match cx.depth {
         0 => way,
         _ => way.by_machine(),
@@ -120,7 +126,7 @@ async fn end_early(
 ) -> Result<TurnFinish, TurnStopped> {
     let next = next_transition(
         &TurnProgress::default(),
-        &cx.limits,
+        &cx.settings.limits,
         end.outcome,
         &TransitionFacts::default(),
     );
@@ -175,7 +181,7 @@ pub(super) async fn resolve_model(
     // Resolving may ask the editor for a key or probe a local server; a cancel does not wait for that.
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(TurnStopped),
-        resolved = cx.models.resolve_model(&cx.choice) => resolved,
+        resolved = cx.settings.models.resolve_model(&cx.settings.choice) => resolved,
     };
     if let Ok(model) = &resolved {
         let model_changed = Event::SessionUpdated {
@@ -221,16 +227,16 @@ async fn gather_facts(
     let may_shrink = !lacks_floor(state, items);
     Ok(TransitionFacts {
         steer_waits,
-        larger_output: state.larger_output(cx.limits.max_escalations).is_some(),
+        larger_output: state.larger_output(cx.settings.limits.max_escalations).is_some(),
         collapsible: may_shrink
             && end.outcome == Outcome::PromptTooLong
             && !compact::large_results(items).is_empty(),
         compactable: may_shrink && state.may_compact() && compact::find_compaction_range(items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_pictures(items),
-        under_target: state.target_used(cx.limits.token_target).is_some(),
+        under_target: state.target_used(cx.settings.limits.token_target).is_some(),
         next_on_route: end.outcome == Outcome::ProviderFailed && has_fallback(cx, state),
         output_tokens: end.output_tokens,
-        reflects: state.conduct.should_reflect(cx),
+        reflects: state.conduct.should_reflect(cx.settings.policy.reflection),
     })
 }
 
@@ -274,11 +280,11 @@ async fn go_on(
         }
         ContinueReason::ImageRetry => drop_pictures(cx, state, items).await,
         ContinueReason::MaxOutputTokensEscalate => {
-            state.raise_output_limit(cx.limits.max_escalations);
+            state.raise_output_limit(cx.settings.limits.max_escalations);
             Ok(())
         }
         ContinueReason::MaxOutputTokensRecovery => push_hidden_message(cx, recovery_prompt()).await,
-        ContinueReason::TokenBudgetContinuation => match state.target_used(cx.limits.token_target) {
+        ContinueReason::TokenBudgetContinuation => match state.target_used(cx.settings.limits.token_target) {
             Some(percent) => push_hidden_message(cx, target_prompt(percent)).await,
             None => Ok(()),
         },

@@ -15,13 +15,14 @@ use super::attempt::{
 };
 use super::calls::ToolRun;
 use super::compact::learn_window;
+use super::context::TurnContext;
 use super::failure_policy::RetryPlan;
 use super::limits::{admit_within_budget, compute_call_cost, record_call_cost};
 use super::loop_state::LoopState;
+use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
 use super::tool_step::run_tool_step;
 use super::transition::Outcome;
-use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
 use crate::domain::{AgentError, Cost, ErrorCause, ErrorCode, Event, Message, Usage};
 use crate::provider::{HistoryItem, ModelRequest, ProviderError, ProviderFault, RetryState, StopReason};
@@ -127,7 +128,7 @@ pub(super) async fn run_step(
     let output_tokens = answered.spent.usage.output;
     let mut end = process_answer(cx, state, answered).await?;
     end.output_tokens = output_tokens;
-    cx.totals.step.record(started.elapsed());
+    cx.services.totals.step.record(started.elapsed());
     Ok(end)
 }
 
@@ -143,7 +144,7 @@ async fn ask_within_output_limit(
     loop {
         let request = Arc::new(ModelRequest {
             model: state.model.model.clone(),
-            system: cx.system.clone(),
+            system: cx.prompt.text.clone(),
             messages: items.to_vec(),
             tools: cx.tools.tool_specs().clone(),
             max_output_tokens: state.output_for(items),
@@ -383,7 +384,7 @@ pub(super) async fn call_with_retries(
                     AdmissionDecision::Retry(again) => {
                         retract_output(cx, shown).await?;
                         emit_retry(cx, model, &error, &again).await?;
-                        cx.totals.retries.add(1);
+                        cx.services.totals.retries.add(1);
                         sleep_unless_stopped(cx, again.delay).await?;
                     }
                     AdmissionDecision::GiveUp(mut told) => {
@@ -492,8 +493,11 @@ async fn charge_usage(
     spent: CallUsage,
     shows: OutputVisibility,
 ) -> Result<(), TurnStopped> {
-    cx.totals.input_tokens.add(spent.usage.total_input_tokens());
-    cx.totals.output_tokens.add(spent.usage.output);
+    cx.services
+        .totals
+        .input_tokens
+        .add(spent.usage.total_input_tokens());
+    cx.services.totals.output_tokens.add(spent.usage.output);
     used.usage += spent.usage;
     used.cost = match (used.calls, used.cost, spent.cost) {
         (0, _, cost) => cost,

@@ -4,12 +4,11 @@
 //! last turn are announced. Reading the files is the [`SystemPromptSource`]'s.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::TurnContext;
+use super::context::TurnContext;
 use super::session_link::TurnStopped;
+use super::settings::SystemPromptSource;
 use crate::domain::{Event, InstructionFile};
-use crate::workspace::prompts::Skills;
 
 /// The code of the warning that an instruction file has changed.
 const CHANGED: &str = "instructions_changed";
@@ -18,39 +17,14 @@ const PROBLEM: &str = "instructions_problem";
 /// The number of changes, and of problems, that are announced one by one.
 const MAX_TOLD: usize = 10;
 
-/// A system prompt and its sources.
-#[derive(Clone, Debug, Default)]
-pub struct SystemPrompt {
-    pub system: Arc<str>,
-    /// The instruction files that it was built from.
-    pub files: Arc<[InstructionFile]>,
-    /// The skills that `read_skill` can load.
-    pub skills: Arc<Skills>,
-}
-
-/// Where a turn gets its system prompt.
-#[derive(Clone)]
-pub enum SystemPromptSource {
-    /// A fixed text.
-    Fixed(Arc<str>),
-    /// Built from files. The function blocks.
-    Files(Arc<dyn Fn() -> SystemPrompt + Send + Sync>),
-}
-
-impl From<&str> for SystemPromptSource {
-    fn from(text: &str) -> Self {
-        Self::Fixed(text.into())
-    }
-}
-
 /// Loads the system prompt into `cx`, and announces changed files.
 ///
 /// # Errors
 /// [`TurnStopped`] if the turn was canceled, or if the reader panicked.
 pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped> {
-    let read = match &cx.prompt_source {
+    let read = match &cx.settings.prompt_source {
         SystemPromptSource::Fixed(text) => {
-            cx.system = text.clone();
+            cx.prompt.text = text.clone();
             return Ok(());
         }
         SystemPromptSource::Files(read) => read.clone(),
@@ -61,15 +35,14 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped>
         () = cx.cancel.cancelled() => return Err(TurnStopped),
         read = read => read.map_err(|_| TurnStopped)?,
     };
-    cx.system = briefing.system;
-    cx.skills = briefing.skills;
-    let before = cx.announced_instructions.as_deref();
+    cx.prompt = briefing;
+    let (before, now) = (cx.resumption.announced_instructions.as_deref(), &cx.prompt.files);
     // Before the first turn nothing is known: an empty list then equals no files, and nothing is announced.
-    if before.unwrap_or_default() == &briefing.files[..] {
+    if before.unwrap_or_default() == &now[..] {
         return Ok(());
     }
-    let warnings = instruction_file_changes(before, &briefing.files);
-    cx.link.emit_event(Event::Instructions(briefing.files)).await?;
+    let warnings = instruction_file_changes(before, now);
+    cx.link.emit_event(Event::Instructions(now.clone())).await?;
     for (code, message) in warnings {
         let code = code.to_owned();
         cx.link.emit_event(Event::Warning { code, message }).await?;

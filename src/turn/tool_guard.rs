@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::calls::ToolRun;
 use super::circuit::{CallReport, CircuitChange, ToolAdmission, ToolCircuits};
-use super::hooks::{HookVerdict, Objection, run_hooks};
+use super::context::TurnContext;
+use super::hook_runs::{HookVerdict, Objection, run_hooks};
 use super::session_link::TurnStopped;
-use super::{TurnContext, calls::ToolRun};
 use crate::base::clock;
 use crate::config::HookMoment;
 use crate::domain::{CircuitState, CircuitSubject, Event, ToolResult};
@@ -50,7 +51,7 @@ impl<'a> ToolCircuitGuard<'a> {
 
     /// Records how the call ended, and reports a change of the circuit.
     pub(super) async fn record_call_end(mut self, told: CallReport<'_>) -> Result<(), TurnStopped> {
-        let cooldown = (self.cx.tool_cooldowns)(&self.tool);
+        let cooldown = (self.cx.settings.tool_cooldowns)(&self.tool);
         self.told = true;
         let change = lock(self.cx).record_call_end(&self.tool, self.trial, told, clock::now(), cooldown);
         match change {
@@ -92,7 +93,11 @@ impl Drop for ToolCircuitGuard<'_> {
 
 fn lock(cx: &TurnContext) -> MutexGuard<'_, ToolCircuits> {
     // The circuits are consistent after every statement, so a panic elsewhere does not spoil them.
-    cx.circuits.lock().unwrap_or_else(PoisonError::into_inner)
+    cx.services
+        .statistics
+        .circuits
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open(tool: &str, left: Duration, pattern: &str) -> String {
@@ -121,7 +126,7 @@ pub(super) async fn run_pre_tool_hooks(
     cx: &TurnContext,
     call: &ToolRun,
 ) -> Result<PreToolOutcome, TurnStopped> {
-    if !cx.hooks.has_hooks_for(HookMoment::PreTool) {
+    if !cx.settings.hooks.has_hooks_for(HookMoment::PreTool) {
         return Ok(PreToolOutcome::GoOn(None));
     }
     let verdict = run_hooks(
@@ -145,7 +150,7 @@ pub(super) async fn run_post_tool_hooks(
     call: &ToolRun,
     result: &mut ToolResult,
 ) -> Result<Option<Objection>, TurnStopped> {
-    if !cx.hooks.has_hooks_for(HookMoment::PostTool) {
+    if !cx.settings.hooks.has_hooks_for(HookMoment::PostTool) {
         return Ok(None);
     }
     let mut about = build_hook_fields(call);

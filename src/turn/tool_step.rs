@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::TurnContext;
 use super::calls::{ToolRun, ToolRunDisposition, ToolRunResult, run_calls};
+use super::context::TurnContext;
 use super::limits::apply_tool_call_limit;
 use super::loop_guard::{self, LoopAction};
 use super::policy::PolicyState;
@@ -105,10 +105,16 @@ pub(super) async fn settle_carried_calls(
     cx: &TurnContext,
     conduct: &mut PolicyState,
 ) -> Result<Option<StepOutcome>, TurnStopped> {
-    if cx.carried.is_empty() {
+    if cx.resumption.carried.is_empty() {
         return Ok(None);
     }
-    let calls = cx.carried.iter().cloned().map(ToolRun::from_carried).collect();
+    let calls = cx
+        .resumption
+        .carried
+        .iter()
+        .cloned()
+        .map(ToolRun::from_carried)
+        .collect();
     let ends = run_calls(cx, calls, None).await?;
     let end = judge_results(cx, conduct, &ends);
     Ok((end.outcome != Outcome::ToolsRan).then_some(end))
@@ -150,9 +156,9 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
 pub(super) fn failure_policy_for(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolicy {
     match fate {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => FailurePolicy::Continue,
-        ToolRunDisposition::Failed => cx.policy.tool_failure,
-        ToolRunDisposition::TimedOut => cx.policy.tool_timeout,
-        ToolRunDisposition::SubagentFailed => cx.policy.subagent_failure,
+        ToolRunDisposition::Failed => cx.settings.policy.tool_failure,
+        ToolRunDisposition::TimedOut => cx.settings.policy.tool_timeout,
+        ToolRunDisposition::SubagentFailed => cx.settings.policy.subagent_failure,
         // R-ERR-2: a violated join is terminal, whatever the policy.
         ToolRunDisposition::JoinViolated => FailurePolicy::Fail,
     }

@@ -2,11 +2,12 @@
 //!
 //! The bridge of the sub-agent decides when the time is up; here is only the call.
 
+use super::compact;
+use super::context::TurnContext;
 use super::limits::final_summary;
 use super::loop_state::LoopState;
 use super::run::{build_provider_access, resolve_model};
 use super::session_link::TurnStopped;
-use super::{TurnContext, compact};
 
 /// Asks the model to summarize what the sub-agent reached. Returns whether it answered.
 ///
@@ -17,7 +18,7 @@ pub async fn wrap_up(cx: &TurnContext) -> Result<bool, TurnStopped> {
         return Ok(false);
     };
     let mut state = LoopState::new(model, compact::estimate_prefix_tokens(cx), false);
-    state.adopt_calibration(cx.counting.clone());
+    state.adopt_calibration(cx.services.statistics.calibration.clone());
     state.access = build_provider_access(cx);
     final_summary(cx, &mut state, TIME_IS_UP, "the sub-agent ends without a summary").await
 }

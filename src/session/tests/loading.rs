@@ -19,6 +19,7 @@ use crate::store::{
 use crate::tool::Registry;
 use crate::turn::{
     AgentPolicy, Budgets, HookCommands, Hooks, ModelChoice, ModelSource, ResolvedModel, TurnLimits,
+    TurnSettings,
 };
 use crate::workspace::{Workspace, WorkspaceShared};
 
@@ -58,28 +59,31 @@ impl ModelSource for NoModels {
 struct Plain;
 
 impl SettingsSource for Plain {
-    fn turn_settings(&self, _session: &SessionInfo) -> TurnSettings {
-        TurnSettings {
-            models: Arc::new(NoModels),
-            system: "".into(),
+    fn session_settings(&self, _session: &SessionInfo) -> SessionSettings {
+        SessionSettings {
+            turn: TurnSettings {
+                models: Arc::new(NoModels),
+                choice: ModelChoice::default(),
+                prompt_source: "".into(),
+                limits: TurnLimits {
+                    max_steps: 1,
+                    ..TurnLimits::default()
+                },
+                context: crate::turn::ContextPolicy::default(),
+                tool_timeouts: Arc::new(|_| None),
+                tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
+                hooks: Hooks::new(&[], Arc::new(HookCommands)),
+                policy: AgentPolicy::default(),
+            },
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,
             read_only: false,
-            limits: TurnLimits {
-                max_steps: 1,
-                ..TurnLimits::default()
-            },
             budgets: Budgets::default(),
             wall_time: None,
             rules: Rules::default(),
-            context: crate::turn::ContextPolicy::default(),
             approval_timeout: None,
             on_cancel: crate::workspace::OnCancel::default(),
-            tool_timeouts: Arc::new(|_| None),
-            tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
-            hooks: Hooks::new(&[], Arc::new(HookCommands)),
-            conducts: AgentPolicy::default(),
         }
     }
 

@@ -22,6 +22,7 @@ use crate::store::{ContentChoice, FaultHook, Store};
 use crate::tool::{CallPreview, DynTool, Registry, Tool, ToolContext, ToolError, ToolOutput};
 use crate::turn::{
     AgentPolicy, Budgets, HookCommands, Hooks, ModelChoice, ModelSource, ResolvedModel, TurnLimits,
+    TurnSettings,
 };
 use crate::workspace::{OnCancel, Workspace, WorkspaceShared};
 
@@ -89,28 +90,31 @@ impl ModelSource for Fixed {
 }
 
 impl SettingsSource for Fixed {
-    fn turn_settings(&self, _: &SessionInfo) -> TurnSettings {
-        TurnSettings {
-            models: Arc::new(self.clone()),
-            system: "test".into(),
+    fn session_settings(&self, _: &SessionInfo) -> SessionSettings {
+        SessionSettings {
+            turn: TurnSettings {
+                models: Arc::new(self.clone()),
+                choice: ModelChoice::default(),
+                prompt_source: "test".into(),
+                limits: TurnLimits::default(),
+                context: crate::turn::ContextPolicy::default(),
+                tool_timeouts: {
+                    let limit = self.time_limit;
+                    Arc::new(move |_| limit)
+                },
+                tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
+                hooks: Hooks::new(&[], Arc::new(HookCommands)),
+                policy: AgentPolicy::default(),
+            },
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,
             read_only: false,
-            limits: TurnLimits::default(),
             budgets: Budgets::default(),
             wall_time: None,
             rules: Rules::default(),
-            context: crate::turn::ContextPolicy::default(),
             approval_timeout: None,
             on_cancel: OnCancel::default(),
-            tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
-            hooks: Hooks::new(&[], Arc::new(HookCommands)),
-            conducts: AgentPolicy::default(),
-            tool_timeouts: {
-                let limit = self.time_limit;
-                Arc::new(move |_| limit)
-            },
         }
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::TurnContext;
-use super::super::hooks::Objection;
+use super::super::context::TurnContext;
+use super::super::hook_runs::Objection;
 use super::super::redact;
 use super::super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, TurnStopped};
 use super::super::tool_guard::{self, PreToolOutcome};
@@ -122,7 +122,7 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
     if effect.kind != EffectKind::Write {
         return None;
     }
-    let (paths, checkpoints) = (effect.paths.clone(), cx.checkpoints.clone());
+    let (paths, checkpoints) = (effect.paths.clone(), cx.services.checkpoints.clone());
     let kept = run_blocking(move || {
         for path in paths {
             path.to_str().ok_or("its name is not UTF-8")?;
@@ -152,7 +152,7 @@ async fn build_preview(
         shown = catch_tool_panic(prepared.preview_change(&context)) => shown,
     };
     let why = match shown {
-        Ok(preview) => return Ok(Ok(redact::redact_preview(&cx.redactor, preview))),
+        Ok(preview) => return Ok(Ok(redact::redact_preview(&cx.services.redactor, preview))),
         Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(TurnStopped),
         Err(ToolError::Reported(why)) => why,
         Err(ToolError::Internal(why)) => internal_error_message(call, &why),

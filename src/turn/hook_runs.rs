@@ -1,0 +1,168 @@
+//! Runs the hooks of one point of a turn: what they read, and what their answers do (R-CONF).
+//!
+//! A hook's own failure is one warning, and the turn continues. `hook_output` interprets the answer.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::{Map, Value, json};
+
+use super::context::TurnContext;
+use super::hook_output::{HookDecision, parse_hook_decision};
+use super::hooks::{HookContext, HookExit};
+use super::redact;
+use super::session_link::TurnStopped;
+use crate::base::{clock, text};
+use crate::config::{HookMoment, HookSettings};
+use crate::domain::Event;
+
+/// The code of the warning that a hook failed.
+const FAILED: &str = "hook_failed";
+/// A hook that takes longer than this is announced as a wait.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// The combined answer of all hooks of one point.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum HookVerdict {
+    /// No hook objected. `changed` is the new input, and `by` names the hooks that changed it.
+    Pass {
+        changed: Option<Value>,
+        by: Vec<String>,
+    },
+    Block(Objection),
+    /// A hook ended the turn.
+    End(Objection),
+}
+
+/// A hook's name and its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Objection {
+    pub(super) hook: String,
+    pub(super) words: String,
+}
+
+impl Objection {
+    /// Formats the objection as one line for people.
+    pub(super) fn to_detail(&self) -> String {
+        text::one_line(&format!("hook `{}`: {}", self.hook, self.words), 500)
+    }
+}
+
+/// Runs the hooks of one point in order until one objects. `about` holds the fields that they read beyond the common
+/// ones; `input` names the field that they may change.
+pub(super) async fn run_hooks(
+    cx: &TurnContext,
+    moment: HookMoment,
+    tool: Option<&str>,
+    mut about: Map<String, Value>,
+    input: &str,
+) -> Result<HookVerdict, TurnStopped> {
+    let (mut changed, mut by) = (None, Vec::new());
+    for hook in cx.settings.hooks.find_hooks(moment, tool) {
+        let ran = redact_hook_exit(cx, run_one(cx, hook, build_hook_input(cx, hook, &about)).await?);
+        let objection = |words: String| Objection {
+            hook: hook.name.clone(),
+            // A hook may print a key, and its message goes to the model and to clients (I15).
+            words: redact::text(&cx.services.redactor, words),
+        };
+        match parse_hook_decision(moment, &ran) {
+            Ok(HookDecision::Pass(None)) => {}
+            Ok(HookDecision::Pass(Some(to))) => {
+                // The next hook reads what this one changed.
+                about.insert(input.to_owned(), to.clone());
+                changed = Some(to);
+                by.push(hook.name.clone());
+            }
+            Ok(HookDecision::Block(words)) => return Ok(HookVerdict::Block(objection(words))),
+            Ok(HookDecision::End(words)) => return Ok(HookVerdict::End(objection(words))),
+            // R-CONF: a hook's own failure never blocks anything.
+            Err(why) => report_hook_failure(cx, hook, &why).await?,
+        }
+    }
+    Ok(HookVerdict::Pass { changed, by })
+}
+
+/// Builds the JSON that a hook reads.
+fn build_hook_input(cx: &TurnContext, hook: &HookSettings, about: &Map<String, Value>) -> Vec<u8> {
+    let mut told = Map::new();
+    for (key, value) in [
+        ("event", json!(hook.on.name())),
+        ("hook", json!(hook.name)),
+        ("sessionId", json!(cx.session.as_str())),
+        ("turnId", json!(cx.turn.as_str())),
+        ("cwd", json!(cx.services.cwd.display().to_string())),
+    ] {
+        told.insert(key.to_owned(), value);
+    }
+    told.extend(about.clone());
+    Value::Object(told).to_string().into_bytes()
+}
+
+/// Redacts keys before the text is cut, because a cut could leave a part of a key.
+fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
+    match ran {
+        // Standard output is parsed first; the message in it is redacted after that.
+        HookExit::Exited { code, stdout, stderr } => HookExit::Exited {
+            code,
+            stdout,
+            stderr: redact::text(&cx.services.redactor, stderr),
+        },
+        failed @ HookExit::Failed(_) => failed,
+    }
+}
+
+/// Runs one hook, and announces a wait if it is slow.
+async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, TurnStopped> {
+    let until = clock::wall_ms().saturating_add_unsigned(hook.timeout.as_millis() as u64);
+    let place = HookContext {
+        session: &cx.session,
+        turn: &cx.turn,
+        cwd: &cx.services.cwd,
+        workspace: &cx.workspace,
+        cancel: &cx.cancel,
+    };
+    let mut run = cx.settings.hooks.run_hook(place, hook, input);
+    let telling = async {
+        tokio::time::sleep(SLOW).await;
+        let why = format!("waiting for the hook `{}` ({})", hook.name, hook.on);
+        // An error means that the turn is stopped; the run itself returns that.
+        let _ = cx
+            .link
+            .emit_event(Event::Wait {
+                why,
+                until: Some(until),
+            })
+            .await;
+    };
+    let mut telling = std::pin::pin!(telling.fuse());
+    loop {
+        tokio::select! { biased;
+            ran = &mut run => return ran,
+            () = &mut telling => {}
+        }
+    }
+}
+
+/// Reports a hook's failure as a warning; the turn continues.
+async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), TurnStopped> {
+    let why = redact::text(
+        &cx.services.redactor,
+        text::strip_control_characters(why).into_owned(),
+    );
+    tracing::warn!(
+        hook = hook.name,
+        moment = hook.on.name(),
+        error = why,
+        "a hook failed"
+    );
+    let message = format!(
+        "the hook `{}` ({}) failed and was skipped: {why}",
+        hook.name, hook.on
+    );
+    cx.link
+        .emit_event(Event::Warning {
+            code: FAILED.to_owned(),
+            message,
+        })
+        .await
+}
