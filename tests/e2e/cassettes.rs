@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::harness::{Client, Config, World, tale};
+use crate::harness::{Client, Config, World, event_log};
 use crate::mock_llm::{Gate, Reply};
 
 const KINDS: [&str; 3] = ["anthropic", "openai", "openai-responses"];
@@ -55,7 +55,7 @@ fn run_prompts(client: &Client) -> Vec<String> {
     for prompt in PROMPTS {
         client.ask(&session, prompt);
     }
-    tale(client, &session)
+    event_log(client, &session)
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn recorded_session_plays_back_identically() {
         // A recorded cancel plays as a cut stream.
         let session = client.session();
         client.ask(&session, "never mind");
-        let told = tale(&client, &session).join("\n");
+        let told = event_log(&client, &session).join("\n");
         assert!(
             told.contains("the call was broken off when it was recorded"),
             "{kind}: {told}"

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{Client, Config, World, screen, short, tale};
+use crate::harness::{Client, Config, World, event_log, screen, short};
 use crate::mock_llm::Api;
 use crate::tls_server;
 use cases::{Case, Where, cases};
@@ -142,7 +142,7 @@ fn run(api: Api) {
 
 fn check(world: &World, client: &Client, api: Api, case: &Case, session: &str) {
     let name = format!("{}, {}", case.name, kind(api));
-    let mut lines = tale(client, session);
+    let mut lines = event_log(client, session);
     let on_screen: Vec<String> = screen(client, session).iter().map(|text| short(text)).collect();
     lines.push(format!("screen: [{}]", on_screen.join(", ")));
     let requests = check_waits(world, client, case, (session, FIRST), &name);

@@ -3,16 +3,16 @@
 
 mod checker;
 mod client;
+mod event_log;
 mod folders;
 mod frames;
 mod inbox;
-mod tale;
 mod world;
 
 pub use client::{Client, KilledOutput, framed};
+pub use event_log::{event_log, screen, short};
 pub use folders::{contents, resident};
 pub use inbox::{Id, Notification, ServerRequest};
-pub use tale::{screen, short, tale};
 pub use world::{Config, Options, World};
 
 use std::time::{Duration, Instant};

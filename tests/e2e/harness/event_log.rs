@@ -10,7 +10,7 @@ use super::client::Client;
 use super::inbox::Notification;
 
 /// Returns the events of a session so far, one line each.
-pub fn tale(client: &Client, session: &str) -> Vec<String> {
+pub fn event_log(client: &Client, session: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     // The preceding deltas: what they belong to, and their joined text.
     let mut piece: Option<(String, String)> = None;
