@@ -41,19 +41,17 @@ pub fn adopt_orphans() {
     {
         use rustix::process::{getpid, set_child_subreaper};
         let own = getpid().as_raw_nonzero().get();
-        let table = process_tree::read_process_table();
-        // Read from the table: rustix reports an error for 0, which is the session if it began outside of our
-        // namespace.
-        let Some(session) = table.iter().find(|row| row.pid == own).map(|row| row.session) else {
+        // Read from `/proc`: rustix reports an error for 0, which is the session if it began outside of our namespace.
+        let Some(row) = process_tree::read_own_row() else {
             return;
         };
         if getpid().is_init() || set_child_subreaper(Some(getpid())).is_err() {
             return;
         }
         // Whatever already runs below us was not started by a helper.
-        let before = process_tree::find_descendants(&table, own);
+        let before = process_tree::read_descendants(own);
         let mut foreign: BTreeSet<i32> = before.iter().map(|row| row.session).collect();
-        foreign.insert(session);
+        foreign.insert(row.session);
         let _ = FOREIGN_SESSIONS.set(foreign);
     }
 }
@@ -167,7 +165,7 @@ fn lock_helpers() -> MutexGuard<'static, BTreeSet<u32>> {
 
 /// Kills and reaps every orphan that this process inherited, with all descendants; returns how many are left.
 ///
-/// Takes at most 2 s, and one snapshot of the process table if there is nothing to do.
+/// Takes at most 2 s, and one look at our children if there is nothing to do.
 #[cfg(target_os = "linux")]
 pub fn sweep_orphans() -> u32 {
     use rustix::process::{Pid, Signal, WaitOptions, waitpid};
@@ -178,13 +176,12 @@ pub fn sweep_orphans() -> u32 {
     let end = clock::now() + SWEEP_LIMIT;
     loop {
         let looking = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        let table = process_tree::read_process_table();
-        let orphans = find_orphans(&table, foreign);
+        let orphans = find_orphans(foreign);
         if orphans.is_empty() {
             return 0;
         }
         for orphan in &orphans {
-            let below = process_tree::find_descendants(&table, orphan.pid);
+            let below = process_tree::read_descendants(orphan.pid);
             for row in below.iter().chain([orphan]) {
                 process_tree::kill_row(row, Signal::KILL);
             }
@@ -206,17 +203,13 @@ pub fn sweep_orphans() -> u32 {
 
 /// Returns the children of this process that are neither helpers nor foreign.
 #[cfg(target_os = "linux")]
-fn find_orphans(
-    table: &[process_tree::ProcessRow],
-    foreign: &BTreeSet<i32>,
-) -> Vec<process_tree::ProcessRow> {
+fn find_orphans(foreign: &BTreeSet<i32>) -> Vec<process_tree::ProcessRow> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let helpers = lock_helpers();
     let is_helper = |pid: i32| u32::try_from(pid).is_ok_and(|pid| helpers.contains(&pid));
-    table
-        .iter()
-        .filter(|row| row.parent == own && !is_helper(row.pid) && !foreign.contains(&row.session))
-        .copied()
+    process_tree::read_children(own)
+        .into_iter()
+        .filter(|row| !is_helper(row.pid) && !foreign.contains(&row.session))
         .collect()
 }
 

@@ -62,7 +62,7 @@ impl ProcessTree {
 
     #[cfg(target_os = "linux")]
     fn list_members(&self) -> Vec<ProcessRow> {
-        find_descendants(&read_process_table(), self.root.as_raw_nonzero().get())
+        read_descendants(self.root.as_raw_nonzero().get())
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -98,28 +98,97 @@ fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<
     }
 }
 
-/// Returns all processes that `/proc` shows. Empty if it shows none, or those of another namespace, where our pids
-/// belong to other processes.
+/// Returns whether `/proc` shows this process under its own pid. It may be missing, or show another namespace, where our
+/// pids belong to other processes.
 #[cfg(target_os = "linux")]
-pub(super) fn read_process_table() -> Vec<ProcessRow> {
+fn proc_shows_this_process() -> bool {
     let own = rustix::process::getpid().as_raw_nonzero().to_string();
-    if std::fs::read_link("/proc/self").ok().as_deref() != Some(std::path::Path::new(&own)) {
+    std::fs::read_link("/proc/self").is_ok_and(|link| link == std::path::Path::new(&own))
+}
+
+/// Returns all processes below `root`, without `root` itself. Empty if `/proc` does not show this process.
+///
+/// Reads only the processes below `root`, where the kernel lists children (`CONFIG_PROC_CHILDREN`). The whole table takes
+/// milliseconds on a busy machine.
+#[cfg(target_os = "linux")]
+pub(super) fn read_descendants(root: i32) -> Vec<ProcessRow> {
+    if !proc_shows_this_process() {
+        return Vec::new();
+    }
+    let Some(children) = list_children(root) else {
+        return find_descendants(&read_process_table(), root);
+    };
+    let mut found = Vec::new();
+    let mut seen = HashSet::from([root]);
+    let mut open = children;
+    while let Some(pid) = open.pop() {
+        // A process that has just ended is skipped: its children are now those of a subreaper, for the next look.
+        if seen.insert(pid)
+            && let Some(row) = read_row(pid)
+        {
+            found.push(row);
+            open.extend(list_children(pid).unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// Returns the children of `parent`. Empty if `/proc` does not show this process.
+#[cfg(target_os = "linux")]
+pub(super) fn read_children(parent: i32) -> Vec<ProcessRow> {
+    if !proc_shows_this_process() {
+        return Vec::new();
+    }
+    let rows = match list_children(parent) {
+        Some(children) => children.into_iter().filter_map(read_row).collect(),
+        None => read_process_table(),
+    };
+    rows.into_iter().filter(|row| row.parent == parent).collect()
+}
+
+/// Returns the pids of the children of all threads of a process; `None` if the kernel does not list them.
+#[cfg(target_os = "linux")]
+fn list_children(parent: i32) -> Option<Vec<i32>> {
+    let mut children = Vec::new();
+    for thread in std::fs::read_dir(format!("/proc/{parent}/task")).ok()?.flatten() {
+        match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(pids) => children.extend(
+                pids.split_ascii_whitespace()
+                    .filter_map(|pid| pid.parse::<i32>().ok()),
+            ),
+            // The thread has just ended.
+            Err(_) if !thread.path().exists() => {}
+            Err(_) => return None,
+        }
+    }
+    Some(children)
+}
+
+/// Returns the row of this process; `None` if `/proc` does not show it.
+#[cfg(target_os = "linux")]
+pub(super) fn read_own_row() -> Option<ProcessRow> {
+    read_row(rustix::process::getpid().as_raw_nonzero().get()).filter(|_| proc_shows_this_process())
+}
+
+/// Returns the row of one process; `None` if it has ended.
+#[cfg(target_os = "linux")]
+fn read_row(pid: i32) -> Option<ProcessRow> {
+    parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Returns all processes that `/proc` shows. Empty if it does not show this process.
+#[cfg(target_os = "linux")]
+fn read_process_table() -> Vec<ProcessRow> {
+    if !proc_shows_this_process() {
         return Vec::new();
     }
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
-    entries
+    let pids = entries
         .flatten()
-        .filter(|entry| {
-            entry
-                .file_name()
-                .as_encoded_bytes()
-                .first()
-                .is_some_and(u8::is_ascii_digit)
-        })
-        .filter_map(|entry| parse_stat(&std::fs::read(entry.path().join("stat")).ok()?))
-        .collect()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(read_row).collect()
 }
 
 /// Parses a `/proc/<pid>/stat`: `pid (name) state ppid pgrp session …`. The name may contain anything.
@@ -144,7 +213,7 @@ fn parse_stat(stat: &[u8]) -> Option<ProcessRow> {
 
 /// Returns all rows below `root`, without `root` itself.
 #[cfg(any(target_os = "linux", test))]
-pub(super) fn find_descendants(table: &[ProcessRow], root: i32) -> Vec<ProcessRow> {
+fn find_descendants(table: &[ProcessRow], root: i32) -> Vec<ProcessRow> {
     let mut children: HashMap<i32, Vec<ProcessRow>> = HashMap::new();
     for row in table {
         children.entry(row.parent).or_default().push(*row);
@@ -167,6 +236,40 @@ pub(super) fn find_descendants(table: &[ProcessRow], root: i32) -> Vec<ProcessRo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn listed_children_agree_with_the_whole_table() {
+        use std::io::{BufRead as _, BufReader};
+        use std::os::unix::process::CommandExt as _;
+        use std::process::{Command, Stdio};
+
+        #[expect(clippy::disallowed_methods, reason = "a real tree of processes")]
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 60 & sleep 60 & echo started; wait"])
+            .stdout(Stdio::piped())
+            // Killing the group must not hit the tests.
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let pid = i32::try_from(shell.id()).unwrap();
+        let sorted = |mut rows: Vec<ProcessRow>| {
+            rows.sort_by_key(|row| row.pid);
+            rows
+        };
+
+        let listed = sorted(read_descendants(pid));
+        assert_eq!(listed.len(), 2, "{listed:?}");
+        assert_eq!(listed, sorted(find_descendants(&read_process_table(), pid)));
+        assert_eq!(listed, sorted(read_children(pid)));
+
+        kill_row(&listed[0], Signal::KILL);
+        shell.wait().unwrap();
+    }
 
     fn row(pid: i32, parent: i32) -> ProcessRow {
         ProcessRow {
