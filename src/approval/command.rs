@@ -9,157 +9,34 @@ use super::read_only;
 use super::rule::Rule;
 use super::secret;
 use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
+use super::word_list::WordList;
 use crate::base::text::reveal_hidden_characters;
 
 /// Commands that run the command in their arguments.
-pub(super) const WRAPPERS: &[&str] = &[
-    "sudo",
-    "doas",
-    "su",
-    "runuser",
-    "env",
-    "nohup",
-    "nice",
-    "ionice",
-    "time",
-    "timeout",
-    "command",
-    "builtin",
-    "exec",
-    "xargs",
-    "stdbuf",
-    "setsid",
-    "chroot",
-    "watch",
-    "strace",
-    "ltrace",
-    "unbuffer",
-    "parallel",
-    "busybox",
-    "toybox",
-    "script",
-    "flock",
-    "chrt",
-    "taskset",
-    "unshare",
-    "nsenter",
-    "entr",
-    "caffeinate",
-    "systemd-run",
-    "setarch",
-    "firejail",
-    "bwrap",
-    "proxychains",
-    "proxychains4",
-    "gtimeout",
-    "gxargs",
-    "genv",
-    "pkexec",
-    "run0",
-    "trap",
-    "prlimit",
-    "setpriv",
-    "chpst",
-    "daemonize",
-    "ssh-agent",
-    "dbus-run-session",
-    "xvfb-run",
-    "perf",
-    "valgrind",
-    "gdb",
-    "linux32",
-    "linux64",
-    "i386",
-    "x86_64",
-    "uname26",
-    "fakeroot",
-    "fakechroot",
-    "capsh",
-    "sg",
-    "newgrp",
-    "watchexec",
-    "start-stop-daemon",
-];
+pub(super) const WRAPPERS: WordList = WordList(
+    "sudo doas su runuser env nohup nice ionice time timeout command builtin exec xargs stdbuf setsid \
+    chroot watch strace ltrace unbuffer parallel busybox toybox script flock chrt taskset unshare \
+    nsenter entr caffeinate systemd-run setarch firejail bwrap proxychains proxychains4 gtimeout gxargs \
+    genv pkexec run0 trap prlimit setpriv chpst daemonize ssh-agent dbus-run-session xvfb-run perf \
+    valgrind gdb linux32 linux64 i386 x86_64 uname26 fakeroot fakechroot capsh sg newgrp watchexec \
+    start-stop-daemon",
+);
 
 /// Shells: `-c` takes a script, and without a file they read one from their input.
-pub(super) const SHELLS: &[&str] = &[
-    "sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "mksh", "rbash", "csh", "tcsh",
-];
+pub(super) const SHELLS: WordList = WordList("sh bash zsh dash ksh ash fish mksh rbash csh tcsh");
 
 /// Programs whose argument or input is a program.
-const INTERPRETERS: &[&str] = &[
-    "python",
-    "python2",
-    "python3",
-    "pypy",
-    "pypy3",
-    "node",
-    "nodejs",
-    "deno",
-    "bun",
-    "ruby",
-    "perl",
-    "php",
-    "lua",
-    "luajit",
-    "tclsh",
-    "expect",
-    "Rscript",
-    "julia",
-    "osascript",
-    "pwsh",
-    "powershell",
-    "awk",
-    "gawk",
-    "mawk",
-    "nawk",
-    "sed",
-    "gsed",
-    "ed",
-    "ex",
-    "vi",
-    "vim",
-    "nvim",
-    "emacs",
-    "m4",
-    "jshell",
-    "ghci",
-    "scala",
-    "groovy",
-    "irb",
-];
+const INTERPRETERS: WordList = WordList(
+    "python python2 python3 pypy pypy3 node nodejs deno bun ruby perl php lua luajit tclsh expect Rscript \
+    julia osascript pwsh powershell awk gawk mawk nawk sed gsed ed ex vi vim nvim emacs m4 jshell ghci \
+    scala groovy irb",
+);
 
 /// Shell builtins that change what later commands mean, or that run a text.
-pub(super) const STATE_BUILTINS: &[&str] = &[
-    "eval",
-    "source",
-    ".",
-    "export",
-    "declare",
-    "typeset",
-    "local",
-    "readonly",
-    "alias",
-    "unalias",
-    "hash",
-    "enable",
-    "set",
-    "shopt",
-    "unset",
-    "read",
-    "mapfile",
-    "readarray",
-    "getopts",
-    "let",
-    "bind",
-    "complete",
-    "fc",
-    "history",
-    "compgen",
-    "compopt",
-    "jobs",
-    "wait",
-];
+pub(super) const STATE_BUILTINS: WordList = WordList(
+    "eval source . export declare typeset local readonly alias unalias hash enable set shopt unset read \
+    mapfile readarray getopts let bind complete fc history compgen compopt jobs wait",
+);
 
 /// A word that a rule must spell out before it may allow the command.
 #[derive(Debug, PartialEq, Eq)]
@@ -204,7 +81,7 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
         demands.push(Requirement::Anywhere(shown));
     }
     // A variable or a setting in the place of a `*` would change what follows: `read PATH`, `export PATH=x`.
-    let spells_out = STATE_BUILTINS.contains(&name);
+    let spells_out = STATE_BUILTINS.contains(name);
     // The shell evaluates the operand of `-v`: `test -v 'a[$(command)]'`.
     let evaluates = |word: &&ShellWord| {
         matches!(name, "test" | "[" | "[[")
@@ -239,7 +116,7 @@ pub(crate) fn is_explicit_match(rule: &Rule, part: &SimpleCommand) -> bool {
     };
     let name = base_name(first);
     let is_script = |file: &str| !file.starts_with('-') && rule.spells_word(file);
-    if SHELLS.contains(&name) || is_interpreter(name) {
+    if SHELLS.contains(name) || is_interpreter(name) {
         literal(1).is_some_and(is_script)
     } else {
         !runs_arguments(name)
@@ -248,16 +125,13 @@ pub(crate) fn is_explicit_match(rule: &Rule, part: &SimpleCommand) -> bool {
 
 /// Returns whether a command's effect is that of a program in its arguments or input.
 fn runs_arguments(name: &str) -> bool {
-    WRAPPERS.contains(&name)
-        || SHELLS.contains(&name)
-        || STATE_BUILTINS.contains(&name)
-        || is_interpreter(name)
+    WRAPPERS.contains(name) || SHELLS.contains(name) || STATE_BUILTINS.contains(name) || is_interpreter(name)
 }
 
 /// Returns whether this is an interpreter, with or without a version: `python3.12`.
 fn is_interpreter(name: &str) -> bool {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.contains(&name) || INTERPRETERS.contains(&stem)
+    INTERPRETERS.contains(name) || INTERPRETERS.contains(stem)
 }
 
 /// Returns whether a command appends what it reads from its input to the command it runs.
@@ -380,7 +254,7 @@ impl CommandReview<'_> {
             let Some(name) = words[at].as_literal().map(base_name) else {
                 continue;
             };
-            if WRAPPERS.contains(&name) {
+            if WRAPPERS.contains(name) {
                 self.visit_wrapper(words, at, certainty, &mut starts[..count]);
             } else if matches!(name, "find" | "gfind" | "fd" | "fdfind") {
                 for next in at + 1..count {
@@ -389,7 +263,7 @@ impl CommandReview<'_> {
                         starts[next] = Some(certainty);
                     }
                 }
-            } else if SHELLS.contains(&name) {
+            } else if SHELLS.contains(name) {
                 self.visit_shell(&words[at + 1..], certainty);
             } else if name == "eval" {
                 self.visit_eval(&words[at + 1..], certainty);
@@ -555,10 +429,10 @@ pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) 
     let name = base_name(words.first()?);
     // The user must see everything that the rule will allow.
     let is_legible = !text.contains('\n') && reveal_hidden_characters(&text) == text;
-    if text.len() > MAX_OFFERED || !is_legible || WRAPPERS.contains(&name) || STATE_BUILTINS.contains(&name) {
+    if text.len() > MAX_OFFERED || !is_legible || WRAPPERS.contains(name) || STATE_BUILTINS.contains(name) {
         return None;
     }
-    if SHELLS.contains(&name) || is_interpreter(name) {
+    if SHELLS.contains(name) || is_interpreter(name) {
         // Offer only a script file directly after the interpreter, and only the exact command.
         let second = words.get(1);
         let file = second.is_some_and(|word| word.contains(['.', '/']) && !word.starts_with('-'));

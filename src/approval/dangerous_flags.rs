@@ -6,245 +6,81 @@
 //! better than one too few. A long option counts by every abbreviation that getopt would accept.
 
 use super::shell::ShellWord;
+use super::word_list::WordList;
+
+/// Commands that parse options as getopt does: rows of `names | letters of short options | long options;`.
+const COMMANDS: &str = "
+fd fdfind | xX | exec exec-batch;
+gsort | o | output compress-program;
+gdate | s | set;
+man | PHCX | pager html config-file gxditview;
+less more | oOk | log-file LOG-FILE lesskey-file lesskey-src lesskey-content;
+bat batcat | | pager;
+yq | is | inplace in-place split-exp;
+tar gtar bsdtar | IF | to-command checkpoint-action use-compress-program info-script new-volume-script
+    rsh-command rmt-command;
+zip | T | unzip-command;
+ssh | oFESI |;
+scp sftp | oFSD |;
+rsync | e | rsh rsync-path log-file write-batch;
+curl | oOKDcT | output output-dir remote-name remote-name-all config dump-header cookie-jar trace trace-ascii
+    upload-file libcurl stderr etag-save hsts alt-svc;
+wget | OoaPe | output-document output-file append-output directory-prefix execute use-askpass config
+    post-file body-file rejected-log save-cookies hsts-file warc-file;
+cargo | | config;
+npm pnpm yarn | C | script-shell shell node-options git editor viewer browser init-module onload-script
+    prefix dir cwd userconfig globalconfig use-yarnrc;
+pytest py.test | pco | basetemp junitxml junit-xml log-file pdbcls rootdir override-ini config-file
+    confcutdir;
+gradle | I | init-script;
+prettier | w | write plugin config find-config-path;
+eslint | cof | config fix output-file rulesdir resolve-plugins-relative-to format parser plugin
+    cache-location cache-file;
+";
+
+/// Commands whose long options have one dash or two, and cannot be abbreviated.
+const ONE_DASH: &str = "
+gfind | | exec execdir ok okdir delete fprint fprint0 fprintf fls;
+go | | exec toolexec vettool fixtool o C w u overlay modfile pkgdir compiler ldflags gccgoflags gcflags
+    asmflags outputdir coverprofile cpuprofile memprofile blockprofile mutexprofile trace test.outputdir
+    test.coverprofile test.gocoverdir test.cpuprofile test.memprofile test.blockprofile test.mutexprofile
+    test.trace test.testlogfile;
+";
 
 /// The dangerous options of one command.
-#[derive(Debug)]
 struct DangerousFlags {
-    /// The names of the command.
-    names: &'static [&'static str],
+    names: WordList,
     /// The letters of its short options.
     letters: &'static str,
     /// Its long options, without dashes.
-    long: &'static [&'static str],
+    long: WordList,
 }
 
-const fn flags_for(
-    names: &'static [&'static str],
-    letters: &'static str,
-    long: &'static [&'static str],
-) -> DangerousFlags {
-    DangerousFlags { names, letters, long }
+fn parse_rows(table: &'static str) -> impl Iterator<Item = DangerousFlags> {
+    table.split(';').filter_map(|row| {
+        let mut columns = row.split('|').map(str::trim);
+        Some(DangerousFlags {
+            names: WordList(columns.next()?),
+            letters: columns.next()?,
+            long: WordList(columns.next()?),
+        })
+    })
 }
 
-/// Commands that parse options as getopt does.
-const COMMANDS: &[DangerousFlags] = &[
-    flags_for(&["fd", "fdfind"], "xX", &["exec", "exec-batch"]),
-    flags_for(&["gsort"], "o", &["output", "compress-program"]),
-    flags_for(&["gdate"], "s", &["set"]),
-    flags_for(&["man"], "PHCX", &["pager", "html", "config-file", "gxditview"]),
-    flags_for(
-        &["less", "more"],
-        "oOk",
-        &[
-            "log-file",
-            "LOG-FILE",
-            "lesskey-file",
-            "lesskey-src",
-            "lesskey-content",
-        ],
-    ),
-    flags_for(&["bat", "batcat"], "", &["pager"]),
-    flags_for(&["yq"], "is", &["inplace", "in-place", "split-exp"]),
-    flags_for(
-        &["tar", "gtar", "bsdtar"],
-        "IF",
-        &[
-            "to-command",
-            "checkpoint-action",
-            "use-compress-program",
-            "info-script",
-            "new-volume-script",
-            "rsh-command",
-            "rmt-command",
-        ],
-    ),
-    flags_for(&["zip"], "T", &["unzip-command"]),
-    flags_for(&["ssh"], "oFESI", &[]),
-    flags_for(&["scp", "sftp"], "oFSD", &[]),
-    flags_for(&["rsync"], "e", &["rsh", "rsync-path", "log-file", "write-batch"]),
-    flags_for(
-        &["curl"],
-        "oOKDcT",
-        &[
-            "output",
-            "output-dir",
-            "remote-name",
-            "remote-name-all",
-            "config",
-            "dump-header",
-            "cookie-jar",
-            "trace",
-            "trace-ascii",
-            "upload-file",
-            "libcurl",
-            "stderr",
-            "etag-save",
-            "hsts",
-            "alt-svc",
-        ],
-    ),
-    flags_for(
-        &["wget"],
-        "OoaPe",
-        &[
-            "output-document",
-            "output-file",
-            "append-output",
-            "directory-prefix",
-            "execute",
-            "use-askpass",
-            "config",
-            "post-file",
-            "body-file",
-            "rejected-log",
-            "save-cookies",
-            "hsts-file",
-            "warc-file",
-        ],
-    ),
-    flags_for(&["cargo"], "", &["config"]),
-    flags_for(
-        &["npm", "pnpm", "yarn"],
-        "C",
-        &[
-            "script-shell",
-            "shell",
-            "node-options",
-            "git",
-            "editor",
-            "viewer",
-            "browser",
-            "init-module",
-            "onload-script",
-            "prefix",
-            "dir",
-            "cwd",
-            "userconfig",
-            "globalconfig",
-            "use-yarnrc",
-        ],
-    ),
-    flags_for(
-        &["pytest", "py.test"],
-        "pco",
-        &[
-            "basetemp",
-            "junitxml",
-            "junit-xml",
-            "log-file",
-            "pdbcls",
-            "rootdir",
-            "override-ini",
-            "config-file",
-            "confcutdir",
-        ],
-    ),
-    flags_for(&["gradle"], "I", &["init-script"]),
-    flags_for(
-        &["prettier"],
-        "w",
-        &["write", "plugin", "config", "find-config-path"],
-    ),
-    flags_for(
-        &["eslint"],
-        "cof",
-        &[
-            "config",
-            "fix",
-            "output-file",
-            "rulesdir",
-            "resolve-plugins-relative-to",
-            "format",
-            "parser",
-            "plugin",
-            "cache-location",
-            "cache-file",
-        ],
-    ),
-];
-
-/// Commands whose long options have one dash or two, and cannot be abbreviated.
-const ONE_DASH: &[DangerousFlags] = &[
-    flags_for(
-        &["gfind"],
-        "",
-        &[
-            "exec", "execdir", "ok", "okdir", "delete", "fprint", "fprint0", "fprintf", "fls",
-        ],
-    ),
-    flags_for(
-        &["go"],
-        "",
-        &[
-            "exec",
-            "toolexec",
-            "vettool",
-            "fixtool",
-            "o",
-            "C",
-            "w",
-            "u",
-            "overlay",
-            "modfile",
-            "pkgdir",
-            "compiler",
-            "ldflags",
-            "gccgoflags",
-            "gcflags",
-            "asmflags",
-            "outputdir",
-            "coverprofile",
-            "cpuprofile",
-            "memprofile",
-            "blockprofile",
-            "mutexprofile",
-            "trace",
-            "test.outputdir",
-            "test.coverprofile",
-            "test.gocoverdir",
-            "test.cpuprofile",
-            "test.memprofile",
-            "test.blockprofile",
-            "test.mutexprofile",
-            "test.trace",
-            "test.testlogfile",
-        ],
-    ),
-];
+fn find_flags(table: &'static str, name: &str) -> Option<DangerousFlags> {
+    parse_rows(table).find(|flags| flags.names.contains(name))
+}
 
 /// Options of git before its subcommand that make it run other programs.
-const GIT_GLOBAL: &[&str] = &["-c", "--config-env", "--exec-path", "-p", "--paginate"];
+const GIT_GLOBAL: WordList = WordList("-c --config-env --exec-path -p --paginate");
 
 /// Options of git before its subcommand that take the next word as their value.
-const GIT_VALUED: &[&str] = &[
-    "-C",
-    "-c",
-    "--config-env",
-    "--git-dir",
-    "--work-tree",
-    "--namespace",
-];
+const GIT_VALUED: WordList = WordList("-C -c --config-env --git-dir --work-tree --namespace");
 
 /// Long options after any subcommand of git.
-const GIT: DangerousFlags = flags_for(
-    &["git"],
-    "",
-    &[
-        "output",
-        "output-directory",
-        "ext-diff",
-        "open-files-in-pager",
-        "upload-pack",
-        "receive-pack",
-        "exec",
-        "extcmd",
-        "template",
-        "config",
-        "separate-git-dir",
-        "sendmail-cmd",
-        "export-marks",
-        "index-output",
-    ],
+const GIT_LONG: WordList = WordList(
+    "output output-directory ext-diff open-files-in-pager upload-pack receive-pack exec extcmd template \
+    config separate-git-dir sendmail-cmd export-marks index-output",
 );
 
 /// Short options after a subcommand of git, as (subcommand, letters).
@@ -277,7 +113,7 @@ pub(super) fn find_dangerous_words(name: &str, words: &[ShellWord]) -> Vec<Strin
         return find_dangerous_git_words(arguments);
     }
     let mut found = Vec::new();
-    if let Some(options) = COMMANDS.iter().find(|options| options.names.contains(&name)) {
+    if let Some(options) = find_flags(COMMANDS, name) {
         let mut ended = false;
         for (at, word) in arguments.iter().enumerate() {
             let Some(text) = word.as_literal() else { continue };
@@ -294,13 +130,13 @@ pub(super) fn find_dangerous_words(name: &str, words: &[ShellWord]) -> Vec<Strin
             }
         }
     }
-    if let Some(options) = ONE_DASH.iter().find(|options| options.names.contains(&name)) {
+    if let Some(options) = find_flags(ONE_DASH, name) {
         for word in arguments {
             let text = word.as_literal().unwrap_or_default();
             let bare = text
                 .strip_prefix('-')
                 .map(|rest| rest.strip_prefix('-').unwrap_or(rest));
-            if bare.is_some_and(|bare| options.long.contains(&name_of(bare))) {
+            if bare.is_some_and(|bare| options.long.contains(name_of(bare))) {
                 found.extend(word.to_rule_text());
             }
         }
@@ -312,7 +148,7 @@ pub(super) fn find_dangerous_words(name: &str, words: &[ShellWord]) -> Vec<Strin
 pub(super) fn runs_next(name: &str, word: &str) -> bool {
     match name {
         "find" | "gfind" => word.starts_with("-exec") || word.starts_with("-ok"),
-        "fd" | "fdfind" => is_one_of(word, "xX", &["exec", "exec-batch"]),
+        "fd" | "fdfind" => is_one_of(word, "xX", WordList("exec exec-batch")),
         _ => false,
     }
 }
@@ -332,7 +168,7 @@ fn find_dangerous_git_words(arguments: &[ShellWord]) -> Vec<String> {
         if GIT_GLOBAL.iter().any(|option| text.starts_with(option)) {
             found.extend(word.to_rule_text());
         }
-        if GIT_VALUED.contains(&text) {
+        if GIT_VALUED.contains(text) {
             rest.next();
         }
     };
@@ -351,7 +187,7 @@ fn find_dangerous_git_words(arguments: &[ShellWord]) -> Vec<String> {
     for word in rest {
         let Some(text) = word.as_literal() else { continue };
         // `-O` belongs to `grep` and `-x` to `rebase`, but an alias may hide the subcommand's name.
-        if is_one_of(text, letters, GIT.long) || text.starts_with("-O") || text.starts_with("-x") {
+        if is_one_of(text, letters, GIT_LONG) || text.starts_with("-O") || text.starts_with("-x") {
             found.extend(word.to_rule_text());
         }
     }
@@ -360,7 +196,7 @@ fn find_dangerous_git_words(arguments: &[ShellWord]) -> Vec<String> {
 
 /// Returns whether a word is one of these options: a cluster with one of the letters, or a long option, abbreviated or
 /// not.
-fn is_one_of(text: &str, letters: &str, long: &[&str]) -> bool {
+fn is_one_of(text: &str, letters: &str, long: WordList) -> bool {
     match text.strip_prefix("--") {
         Some(rest) => {
             let name = name_of(rest);
@@ -487,15 +323,15 @@ mod tests {
         /// The letter may be anywhere in the cluster.
         #[test]
         fn a_star_never_covers_a_cluster_with_a_dangerous_letter(
-            options in select(COMMANDS.iter().filter(|options| !options.letters.is_empty()).collect::<Vec<_>>()),
+            (names, letters) in select(parse_rows(COMMANDS).filter(|options| !options.letters.is_empty()).map(|options| (options.names, options.letters)).collect::<Vec<_>>()),
             before in "[a-zA-Z0-9]{0,4}",
             pick in any::<prop::sample::Index>(),
             behind in "[a-zA-Z0-9=./]{0,4}",
             first in any::<bool>(),
         ) {
-            let letters: Vec<char> = options.letters.chars().collect();
+            let letters: Vec<char> = letters.chars().collect();
             let word = format!("-{before}{}{behind}", letters[pick.index(letters.len())]);
-            for name in options.names {
+            for name in names.iter() {
                 let command = if first { format!("{name} {word} a b") } else { format!("{name} a {word} b") };
                 prop_assert!(!allowed(name, &command), "{}", command);
             }
@@ -517,15 +353,22 @@ mod tests {
         /// The option may be abbreviated, with its value in the same word or the next.
         #[test]
         fn a_star_never_covers_a_dangerous_long_option(
-            options in select(COMMANDS.iter().chain([&GIT]).filter(|options| !options.long.is_empty()).collect::<Vec<_>>()),
+            (names, long) in select(
+                parse_rows(COMMANDS)
+                    .filter(|options| !options.long.0.is_empty())
+                    .map(|options| (options.names, options.long))
+                    .chain([(WordList("git"), GIT_LONG)])
+                    .collect::<Vec<_>>()
+            ),
             which in any::<prop::sample::Index>(),
             length in 1_usize..40,
             value in prop::option::of("[a-z./]{0,4}"),
         ) {
-            let long = options.long[which.index(options.long.len())];
+            let long: Vec<&str> = long.iter().collect();
+            let long = long[which.index(long.len())];
             let short = &long[..length.min(long.len())];
             let value = value.map_or_else(String::new, |value| format!("={value}"));
-            for name in options.names {
+            for name in names.iter() {
                 let command = format!("{name} log --{short}{value} x");
                 prop_assert!(!allowed(name, &command), "{}", command);
             }

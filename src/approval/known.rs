@@ -14,232 +14,58 @@
 use super::dangerous_flags;
 use super::read_only;
 use super::shell::{ShellWord, SimpleCommand};
+use super::word_list::WordList;
 use crate::base::text::one_line;
 
 /// No argument makes these run a program, set a variable of the shell, or evaluate a text.
-const INERT: &[&str] = &[
-    ":",
-    "b2sum",
-    "base32",
-    "base64",
-    "basename",
-    "break",
-    "bunzip2",
-    "bzip2",
-    "cat",
-    "cd",
-    "chgrp",
-    "chmod",
-    "chown",
-    "cksum",
-    "clear",
-    "cmp",
-    "column",
-    "comm",
-    "continue",
-    "cp",
-    "curl",
-    "cut",
-    "date",
-    "dd",
-    "df",
-    "diff",
-    "dirname",
-    "du",
-    "echo",
-    "egrep",
-    "exit",
-    "expand",
-    "expr",
-    "false",
-    "fgrep",
-    "fmt",
-    "fold",
-    "free",
-    "grep",
-    "groups",
-    "gunzip",
-    "gzip",
-    "head",
-    "hexdump",
-    "hostname",
-    "iconv",
-    "id",
-    "join",
-    "jq",
-    "kill",
-    "ln",
-    "ls",
-    "lsof",
-    "md5sum",
-    "mkdir",
-    "mktemp",
-    "mv",
-    "nl",
-    "nproc",
-    "numfmt",
-    "od",
-    "paste",
-    "pgrep",
-    "pidof",
-    "ps",
-    "pwd",
-    "readlink",
-    "realpath",
-    "return",
-    "rev",
-    "rm",
-    "rmdir",
-    "seq",
-    "sha1sum",
-    "sha256sum",
-    "sha512sum",
-    "shuf",
-    "sleep",
-    "stat",
-    "sum",
-    "sync",
-    "tac",
-    "tail",
-    "tee",
-    "tokei",
-    "touch",
-    "tr",
-    "true",
-    "truncate",
-    "tsort",
-    "tty",
-    "type",
-    "umask",
-    "uname",
-    "unexpand",
-    "uniq",
-    "unlink",
-    "unxz",
-    "unzip",
-    "uptime",
-    "wc",
-    "which",
-    "who",
-    "whoami",
-    "xxd",
-    "xz",
-    "zcat",
-    "zstd",
-];
+const INERT: WordList = WordList(
+    ": b2sum base32 base64 basename break bunzip2 bzip2 cat cd chgrp chmod chown cksum clear cmp column \
+    comm continue cp curl cut date dd df diff dirname du echo egrep exit expand expr false fgrep fmt \
+    fold free grep groups gunzip gzip head hexdump hostname iconv id join jq kill ln ls lsof md5sum \
+    mkdir mktemp mv nl nproc numfmt od paste pgrep pidof ps pwd readlink realpath return rev rm rmdir \
+    seq sha1sum sha256sum sha512sum shuf sleep stat sum sync tac tail tee tokei touch tr true truncate \
+    tsort tty type umask uname unexpand uniq unlink unxz unzip uptime wc which who whoami xxd xz zcat \
+    zstd",
+);
 
 /// These are as harmless, without the options that `dangerous_flags` and `read_only` know.
-const CHECKED: &[&str] = &[
-    "bat",
-    "batcat",
-    "black",
-    "clang-format",
-    "eslint",
-    "fd",
-    "fdfind",
-    "file",
-    "find",
-    "gofmt",
-    "prettier",
-    "pytest",
-    "rg",
-    "ruff",
-    "rustfmt",
-    "shellcheck",
-    "sort",
-    "tar",
-    "tree",
-    "tsc",
-    "wget",
-    "zip",
-];
+const CHECKED: WordList = WordList(
+    "bat batcat black clang-format eslint fd fdfind file find gofmt prettier pytest rg ruff rustfmt \
+    shellcheck sort tar tree tsc wget zip",
+);
 
 /// Programs with subcommands that are as harmless, without the options that `dangerous_flags` knows.
-const SUBCOMMANDS: &[(&[&str], &[&str])] = &[
+const SUBCOMMANDS: &[(WordList, WordList)] = &[
     (
-        &["git"],
-        &[
-            "add",
-            "blame",
-            "branch",
-            "cat-file",
-            "check-ignore",
-            "checkout",
-            "cherry-pick",
-            "clean",
-            "clone",
-            "commit",
-            "describe",
-            "diff",
-            "fetch",
-            "grep",
-            "init",
-            "log",
-            "ls-files",
-            "ls-tree",
-            "merge",
-            "merge-base",
-            "mv",
-            "pull",
-            "push",
-            "rebase",
-            "reflog",
-            "remote",
-            "reset",
-            "restore",
-            "rev-list",
-            "rev-parse",
-            "revert",
-            "rm",
-            "shortlog",
-            "show",
-            "stash",
-            "status",
-            "switch",
-            "tag",
-            "worktree",
-        ],
+        WordList("git"),
+        WordList(
+            "add blame branch cat-file check-ignore checkout cherry-pick clean clone commit describe diff \
+            fetch grep init log ls-files ls-tree merge merge-base mv pull push rebase reflog remote reset \
+            restore rev-list rev-parse revert rm shortlog show stash status switch tag worktree",
+        ),
     ),
     (
-        &["cargo"],
-        &[
-            "add", "b", "bench", "build", "c", "check", "clean", "clippy", "doc", "fetch", "fmt", "install",
-            "metadata", "publish", "r", "remove", "run", "search", "t", "test", "tree", "update", "version",
-        ],
+        WordList("cargo"),
+        WordList(
+            "add b bench build c check clean clippy doc fetch fmt install metadata publish r remove run \
+            search t test tree update version",
+        ),
     ),
     (
-        &["npm", "pnpm", "yarn"],
-        &[
-            "add",
-            "audit",
-            "ci",
-            "i",
-            "install",
-            "list",
-            "ls",
-            "outdated",
-            "publish",
-            "remove",
-            "run",
-            "run-script",
-            "start",
-            "t",
-            "test",
-            "uninstall",
-            "view",
-            "why",
-        ],
+        WordList("npm pnpm yarn"),
+        WordList(
+            "add audit ci i install list ls outdated publish remove run run-script start t test uninstall \
+            view why",
+        ),
     ),
     (
-        &["go"],
-        &[
-            "build", "clean", "doc", "fmt", "get", "list", "mod", "run", "test", "version", "vet",
-        ],
+        WordList("go"),
+        WordList("build clean doc fmt get list mod run test version vet"),
     ),
 ];
 
 /// Programs that accept only names of targets here: a variable or an option may contain a command.
-const BY_TARGETS: &[&str] = &["make", "gmake", "gradle", "mvn", "just"];
+const BY_TARGETS: WordList = WordList("make gmake gradle mvn just");
 
 /// Returns why a command may run another program, or change what later commands mean; `None` if it surely does not.
 pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
@@ -270,25 +96,24 @@ fn strip_system_path(word: &str) -> Option<&str> {
 }
 
 fn is_known(name: &str, arguments: &[&str], part: &SimpleCommand) -> bool {
-    if INERT.contains(&name) {
+    if INERT.contains(name) {
         return true;
     }
     // A glob may become an option by a file's name: `rg x *` in a folder with a file `--pre=sh`.
-    let leading_glob = |word: &ShellWord| matches!(word, ShellWord::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']));
-    if part.words[1..].iter().any(leading_glob) {
+    if part.words[1..].iter().any(read_only::may_become_option) {
         return false;
     }
     let plain_options = || dangerous_flags::find_dangerous_words(name, &part.words).is_empty();
-    if CHECKED.contains(&name) {
+    if CHECKED.contains(name) {
         // Where options were reviewed, only those are known: `find -exec` runs anything.
         let reviewed = read_only::review_command(part).is_none_or(|review| review.unreviewed.is_empty());
         return reviewed && plain_options();
     }
-    if let Some((_, known)) = SUBCOMMANDS.iter().find(|(names, _)| names.contains(&name)) {
+    if let Some((_, known)) = SUBCOMMANDS.iter().find(|(names, _)| names.contains(name)) {
         let version = matches!(arguments, ["--version" | "-V"]);
         return version || arguments.first().is_some_and(|first| known.contains(first)) && plain_options();
     }
-    if BY_TARGETS.contains(&name) {
+    if BY_TARGETS.contains(name) {
         return arguments.iter().all(|word| is_target(word));
     }
     match name {

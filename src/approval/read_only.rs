@@ -7,7 +7,7 @@ mod table;
 
 use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
 use crate::domain::{CommandFiles, FileUsage, FileWord};
-use table::{COMMANDS, OperandRule, OptionStyle, ReadOnlyCommand};
+use table::{OperandRule, ReadOnlyCommand, find_command};
 
 /// What the table says about a simple command.
 #[derive(Debug)]
@@ -41,28 +41,17 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
         at += skip_git_globals(&part.words[1..], &mut globals);
     }
     let subcommand = part.words.get(at).and_then(as_known_literal);
-    let command = COMMANDS.iter().find(|command| {
-        command
-            .names
-            .iter()
-            .any(|name| match (name.split_once(' '), subcommand) {
-                (Some((of, name)), Some(subcommand)) => of == program && name == subcommand,
-                (Some(_), None) => false,
-                (None, _) => *name == program,
-            })
-    })?;
-    let has_subcommand = command.names[0].contains(' ');
-    let arguments = &part.words[at + usize::from(has_subcommand)..];
-    let mut reader = ArgumentReader::new(command, program, subcommand.filter(|_| has_subcommand));
-    for word in arguments {
+    let (command, has_subcommand) = find_command(program, subcommand)?;
+    let subcommand = subcommand.filter(|_| has_subcommand);
+    let mut reader = ArgumentReader::new(command, subcommand);
+    for word in &part.words[at + usize::from(has_subcommand)..] {
         reader.read_word(word);
     }
     reader.finish_review();
     let spelled_out = at > 1 || first.contains('/');
     let mut review = reader.review;
     // A program with a path may be the repository's own, such as `./ls`.
-    review.reads &= command.reads
-        && !first.contains('/')
+    review.reads &= !first.contains('/')
         && part.assignments.is_empty()
         && part.find_dynamic_reason().is_none()
         && part.find_written_file().is_none();
@@ -73,12 +62,12 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     // One more word would make these do something else, so no prefix may leave the rest open.
     let one_form = matches!(
         command.operands,
-        OperandRule::OnlyWithList | OperandRule::NeedsVerb(_) | OperandRule::Verbs(_)
+        OperandRule::OnlyWithList | OperandRule::Verb | OperandRule::VerbOrNone
     );
     if !spelled_out && !one_form {
         review.prefix = Some(match subcommand {
-            Some(subcommand) if has_subcommand => format!("{program} {subcommand}"),
-            Some(_) | None => program.to_owned(),
+            Some(subcommand) => format!("{program} {subcommand}"),
+            None => program.to_owned(),
         });
     }
     review.add_redirects(part);
@@ -117,7 +106,7 @@ impl ReadOnlyReview {
         let text = as_known_literal(word).unwrap_or_default();
         match value.and_then(as_known_literal) {
             // A second `-C` would be relative to the first.
-            Some(folder) if text == "-C" && !is_glob(value) && !self.moved => {
+            Some(folder) if text == "-C" && value.is_some_and(|value| !is_glob(value)) && !self.moved => {
                 self.moved = true;
                 // git resolves the paths of its arguments relative to that folder.
                 let below: Vec<ReadFile> = (self.files.iter())
@@ -130,7 +119,7 @@ impl ReadOnlyReview {
                 self.files.extend(below);
                 self.add_file(folder, false, FileUsage::List);
             }
-            _ if table::GIT_GLOBAL.contains(&text) => {}
+            _ if table::GIT_GLOBAL.contains(text) => {}
             _ => self.mark_unreviewed(word),
         }
     }
@@ -146,7 +135,7 @@ impl ReadOnlyReview {
     fn add_redirects(&mut self, part: &SimpleCommand) {
         for redirect in &part.redirects {
             match as_known_literal(&redirect.target) {
-                Some(text) => self.add_file(text, is_glob(Some(&redirect.target)), FileUsage::Read),
+                Some(text) => self.add_file(text, is_glob(&redirect.target), FileUsage::Read),
                 None => self.reads = false,
             }
         }
@@ -158,18 +147,14 @@ struct ArgumentReader<'a> {
     command: &'a ReadOnlyCommand,
     subcommand: Option<&'a str>,
     review: ReadOnlyReview,
+    /// The options so far, without dashes.
+    options: Vec<&'a str>,
+    /// The words so far that are not options.
+    operands: Vec<&'a ShellWord>,
     /// What the next word is, if the last option takes a value.
     value_of: Option<OptionValueKind>,
-    /// Whether `--` was read.
+    /// Whether `--` was read, or the expression of `find` has begun.
     ended: bool,
-    operands: usize,
-    /// Whether an option already supplied what the first operand would be: a pattern, or the wish to list.
-    has_pattern: bool,
-    has_list: bool,
-    has_lookup: bool,
-    recursive: bool,
-    hidden: bool,
-    urls: bool,
     /// Whether the word belongs to the command of `find -exec`.
     in_action: bool,
 }
@@ -181,7 +166,7 @@ enum OptionValueKind {
 }
 
 impl<'a> ArgumentReader<'a> {
-    fn new(command: &'a ReadOnlyCommand, program: &str, subcommand: Option<&'a str>) -> Self {
+    fn new(command: &'a ReadOnlyCommand, subcommand: Option<&'a str>) -> Self {
         Self {
             command,
             subcommand,
@@ -192,22 +177,19 @@ impl<'a> ArgumentReader<'a> {
                 files: Vec::new(),
                 moved: false,
             },
+            options: Vec::new(),
+            operands: Vec::new(),
             value_of: None,
             ended: false,
-            operands: 0,
-            has_pattern: false,
-            has_list: false,
-            // Without `-v` or `-V`, `command` runs its operand.
-            has_lookup: program != "command",
-            recursive: false,
-            // By default `rg` skips hidden files.
-            hidden: program != "rg",
-            urls: false,
             in_action: false,
         }
     }
 
-    fn read_word(&mut self, word: &ShellWord) {
+    fn has_option(&self, names: &[&str]) -> bool {
+        self.options.iter().any(|option| names.contains(option))
+    }
+
+    fn read_word(&mut self, word: &'a ShellWord) {
         let Some(text) = as_known_literal(word) else {
             // Fails closed: an unknown word may be an option or a path outside the workspace.
             self.value_of = None;
@@ -219,46 +201,46 @@ impl<'a> ArgumentReader<'a> {
             return;
         }
         if let Some(value) = self.value_of.take() {
-            return self.read_value(word, text, value);
+            // The glob may expand to several words, and only the first of them would be the value.
+            return if is_glob(word) {
+                self.review.mark_unreviewed(word);
+            } else {
+                self.judge_value(word, text, value);
+            };
         }
-        let project = self.command.operands == OperandRule::Any;
-        if text.len() > 1 && text.starts_with('-') && !self.ended {
+        let is_find = self.command.operands == OperandRule::Find;
+        if text.len() > 1 && text.starts_with('-') && (is_find || !self.ended) {
             return self.read_option(word, text);
         }
-        if may_become_option(word) && !self.command.harmless && (project || !self.ended) {
+        let project = self.command.operands == OperandRule::Project;
+        if may_become_option(word) && !self.command.has_any_option && (project || is_find || !self.ended) {
             // A file name may begin with a dash when bash expands the word.
             return self.review.mark_unreviewed(word);
         }
-        if project {
-            let option = text.split_once('=').map_or(text, |(name, _)| name);
-            // Options after `--` go to the project's own program; only known ones are safe.
-            if text.starts_with('-') && !table::BEHIND_DASHES.contains(&option) {
-                self.review.mark_unreviewed(word);
+        match self.command.operands {
+            OperandRule::Project => {
+                let option = text.split_once('=').map_or(text, |(name, _)| name);
+                // Options after `--` go to the project's own program; only known ones are safe.
+                if text.starts_with('-') && !table::BEHIND_DASHES.contains(option) {
+                    self.review.mark_unreviewed(word);
+                }
             }
-            return;
-        }
-        if matches!(self.command.operands, OperandRule::Grep | OperandRule::Ripgrep) && !self.has_pattern {
-            self.has_pattern = true;
-            if is_glob(Some(word)) {
-                self.review.mark_unreviewed(word);
+            OperandRule::Find if matches!(text, "(" | ")" | "!" | ",") => self.ended = true,
+            // An argument of an action that the table does not list: a rule has to spell that action out.
+            OperandRule::Find if self.ended => self.review.reads = false,
+            OperandRule::Find => {
+                self.add_operand(word, FileUsage::List);
+                self.operands.push(word);
             }
-            return;
+            // Fails closed: only a `-l` before the word counts.
+            OperandRule::OnlyWithList => self.review.reads &= self.has_option(&["l", "list"]),
+            _ => self.operands.push(word),
         }
-        self.read_operand(word, text);
-        self.operands += 1;
-    }
-
-    fn read_value(&mut self, word: &ShellWord, text: &str, value: OptionValueKind) {
-        if is_glob(Some(word)) {
-            // The glob may expand to several words, and only the first of them would be the value.
-            return self.review.mark_unreviewed(word);
-        }
-        self.judge_value(word, text, value);
     }
 
     fn judge_value(&mut self, word: &ShellWord, text: &str, value: OptionValueKind) {
         if value == OptionValueKind::File {
-            self.review.add_file(text, is_glob(Some(word)), FileUsage::Read);
+            self.review.add_file(text, is_glob(word), FileUsage::Read);
         }
         // These make git run gpg.
         if text.contains("%G") || text.contains("signature") {
@@ -266,74 +248,69 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    fn read_option(&mut self, word: &ShellWord, text: &str) {
+    fn read_option(&mut self, word: &'a ShellWord, text: &'a str) {
+        let is_long = text.starts_with("--");
+        let is_find = self.command.operands == OperandRule::Find;
         // `--include=*.rs` remains this option, whatever the files are called.
-        let only_value = self.command.style == OptionStyle::Getopt
-            && text.starts_with("--")
+        let only_value = !self.command.has_one_dash
+            && is_long
             && text
                 .split_once('=')
                 .is_some_and(|(name, _)| !name.contains(['*', '?', '[']));
-        if is_glob(Some(word)) && !only_value {
+        if is_glob(word) && !only_value {
             return self.review.mark_unreviewed(word);
         }
-        if text == "--" && self.command.style != OptionStyle::Find {
+        if text == "--" && !is_find {
             self.ended = true;
             return;
         }
-        let known = match (self.command.style, text.strip_prefix("--")) {
-            (OptionStyle::Getopt, Some(name)) => self.read_long_option(word, name),
-            (OptionStyle::Getopt, None) => self.read_short_options(word, &text[1..]),
-            (OptionStyle::OneDash, Some(name)) => self.read_long_option(word, name),
-            (OptionStyle::OneDash, None) => self.read_long_option(word, &text[1..]),
-            (OptionStyle::Find, _) => self.operands_are_over() && self.read_long_option(word, &text[1..]),
+        // `find` takes paths only before its expression.
+        self.ended |= is_find;
+        let known = if is_long && !is_find {
+            self.read_long_option(word, &text[2..])
+        } else if self.command.has_one_dash {
+            self.read_long_option(word, &text[1..])
+        } else {
+            self.read_short_options(word, &text[1..])
         };
         if !known {
             self.review.mark_unreviewed(word);
-            self.in_action = self.command.style == OptionStyle::Find
-                && matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir");
+            self.in_action = is_find && matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir");
         }
     }
 
-    /// Records that an expression begins: `find` takes paths only before it. Always returns `true`.
-    fn operands_are_over(&mut self) -> bool {
-        self.has_pattern = true;
-        true
-    }
-
-    fn read_long_option(&mut self, word: &ShellWord, text: &str) -> bool {
+    fn read_long_option(&mut self, word: &ShellWord, text: &'a str) -> bool {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
         };
-        let mut entries = self.command.long.iter().flat_map(|list| list.split_whitespace());
+        let mut entries = self.command.long.iter();
         let Some(entry) = entries.find(|entry| entry.trim_end_matches([':', '<', '?']) == name) else {
             return false;
         };
-        self.record_option(name);
+        self.options.push(name);
         let wants = match entry.as_bytes().last() {
-            Some(b':') => Some(OptionValueKind::Text),
-            Some(b'<') => Some(OptionValueKind::File),
-            Some(b'?') => return value.is_none_or(|value| self.judge_attached_value(word, value)),
-            _ if self.command.style == OptionStyle::OneDash => return true,
-            _ => None,
+            Some(b':') => OptionValueKind::Text,
+            Some(b'<') => OptionValueKind::File,
+            Some(b'?') => {
+                self.judge_value(word, value.unwrap_or_default(), OptionValueKind::Text);
+                return true;
+            }
+            _ => {
+                return value.is_none()
+                    || self.command.has_one_dash && self.command.operands == OperandRule::Project;
+            }
         };
-        match (wants, value) {
-            (Some(wants), Some(value)) => self.judge_value(word, value, wants),
-            (Some(wants), None) => self.value_of = Some(wants),
-            (None, Some(_)) => return false,
-            (None, None) => {}
+        match value {
+            Some(value) => self.judge_value(word, value, wants),
+            None => self.value_of = Some(wants),
         }
         true
     }
 
-    fn judge_attached_value(&mut self, word: &ShellWord, value: &str) -> bool {
-        self.judge_value(word, value, OptionValueKind::Text);
-        true
-    }
-
-    fn read_short_options(&mut self, word: &ShellWord, letters: &str) -> bool {
+    fn read_short_options(&mut self, word: &ShellWord, letters: &'a str) -> bool {
         for (at, letter) in letters.char_indices() {
-            let rest = &letters[at + letter.len_utf8()..];
+            let (option, rest) = letters[at..].split_at(letter.len_utf8());
             let Some(known) = self
                 .command
                 .short
@@ -342,11 +319,14 @@ impl<'a> ArgumentReader<'a> {
             else {
                 return false;
             };
-            self.record_option(&letters[at..at + letter.len_utf8()]);
+            self.options.push(option);
             let wants = match self.command.short.as_bytes().get(known + 1) {
                 Some(b':') => OptionValueKind::Text,
                 Some(b'<') => OptionValueKind::File,
-                Some(b'?') => return self.judge_attached_value(word, rest),
+                Some(b'?') => {
+                    self.judge_value(word, rest, OptionValueKind::Text);
+                    return true;
+                }
                 _ => continue,
             };
             if rest.is_empty() {
@@ -359,133 +339,110 @@ impl<'a> ArgumentReader<'a> {
         true
     }
 
-    /// Records options that change the meaning of operands.
-    fn record_option(&mut self, option: &str) {
-        let is = |names: &[&str]| names.contains(&option);
-        match self.command.operands {
-            OperandRule::Grep | OperandRule::Ripgrep => {
-                self.has_pattern |= is(&["e", "f", "regexp", "file", "files", "type-list"]);
-                self.recursive |= is(&["r", "recursive"]);
-                self.hidden |= is(&["u", "unrestricted", "hidden", "."]);
+    fn add_operand(&mut self, word: &ShellWord, usage: FileUsage) {
+        let text = word.as_literal().unwrap_or_default();
+        if text != "-" {
+            self.review.add_file(text, is_glob(word), usage);
+        }
+    }
+
+    /// Judges the operands: only now all options are known, which may also follow operands.
+    fn finish_review(&mut self) {
+        let mut operands = std::mem::take(&mut self.operands);
+        let first = operands.first().and_then(|word| word.as_literal());
+        let rule = self.command.operands;
+        if matches!(rule, OperandRule::Grep | OperandRule::Ripgrep)
+            && !self.has_option(&["e", "f", "regexp", "file", "files", "type-list"])
+            && !operands.is_empty()
+        {
+            let pattern = operands.remove(0);
+            if is_glob(pattern) {
+                self.review.mark_unreviewed(pattern);
             }
-            OperandRule::OnlyWithList => {
-                self.has_list |= is(&["l", "list"]) && self.subcommand != Some("remote");
-                self.urls |= is(&["v", "verbose"]) && self.subcommand == Some("remote");
+        }
+        let usage = match rule {
+            OperandRule::List | OperandRule::Find => FileUsage::List,
+            OperandRule::Compare => FileUsage::Search { hidden: true },
+            OperandRule::Grep if self.has_option(&["r", "recursive"]) => FileUsage::Search { hidden: true },
+            OperandRule::Ripgrep => FileUsage::Search {
+                // By default `rg` skips hidden files.
+                hidden: self.has_option(&["u", "unrestricted", "hidden", "."]),
+            },
+            _ => FileUsage::Read,
+        };
+        match rule {
+            OperandRule::VerbOrNone | OperandRule::Verb => {
+                let is_verb =
+                    |word: &ShellWord, text: &str| self.command.verbs.contains(&text) && !is_glob(word);
+                self.review.reads &= match operands.first().zip(first) {
+                    Some((word, text)) => is_verb(word, text),
+                    None => rule == OperandRule::VerbOrNone,
+                };
+                operands.drain(..operands.len().min(1));
             }
-            OperandRule::Text => self.has_lookup |= is(&["v", "V"]),
+            OperandRule::Lookup => self.review.reads &= self.has_option(&["v", "V"]),
+            OperandRule::Project => self.review.reads = false,
             _ => {}
         }
-    }
-
-    fn read_operand(&mut self, word: &ShellWord, text: &str) {
-        let glob = is_glob(Some(word));
-        match self.command.operands {
-            OperandRule::List if self.command.style == OptionStyle::Find => self.find_operand(word, text),
-            OperandRule::List => self.add_file_operand(text, glob, FileUsage::List),
-            OperandRule::Read => self.add_file_operand(text, glob, FileUsage::Read),
-            OperandRule::Compare => self.add_file_operand(text, glob, FileUsage::Search { hidden: true }),
-            OperandRule::Grep | OperandRule::Ripgrep => {
-                self.add_file_operand(text, glob, FileUsage::Search { hidden: true })
-            }
-            OperandRule::Text if glob => self.add_file_operand(text, true, FileUsage::List),
-            OperandRule::Text | OperandRule::Any => {}
-            OperandRule::AtMost(most) if self.operands < most && !glob => {
-                self.add_file_operand(text, false, FileUsage::Read)
-            }
-            OperandRule::AtMost(_) => self.review.mark_unreviewed(word),
-            OperandRule::DateFormat if text.starts_with('+') && self.operands == 0 => {}
-            OperandRule::DateFormat => self.review.mark_unreviewed(word),
-            OperandRule::PrintFormat => self.print_format(word, text),
-            OperandRule::OnlyWithList => self.review.reads &= self.has_list,
-            OperandRule::Verbs(verbs) | OperandRule::NeedsVerb(verbs) if self.operands == 0 => {
-                self.review.reads &= verbs.contains(&text) && !glob;
-            }
-            OperandRule::Revisions | OperandRule::Verbs(_) | OperandRule::NeedsVerb(_) => {
-                self.add_revision(text, glob)
-            }
-        }
-    }
-
-    fn add_file_operand(&mut self, text: &str, glob: bool, usage: FileUsage) {
-        if text != "-" {
-            self.review.add_file(text, glob, usage);
-        }
-    }
-
-    fn find_operand(&mut self, word: &ShellWord, text: &str) {
-        let glob = is_glob(Some(word));
-        if matches!(text, "(" | ")" | "!" | ",") {
-            self.has_pattern = true;
-        } else if !self.has_pattern {
-            self.add_file_operand(text, glob, FileUsage::List);
-        } else {
-            // An argument of an action that the table does not list: a rule has to spell that action out.
-            self.review.reads = false;
-        }
-    }
-
-    /// Judges the operands of `printf`. bash's `printf` writes a variable for `%n`, so only known conversions pass.
-    fn print_format(&mut self, word: &ShellWord, text: &str) {
-        let mut rest = text;
-        while self.operands == 0
-            && let Some(at) = rest.find('%')
-        {
-            rest = rest[at + 1..]
-                .trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #.*'hljztL".contains(c));
-            match rest.chars().next() {
-                Some(c) if "sdiouxXfFeEgGcb%".contains(c) => rest = &rest[1..],
-                _ => return self.review.mark_unreviewed(word),
-            }
-        }
-        if is_glob(Some(word)) {
-            self.review.mark_unreviewed(word);
-        }
-    }
-
-    /// Adds a revision, a path, or `revision:path`. git refuses paths outside its repository, except in `git diff`.
-    fn add_revision(&mut self, text: &str, glob: bool) {
-        self.add_file_operand(text, glob, FileUsage::Read);
-        if let Some((_, path)) = text.split_once(':') {
-            self.add_file_operand(path, glob, FileUsage::Read);
-        }
-    }
-
-    fn finish_review(&mut self) {
-        let here = |usage| (".", usage);
-        let implied = match self.command.operands {
-            OperandRule::List if self.operands == 0 => Some(here(FileUsage::List)),
-            OperandRule::Ripgrep if self.operands == 0 => {
-                Some(here(FileUsage::Search { hidden: self.hidden }))
-            }
-            OperandRule::Grep if self.operands == 0 && self.recursive => {
-                Some(here(FileUsage::Search { hidden: true }))
-            }
-            OperandRule::NeedsVerb(_) => {
-                self.review.reads &= self.operands > 0;
-                None
-            }
-            OperandRule::Text => {
-                self.review.reads &= self.has_lookup;
-                None
-            }
-            _ => None,
+        // `ls` and searches without a file look at the folder.
+        let here = match rule {
+            OperandRule::List | OperandRule::Ripgrep | OperandRule::Find => operands.is_empty(),
+            OperandRule::Grep => operands.is_empty() && usage != FileUsage::Read,
+            _ => false,
         };
-        if let Some((text, usage)) = implied {
-            self.review.add_file(text, false, usage);
+        if rule != OperandRule::Find {
+            for (index, word) in operands.into_iter().enumerate() {
+                self.judge_operand(word, index, usage);
+            }
         }
-        // Only now is it known whether `-r` or `--hidden` was given: options may follow operands.
-        for file in &mut self.review.files {
-            file.usage = match (self.command.operands, file.usage) {
-                (OperandRule::Grep, FileUsage::Search { .. }) if !self.recursive => FileUsage::Read,
-                (OperandRule::Ripgrep, FileUsage::Search { .. }) => FileUsage::Search { hidden: self.hidden },
-                (_, usage) => usage,
-            };
+        if here {
+            self.review.add_file(".", false, usage);
         }
-        if self.subcommand.is_some() && self.command.reads {
-            self.review
-                .add_file(".", false, FileUsage::Repository { urls: self.urls });
+        if self.subcommand.is_some() && rule != OperandRule::Project {
+            let urls = self.subcommand == Some("remote") && self.has_option(&["v", "verbose"]);
+            self.review.add_file(".", false, FileUsage::Repository { urls });
         }
     }
+
+    fn judge_operand(&mut self, word: &ShellWord, index: usize, usage: FileUsage) {
+        let text = word.as_literal().unwrap_or_default();
+        let glob = is_glob(word);
+        let harmless = match self.command.operands {
+            OperandRule::Nothing => false,
+            OperandRule::OneFile => index == 0 && !glob,
+            OperandRule::DateFormat => index == 0 && text.starts_with('+'),
+            OperandRule::PrintFormat => !glob && (index > 0 || has_known_conversions(text)),
+            _ => true,
+        };
+        if !harmless {
+            return self.review.mark_unreviewed(word);
+        }
+        match self.command.operands {
+            OperandRule::Text | OperandRule::Lookup if glob => self.add_operand(word, FileUsage::List),
+            OperandRule::Text | OperandRule::Lookup | OperandRule::DateFormat | OperandRule::PrintFormat => {}
+            OperandRule::Revisions | OperandRule::Verb | OperandRule::VerbOrNone => {
+                // git refuses paths outside its repository, except in `git diff`.
+                self.add_operand(word, usage);
+                if let Some((_, path)) = text.split_once(':') {
+                    self.review.add_file(path, glob, usage);
+                }
+            }
+            _ => self.add_operand(word, usage),
+        }
+    }
+}
+
+/// Returns whether bash's `printf` only prints with this format: it writes a variable for `%n`.
+fn has_known_conversions(format: &str) -> bool {
+    let mut rest = format;
+    while let Some(at) = rest.find('%') {
+        rest = rest[at + 1..].trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #.*'hljztL".contains(c));
+        match rest.strip_prefix(|c| "sdiouxXfFeEgGcb%".contains(c)) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    true
 }
 
 /// Returns the files that a command line names, for `workspace` to look up; `None` if it cannot be fully parsed.
@@ -573,7 +530,7 @@ fn changes_shell(part: &SimpleCommand) -> bool {
                 name,
                 "cd" | "pushd" | "popd" | "builtin" | "trap" | "exec" | "coproc" | "command"
             ) && review_command(part).is_none_or(|review| !review.reads)
-                || super::command::STATE_BUILTINS.contains(&name)
+                || super::command::STATE_BUILTINS.contains(name)
         }
         None => true,
     }
@@ -587,7 +544,7 @@ fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
         return None;
     }
     match part.words.as_slice() {
-        [cd, folder] if as_known_literal(cd) == Some("cd") && !is_glob(Some(folder)) => {
+        [cd, folder] if as_known_literal(cd) == Some("cd") && !is_glob(folder) => {
             // bash resolves `..` by name and the disk resolves it by links, so the two may differ.
             let is_plain =
                 |folder: &&str| !folder.starts_with('-') && !folder.is_empty() && !folder.contains("..");
@@ -620,11 +577,11 @@ pub(super) fn has_open_subcommand(program: &str, words: &[ShellWord]) -> Option<
         .iter()
         .skip(1)
         .find(|word| !word.to_rule_text().is_some_and(|text| text.starts_with('-')))?;
-    (table::WITH_SUBCOMMANDS.contains(&program) && is_glob(Some(word))).then(|| word.to_rule_text())?
+    (table::WITH_SUBCOMMANDS.contains(program) && is_glob(word)).then(|| word.to_rule_text())?
 }
 
-fn is_glob(word: Option<&ShellWord>) -> bool {
-    matches!(word, Some(ShellWord::Literal { glob: true, .. }))
+fn is_glob(word: &ShellWord) -> bool {
+    matches!(word, ShellWord::Literal { glob: true, .. })
 }
 
 #[cfg(test)]

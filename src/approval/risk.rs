@@ -8,150 +8,54 @@ use super::command::{SHELLS, WRAPPERS};
 use super::dangerous_flags;
 use super::shell::{ParsedCommand, ShellWord, SimpleCommand};
 use super::steering::find_steering;
+use super::word_list::WordList;
 use crate::domain::Risk;
 
 /// Programs that connect to other machines, or whose purpose is to fetch and run code.
-const NETWORK: &[&str] = &[
-    "curl",
-    "wget",
-    "http",
-    "https",
-    "xh",
-    "aria2c",
-    "ssh",
-    "scp",
-    "sftp",
-    "rsync",
-    "nc",
-    "ncat",
-    "netcat",
-    "socat",
-    "telnet",
-    "ftp",
-    "dig",
-    "nslookup",
-    "host",
-    "ping",
-    "git-lfs",
-    "gh",
-    "glab",
-    "docker",
-    "podman",
-    "kubectl",
-    "helm",
-    "terraform",
-    "ansible",
-    "aws",
-    "gcloud",
-    "az",
-    "npx",
-    "bunx",
-    "uvx",
-    "pipx",
-    "mail",
-    "sendmail",
-    "psql",
-    "mysql",
-    "redis-cli",
-    "mongosh",
-];
+const NETWORK: WordList = WordList(
+    "curl wget http https xh aria2c ssh scp sftp rsync nc ncat netcat socat telnet ftp dig nslookup host \
+    ping git-lfs gh glab docker podman kubectl helm terraform ansible aws gcloud az npx bunx uvx pipx \
+    mail sendmail psql mysql redis-cli mongosh",
+);
 
 /// Subcommands that connect to other machines, install, publish, or discard work, by program.
-const SUBCOMMANDS: &[(&str, &[&str])] = &[
+const SUBCOMMANDS: &[(&str, WordList)] = &[
     (
         "git",
-        &[
-            "push",
-            "pull",
-            "fetch",
-            "clone",
-            "clean",
-            "submodule",
-            "ls-remote",
-            "send-email",
-            "filter-branch",
-            "config",
-            "daemon",
-            "remote",
-        ],
+        WordList(
+            "push pull fetch clone clean submodule ls-remote send-email filter-branch config daemon remote",
+        ),
     ),
     (
         "cargo",
-        &[
-            "install", "publish", "login", "yank", "owner", "search", "add", "update", "fetch",
-        ],
+        WordList("install publish login yank owner search add update fetch"),
     ),
     (
         "npm",
-        &[
-            "install", "i", "ci", "add", "publish", "exec", "x", "login", "update", "create", "init",
-        ],
+        WordList("install i ci add publish exec x login update create init"),
     ),
-    (
-        "pnpm",
-        &[
-            "install", "i", "add", "publish", "dlx", "exec", "update", "create",
-        ],
-    ),
-    (
-        "yarn",
-        &["install", "add", "publish", "dlx", "npm", "up", "create"],
-    ),
-    ("bun", &["install", "add", "publish", "x", "create", "update"]),
-    ("pip", &["install", "download", "uninstall"]),
-    ("pip3", &["install", "download", "uninstall"]),
-    ("uv", &["pip", "add", "sync", "tool", "publish"]),
-    ("poetry", &["install", "add", "publish", "update"]),
-    ("go", &["get", "install", "mod"]),
-    ("gem", &["install", "push", "update"]),
-    ("bundle", &["install", "update", "add"]),
-    ("composer", &["install", "require", "update"]),
+    ("pnpm", WordList("install i add publish dlx exec update create")),
+    ("yarn", WordList("install add publish dlx npm up create")),
+    ("bun", WordList("install add publish x create update")),
+    ("pip", WordList("install download uninstall")),
+    ("pip3", WordList("install download uninstall")),
+    ("uv", WordList("pip add sync tool publish")),
+    ("poetry", WordList("install add publish update")),
+    ("go", WordList("get install mod")),
+    ("gem", WordList("install push update")),
+    ("bundle", WordList("install update add")),
+    ("composer", WordList("install require update")),
 ];
 
 /// Programs that change the machine, its users, or other processes, or that write to devices.
-const SYSTEM: &[&str] = &[
-    "dd",
-    "mkfs",
-    "fdisk",
-    "parted",
-    "mount",
-    "umount",
-    "shred",
-    "chown",
-    "chgrp",
-    "chattr",
-    "setfacl",
-    "useradd",
-    "usermod",
-    "passwd",
-    "systemctl",
-    "service",
-    "launchctl",
-    "crontab",
-    "at",
-    "batch",
-    "reboot",
-    "shutdown",
-    "iptables",
-    "nft",
-    "apt",
-    "apt-get",
-    "dnf",
-    "yum",
-    "pacman",
-    "apk",
-    "brew",
-    "snap",
-    "dpkg",
-    "rpm",
-    "killall",
-    "pkill",
-];
+const SYSTEM: WordList = WordList(
+    "dd mkfs fdisk parted mount umount shred chown chgrp chattr setfacl useradd usermod passwd systemctl \
+    service launchctl crontab at batch reboot shutdown iptables nft apt apt-get dnf yum pacman apk brew \
+    snap dpkg rpm killall pkill",
+);
 
 /// Wrappers that run a command with other privileges, or in another environment of the system.
-const PRIVILEGE: &[&str] = &[
-    "sudo", "doas", "su", "runuser", "pkexec", "run0", "chroot", "nsenter", "unshare", "setpriv",
-];
+const PRIVILEGE: WordList = WordList("sudo doas su runuser pkexec run0 chroot nsenter unshare setpriv");
 
 /// Returns the risk of a line: that of its riskiest command, or high if a part cannot be parsed.
 ///
@@ -184,9 +88,7 @@ fn of_part(part: &SimpleCommand) -> Risk {
     }
     // After a wrapper, any word may be the program.
     let words: Vec<&str> = part.words.iter().filter_map(ShellWord::as_literal).collect();
-    let wrapped = words
-        .first()
-        .is_some_and(|word| WRAPPERS.contains(&name_of(word)));
+    let wrapped = words.first().is_some_and(|word| WRAPPERS.contains(name_of(word)));
     let starts = if wrapped { words.len() } else { 1 };
     let high = (0..starts.min(words.len())).any(|at| is_high_risk(&words[at..]));
     if high || !dangerous_flags::find_dangerous_words(name_of(words[0]), &part.words).is_empty() {
@@ -204,7 +106,7 @@ fn is_high_risk(words: &[&str]) -> bool {
             .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letters))
     };
     // A shell that takes its script from an argument or from its input may run anything.
-    let shell = SHELLS.contains(&name)
+    let shell = SHELLS.contains(name)
         && (words.len() == 1 || letter(&['c', 's']) || words[1..].iter().all(|word| word.starts_with('-')));
     let removes = match name {
         "rm" => letter(&['r', 'R']) || has(&["--recursive"]),
@@ -227,9 +129,9 @@ fn is_high_risk(words: &[&str]) -> bool {
             word => break word,
         }
     };
-    NETWORK.contains(&name)
-        || SYSTEM.contains(&name)
-        || PRIVILEGE.contains(&name)
+    NETWORK.contains(name)
+        || SYSTEM.contains(name)
+        || PRIVILEGE.contains(name)
         || shell
         || removes
         || listed.is_some_and(|(_, grave)| subcommand.is_some_and(|word| grave.contains(word)))

@@ -583,10 +583,7 @@ proptest! {
         prop_assume!(at <= ended);
         words.insert(at, &option);
         let line = words.join(" ");
-        let known = COMMANDS.iter().flat_map(|command| command.long.iter().flat_map(|list| list.split_whitespace())).any(|entry| {
-            let name = option[2..].split('=').next().unwrap_or_default();
-            entry.trim_end_matches([':', '<', '?']) == name
-        });
+        let known = table::lists_option(option[2..].split('=').next().unwrap_or_default());
         // After an option with a value, the word is that value.
         let value = words[at - 1].starts_with('-');
         prop_assert!(known || value || !is_free(&line), "{line}");
