@@ -409,7 +409,15 @@ fn find_secret_word(part: &SimpleCommand) -> Option<String> {
 /// The longest command, in bytes, that "always" offers to remember.
 const MAX_OFFERED: usize = 200;
 
-/// Returns the rule that "always" would store for this command: the exact command, or a reviewed prefix.
+/// The prefixes that "always" may offer: whatever follows, within the reviewed options, builds, checks, or tests the
+/// same project, or shows what its repository contains. Even `cat *` would also read outside the workspace.
+const OFFERED_PREFIXES: &[(&str, WordList)] = &[
+    ("cargo", WordList("test build check clippy doc bench fmt")),
+    ("go", WordList("test build vet")),
+    ("git", WordList("status log show")),
+];
+
+/// Returns the rule that "always" would store for this command: the exact command, or one of a few prefixes.
 ///
 /// `exact` means that something about this very command is special, so that no prefix is offered.
 pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) -> Option<Rule> {
@@ -454,13 +462,18 @@ pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) 
     if !review.unreviewed.is_empty() && part.words.iter().any(read_only::may_become_option) {
         return None;
     }
-    match review.prefix {
-        // A prefix would also cover other secrets, and other forms than the special one.
-        Some(prefix) if !exact && review.unreviewed.is_empty() && find_secret_word(part).is_none() => {
-            Rule::parse(&format!("{tool}({} *)", super::rule::escape_subject(&prefix))).ok()
-        }
-        Some(_) | None => Rule::with_exact_pattern(tool, &text),
+    // A prefix would also cover other secrets, and other forms than the special one.
+    if let [program, subcommand, ..] = words[..]
+        && OFFERED_PREFIXES
+            .iter()
+            .any(|(of, subcommands)| *of == program && subcommands.contains(subcommand))
+        && !exact
+        && review.unreviewed.is_empty()
+        && find_secret_word(part).is_none()
+    {
+        return Rule::parse(&format!("{tool}({program} {subcommand} *)")).ok();
     }
+    Rule::with_exact_pattern(tool, &text)
 }
 
 #[cfg(test)]
@@ -485,9 +498,11 @@ mod tests {
             ("gh alias list", Some("bash(gh alias list)")),
             ("gh status", Some("bash(gh status)")),
             ("go vet ./...", Some("bash(go vet *)")),
-            ("ls", Some("bash(ls *)")),
-            ("ls -la src", Some("bash(ls *)")),
-            ("grep 'a.*b' src -r", Some("bash(grep *)")),
+            ("ls", Some("bash(ls)")),
+            ("ls -la src", Some("bash(ls -la src)")),
+            ("grep 'a.*b' src -r", Some("bash(grep a.\\*b src -r)")),
+            ("git log -3 src", Some("bash(git log *)")),
+            ("git diff", Some("bash(git diff)")),
             ("make", Some("bash(make)")),
             ("make test", Some("bash(make test)")),
             ("prettier --check .", Some("bash(prettier --check .)")),
@@ -500,7 +515,7 @@ mod tests {
                 "python3 tools/gen.py --all",
                 Some("bash(python3 tools/gen.py --all)"),
             ),
-            ("echo 'a (b)'", Some("bash(echo *)")),
+            ("echo 'a (b)'", Some("bash(echo 'a \\(b\\)')")),
             ("mytool 'a (b)'", Some("bash(mytool 'a \\(b\\)')")),
             ("cat .env", Some("bash(cat .env)")),
             ("python3", None),
@@ -525,7 +540,7 @@ mod tests {
             ("git tag -l", Some("bash(git tag -l)")),
             ("git branch -a", Some("bash(git branch -a)")),
             ("git help log", Some("bash(git help log)")),
-            ("git cat-file -p x", Some("bash(git cat-file *)")),
+            ("git cat-file -p x", Some("bash(git cat-file -p x)")),
             ("test -f x", Some("bash(test -f x)")),
             ("cd docs", Some("bash(cd docs)")),
             ("jq . x", Some("bash(jq . x)")),

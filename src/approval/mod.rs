@@ -8,8 +8,7 @@
 //! - `shell`: the parser that splits a command line into simple commands.
 //! - `command`: knowledge about commands: wrappers, interpreters, what "always" may offer.
 //! - `known`: commands that surely run nothing else, for lines that a `deny` rule watches.
-//! - `read_only`: the reviewed commands and options. They are free inside the workspace, and only they are offered as a
-//!   prefix by "always".
+//! - `read_only`: the reviewed commands and options. They are free inside the workspace.
 //! - `dangerous_flags`: options of other programs that run programs or write files; a rule must spell them out.
 //! - `risk`: how much harm a command could do.
 //! - `steering`: files that make programs run.

@@ -1,7 +1,7 @@
 //! Commands that only read, by an allow-list of programs, options, and operands (`table`). Anything else is never free.
 //!
 //! Pure: collects the files that a command names; `workspace` looks them up. The same list says which options a rule
-//! such as `bash(sort *)` covers, and which prefixes "always" may offer.
+//! such as `bash(sort *)` covers.
 
 mod table;
 
@@ -16,8 +16,6 @@ pub(super) struct ReadOnlyReview {
     pub(super) unreviewed: Vec<String>,
     /// Whether it only reads, as far as its text shows.
     pub(super) reads: bool,
-    /// The first words, up to the subcommand; `None` if a rule must not leave the rest open.
-    pub(super) prefix: Option<String>,
     /// The files that it names.
     files: Vec<ReadFile>,
     /// Whether `git -C` was read.
@@ -48,7 +46,6 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
         reader.read_word(word);
     }
     reader.finish_review();
-    let spelled_out = at > 1 || first.contains('/');
     let mut review = reader.review;
     // A program with a path may be the repository's own, such as `./ls`.
     review.reads &= !first.contains('/')
@@ -58,17 +55,6 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     // After the arguments: `-C` also applies to the files they name.
     for global in globals {
         review.review_git_global(global);
-    }
-    // One more word would make these do something else, so no prefix may leave the rest open.
-    let one_form = matches!(
-        command.operands,
-        OperandRule::OnlyWithList | OperandRule::Verb | OperandRule::VerbOrNone
-    );
-    if !spelled_out && !one_form {
-        review.prefix = Some(match subcommand {
-            Some(subcommand) => format!("{program} {subcommand}"),
-            None => program.to_owned(),
-        });
     }
     review.add_redirects(part);
     Some(review)
@@ -173,7 +159,6 @@ impl<'a> ArgumentReader<'a> {
             review: ReadOnlyReview {
                 unreviewed: Vec::new(),
                 reads: true,
-                prefix: None,
                 files: Vec::new(),
                 moved: false,
             },
@@ -212,13 +197,13 @@ impl<'a> ArgumentReader<'a> {
         if text.len() > 1 && text.starts_with('-') && (is_find || !self.ended) {
             return self.read_option(word, text);
         }
-        let project = self.command.operands == OperandRule::Project;
+        let project = self.command.operands == OperandRule::RuleOnly;
         if may_become_option(word) && !self.command.has_any_option && (project || is_find || !self.ended) {
             // A file name may begin with a dash when bash expands the word.
             return self.review.mark_unreviewed(word);
         }
         match self.command.operands {
-            OperandRule::Project => {
+            OperandRule::RuleOnly => {
                 let option = text.split_once('=').map_or(text, |(name, _)| name);
                 // Options after `--` go to the project's own program; only known ones are safe.
                 if text.starts_with('-') && !table::BEHIND_DASHES.contains(option) {
@@ -298,7 +283,7 @@ impl<'a> ArgumentReader<'a> {
             }
             _ => {
                 return value.is_none()
-                    || self.command.has_one_dash && self.command.operands == OperandRule::Project;
+                    || self.command.has_one_dash && self.command.operands == OperandRule::RuleOnly;
             }
         };
         match value {
@@ -381,7 +366,7 @@ impl<'a> ArgumentReader<'a> {
                 operands.drain(..operands.len().min(1));
             }
             OperandRule::Lookup => self.review.reads &= self.has_option(&["v", "V"]),
-            OperandRule::Project => self.review.reads = false,
+            OperandRule::RuleOnly => self.review.reads = false,
             _ => {}
         }
         // `ls` and searches without a file look at the folder.
@@ -398,7 +383,7 @@ impl<'a> ArgumentReader<'a> {
         if here {
             self.review.add_file(".", false, usage);
         }
-        if self.subcommand.is_some() && rule != OperandRule::Project {
+        if self.subcommand.is_some() && rule != OperandRule::RuleOnly {
             let urls = self.subcommand == Some("remote") && self.has_option(&["v", "verbose"]);
             self.review.add_file(".", false, FileUsage::Repository { urls });
         }

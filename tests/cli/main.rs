@@ -385,7 +385,7 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
         .is(1)
         .assert_stdout("always asks")
         .assert_stdout(&place(4))
-        .assert_stdout("would remember: bash(wc *)");
+        .assert_stdout("would remember: bash(wc .env.example)");
     test("grep -r KEY .")
         .is(1)
         .assert_stdout("looks like a secret")

@@ -57,7 +57,6 @@ const FREE: &[&str] = &[
     "tr a-z A-Z < x",
     "nl x",
     "diff -u a b",
-    "comm -12 a b",
     "date -u +%F",
     "uname -a",
     "whoami",
@@ -101,6 +100,9 @@ const FREE: &[&str] = &[
 
 const NOT_FREE: &[&str] = &[
     "",
+    "comm -12 a b",
+    "od -c x",
+    "git log --log-size",
     "make",
     "./ls",
     "/bin/ls",

@@ -237,7 +237,7 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
         Verdict::Ask {
             why: "runs a command · `bash` always asks".to_owned(),
             risk: Risk::Low,
-            rule: Some("bash(ls *)".to_owned()),
+            rule: Some("bash(ls -la)".to_owned()),
         }
     );
     let outside = Effect {

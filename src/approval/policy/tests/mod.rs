@@ -5,6 +5,7 @@ mod against_bash;
 mod commands;
 mod files_and_others;
 mod properties;
+mod smuggling;
 
 use super::*;
 
