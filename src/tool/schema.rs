@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
+use crate::base::nearest::nearest_name;
+
 /// Generates the schema of `T` for models: self-contained, with optional fields simply not required.
 pub fn generate_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
@@ -191,7 +193,7 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option
         && let Some(stray) = fields.keys().find(|field| !known.contains_key(*field))
     {
         let names: Vec<&str> = known.keys().map(String::as_str).collect();
-        let near = find_nearest_name(stray, &names)
+        let near = nearest_name(stray, names.iter().copied())
             .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         return Some(format!(
             "{}: unknown field{near} (known: {})",
@@ -228,15 +230,6 @@ fn list_choices(schema: &Value) -> Option<Vec<&str>> {
         }
     }
     Some(names)
-}
-
-fn find_nearest_name<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
-    names
-        .iter()
-        .map(|name| (strsim::jaro_winkler(&word.to_lowercase(), name), *name))
-        .filter(|(like, _)| *like > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
 }
 
 fn format_type_mismatch(at: &str, what: &str, got: &Value) -> String {

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use super::queue::{self, QueueCommand};
+use crate::base::nearest::nearest_name;
 use crate::base::uri;
 use crate::protocol::{Effort, Mode, Position, PromptBlock, PromptContent, Range};
 
@@ -226,12 +227,8 @@ fn format_usage(name: &str) -> String {
 
 /// Describes an unknown command, with the closest known name.
 pub(super) fn describe_unknown_command(name: &str) -> String {
-    let close = list_command_names()
-        .map(|known| (strsim::damerau_levenshtein(&known[1..], name), known))
-        .filter(|(distance, _)| *distance <= 2)
-        .min();
-    match close {
-        Some((_, known)) => format!("unknown command /{name}; did you mean {known}?"),
+    match nearest_name(name, list_command_names().map(|known| &known[1..])) {
+        Some(known) => format!("unknown command /{name}; did you mean /{known}?"),
         None => format!("unknown command /{name}; see /help"),
     }
 }
