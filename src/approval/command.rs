@@ -5,38 +5,15 @@
 //! and scripts; what it cannot see makes the line `blind`, so that the rule asks.
 
 use super::dangerous_flags;
+use super::programs::{
+    SHELLS, STATE_BUILTINS, WRAPPERS, base_name, is_interpreter, runs_arguments, takes_arguments_from_input,
+};
 use super::read_only;
 use super::rule::Rule;
 use super::secret;
 use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
 use super::word_list::WordList;
 use crate::base::text::reveal_hidden_characters;
-
-/// Commands that run the command in their arguments.
-pub(super) const WRAPPERS: WordList = WordList(
-    "sudo doas su runuser env nohup nice ionice time timeout command builtin exec xargs stdbuf setsid \
-    chroot watch strace ltrace unbuffer parallel busybox toybox script flock chrt taskset unshare \
-    nsenter entr caffeinate systemd-run setarch firejail bwrap proxychains proxychains4 gtimeout gxargs \
-    genv pkexec run0 trap prlimit setpriv chpst daemonize ssh-agent dbus-run-session xvfb-run perf \
-    valgrind gdb linux32 linux64 i386 x86_64 uname26 fakeroot fakechroot capsh sg newgrp watchexec \
-    start-stop-daemon",
-);
-
-/// Shells: `-c` takes a script, and without a file they read one from their input.
-pub(super) const SHELLS: WordList = WordList("sh bash zsh dash ksh ash fish mksh rbash csh tcsh");
-
-/// Programs whose argument or input is a program.
-const INTERPRETERS: WordList = WordList(
-    "python python2 python3 pypy pypy3 node nodejs deno bun ruby perl php lua luajit tclsh expect Rscript \
-    julia osascript pwsh powershell awk gawk mawk nawk sed gsed ed ex vi vim nvim emacs m4 jshell ghci \
-    scala groovy irb",
-);
-
-/// Shell builtins that change what later commands mean, or that run a text.
-pub(super) const STATE_BUILTINS: WordList = WordList(
-    "eval source . export declare typeset local readonly alias unalias hash enable set shopt unset read \
-    mapfile readarray getopts let bind complete fc history compgen compopt jobs wait",
-);
 
 /// A word that a rule must spell out before it may allow the command.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,26 +98,6 @@ pub(crate) fn is_explicit_match(rule: &Rule, part: &SimpleCommand) -> bool {
     } else {
         !runs_arguments(name)
     }
-}
-
-/// Returns whether a command's effect is that of a program in its arguments or input.
-fn runs_arguments(name: &str) -> bool {
-    WRAPPERS.contains(name) || SHELLS.contains(name) || STATE_BUILTINS.contains(name) || is_interpreter(name)
-}
-
-/// Returns whether this is an interpreter, with or without a version: `python3.12`.
-fn is_interpreter(name: &str) -> bool {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.contains(name) || INTERPRETERS.contains(stem)
-}
-
-/// Returns whether a command appends what it reads from its input to the command it runs.
-fn takes_arguments_from_input(name: &str) -> bool {
-    matches!(name, "xargs" | "gxargs" | "parallel")
-}
-
-fn base_name(command: &str) -> &str {
-    command.rsplit('/').next().unwrap_or(command)
 }
 
 /// A command that may run, in the forms that deny rules match.

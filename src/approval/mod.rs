@@ -6,7 +6,8 @@
 //!
 //! - [`rule`]: a rule's text, and what it matches.
 //! - `shell`: the parser that splits a command line into simple commands.
-//! - `command`: knowledge about commands: wrappers, interpreters, what "always" may offer.
+//! - `programs`: wrappers, shells, interpreters, and builtins, by name.
+//! - `command`: what a command may run, what a rule must spell out, what "always" may offer.
 //! - `known`: commands that surely run nothing else, for lines that a `deny` rule watches.
 //! - `read_only`: the reviewed commands and options. They are free inside the workspace.
 //! - `dangerous_flags`: options of other programs that run programs or write files; a rule must spell them out.
@@ -19,6 +20,7 @@ mod command;
 mod dangerous_flags;
 mod known;
 pub mod policy;
+mod programs;
 mod read_only;
 mod risk;
 pub mod rule;

@@ -515,7 +515,7 @@ fn changes_shell(part: &SimpleCommand) -> bool {
                 name,
                 "cd" | "pushd" | "popd" | "builtin" | "trap" | "exec" | "coproc" | "command"
             ) && review_command(part).is_none_or(|review| !review.reads)
-                || super::command::STATE_BUILTINS.contains(name)
+                || super::programs::STATE_BUILTINS.contains(name)
         }
         None => true,
     }

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use super::command::{SHELLS, WRAPPERS};
 use super::dangerous_flags;
+use super::programs::{SHELLS, WRAPPERS, base_name};
 use super::shell::{ParsedCommand, ShellWord, SimpleCommand};
 use super::steering::find_steering;
 use super::word_list::WordList;
@@ -88,10 +88,12 @@ fn of_part(part: &SimpleCommand) -> Risk {
     }
     // After a wrapper, any word may be the program.
     let words: Vec<&str> = part.words.iter().filter_map(ShellWord::as_literal).collect();
-    let wrapped = words.first().is_some_and(|word| WRAPPERS.contains(name_of(word)));
+    let wrapped = words
+        .first()
+        .is_some_and(|word| WRAPPERS.contains(base_name(word)));
     let starts = if wrapped { words.len() } else { 1 };
     let high = (0..starts.min(words.len())).any(|at| is_high_risk(&words[at..]));
-    if high || !dangerous_flags::find_dangerous_words(name_of(words[0]), &part.words).is_empty() {
+    if high || !dangerous_flags::find_dangerous_words(base_name(words[0]), &part.words).is_empty() {
         Risk::High
     } else {
         Risk::Medium
@@ -99,7 +101,7 @@ fn of_part(part: &SimpleCommand) -> Risk {
 }
 
 fn is_high_risk(words: &[&str]) -> bool {
-    let name = name_of(words[0]);
+    let name = base_name(words[0]);
     let has = |wanted: &[&str]| words[1..].iter().any(|word| wanted.contains(word));
     let letter = |letters: &[char]| {
         (words[1..].iter())
@@ -135,10 +137,6 @@ fn is_high_risk(words: &[&str]) -> bool {
         || shell
         || removes
         || listed.is_some_and(|(_, grave)| subcommand.is_some_and(|word| grave.contains(word)))
-}
-
-fn name_of(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
 }
 
 #[cfg(test)]

@@ -10,8 +10,12 @@
 //! no panic. It needs no syntax tree: blocks (`if`, `while`, `{`) are not balanced. An invalid script may yield more
 //! commands than bash would run, never fewer.
 
+mod parsed;
+mod syntax;
 mod test_command;
 mod word;
+
+pub(crate) use parsed::{ParsedCommand, Redirect, ShellWord, SimpleCommand};
 
 /// The longest command line, in bytes, that is parsed.
 const MAX_BYTES: usize = 64 * 1024;
@@ -19,130 +23,6 @@ const MAX_BYTES: usize = 64 * 1024;
 const MAX_PARTS: usize = 256;
 /// How deeply substitutions may be nested.
 const MAX_DEPTH: usize = 16;
-
-/// A parsed command line.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ParsedCommand {
-    /// All simple commands found, in order.
-    pub(crate) commands: Vec<SimpleCommand>,
-    /// Why commands may be missing from `parts`, or may do more than they show; for users: "it starts a coprocess".
-    pub(crate) unparsed_reason: Option<&'static str>,
-    /// Whether it defines a function, so that names may mean something else from there on.
-    pub(crate) defines_function: bool,
-}
-
-/// One simple command.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SimpleCommand {
-    /// Each `NAME=value` before the command, or alone.
-    pub(crate) assignments: Vec<ShellWord>,
-    /// The command and its arguments.
-    pub(crate) words: Vec<ShellWord>,
-    /// The files that its input and output are redirected to, without `/dev/null` and descriptors.
-    pub(crate) redirects: Vec<Redirect>,
-}
-
-/// A redirection to or from a file.
-#[derive(Clone, Debug)]
-pub(crate) struct Redirect {
-    /// Whether it creates or changes the file.
-    pub(crate) writes: bool,
-    pub(crate) target: ShellWord,
-}
-
-/// A word as the program would receive it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ShellWord {
-    /// A known text.
-    Literal {
-        /// The text without quotes.
-        text: String,
-        /// Whether it contains an unquoted `*`, `?`, or `[`, and so may expand to file names.
-        glob: bool,
-        /// Whether it begins with a quoted `~`, and so must be shown in quotes.
-        quoted: bool,
-    },
-    /// A text that only bash knows.
-    Dynamic {
-        /// What makes it dynamic, for users.
-        why: &'static str,
-        /// The known start; anything may follow, even more words.
-        known: String,
-    },
-}
-
-impl ShellWord {
-    fn from_plain_text(text: impl Into<String>) -> Self {
-        Self::Literal {
-            text: text.into(),
-            glob: false,
-            quoted: false,
-        }
-    }
-
-    pub(crate) fn new_dynamic(why: &'static str) -> Self {
-        Self::Dynamic {
-            why,
-            known: String::new(),
-        }
-    }
-
-    /// Returns the text, if it is known.
-    pub(crate) fn as_literal(&self) -> Option<&str> {
-        match self {
-            Self::Literal { text, .. } => Some(text),
-            Self::Dynamic { .. } => None,
-        }
-    }
-
-    /// Returns the word as rules see it: in quotes only where it would be mistaken for something else.
-    pub(crate) fn to_rule_text(&self) -> Option<String> {
-        let Self::Literal { text, quoted, .. } = self else {
-            return None;
-        };
-        let special = |c: char| c.is_whitespace() || "'\"\\;|&<>()$`".contains(c);
-        let bare = !quoted && !text.is_empty() && !text.starts_with('#') && !text.contains(special);
-        Some(if bare {
-            text.clone()
-        } else {
-            format!("'{}'", text.replace('\'', "'\\''"))
-        })
-    }
-}
-
-impl SimpleCommand {
-    /// Returns what makes one of its words dynamic.
-    pub(crate) fn find_dynamic_reason(&self) -> Option<&'static str> {
-        let redirects = self.redirects.iter().map(|redirect| &redirect.target);
-        self.assignments
-            .iter()
-            .chain(&self.words)
-            .chain(redirects)
-            .find_map(|word| match word {
-                ShellWord::Dynamic { why, .. } => Some(*why),
-                ShellWord::Literal { .. } => None,
-            })
-    }
-
-    /// Returns the command as rules see it, if all of it is known.
-    pub(crate) fn text(&self) -> Option<String> {
-        let words: Option<Vec<String>> = self
-            .assignments
-            .iter()
-            .chain(&self.words)
-            .map(ShellWord::to_rule_text)
-            .collect();
-        words.map(|words| words.join(" "))
-    }
-
-    /// Returns the file that it writes by a redirection.
-    pub(crate) fn find_written_file(&self) -> Option<&ShellWord> {
-        self.redirects
-            .iter()
-            .find(|redirect| redirect.writes)
-            .map(|redirect| &redirect.target)
-    }
-}
 
 /// Parses a command line. Never fails: see [`ParsedCommand::unparsed_reason`].
 pub(crate) fn parse(command: &str) -> ParsedCommand {
@@ -524,7 +404,7 @@ impl<'a> ShellReader<'a> {
             return self.abort_parse("it has a loop over an expression");
         }
         let name = self.bare_word();
-        if name.is_empty() || !name.chars().all(word::is_name_char) {
+        if name.is_empty() || !name.chars().all(syntax::is_name_char) {
             return self.abort_unsupported_syntax();
         }
         self.at += name.len();
@@ -635,7 +515,7 @@ impl<'a> ShellReader<'a> {
         };
         let raw = &self.text[start..self.at];
         if raw.starts_with('{') && (self.is_at_token("<") || self.is_at_token(">")) {
-            if word::is_descriptor_name(raw) {
+            if syntax::is_descriptor_name(raw) {
                 // bash writes the descriptor's number into the variable: `{PATH}>f`.
                 self.mark_hidden("a redirection sets a variable");
                 return self.read_redirect(part);
@@ -644,8 +524,8 @@ impl<'a> ShellReader<'a> {
                 return self.abort_unsupported_syntax();
             }
         }
-        if part.words.is_empty() && word::is_assignment(raw) {
-            if word::is_element(raw) {
+        if part.words.is_empty() && syntax::is_assignment(raw) {
+            if syntax::is_element(raw) {
                 self.abort_parse("it sets an element of an array");
             }
             part.assignments.push(word);
@@ -688,10 +568,10 @@ impl<'a> ShellReader<'a> {
             // Text for the input, not a file.
             "<<<" => return,
             "<<" | "<<-" => return self.queue_here_document(&target, raw, operator),
-            "<&" | ">&" if target.as_literal().is_some_and(word::is_descriptor) => return,
+            "<&" | ">&" if target.as_literal().is_some_and(syntax::is_descriptor) => return,
             _ => {}
         }
-        if word::is_connection(&target) {
+        if syntax::is_connection(&target) {
             self.mark_hidden("it opens a network connection");
         }
         let harmless = target.as_literal().is_some_and(|text| {

@@ -1,0 +1,125 @@
+//! What the parser returns: simple commands and their words.
+
+/// A parsed command line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ParsedCommand {
+    /// All simple commands found, in order.
+    pub(crate) commands: Vec<SimpleCommand>,
+    /// Why commands may be missing from `parts`, or may do more than they show; for users: "it starts a coprocess".
+    pub(crate) unparsed_reason: Option<&'static str>,
+    /// Whether it defines a function, so that names may mean something else from there on.
+    pub(crate) defines_function: bool,
+}
+
+/// One simple command.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimpleCommand {
+    /// Each `NAME=value` before the command, or alone.
+    pub(crate) assignments: Vec<ShellWord>,
+    /// The command and its arguments.
+    pub(crate) words: Vec<ShellWord>,
+    /// The files that its input and output are redirected to, without `/dev/null` and descriptors.
+    pub(crate) redirects: Vec<Redirect>,
+}
+
+/// A redirection to or from a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Redirect {
+    /// Whether it creates or changes the file.
+    pub(crate) writes: bool,
+    pub(crate) target: ShellWord,
+}
+
+/// A word as the program would receive it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ShellWord {
+    /// A known text.
+    Literal {
+        /// The text without quotes.
+        text: String,
+        /// Whether it contains an unquoted `*`, `?`, or `[`, and so may expand to file names.
+        glob: bool,
+        /// Whether it begins with a quoted `~`, and so must be shown in quotes.
+        quoted: bool,
+    },
+    /// A text that only bash knows.
+    Dynamic {
+        /// What makes it dynamic, for users.
+        why: &'static str,
+        /// The known start; anything may follow, even more words.
+        known: String,
+    },
+}
+
+impl ShellWord {
+    pub(super) fn from_plain_text(text: impl Into<String>) -> Self {
+        Self::Literal {
+            text: text.into(),
+            glob: false,
+            quoted: false,
+        }
+    }
+
+    pub(crate) fn new_dynamic(why: &'static str) -> Self {
+        Self::Dynamic {
+            why,
+            known: String::new(),
+        }
+    }
+
+    /// Returns the text, if it is known.
+    pub(crate) fn as_literal(&self) -> Option<&str> {
+        match self {
+            Self::Literal { text, .. } => Some(text),
+            Self::Dynamic { .. } => None,
+        }
+    }
+
+    /// Returns the word as rules see it: in quotes only where it would be mistaken for something else.
+    pub(crate) fn to_rule_text(&self) -> Option<String> {
+        let Self::Literal { text, quoted, .. } = self else {
+            return None;
+        };
+        let special = |c: char| c.is_whitespace() || "'\"\\;|&<>()$`".contains(c);
+        let bare = !quoted && !text.is_empty() && !text.starts_with('#') && !text.contains(special);
+        Some(if bare {
+            text.clone()
+        } else {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        })
+    }
+}
+
+impl SimpleCommand {
+    /// Returns what makes one of its words dynamic.
+    pub(crate) fn find_dynamic_reason(&self) -> Option<&'static str> {
+        let redirects = self.redirects.iter().map(|redirect| &redirect.target);
+        self.assignments
+            .iter()
+            .chain(&self.words)
+            .chain(redirects)
+            .find_map(|word| match word {
+                ShellWord::Dynamic { why, .. } => Some(*why),
+                ShellWord::Literal { .. } => None,
+            })
+    }
+
+    /// Returns the command as rules see it, if all of it is known.
+    pub(crate) fn text(&self) -> Option<String> {
+        let words: Option<Vec<String>> = self
+            .assignments
+            .iter()
+            .chain(&self.words)
+            .map(ShellWord::to_rule_text)
+            .collect();
+        words.map(|words| words.join(" "))
+    }
+
+    /// Returns the file that it writes by a redirection.
+    pub(crate) fn find_written_file(&self) -> Option<&ShellWord> {
+        self.redirects
+            .iter()
+            .find(|redirect| redirect.writes)
+            .map(|redirect| &redirect.target)
+    }
+}
