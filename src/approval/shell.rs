@@ -330,23 +330,7 @@ impl<'a> ShellReader<'a> {
                 self.read_for_clause();
                 WordPlace::Command
             }
-            Reserved::Case => {
-                self.skip_blanks();
-                self.read_word();
-                self.skip_trivia();
-                if self.bare_word() == "in" {
-                    self.at += 2;
-                    open.push(ShellBlock::Case);
-                    self.read_case_patterns(open);
-                } else {
-                    self.abort_unsupported_syntax();
-                }
-                if open.last() == Some(&ShellBlock::Case) {
-                    WordPlace::Command
-                } else {
-                    WordPlace::Closed
-                }
-            }
+            Reserved::Case => self.read_case_clause(open),
             Reserved::Esac => {
                 if open.pop() != Some(ShellBlock::Case) {
                     self.abort_unsupported_syntax();
@@ -372,6 +356,25 @@ impl<'a> ShellReader<'a> {
                 self.mark_hidden("it starts a coprocess");
                 WordPlace::Command
             }
+        }
+    }
+
+    /// Reads `case WORD in` and the patterns of the first branch.
+    fn read_case_clause(&mut self, open: &mut Vec<ShellBlock>) -> WordPlace {
+        self.skip_blanks();
+        self.read_word();
+        self.skip_trivia();
+        if self.bare_word() == "in" {
+            self.at += 2;
+            open.push(ShellBlock::Case);
+            self.read_case_patterns(open);
+        } else {
+            self.abort_unsupported_syntax();
+        }
+        if open.last() == Some(&ShellBlock::Case) {
+            WordPlace::Command
+        } else {
+            WordPlace::Closed
         }
     }
 

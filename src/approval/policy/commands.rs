@@ -55,21 +55,6 @@ impl<'a> JudgedCall<'a> {
         {
             return Verdict::Allow { by: by.clone() };
         }
-        let why = match (doubt, forced, covered) {
-            (Some(rule), ..) => format!("runs a command · the rule `{rule}` may deny it"),
-            (None, None, covered)
-                if unsure.is_some() && (covered.is_ok() || self.policy.mode == Mode::Full) =>
-            {
-                unsure.unwrap_or_default()
-            }
-            (None, Some(rule), Err(NotCovered::ByRule(_)) | Ok(_)) => {
-                format!("runs a command · `{rule}` always asks")
-            }
-            (None, _, Err(NotCovered::ByRule(why) | NotCovered::Special(why))) => {
-                format!("runs a command · {why}")
-            }
-            (None, None, Ok(_)) => RUNS.to_owned(),
-        };
         // A stored rule could not settle the doubt: it would come back with the next call.
         let rule = if doubt.is_some() {
             None
@@ -77,9 +62,31 @@ impl<'a> JudgedCall<'a> {
             self.offer_for_line(&line, &seen, &rules, &free)
         };
         Verdict::Ask {
-            why,
+            why: self.explain_question(doubt, forced, unsure, covered),
             risk: self.risk_of_line(&line, &seen, &reads),
             rule,
+        }
+    }
+
+    fn explain_question(
+        &self,
+        doubt: Option<&Rule>,
+        forced: Option<&Rule>,
+        unsure: Option<String>,
+        covered: Result<String, NotCovered>,
+    ) -> String {
+        match (doubt, forced, covered) {
+            (Some(rule), ..) => format!("{RUNS} · the rule `{rule}` may deny it"),
+            (None, None, covered)
+                if unsure.is_some() && (covered.is_ok() || self.policy.mode == Mode::Full) =>
+            {
+                unsure.unwrap_or_default()
+            }
+            (None, Some(rule), Err(NotCovered::ByRule(_)) | Ok(_)) => {
+                format!("{RUNS} · `{rule}` always asks")
+            }
+            (None, _, Err(NotCovered::ByRule(why) | NotCovered::Special(why))) => format!("{RUNS} · {why}"),
+            (None, None, Ok(_)) => RUNS.to_owned(),
         }
     }
 

@@ -312,17 +312,18 @@ fn command_fault(source: &str) -> Option<Fault> {
     if before == ' ' {
         return Some(("it ends with a blank", Some(source.trim_end().to_owned())));
     }
-    let alternatives = |word: &str| {
-        word.split_once('{')
-            .is_some_and(|(_, rest)| rest.contains('}') && (rest.contains(',') || rest.contains("..")))
-    };
-    if !plain.contains('\'') && plain.split(' ').any(alternatives) {
+    if !plain.contains('\'') && plain.split(' ').any(has_brace_alternatives) {
         return Some((
             "braces are no alternatives in commands; write one rule for each",
             None,
         ));
     }
     None
+}
+
+fn has_brace_alternatives(word: &str) -> bool {
+    word.split_once('{')
+        .is_some_and(|(_, rest)| rest.contains('}') && (rest.contains(',') || rest.contains("..")))
 }
 
 /// Returns why no file matches a pattern. Files are compared by real path, below the workspace folder or from `/`.

@@ -115,35 +115,8 @@ impl<'a> ShellReader<'a> {
                     }
                     break;
                 }
-                '\\' => {
-                    self.at += 1;
-                    match self.next() {
-                        Some(escaped) => built.push_quoted(escaped.encode_utf8(&mut [0; 4])),
-                        None => self.abort_unsupported_syntax(),
-                    }
-                }
-                '\'' => {
-                    self.at += 1;
-                    if let Some(text) = self.read_until('\'') {
-                        built.push_quoted(text);
-                    }
-                }
-                '"' => {
-                    self.at += 1;
-                    built.push_quoted("");
-                    self.read_double_quotes(&mut built);
-                }
-                '$' if self.is_at_token("$'") => self.read_ansi_quotes(&mut built),
-                '$' if self.is_at_token("$\"") => {
-                    self.at += 2;
-                    built.mark_dynamic("a translated text");
-                    self.read_double_quotes(&mut built);
-                }
-                '$' => {
-                    if !self.read_expansion(&mut built) {
-                        built.push('$');
-                    }
-                }
+                '\\' | '\'' | '"' => self.read_quoted(ch, &mut built),
+                '$' => self.read_dollar(&mut built),
                 '`' => self.read_backquotes(&mut built),
                 _ => {
                     self.at += ch.len_utf8();
@@ -161,6 +134,37 @@ impl<'a> ShellReader<'a> {
             self.abort_parse("a here-document cannot be parsed");
         }
         (self.at > start).then(|| built.into_word())
+    }
+
+    /// Reads what a backslash or a quote makes literal.
+    fn read_quoted(&mut self, quote: char, built: &mut WordBuilder) {
+        self.at += 1;
+        match quote {
+            '\\' => match self.next() {
+                Some(escaped) => built.push_quoted(escaped.encode_utf8(&mut [0; 4])),
+                None => self.abort_unsupported_syntax(),
+            },
+            '\'' => {
+                if let Some(text) = self.read_until('\'') {
+                    built.push_quoted(text);
+                }
+            }
+            _ => {
+                built.push_quoted("");
+                self.read_double_quotes(built);
+            }
+        }
+    }
+
+    fn read_dollar(&mut self, built: &mut WordBuilder) {
+        if self.is_at_token("$'") {
+            self.read_ansi_quotes(built);
+        } else if self.eat_token("$\"") {
+            built.mark_dynamic("a translated text");
+            self.read_double_quotes(built);
+        } else if !self.read_expansion(built) {
+            built.push('$');
+        }
     }
 
     /// Reads the text up to a quote, and past it.
