@@ -323,7 +323,12 @@ mod tests {
         /// The letter may be anywhere in the cluster.
         #[test]
         fn a_star_never_covers_a_cluster_with_a_dangerous_letter(
-            (names, letters) in select(parse_rows(COMMANDS).filter(|options| !options.letters.is_empty()).map(|options| (options.names, options.letters)).collect::<Vec<_>>()),
+            (names, letters) in select(
+                parse_rows(COMMANDS)
+                    .filter(|options| !options.letters.is_empty())
+                    .map(|options| (options.names, options.letters))
+                    .collect::<Vec<_>>()
+            ),
             before in "[a-zA-Z0-9]{0,4}",
             pick in any::<prop::sample::Index>(),
             behind in "[a-zA-Z0-9=./]{0,4}",

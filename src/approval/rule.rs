@@ -32,6 +32,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::secret;
 
 mod check;
+mod text_pattern;
+
+use text_pattern::TextPattern;
 
 /// The longest rule, in bytes.
 const MAX_BYTES: usize = 4096;
@@ -187,7 +190,7 @@ impl Rule {
     pub(crate) fn is_exact(&self) -> bool {
         self.pattern
             .as_ref()
-            .is_some_and(|pattern| pattern.text.pieces.len() == 1)
+            .is_some_and(|pattern| !pattern.text.has_star())
     }
 
     /// Returns whether the pattern allows a simple command; a `*` is narrow.
@@ -435,162 +438,6 @@ fn split_url(url: &str) -> Option<(&str, &str)> {
         .find(['/', '?', '#'])
         .map_or(url.len(), |at| host + at);
     Some(url.split_at(end))
-}
-
-/// A text pattern in which `*` matches anything: the literal pieces between the stars.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct TextPattern {
-    pieces: Vec<String>,
-}
-
-impl TextPattern {
-    fn parse(source: &str) -> Self {
-        let mut pieces = vec![String::new()];
-        let mut chars = source.chars();
-        while let Some(ch) = chars.next() {
-            let literal = match ch {
-                '*' => {
-                    pieces.push(String::new());
-                    continue;
-                }
-                '\\' => chars.next().unwrap_or('\\'),
-                other => other,
-            };
-            if let Some(piece) = pieces.last_mut() {
-                piece.push(literal);
-            }
-        }
-        Self { pieces }
-    }
-
-    /// Returns whether the pattern matches with wide stars.
-    ///
-    /// The leftmost match of each piece is enough, so each piece is searched for once.
-    fn is_match(&self, subject: &str) -> bool {
-        let [first, middle @ .., last] = self.pieces.as_slice() else {
-            return self.pieces.first().is_some_and(|only| only == subject);
-        };
-        let Some(mut rest) = subject.strip_prefix(first.as_str()) else {
-            return false;
-        };
-        for piece in middle {
-            let Some(at) = rest.find(piece.as_str()) else {
-                return false;
-            };
-            rest = &rest[at + piece.len()..];
-        }
-        rest.ends_with(last.as_str())
-    }
-
-    /// Returns whether the pattern matches with narrow stars; see the module's header. `*` alone matches everything.
-    fn matches_words(&self, subject: &str) -> bool {
-        let text = subject.as_bytes();
-        let [first, rest @ ..] = self.pieces.as_slice() else {
-            return false;
-        };
-        if rest.is_empty() || (first.is_empty() && rest == [String::new()]) {
-            return self.is_match(subject);
-        }
-        if !subject.starts_with(first.as_str()) {
-            return false;
-        }
-        let first_word = first_word_length(subject);
-        // The positions where the text matched so far may end.
-        // Positions instead of backtracking: a hostile pattern costs at most text times pattern length.
-        let mut ends = vec![false; text.len() + 1];
-        ends[first.len()] = true;
-        let mut before = first.as_str();
-        let mut in_first_word = !first.contains(' ');
-        for (index, piece) in rest.iter().enumerate() {
-            let starts = star_ends(text, &ends, before, in_first_word, first_word);
-            let is_last = index + 1 == rest.len();
-            ends = vec![false; text.len() + 1];
-            for at in 0..=text.len() {
-                let end = at + piece.len();
-                if starts[at] && text[at..].starts_with(piece.as_bytes()) && (!is_last || end == text.len()) {
-                    ends[end] = true;
-                }
-            }
-            in_first_word &= !piece.contains(' ');
-            if !piece.is_empty() {
-                before = piece;
-            }
-        }
-        ends[text.len()]
-    }
-
-    /// Returns the literal text before the first `*`.
-    fn literal_prefix(&self) -> &str {
-        self.pieces.first().map_or("", String::as_str)
-    }
-
-    /// Returns `git status` for `git status *`.
-    fn without_optional_tail(&self) -> Option<&str> {
-        match self.pieces.as_slice() {
-            [head, tail] if tail.is_empty() => head.strip_suffix(' '),
-            _ => None,
-        }
-    }
-
-    /// Returns the words that neither contain nor touch a `*`.
-    fn literal_words(&self) -> impl Iterator<Item = &str> {
-        let last = self.pieces.len() - 1;
-        self.pieces.iter().enumerate().flat_map(move |(index, piece)| {
-            let mut words: Vec<&str> = piece.split(' ').collect();
-            if index < last {
-                words.pop();
-            }
-            if index > 0 && !words.is_empty() {
-                words.remove(0);
-            }
-            words.into_iter().filter(|word| !word.is_empty())
-        })
-    }
-
-    fn first_word(&self) -> Option<&str> {
-        let head = self.literal_prefix();
-        match head.split_once(' ') {
-            Some((word, _)) => Some(word),
-            None if self.pieces.len() == 1 => Some(head),
-            None => None,
-        }
-    }
-}
-
-/// Returns the length of a simple command's first word, as rules see it.
-fn first_word_length(command: &str) -> usize {
-    let mut quoted = false;
-    command
-        .find(|c| {
-            quoted ^= c == '\'';
-            c == ' ' && !quoted
-        })
-        .unwrap_or(command.len())
-}
-
-/// Returns where a narrow `*` may end that begins at a position in `from`, directly after the literal text `before`.
-fn star_ends(text: &[u8], from: &[bool], before: &str, in_first_word: bool, first_word: usize) -> Vec<bool> {
-    let behind_word = before
-        .chars()
-        .next_back()
-        .is_some_and(|c| c != ' ' && (in_first_word || c.is_alphanumeric() || c == '_'));
-    let behind_blank = before.is_empty() || before.ends_with(' ');
-    let mut ends = vec![false; text.len() + 1];
-    let mut open = false;
-    for at in 0..=text.len() {
-        // A `*` that begins here takes this byte next.
-        if from[at] {
-            open |= !behind_word || text.get(at) == Some(&b' ');
-        }
-        ends[at] = open || from[at];
-        let crosses = match text.get(at) {
-            Some(b'/') => at < first_word,
-            Some(b' ') => !behind_blank && !behind_word,
-            Some(_) | None => false,
-        };
-        open &= !crosses;
-    }
-    ends
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Parses a command line into simple commands. Knows bash's grammar, and nothing of rules or of what commands do.
 //! `word` reads the words, `test_command` reads `[[ … ]]`.
 //!
-//! The promise is one-sided: a [`ParsedCommand`] without `hidden` lists **every** simple command that bash would start,
-//! wherever it is: after `;`, `&&`, `|`, `&`, on another line, in a loop, a subshell, `$(…)`, backquotes, `<(…)`, or a
-//! here-document. Each word is as the program would receive it, or [`ShellWord::Dynamic`] if only bash knows it. Whatever
-//! is uncertain sets `hidden`, and parsing stops there (or goes on, if only an effect is uncertain).
+//! The promise is one-sided: a [`ParsedCommand`] without `unparsed_reason` lists **every** simple command that bash
+//! would start, wherever it is: after `;`, `&&`, `|`, `&`, on another line, in a loop, a subshell, `$(…)`, backquotes,
+//! `<(…)`, or a here-document. Each word is as the program would receive it, or [`ShellWord::Dynamic`] if only bash
+//! knows it. Whatever is uncertain sets `unparsed_reason`. Parsing stops there, or goes on if only an effect is
+//! uncertain.
 //!
 //! The parser is written by hand because of what must hold for hostile input: one pass, linear time, bounded recursion,
 //! no panic. It needs no syntax tree: blocks (`if`, `while`, `{`) are not balanced. An invalid script may yield more
