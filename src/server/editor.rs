@@ -12,7 +12,7 @@ use tower_lsp::jsonrpc;
 use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::{ApplyWorkspaceEdit, Request};
 
-use super::state::ClientInfo;
+use super::client_info::ClientInfo;
 use crate::base::position::{Position, Range};
 use crate::base::text::one_line;
 use crate::protocol::table::method;

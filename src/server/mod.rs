@@ -6,6 +6,7 @@
 //! Invariant: whatever must keep the order of arrival (document sync, cancel, prompt) is posted before the first
 //! await. Start reading at [`run_server`]; [`from_wire`] and [`to_wire`] hold the converters.
 
+mod client_info;
 mod documents;
 pub mod editor;
 mod error;

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::client_info::ClientInfo;
 use super::editor::ClientEditor;
 use super::event_sink::WireEventSink;
 use super::lifecycle::LifecycleGate;
 use super::server_warnings::{ServerWarnings, report_status};
 use super::service;
-use super::state::{ClientInfo, ServerState, SettingsHook, folder_key};
+use super::state::{ServerState, SettingsHook, folder_key};
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;

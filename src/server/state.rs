@@ -2,12 +2,13 @@
 //!
 //! Decides which folder and which trust apply to a path. It never decides what a tool may do.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tower_lsp::jsonrpc;
 
+use super::client_info::ClientInfo;
 use super::editor::ClientEditor;
 use super::error::RequestError;
 use super::server_warnings::ServerWarnings;
@@ -18,7 +19,6 @@ use crate::config::{Diagnostic, Settings};
 use crate::domain::SessionId;
 use crate::session::{ConfigStore, SessionManager};
 use crate::store::{StoreError, StoreHealth, StoreWrite};
-use crate::tool::EditorAbilities;
 use crate::transport::outbox::{Outbox, Outgoing};
 use crate::workspace::resolve::real_path;
 use crate::workspace::{Folder, Roots, WorkspaceShared};
@@ -42,35 +42,6 @@ pub(super) struct ServerState {
 
 /// A function that is called with the settings after they are read.
 pub type SettingsHook = Box<dyn Fn(&Settings) + Send + Sync>;
-
-/// Facts that the client reported about itself.
-#[derive(Debug, Default)]
-pub(super) struct ClientInfo {
-    pub(super) name: String,
-    pub(super) utf8: bool,
-    /// Whether it shows limits and questions to the user.
-    pub(super) questions: bool,
-    /// Its abilities as an editor.
-    pub(super) editor: EditorAbilities,
-    pub(super) folders: Vec<Folder>,
-    /// The editor's own statement about the trust of its workspace folders.
-    pub(super) trusted: Option<bool>,
-    /// The user's trust decisions that the store may not have yet.
-    trust_overrides: HashMap<PathBuf, TrustDecision>,
-    /// Number of such decisions so far; detects a decision made during a read.
-    decisions: u64,
-}
-
-/// The user's decision about a folder, until the store has it.
-#[derive(Clone, Debug)]
-struct TrustDecision {
-    number: u64,
-    trusted: bool,
-    /// Redirects accepted with it: provider and target.
-    redirects: BTreeMap<String, String>,
-    /// Whether redirects in the store still apply.
-    keeps_stored: bool,
-}
 
 impl ServerState {
     pub(super) fn lock_client(&self) -> MutexGuard<'_, ClientInfo> {
@@ -247,35 +218,6 @@ impl ServerState {
             }
         }
         Ok(())
-    }
-}
-
-impl ClientInfo {
-    /// Records the user's decision about a folder and returns its number.
-    fn decide_trust(&mut self, folder: &Path, trusted: bool, accepted: &[(String, String)]) -> u64 {
-        self.decisions += 1;
-        let number = self.decisions;
-        let before = self.trust_overrides.remove(folder).filter(|_| trusted);
-        // Withdrawn trust also withdraws the accepted redirects, even those still in the store.
-        let keeps_stored = trusted
-            && before
-                .as_ref()
-                .is_none_or(|before| before.trusted && before.keeps_stored);
-        let mut redirects = before.map(|before| before.redirects).unwrap_or_default();
-        redirects.extend(accepted.iter().cloned());
-        let decision = TrustDecision {
-            number,
-            trusted,
-            redirects,
-            keeps_stored,
-        };
-        self.trust_overrides.insert(folder.to_path_buf(), decision);
-        number
-    }
-
-    /// Whether the editor trusts this folder. Its statement covers its own workspace folders only.
-    fn is_trusted_folder(&self, folder: &Path) -> bool {
-        self.trusted == Some(true) && self.folders.iter().any(|own| own.path == folder)
     }
 }
 

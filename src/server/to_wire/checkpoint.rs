@@ -22,7 +22,7 @@ pub(super) fn turn_diff(
 ) -> TurnDiffNotification {
     let mut room = DIFFS;
     let files = cutter.fit_list(&diff.files, |cutter, _, file| {
-        let shown = file.diff.as_ref().map(|diff| super::content::shown_change(diff));
+        let shown = file.diff.as_ref().map(|diff| super::shown::shown_change(diff));
         let shown = shown.filter(|diff| match room.checked_sub(escaped_len(diff)) {
             Some(left) => {
                 room = left;

@@ -6,12 +6,10 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
+use super::shown::{sanitize_output, shown_change, shown_subject, to_json};
 use super::truncate::FieldBudget;
-use super::{message, to_json, values};
-use crate::base::text::{reveal_hidden_characters, strip_control_characters};
-use crate::domain::{Answers, Block, Event, InquiryReply, PlanItem, RequestSubject};
+use super::{message, values};
+use crate::domain::{Block, Event, InquiryReply, PlanItem, RequestSubject};
 use crate::protocol::ReadContentResult;
 
 /// Bytes that `agent/readContent` returns by default.
@@ -101,7 +99,7 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         Event::InquiryResolved {
             reply: InquiryReply::Answers(answers),
             ..
-        } => (path == "answers").then(|| self::to_answers_json(answers).into()),
+        } => (path == "answers").then(|| to_json(answers).into()),
         Event::Plan(items) => (path == "items").then(|| to_plan_json(items).into()),
         Event::Nested(nested) => extract_field(&nested.event, path),
         Event::TurnStarted { .. }
@@ -122,17 +120,6 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
     }
 }
 
-/// Returns what a call would run or reach, readable: its command line or its URL. `None` for other calls.
-pub(super) fn shown_subject(input: &Value) -> Option<Cow<'_, str>> {
-    let subject = input.get("command").or_else(|| input.get("url"))?;
-    subject.as_str().map(reveal_hidden_characters)
-}
-
-/// Encodes the answers to a question as JSON.
-pub(super) fn to_answers_json(answers: &Answers) -> String {
-    to_json(answers)
-}
-
 /// Returns a piece of a text: at most `limit` bytes from `offset`, aligned to whole characters.
 pub fn read_piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
     let start = whole.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
@@ -146,33 +133,6 @@ pub fn read_piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
         text: whole[start..end].to_owned(),
         next_offset: (end < whole.len()).then_some(end as u64),
         bytes: whole.len() as u64,
-    }
-}
-
-/// Makes a tool's text safe to show.
-pub(super) fn sanitize_output(text: &str) -> Cow<'_, str> {
-    strip_control_characters(text)
-}
-
-/// Makes a change fit to show: reveals hidden characters.
-pub(super) fn shown_change(diff: &str) -> Cow<'_, str> {
-    reveal_hidden_characters(diff)
-}
-
-pub(super) fn event_reference(seq: u64, path: &str) -> String {
-    format!("e:{seq}:{path}")
-}
-
-pub(super) fn content_reference(name: &str) -> String {
-    format!("c:{name}")
-}
-
-/// Returns the path of the field `name` of the object at `parent`.
-pub(super) fn path(parent: &str, name: &str) -> String {
-    if parent.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{parent}/{name}")
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::content::shown_change;
-use super::{to_json, to_value, whole_record};
+use super::shown::{shown_change, to_json, to_value};
+use super::whole_record;
 use crate::base::text::{cut_middle, one_line, strip_control_characters};
 use crate::domain::{Block, Envelope, Event, Message, Role, SessionId, ToolCallUpdate, TurnEnd, TurnState};
 use crate::protocol::{ExportFormat, SessionState};
@@ -117,7 +117,7 @@ fn tool_call(out: &mut String, update: &ToolCallUpdate) {
     let _ = writeln!(
         out,
         "\n**{title}** ({})",
-        super::to_value(&crate::protocol::ToolCallStatus::from(update.status))
+        to_value(&crate::protocol::ToolCallStatus::from(update.status))
             .as_str()
             .unwrap_or_default()
     );

@@ -1,6 +1,6 @@
 //! Converts inquiries to limits and questions.
 
-use super::content::to_answers_json as answers_text;
+use super::shown::to_json;
 use super::truncate::FieldBudget;
 use crate::domain::{
     AgentQuestion, Answers, Cost, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry, QuestionField,
@@ -159,7 +159,7 @@ fn to_answers(
     cutter: &mut FieldBudget,
     more: &mut TruncatedFields,
 ) -> std::collections::BTreeMap<String, Vec<String>> {
-    let whole = answers_text(answers).len();
+    let whole = to_json(answers).len();
     if cutter.take_whole(whole) {
         return answers.clone();
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::content;
+use super::shown;
 use super::truncate::FieldBudget;
 use crate::domain::{Approval, Block, ImageData, Message, OpenApproval, SessionId};
 use crate::protocol::{
@@ -46,14 +46,14 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
         rule: (approval.rule.as_ref())
             .filter(|rule| cutter.fit_line(rule) == **rule)
             .cloned(),
-        shown: content::shown_subject(&approval.input)
+        shown: shown::shown_subject(&approval.input)
             .map(|subject| cutter.text("", "shown", &subject, &mut more)),
         options: call_options(&approval.input),
         input: cutter.fit_json("", "input", &approval.input, &mut more),
         diff: approval
             .diff
             .as_ref()
-            .map(|diff| cutter.text("", "diff", &content::shown_change(diff), &mut more)),
+            .map(|diff| cutter.text("", "diff", &shown::shown_change(diff), &mut more)),
         more,
     }
 }
@@ -81,7 +81,7 @@ pub(super) fn to_message_notification(
     let content = cut_blocks(&message.content, "content", cutter);
     let mut more = TruncatedFields::new();
     if content.len() < message.content.len() {
-        let whole = super::to_json(&to_message_blocks(&message.content)).len();
+        let whole = shown::to_json(&to_message_blocks(&message.content)).len();
         cutter.add_whole_reference("content", whole, &mut more);
     }
     MessageNotification {
@@ -108,7 +108,7 @@ pub(super) fn to_image(image: &ImageData, path: &str, cutter: &mut FieldBudget) 
     if !whole {
         more.insert(
             "data".to_owned(),
-            cutter.build_reference(&content::path(path, "data"), image.data.len()),
+            cutter.build_reference(&shown::path(path, "data"), image.data.len()),
         );
     }
     Image {

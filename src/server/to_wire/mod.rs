@@ -12,6 +12,7 @@ mod export;
 mod inquiry;
 mod message;
 mod names;
+mod shown;
 mod truncate;
 mod trust;
 mod values;
@@ -29,6 +30,7 @@ pub use values::{
 
 use serde::Serialize;
 
+use self::shown::to_value;
 use self::truncate::FieldBudget;
 use crate::base::text::prefix_within;
 use crate::domain::{
@@ -368,16 +370,6 @@ pub fn encode_frame(notification: &ServerNotification) -> Vec<u8> {
     serde_json::to_vec(&body).expect("wire types serialise")
 }
 
-fn to_value<T: Serialize>(value: &T) -> serde_json::Value {
-    #[expect(clippy::expect_used, reason = "wire types have string keys and derived impls")]
-    serde_json::to_value(value).expect("wire types serialise")
-}
-
-fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
-    #[expect(clippy::expect_used, reason = "wire types have string keys and derived impls")]
-    serde_json::to_string(value).expect("wire types serialise")
-}
-
 fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut FieldBudget) -> wire::TurnEndedNotification {
     let unused_steers = cutter.fit_list(&end.unused_steers, |cutter, index, steer| {
         message::cut_blocks(steer, &format!("unusedSteers/{index}"), cutter)
@@ -425,7 +417,7 @@ fn tool_call(
         diff: update
             .diff
             .as_ref()
-            .map(|diff| cutter.text("", "diff", &content::shown_change(diff), &mut more)),
+            .map(|diff| cutter.text("", "diff", &shown::shown_change(diff), &mut more)),
         input: update
             .input
             .as_ref()

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::content;
+use super::shown;
 use crate::base::text::{one_line, prefix_within, strip_control_characters, suffix_within};
 use crate::domain::ToolResult;
 use crate::protocol::{LONG_FIELD, MAX_NOTIFICATION, TruncatedField, TruncatedFields};
@@ -63,7 +63,7 @@ impl FieldBudget {
         if head.len() < text.len() {
             more.insert(
                 name.to_owned(),
-                self.build_reference(&content::path(parent, name), text.len()),
+                self.build_reference(&shown::path(parent, name), text.len()),
             );
         }
         head.to_owned()
@@ -71,7 +71,7 @@ impl FieldBudget {
 
     /// Fits a tool's output, made safe to show: keeps its beginning and its end, and adds a reference to the whole.
     pub(super) fn fit_output(&mut self, result: &ToolResult, more: &mut TruncatedFields) -> String {
-        let text = content::sanitize_output(&result.text);
+        let text = shown::sanitize_output(&result.text);
         let head = self.take_prefix(&text);
         // The tail comes from the rest, so that it never overlaps with the head.
         let rest = &text[head.len()..];
@@ -80,7 +80,7 @@ impl FieldBudget {
         // The tool cut its output before: the kept file is the only whole text.
         if let Some(full) = &result.full {
             cut = Some(TruncatedField {
-                reference: content::content_reference(&full.name),
+                reference: shown::content_reference(&full.name),
                 bytes: full.bytes,
                 tail: None,
             });
@@ -103,7 +103,7 @@ impl FieldBudget {
         value: &Value,
         more: &mut TruncatedFields,
     ) -> Value {
-        let whole = super::to_json(value);
+        let whole = shown::to_json(value);
         let room = self.field.min(self.left);
         if whole.len() <= room {
             self.left -= whole.len();
@@ -111,7 +111,7 @@ impl FieldBudget {
         }
         more.insert(
             name.to_owned(),
-            self.build_reference(&content::path(parent, name), whole.len()),
+            self.build_reference(&shown::path(parent, name), whole.len()),
         );
         // Shortens in steps, so that as much as possible of the strings stays.
         for longest in [16 * 1024, 4 * 1024, 1024, 256]
@@ -119,7 +119,7 @@ impl FieldBudget {
             .filter(|longest| *longest < room)
         {
             let short = with_short_strings(value, longest);
-            let length = super::to_json(&short).len();
+            let length = shown::to_json(&short).len();
             if length <= room {
                 self.left -= length;
                 return short;
@@ -184,7 +184,7 @@ impl FieldBudget {
     /// Builds a reference to a field of this event.
     pub(super) fn build_reference(&self, path: &str, bytes: usize) -> TruncatedField {
         TruncatedField {
-            reference: content::event_reference(self.seq, path),
+            reference: shown::event_reference(self.seq, path),
             bytes: bytes as u64,
             tail: None,
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::message::to_message_blocks;
 use super::truncate::FieldBudget;
 use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
 use crate::base::text::{one_line, prefix_within, strip_control_characters};
@@ -263,7 +264,7 @@ pub fn queue_result(
 ) -> wire::QueueResult {
     let prompt = |(id, content): &(String, Vec<Block>)| wire::QueuedContent {
         prompt_id: id.clone(),
-        content: super::to_message_blocks(content),
+        content: to_message_blocks(content),
     };
     wire::QueueResult {
         paused,
