@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{EventHeader, LimitRequestedNotification, QuestionRequestedNotification, TruncatedFields};
+use super::{
+    EventHeader, LimitRequestedNotification, QuestionRequestedNotification, SettledBy, TruncatedFields,
+};
 
 /// How freely the agent may act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -45,22 +47,6 @@ pub enum Decision {
     AllowAlways,
     /// Denies this call.
     Deny,
-}
-
-/// What settled an approval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum SettledBy {
-    /// The user answered.
-    Person,
-    /// A rule or a grant was added in the meantime.
-    Rule,
-    /// A cancel denied it.
-    Cancel,
-    /// It timed out.
-    Timeout,
-    /// The user sent a new prompt instead.
-    NewPrompt,
 }
 
 /// Params of `agent/approvalRequested`.

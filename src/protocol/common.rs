@@ -1,4 +1,4 @@
-//! Types that many messages share: the header of a durable event, cut fields, positions.
+//! Types that many messages share: the header of a durable event, who settled a question, cut fields, positions.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,22 @@ pub struct EventHeader {
     pub turn_id: Option<String>,
     /// When it happened, in ms since the Unix epoch.
     pub at: i64,
+}
+
+/// What settled an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SettledBy {
+    /// The user answered.
+    Person,
+    /// A rule or a grant was added in the meantime.
+    Rule,
+    /// A cancel denied it.
+    Cancel,
+    /// It timed out.
+    Timeout,
+    /// The user sent a new prompt instead.
+    NewPrompt,
 }
 
 /// A reference to the full text of a cut field.
