@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::table;
+use super::table::method;
 
 /// The version of the protocol. Versions with different `major` are incompatible; a different `minor` is compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -135,14 +135,11 @@ impl ClientCapability {
 impl ServerCapability {
     /// Announces everything in the table, and `features`.
     pub fn new(features: Vec<Feature>) -> Self {
-        let names =
-            |entries: &[table::MethodEntry]| entries.iter().map(|entry| entry.method.to_owned()).collect();
-        let mut methods: Vec<String> = names(table::REQUESTS);
-        methods.extend(names(table::CLIENT_NOTIFICATIONS));
+        let names = |names: &[&str]| names.iter().copied().map(str::to_owned).collect();
         Self {
             protocol_version: PROTOCOL_VERSION,
-            methods,
-            notifications: names(table::SERVER_NOTIFICATIONS),
+            methods: names(method::FROM_CLIENT),
+            notifications: names(method::NOTIFICATIONS),
             features,
         }
     }

@@ -1,7 +1,7 @@
 //! Wire types: the messages between client and server, as Rust types with serde and a schema.
 //!
-//! This module owns the shapes, the table of all methods and notifications, and the generator of everything published
-//! from them: protocol.md's reference, JSON Schema, TypeScript and Lua types. It knows no other module, not even
+//! This module owns the shapes and the table of all methods and notifications. `tests/generated` derives from them what
+//! is published: protocol.md's reference, JSON Schema, TypeScript and Lua types. It knows no other module, not even
 //! `domain`: the converters live in `server::to_wire` and `server::from_wire`.
 //!
 //! Rules for the types (R-WIRE): fields are camelCase. An optional field without a value is omitted. Both sides ignore
@@ -17,8 +17,6 @@ mod config;
 mod content;
 mod editor;
 mod error;
-#[expect(missing_docs, reason = "only the generators and their tests use it")]
-pub mod generate;
 mod initialize;
 mod inquiry;
 mod message;

@@ -2,6 +2,9 @@
 //!
 //! The server's announcement, the generated references and the tests follow from it. The `///` line of an entry is its
 //! description in the reference; its example is in `examples.json`. Knows no handlers.
+//!
+//! The program itself uses only the names in [`method`]. The entries carry the schema and the conversion of every type,
+//! so the program must not refer to them: the linker then drops all of that.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -75,6 +78,11 @@ macro_rules! table {
             $(pub const $cconst: &str = $cname;)*
             $(pub const $qconst: &str = $qname;)*
             $(pub const $sconst: &str = $sname;)*
+
+            /// Everything that a client may send.
+            pub const FROM_CLIENT: &[&str] = &[$($rname,)* $($cname),*];
+            /// Every notification of the server.
+            pub const NOTIFICATIONS: &[&str] = &[$($sname),*];
         }
 
         /// Requests from client to server.

@@ -5,11 +5,12 @@
 mod cli;
 mod configuration;
 mod faults;
+mod protocol;
 
 use std::fs;
 use std::path::Path;
 
-use agentls::protocol::generate::generate_files;
+use protocol::generate_files;
 
 /// Compares the files, or writes them if `UPDATE_PROTOCOL` is set.
 #[track_caller]

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::doc_line;
 use super::model::{FieldModel, FieldShape, ProtocolModel, TypeBody, TypeDef};
-use crate::protocol::APPROVAL_KEYS;
-use crate::protocol::table::{self, EXAMPLES, MessageKind, MethodEntry};
+use agentls::protocol::APPROVAL_KEYS;
+use agentls::protocol::table::{self, EXAMPLES, MessageKind, MethodEntry};
 
 pub(super) fn render_model(model: &ProtocolModel) -> String {
     let mut out = String::from(

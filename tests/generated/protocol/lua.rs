@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::model::{FieldModel, FieldShape, ProtocolModel, TypeBody, TypeDef};
 use super::{doc_line, short_name, wrap_line};
-use crate::protocol::table::{self, MethodEntry};
-use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
+use agentls::protocol::table::{self, MethodEntry};
+use agentls::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
 
 const WIDTH: usize = 100;
 

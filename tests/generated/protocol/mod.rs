@@ -1,8 +1,8 @@
 //! Everything published from the wire types: JSON Schema, TypeScript, Lua, and the reference in protocol.md.
 //!
 //! [`model`] parses the schemas of all types in the table into one plain list; one file per language renders it.
-//! `tests/generated.rs` compares the result with the repository, and writes it under `UPDATE_PROTOCOL=1`. This module
-//! writes no files itself.
+//! The parent compares the result with the repository, and writes it under `UPDATE_PROTOCOL=1`. This module writes no
+//! files itself.
 
 mod lua;
 mod markdown;
@@ -12,9 +12,9 @@ mod typescript;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use self::model::ProtocolModel;
-use super::PROTOCOL_VERSION;
-use super::table::{self, MethodEntry, TypeRef};
+use agentls::protocol::PROTOCOL_VERSION;
+use agentls::protocol::table::{self, MethodEntry, TypeRef};
+use model::ProtocolModel;
 
 /// The markers around the generated part of protocol.md.
 const BEGIN: &str = "<!-- generated:begin -->";
@@ -22,16 +22,16 @@ const END: &str = "<!-- generated:end -->";
 
 /// A generated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GeneratedFile {
-    pub path: &'static str,
+pub(crate) struct GeneratedFile {
+    pub(crate) path: &'static str,
     /// Its expected content.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Generates all files. `protocol_md` is the current page, whose part between the markers is replaced.
 ///
 /// Returns `None` if the page has no markers.
-pub fn generate_files(protocol_md: &str) -> Option<Vec<GeneratedFile>> {
+pub(crate) fn generate_files(protocol_md: &str) -> Option<Vec<GeneratedFile>> {
     let model = ProtocolModel::read(collect_definitions());
     let (before, rest) = protocol_md.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
