@@ -18,7 +18,8 @@
 //! - [`server`] -- the edge to editors.
 //! - [`cli`] -- the terminal clients of the same server.
 //! - [`observe`] -- logging set-up.
-//! - `sim` -- the deterministic simulator; needs the feature of that name.
+//!
+//! The deterministic simulator is in `tests/sim`; the feature `sim` compiles its hook, `base::sim_schedule`.
 
 pub mod approval;
 pub mod base;
@@ -32,8 +33,6 @@ pub mod protocol;
 pub mod provider;
 pub mod server;
 pub mod session;
-#[cfg(any(test, feature = "sim"))]
-pub mod sim;
 pub mod store;
 pub mod tool;
 pub mod transport;

@@ -85,9 +85,7 @@ fn read_crate() -> Crate {
         if matches!(module.last().map(String::as_str), Some("mod" | "lib")) {
             module.pop();
         }
-        if is_test_module(&module)
-            || matches!(module.first().map(String::as_str), Some("main" | "bin" | "sim"))
-        {
+        if is_test_module(&module) || module.first().is_some_and(|first| first == "main") {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();

@@ -18,7 +18,7 @@ pub mod position;
 pub mod private;
 pub mod random;
 pub mod secret_path;
-#[cfg(any(test, feature = "sim"))]
+#[cfg(feature = "sim")]
 pub mod sim_schedule;
 pub mod spawn;
 pub mod text;

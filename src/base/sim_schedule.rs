@@ -1,7 +1,7 @@
 //! The simulator's control over the scheduler: a seed makes tasks yield, and so run in another order.
 //!
 //! It can also freeze all tasks together, as a crash does. The state is per thread. Compiled only with the feature
-//! `sim` and for unit tests; `spawn` routes every task through here.
+//! `sim`; `spawn` routes every task through here.
 
 use std::cell::RefCell;
 use std::future::Future;

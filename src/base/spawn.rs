@@ -33,7 +33,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(feature = "sim")]
     let future = super::sim_schedule::ScheduledTask::new(future);
     AbortOnDrop {
         handle: tokio::spawn(future),
@@ -50,7 +50,7 @@ where
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, TaskError> {
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(feature = "sim")]
     if super::sim_schedule::is_active() {
         return Ok(work());
     }

@@ -260,9 +260,9 @@ fn new_queue() -> (StoreHandle, mpsc::Receiver<StoreWrite>, HealthWatch) {
 
 /// Returns the largest batch. The simulator varies it.
 fn choose_batch_limit() -> usize {
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(feature = "sim")]
     return crate::base::sim_schedule::at_most(QUEUE);
-    #[cfg(not(any(test, feature = "sim")))]
+    #[cfg(not(feature = "sim"))]
     QUEUE
 }
 

@@ -491,9 +491,9 @@ impl StoreWriter {
 
 /// Returns [`MAX_BUFFERED_BYTES`], or less if the simulator tests its limit.
 fn most_kept() -> usize {
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(feature = "sim")]
     return crate::base::sim_schedule::retained_bytes(MAX_BUFFERED_BYTES);
-    #[cfg(not(any(test, feature = "sim")))]
+    #[cfg(not(feature = "sim"))]
     MAX_BUFFERED_BYTES
 }
 

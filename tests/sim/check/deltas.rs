@@ -1,0 +1,139 @@
+//! I5: what is shown of a message, joined, is the message.
+
+use super::Checker;
+use super::seen::{CallEnd, ShownMessage, ShownSession};
+use agentls::base::clock;
+use agentls::domain::{Block, Delta, Message, MessageId, SessionId, ToolCallStatus, TurnId};
+
+/// R-SESS-1: text older than this survives a crash; a little is for the one who writes it.
+const LOST_MS: i64 = 260;
+
+impl Checker {
+    pub(super) fn check_delta(
+        &mut self,
+        session: &SessionId,
+        turn: Option<&TurnId>,
+        delta: &Delta,
+    ) -> Result<(), String> {
+        let degraded = self.degraded;
+        let turn = turn.ok_or("a delta without its turn")?;
+        self.note_delta(session, turn, delta);
+        let seen = self
+            .sessions
+            .get_mut(session)
+            .ok_or_else(|| format!("a delta of {session}, which is not there"))?;
+        seen.is_running(turn)?;
+        match delta {
+            Delta::Text {
+                message,
+                offset,
+                text,
+            } => {
+                let shown = seen.open_message(message, turn)?;
+                shown.degraded |= degraded;
+                append_piece(&mut shown.text, *offset, text, message)?;
+                shown.trail.push((clock::wall_ms(), shown.text.len()));
+            }
+            Delta::Reasoning {
+                message,
+                offset,
+                text,
+            } => {
+                let shown = seen.open_message(message, turn)?;
+                append_piece(&mut shown.reasoning, *offset, text, message)?;
+            }
+            Delta::ToolInput {
+                message, tool_call, ..
+            } => {
+                let shown = seen.open_message(message, turn)?;
+                if !shown.tools.contains(tool_call) {
+                    shown.tools.push(tool_call.clone());
+                }
+            }
+            Delta::ToolOutput { tool_call, .. } => {
+                let call = seen.calls.get(tool_call);
+                let runs = call.is_some_and(|c| c.status == Some(ToolCallStatus::Running) && c.turn == *turn);
+                if !runs {
+                    return Err(format!("I8: output of {tool_call}, which does not run"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn append_piece(so_far: &mut String, offset: u64, piece: &str, message: &MessageId) -> Result<(), String> {
+    if offset != so_far.len() as u64 {
+        return Err(format!(
+            "I5: a delta of {message} at {offset}, there are {}",
+            so_far.len()
+        ));
+    }
+    so_far.push_str(piece);
+    Ok(())
+}
+
+impl ShownSession {
+    fn open_message(&mut self, id: &MessageId, turn: &TurnId) -> Result<&mut ShownMessage, String> {
+        let shown = self.messages.entry(id.clone()).or_default();
+        if let Some(over) = shown.over {
+            return Err(format!("I5: a delta of {id}, which is {over:?}"));
+        }
+        shown.turn.get_or_insert_with(|| turn.clone());
+        Ok(shown)
+    }
+
+    /// A message is complete: it is what was shown. One that a crash has cut may have lost its last moment.
+    pub(super) fn check_completed_message(
+        &mut self,
+        turn: &TurnId,
+        message: &Message,
+        cut: bool,
+    ) -> Result<(), String> {
+        let cut_at = self.cut_at;
+        let shown = self.messages.entry(message.id.clone()).or_default();
+        if shown.over.replace(CallEnd::Done).is_some() {
+            return Err(format!("I5: {} ends twice", message.id));
+        }
+        shown.turn.get_or_insert_with(|| turn.clone());
+        let (text, reasoning) = (message.text(), reasoning_of(message));
+        let same = |a: &str, b: &str| {
+            if cut {
+                a.starts_with(b) || b.starts_with(a)
+            } else {
+                a == b
+            }
+        };
+        if !same(&text, &shown.text) || !same(&reasoning, &shown.reasoning) {
+            return Err(format!(
+                "I5: {} is {:?} / {:?}, shown was {:?} / {:?}",
+                message.id, text, reasoning, shown.text, shown.reasoning
+            ));
+        }
+        let old = |(at, _): &&(i64, usize)| *at < cut_at - LOST_MS;
+        let kept = shown
+            .trail
+            .iter()
+            .take_while(old)
+            .last()
+            .map_or(0, |(_, length)| *length);
+        if cut && message.incomplete && !shown.degraded && text.len() < kept {
+            return Err(format!(
+                "R-SESS-1: {} has lost text older than 250 ms",
+                message.id
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn reasoning_of(message: &Message) -> String {
+    message
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Reasoning { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}

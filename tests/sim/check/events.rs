@@ -1,0 +1,752 @@
+//! What is shown: I2, I3, I6, and the order of things within a turn.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Checker;
+use super::conduct::PolicyRecord;
+use super::seen::{CallEnd, ShownCall, ShownQuestion, ShownSession, ShownTurn, is_permission};
+use super::typed::{TypedKind, label_of};
+use crate::tools;
+use agentls::approval::{Policy, Rule, Verdict, judge_tool_call};
+use agentls::base::clock;
+use agentls::domain::{
+    Approval, CircuitState, CircuitSubject, DecisionKind, Effect, Envelope, Event, Message, Mode, ResolvedBy,
+    Role, SessionId, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId, TurnState,
+    TurnTrigger,
+};
+use agentls::store::StoredEvent;
+
+type Verdictless = Result<(), String>;
+
+/// R-CANCEL, in virtual ms: no tool that may finish, one that may.
+const CANCEL_MS: (i64, i64) = (100, 12_100);
+
+impl Checker {
+    /// An event is shown.
+    pub(crate) fn check_event(&mut self, envelope: &Envelope) {
+        let seq = envelope.seq.map_or_else(String::new, |seq| seq.to_string());
+        let turn = envelope.turn.as_ref().map_or("-", |turn| turn.as_str());
+        self.log_line(format!("{} {turn} {seq} {:?}", envelope.session, envelope.event));
+        if self.is_forked_now(&envelope.session) {
+            return;
+        }
+        let checked = match (&envelope.event, envelope.seq) {
+            (Event::Delta(delta), None) => self.check_delta(&envelope.session, envelope.turn.as_ref(), delta),
+            (Event::Delta(_), Some(_)) => Err("I6: a delta has a number".to_owned()),
+            (_, None) => Err("I6: a durable event has no number".to_owned()),
+            (event, Some(seq)) => self.check_stored_event(
+                &envelope.session,
+                StoredEvent {
+                    seq,
+                    turn: envelope.turn.clone(),
+                    at_ms: envelope.at_ms,
+                    event: event.clone(),
+                },
+            ),
+        };
+        if let Err(why) = checked {
+            self.record_violation(why);
+        }
+    }
+
+    /// A warning of the store.
+    pub(crate) fn note_warning(&mut self, code: &str, message: &str) {
+        self.log_line(format!("warn {code} {message}"));
+        if message.contains("keeping events in memory") {
+            self.degraded = true;
+            self.count_case("store degraded");
+            for seen in self.sessions.values_mut() {
+                seen.messages.values_mut().for_each(|shown| shown.degraded = true);
+            }
+        } else if message.contains("session store works again") {
+            self.degraded = false;
+            self.failed_until = clock::wall_ms() + 1_000;
+            if message.contains("did not fit into memory") {
+                (self.lost, self.lost_at) = (true, Some(clock::wall_ms()));
+                self.count_case("records lost, as warned");
+                for seen in self.sessions.values_mut() {
+                    seen.torn = true;
+                    seen.rules.clear();
+                }
+            }
+            for seen in self.sessions.values_mut() {
+                seen.safe = seen.events.len();
+            }
+        } else {
+            self.record_violation(format!("I7: {code}: {message}"));
+        }
+    }
+
+    pub(super) fn check_stored_event(&mut self, session: &SessionId, stored: StoredEvent) -> Verdictless {
+        let seen = self
+            .sessions
+            .get_mut(session)
+            .ok_or_else(|| format!("an event of {session}, which is not there (any more)"))?;
+        let expected = seen.base + seen.events.len() as u64 + 1;
+        if stored.seq != expected {
+            return Err(format!(
+                "I6: event {} of {session} where {expected} was due",
+                stored.seq
+            ));
+        }
+        if let Some(turn) = &stored.turn
+            && !matches!(stored.event, Event::TurnStarted { .. })
+        {
+            seen.is_running(turn)?;
+        }
+        let of_turn = || {
+            let turn = stored.turn.as_ref();
+            turn.ok_or_else(|| "a turn's event without its turn".to_owned())
+        };
+        if let Some(granted) = seen.granted.take() {
+            let settled = matches!(&stored.event,
+                Event::ApprovalResolved { approval, by: ResolvedBy::Rule, .. } if *approval == granted);
+            if !settled {
+                return Err(format!(
+                    "{granted} is asked though it was granted: {:?} {:?}",
+                    seen.modes, seen.rules
+                ));
+            }
+        }
+        self.check_spending(session, &stored)?;
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        let (before, reloading) = (seen.fold.open_turn.clone(), self.reloading);
+        let was_cut = stored.turn.is_some() && seen.cut == stored.turn;
+        match &stored.event {
+            Event::TurnStarted { by, resumes } => seen.turn_started(of_turn()?, *by, resumes.as_ref())?,
+            Event::TurnEnded(end) => {
+                let turn = of_turn()?.clone();
+                self.turn_ended(session, &turn, end)?;
+            }
+            Event::Message(message) => {
+                let turn = of_turn()?.clone();
+                self.check_message(session, &turn, message)?;
+            }
+            Event::MessageRetracted { message, tool_calls } => {
+                seen.check_retraction(message, tool_calls, reloading)?
+            }
+            // Only where the store has lost the record that settled it.
+            Event::ToolCall(update) if seen.torn && stored.turn.is_none() => {
+                if update.status != ToolCallStatus::Cancelled {
+                    return Err(format!(
+                        "{} goes on without a turn: {:?}",
+                        update.id, update.status
+                    ));
+                }
+                if let Some(call) = seen.calls.get_mut(&update.id) {
+                    call.status = Some(update.status);
+                }
+            }
+            Event::ToolCall(update) => {
+                if let Some(parent) = &update.parent {
+                    seen.nested_call(of_turn()?, update, parent)?;
+                }
+                seen.check_open_circuit(of_turn()?, update, self.manners)?;
+                seen.tool_call(of_turn()?, update)?;
+                self.joined_agents(session, update)?;
+            }
+            Event::Nested(nested) => {
+                let turn = of_turn()?;
+                seen.is_delegating(&nested.parent)?;
+                seen.track_circuit(turn, &nested.event);
+            }
+            Event::ApprovalRequested(approval) => seen.check_approval_request(of_turn()?, approval)?,
+            Event::ApprovalResolved {
+                approval,
+                decision,
+                by,
+                ..
+            } => {
+                let timeouts = self.approvals_time_out;
+                seen.check_approval_resolution(approval, decision, *by, timeouts, &self.folder_rules)?;
+            }
+            Event::InquiryRequested(inquiry) => {
+                of_turn()?;
+                seen.check_inquiry(inquiry)?;
+            }
+            Event::InquiryResolved { inquiry, reply, by } => {
+                of_turn()?;
+                seen.check_reply(inquiry, reply, *by)?;
+            }
+            Event::Usage {
+                step,
+                turn,
+                session: sum,
+                ..
+            } => {
+                let total = seen.fold.usage + *step;
+                let known = seen.turns.entry(of_turn()?.clone()).or_default();
+                known.usage += *step;
+                known.brought = known.brought.map(|tokens| tokens + step.output);
+                if known.usage != *turn || total != *sum {
+                    return Err(format!("usage does not add up: {turn:?} {sum:?}"));
+                }
+            }
+            Event::Transition { transition, .. } => {
+                let (bounds, manners) = (self.bounds, self.manners);
+                let known = seen.turns.entry(of_turn()?.clone()).or_default();
+                known.count_transition(*transition, bounds)?;
+                known.check_continue(*transition, manners)?;
+            }
+            Event::Compacted(compaction) => {
+                of_turn()?;
+                seen.check_compaction(compaction)?;
+            }
+            Event::SessionUpdated { mode, model, .. } => {
+                // Where the model that was asked until now is not known, none is.
+                if !seen.models.is_empty() {
+                    seen.models.extend(model.clone());
+                }
+                if let Some(mode) = mode {
+                    seen.unconfirmed.retain(|sent| sent != mode);
+                    seen.modes.push(*mode);
+                }
+            }
+            Event::Plan(_) | Event::Retry { .. } | Event::Wait { .. } => {
+                of_turn()?;
+            }
+            Event::ModelSwitched { from, to, .. } => {
+                of_turn()?;
+                let known = seen.models.is_empty() || seen.models.contains(from);
+                if from == to || !seen.torn && !known {
+                    return Err(format!(
+                        "{from} -> {to} is told while one of {:?} is asked",
+                        seen.models
+                    ));
+                }
+                seen.models.insert(to.clone());
+            }
+            Event::Circuit {
+                subject: CircuitSubject::Tool,
+                ..
+            } => seen.track_circuit(of_turn()?, &stored.event),
+            Event::Circuit {
+                subject: CircuitSubject::Provider,
+                name,
+                state,
+                until,
+            } => {
+                of_turn()?;
+                let is_news = *state != CircuitState::Closed || seen.fold.open_circuits.contains(name);
+                if until.is_some() != (*state == CircuitState::Open) || !is_news && !seen.torn {
+                    return Err(format!(
+                        "the circuit of {name} is told to be {state:?} until {until:?}"
+                    ));
+                }
+            }
+            // Only where the store has lost the record that settled it.
+            Event::Warning { code, message } if code == "steer_unsettled" && !seen.torn => {
+                return Err(format!("I16: a steer has outlived its turn: {message}"));
+            }
+            Event::QueueChanged(queue) => self.queue_shown(session, queue)?,
+            Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions(_) | Event::Delta(_) => {}
+        }
+        self.goes_on(session, &stored, was_cut);
+        if let Some(what) = coverage_label(&stored.event) {
+            self.count_case(what);
+        }
+        let degraded = self.degraded;
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        seen.fold.apply(&stored);
+        seen.comes_from_outside(&stored.event);
+        let told = seen.check_usage(&stored.event);
+        if let (Event::TurnEnded(_), Some(turn)) = (&stored.event, before)
+            && let Some(turn) = seen.turns.get_mut(&turn)
+        {
+            turn.ended = true;
+        }
+        seen.events.push(stored);
+        if !degraded {
+            seen.safe = seen.events.len();
+        }
+        told.and_then(|()| seen.match_sent())
+    }
+
+    fn turn_ended(&mut self, session: &SessionId, turn: &TurnId, end: &TurnEnd) -> Verdictless {
+        let mut prompts = 0;
+        for blocks in &end.unused_steers {
+            let kind = self.given_back(session, turn, blocks)?;
+            prompts +=
+                u32::from(kind == TypedKind::Prompt || self.begins_turn(session, turn, kind) && prompts == 0);
+        }
+        let running: Vec<&ToolCallId> = self
+            .in_hand
+            .iter()
+            .filter(|(_, hand)| hand.session == *session)
+            .map(|(call, _)| call)
+            .collect();
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        let was_cut = seen.cut.as_ref() == Some(turn);
+        if was_cut {
+            seen.cut = None;
+        }
+        for call in running {
+            if seen.calls.get(call).is_none_or(|known| known.turn == *turn) {
+                return Err(format!("I8: {call} still runs when {turn} ends"));
+            }
+        }
+        seen.turns.entry(turn.clone()).or_default().prompts += prompts;
+        seen.ends_well(turn, end, was_cut, (self.ending, self.manners))?;
+        seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
+        seen.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+        self.turns += 1;
+        let how = match (was_cut, self.degraded) {
+            (true, _) => " after a crash",
+            (false, true) => " while the store fails",
+            (false, false) => "",
+        };
+        self.count_case(format!("end {}{how}", end.reason.name()));
+        self.count_many("steer given back", end.unused_steers.len());
+        self.nothing_lost(turn)
+    }
+
+    fn check_message(&mut self, session: &SessionId, turn: &TurnId, message: &Arc<Message>) -> Verdictless {
+        if message.role == Role::User && !message.hidden {
+            let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
+            let kind = self.check_joined_message(session, turn, label)?;
+            self.count_case(format!("{kind:?} joined"));
+            let begins = kind == TypedKind::Prompt || self.begins_turn(session, turn, kind);
+            if let Some(known) = self.sessions.get_mut(session).and_then(|s| s.turns.get_mut(turn)) {
+                known.prompts += u32::from(begins);
+            }
+        }
+        let reloading = self.reloading;
+        match self.sessions.get_mut(session) {
+            Some(seen) => seen.check_user_message(turn, message, reloading),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ShownSession {
+    /// I3: nothing before the start, nothing after the end.
+    pub(super) fn is_running(&self, turn: &TurnId) -> Verdictless {
+        match self.turns.get(turn) {
+            None => Err(format!("I3: {turn} has not begun")),
+            Some(known) if known.ended => Err(format!("I3: {turn} has ended")),
+            Some(_) if self.fold.open_turn.as_ref() != Some(turn) => {
+                Err(format!("I2: {turn} is not the one that runs"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn turn_started(&mut self, turn: &TurnId, by: TurnTrigger, resumes: Option<&TurnId>) -> Verdictless {
+        if let Some(other) = &self.fold.open_turn {
+            return Err(format!("I2: {turn} begins while {other} runs"));
+        }
+        if self.turns.contains_key(turn) {
+            return Err(format!("I3: {turn} begins twice"));
+        }
+        if let Some(resumes) = resumes
+            && !self.turns.get(resumes).is_some_and(|turn| turn.ended)
+        {
+            return Err(format!("{turn} resumes {resumes}, which has not ended"));
+        }
+        let known = ShownTurn {
+            resumes: resumes.is_some(),
+            upkeep: by == TurnTrigger::Compact,
+            queued: by == TurnTrigger::Queue,
+            ..ShownTurn::default()
+        };
+        if known.queued && self.held && !std::mem::take(&mut self.sent_now) && !self.torn {
+            return Err(format!("R-CANCEL: {turn} begins with a prompt that is held"));
+        }
+        self.due = None;
+        self.turns.insert(turn.clone(), known);
+        if by == TurnTrigger::Compact {
+            self.compactions = self.compactions.saturating_sub(1);
+        }
+        let asked = self.fold.answering.iter().chain(&self.fold.model);
+        self.models = match self.fold.model {
+            Some(_) => asked.cloned().collect(),
+            None => BTreeSet::new(),
+        };
+        Ok(())
+    }
+
+    /// I10: what a sub-agent does, it does while the call runs that made it.
+    fn is_delegating(&self, parent: &ToolCallId) -> Verdictless {
+        let known = self.calls.get(parent);
+        if known.is_some_and(|call| call.status == Some(ToolCallStatus::Running)) || self.torn {
+            Ok(())
+        } else {
+            Err(format!("I10: a sub-agent of {parent}, which does not run"))
+        }
+    }
+
+    /// A sub-agent's call: no message of the session asks for it.
+    fn nested_call(&mut self, turn: &TurnId, update: &ToolCallUpdate, parent: &ToolCallId) -> Verdictless {
+        self.is_delegating(parent)?;
+        if update.status == ToolCallStatus::Pending || self.torn {
+            self.calls.entry(update.id.clone()).or_insert_with(|| ShownCall {
+                turn: turn.clone(),
+                name: update.name.clone(),
+                input: update.input.clone().unwrap_or_default(),
+                status: None,
+                tainted: self.foreign,
+            });
+        }
+        Ok(())
+    }
+
+    fn tool_call(&mut self, turn: &TurnId, update: &ToolCallUpdate) -> Verdictless {
+        let call = self
+            .calls
+            .get_mut(&update.id)
+            .ok_or_else(|| format!("nobody asked for the call {}", update.id))?;
+        let again = call.turn != *turn && update.status == ToolCallStatus::AwaitingApproval;
+        call.turn = turn.clone();
+        if status_rank(call.status) >= status_rank(Some(update.status)) && !again && !self.torn {
+            return Err(format!(
+                "{}: {:?} after {:?}",
+                update.id, update.status, call.status
+            ));
+        }
+        if update.status.is_final() != update.result.is_some() {
+            return Err(format!(
+                "{}: {:?} and result {:?}",
+                update.id, update.status, update.result
+            ));
+        }
+        let waited = call.status == Some(ToolCallStatus::AwaitingApproval);
+        call.status = Some(update.status);
+        if let Some(input) = &update.input {
+            call.input = input.clone();
+        }
+        let mut asked = self.approvals.values().filter(|asked| asked.call == update.id);
+        if update.status.is_final() && asked.clone().any(|asked| asked.open) {
+            return Err(format!("{} is over while its question is open", update.id));
+        }
+        if update.status == ToolCallStatus::Running && waited && !asked.any(|asked| asked.allowed) {
+            return Err(format!("I9: {} runs and was not allowed", update.id));
+        }
+        Ok(())
+    }
+
+    fn check_approval_request(&mut self, turn: &TurnId, approval: &Approval) -> Verdictless {
+        let call = self
+            .calls
+            .get(&approval.tool_call)
+            .ok_or_else(|| format!("an approval for an unknown call {}", approval.tool_call))?;
+        if call.status != Some(ToolCallStatus::AwaitingApproval) || call.turn != *turn {
+            return Err(format!(
+                "{} is asked about a call that does not wait",
+                approval.id
+            ));
+        }
+        let effect = tools::declared_effect(&approval.name, approval.cwd.as_ref());
+        let modes = self.modes.iter().chain(&self.unconfirmed);
+        let known = self.approvals.get(&approval.id);
+        if known.is_none()
+            && modes
+                .clone()
+                .all(|mode| policy_allows(*mode, &self.rules, self.foreign, &approval.name, &effect))
+        {
+            // It may have been granted a moment ago; then it is settled at once.
+            self.granted = Some(approval.id.clone());
+        }
+        match self.approvals.get_mut(&approval.id) {
+            Some(known) if !known.open || known.call != approval.tool_call => {
+                return Err(format!("{} is asked again after its end", approval.id));
+            }
+            Some(_) => {}
+            None => {
+                let asked = ShownQuestion {
+                    call: approval.tool_call.clone(),
+                    name: approval.name.clone(),
+                    open: true,
+                    sent: Vec::new(),
+                    accepted: None,
+                    allowed: false,
+                };
+                self.approvals.insert(approval.id.clone(), asked);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_approval_resolution(
+        &mut self,
+        id: &agentls::domain::ApprovalId,
+        decision: &agentls::domain::Decision,
+        by: ResolvedBy,
+        timeouts: bool,
+        folder_rules: &[String],
+    ) -> Verdictless {
+        let asked = self
+            .approvals
+            .get_mut(id)
+            .ok_or_else(|| format!("{id} was never asked"))?;
+        if !std::mem::take(&mut asked.open) {
+            return Err(format!("{id} is settled twice"));
+        }
+        asked.allowed = is_permission(decision.kind);
+        let effect = tools::declared_effect(&asked.name, crate::simulation::FOLDER.as_ref());
+        let rules = [&self.rules_sent, folder_rules].concat();
+        let mut modes = self.modes.iter().chain(&self.unconfirmed);
+        let ruled = if asked.allowed {
+            modes.any(|mode| policy_allows(*mode, &rules, self.foreign, &asked.name, &effect))
+        } else {
+            modes.any(|mode| *mode == Mode::Plan)
+        };
+        let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
+        let fits = match by {
+            ResolvedBy::Person => {
+                sent && asked
+                    .accepted
+                    .as_ref()
+                    .is_none_or(|first| first.kind == decision.kind)
+            }
+            ResolvedBy::Rule => ruled,
+            ResolvedBy::Timeout => timeouts && decision.kind == DecisionKind::Deny,
+            ResolvedBy::Cancel | ResolvedBy::NewPrompt => decision.kind == DecisionKind::Deny,
+        };
+        if !fits {
+            return Err(format!(
+                "I9: {id} is settled {decision:?} by {by:?}; sent: {:?}",
+                asked.sent
+            ));
+        }
+        if by == ResolvedBy::Person && asked.allowed {
+            let rule = decision.rule.clone();
+            self.rules.extend(rule.filter(|rule| !self.rules.contains(rule)));
+        }
+        if let Some(first) = &asked.accepted
+            && first.kind == DecisionKind::Deny
+            && asked.allowed
+        {
+            return Err(format!(
+                "I9: {id} was denied by the user and is allowed by {by:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What must hold at a turn's end.
+    fn ends_well(
+        &mut self,
+        turn: &TurnId,
+        end: &TurnEnd,
+        was_cut: bool,
+        (ending, manners): (bool, PolicyRecord),
+    ) -> Verdictless {
+        let stopped = end.reason == TerminalReason::ServerStopped;
+        for (id, call) in &self.calls {
+            let open = call.turn == *turn && !call.status.is_some_and(ToolCallStatus::is_final);
+            let asked = self
+                .approvals
+                .values()
+                .any(|asked| asked.open && asked.call == *id);
+            if open && !(stopped && asked) {
+                return Err(format!("I4: {id} has no result at the end of {turn}"));
+            }
+        }
+        if !stopped && let Some((id, _)) = self.approvals.iter().find(|(_, asked)| asked.open) {
+            return Err(format!("{id} is open after the end of {turn}"));
+        }
+        if !stopped && let Some((id, _)) = self.inquiries.iter().find(|(_, asked)| asked.open) {
+            return Err(format!("{id} is open after the end of {turn}"));
+        }
+        for (id, shown) in &self.messages {
+            let left = shown.turn.as_ref() == Some(turn) && shown.over.is_none();
+            let old = shown.trail.first().is_some_and(|(at, _)| *at < self.cut_at - 260);
+            if left && (!was_cut || old && !shown.degraded) {
+                return Err(format!("I5: {id} was shown and has no end"));
+            }
+        }
+        let known = self.turns.entry(turn.clone()).or_default();
+        if !was_cut && !known.resumes && known.prompts != u32::from(!known.upkeep) {
+            return Err(format!("I16: {turn} has {} prompts", known.prompts));
+        }
+        if was_cut && !known.resumes && !known.upkeep && known.prompts == 0 {
+            return Err(format!("I16: the prompt of {turn} is lost"));
+        }
+        if !self.torn && known.usage != end.usage {
+            return Err(format!("the usage of {turn} is not the sum of its steps"));
+        }
+        if was_cut || self.torn {
+            self.sent.clear();
+        } else {
+            self.only_the_next_asks()?;
+        }
+        self.state_fits(turn, end, manners)?;
+        self.check_end_reason(turn, end, was_cut, (ending, manners))?;
+        self.cancelled_in_time(turn)
+    }
+
+    /// Whether the reason is one that this end can have.
+    fn check_end_reason(
+        &self,
+        turn: &TurnId,
+        end: &TurnEnd,
+        was_cut: bool,
+        (ending, manners): (bool, PolicyRecord),
+    ) -> Verdictless {
+        let cancelled = self.abandoned
+            || self
+                .cancels
+                .iter()
+                .any(|cancel| cancel.turn.as_ref().is_none_or(|only| only == turn));
+        let fits = match end.reason {
+            TerminalReason::InternalError => false,
+            TerminalReason::ServerStopped => was_cut || ending,
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => cancelled,
+            TerminalReason::Completed if self.turns.get(turn).is_some_and(|turn| turn.upkeep) => true,
+            TerminalReason::Completed => {
+                let last = self.fold.history.to_messages().into_iter().next_back();
+                let spoke = last.is_some_and(|item| {
+                    item.message.role == Role::Assistant && !item.message.text().trim().is_empty()
+                });
+                if !spoke {
+                    return Err(format!("{turn} is completed and nothing was said"));
+                }
+                end.unused_steers.is_empty() || manners.holds_back()
+            }
+            _ => true,
+        };
+        let has_code = end.reason.to_error_code() == end.error.as_ref().map(|error| error.code);
+        let softer = end.reason == TerminalReason::ModelError && end.error.is_some();
+        // It has summed up at its limit.
+        let limited = matches!(
+            end.reason,
+            TerminalReason::MaxTurns | TerminalReason::MaxToolCalls
+        );
+        let summed_up = limited && end.state == TurnState::Degraded && end.error.is_none();
+        if fits && (has_code || softer || summed_up) {
+            Ok(())
+        } else {
+            Err(format!("{turn} cannot end so: {end:?}"))
+        }
+    }
+
+    fn cancelled_in_time(&mut self, turn: &TurnId) -> Verdictless {
+        let now = clock::wall_ms();
+        for cancel in &self.cancels {
+            let hit = cancel.running.as_ref() == Some(turn) && cancel.turn.as_ref().is_none_or(|t| t == turn);
+            let bound = if cancel.patient { CANCEL_MS.1 } else { CANCEL_MS.0 };
+            if hit && now - cancel.at > bound {
+                return Err(format!(
+                    "I13: {turn} ended {} ms after its cancel",
+                    now - cancel.at
+                ));
+            }
+        }
+        self.cancels
+            .retain(|cancel| cancel.running.as_ref() != Some(turn));
+        Ok(())
+    }
+
+    fn check_user_message(&mut self, turn: &TurnId, message: &Message, reloading: bool) -> Verdictless {
+        if message.content.is_empty() {
+            return Err(format!("{} is empty", message.id));
+        }
+        match message.role {
+            Role::User => return Ok(()),
+            Role::Tool => return Err("a tool message was recorded".to_owned()),
+            Role::Assistant => {}
+        }
+        if message.incomplete && message.tool_uses().next().is_some() {
+            return Err(format!("{} is cut and asks for tools", message.id));
+        }
+        let cut = reloading || self.cut.as_ref() == Some(turn);
+        self.check_completed_message(turn, message, cut)?;
+        for (id, name, input) in message.tool_uses() {
+            let call = ShownCall {
+                turn: turn.clone(),
+                name: name.to_owned(),
+                input: input.clone(),
+                status: None,
+                tainted: self.foreign,
+            };
+            if self.calls.insert(id.clone(), call).is_some() {
+                return Err(format!("{id} is asked for twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_retraction(
+        &mut self,
+        id: &agentls::domain::MessageId,
+        tools: &[ToolCallId],
+        reloading: bool,
+    ) -> Verdictless {
+        let shown = self.messages.entry(id.clone()).or_default();
+        if shown.over.replace(CallEnd::Retracted).is_some() {
+            return Err(format!("I5: {id} is retracted after its end"));
+        }
+        // A crash between the commit and the client takes the deltas before it along.
+        if shown.tools == tools || reloading && tools.starts_with(&shown.tools) {
+            Ok(())
+        } else {
+            Err(format!(
+                "{id} is retracted with the calls {tools:?}, shown were {:?}",
+                shown.tools
+            ))
+        }
+    }
+}
+
+/// What the coverage table counts.
+fn coverage_label(event: &Event) -> Option<String> {
+    match event {
+        Event::TurnStarted { resumes: Some(_), .. } => Some("turn resumed".to_owned()),
+        Event::Message(message) if message.incomplete => Some("message cut".to_owned()),
+        Event::MessageRetracted { .. } => Some("message retracted".to_owned()),
+        Event::ToolCall(update) if update.status.is_final() => Some(format!("call {:?}", update.status)),
+        Event::ApprovalResolved { by, decision, .. } => {
+            Some(format!("question {:?} by {by:?}", decision.kind))
+        }
+        Event::Plan(_) => Some("plan".to_owned()),
+        Event::Retry { .. } => Some("retry".to_owned()),
+        Event::Wait { .. } => Some("wait".to_owned()),
+        Event::Compacted(compaction) => Some(format!("compacted by {}", compaction.trigger.name())),
+        Event::ModelSwitched { .. } => Some("model switched".to_owned()),
+        Event::Circuit { state, .. } => Some(format!("circuit {state:?}")),
+        _ => None,
+    }
+}
+
+/// Whether the policy lets a call run; `tainted`: content from outside has reached the model before (R-TOOL-7).
+pub(super) fn policy_allows(
+    mode: Mode,
+    rules: &[String],
+    tainted: bool,
+    tool: &str,
+    effect: &Effect,
+) -> bool {
+    let policy = Policy {
+        mode,
+        tainted,
+        grants: rules
+            .iter()
+            .flat_map(|rule| Rule::parse_list(rule))
+            .flatten()
+            .collect(),
+        ..Policy::default()
+    };
+    matches!(judge_tool_call(&policy, tool, effect), Verdict::Allow { .. })
+}
+
+fn status_rank(status: Option<ToolCallStatus>) -> u8 {
+    match status {
+        None => 0,
+        Some(ToolCallStatus::Pending) => 1,
+        Some(ToolCallStatus::AwaitingApproval) => 2,
+        Some(ToolCallStatus::Running) => 3,
+        Some(
+            ToolCallStatus::Completed
+            | ToolCallStatus::Failed
+            | ToolCallStatus::Denied
+            | ToolCallStatus::Cancelled,
+        ) => 4,
+    }
+}

@@ -1,0 +1,117 @@
+//! Where turns are, and what they have met: for the coverage table. Judges nothing.
+
+use super::Checker;
+use crate::coverage::{SeenConditions, SimFault, TurnPhase};
+use agentls::domain::{
+    DecisionKind, Delta, Event, Inquiry, LimitName, RequestSubject, ResolvedBy, SessionId, ToolCallStatus,
+    Transition, TurnId,
+};
+use agentls::store::StoredEvent;
+
+impl Checker {
+    /// A durable event of a session; whether a crash has cut its turn.
+    pub(super) fn goes_on(&mut self, session: &SessionId, stored: &StoredEvent, was_cut: bool) {
+        let (degraded, ending) = (self.degraded, self.ending);
+        let Some(turn) = &stored.turn else { return };
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let known = seen.turns.entry(turn.clone()).or_default();
+        // Calls run side by side: what one comes to ends no hook of another.
+        let tools = match known.hooks {
+            0 => TurnPhase::Tools,
+            _ => TurnPhase::Hook,
+        };
+        let met = &mut known.met;
+        if degraded {
+            met.add_fault(SimFault::Disk);
+        }
+        match &stored.event {
+            // Of a hook that takes long.
+            Event::Wait { .. } if met.phase == TurnPhase::Hook => {}
+            Event::Retry { .. } | Event::Wait { .. } => met.phase = TurnPhase::Waiting,
+            // A question about time stops nothing before the next step.
+            Event::InquiryRequested(inquiry) if !is_about_time(inquiry) && inquiry.parent.is_none() => {
+                met.phase = TurnPhase::Question;
+            }
+            // What a sub-agent's calls come to leaves the turn where it is: in its tools.
+            Event::ToolCall(update) if update.parent.is_some() => {}
+            Event::ToolCall(update) => match update.status {
+                // Denied or canceled, a call leaves the turn where it was.
+                ToolCallStatus::Pending | ToolCallStatus::Denied | ToolCallStatus::Cancelled => {}
+                ToolCallStatus::AwaitingApproval => met.phase = TurnPhase::Question,
+                ToolCallStatus::Running | ToolCallStatus::Completed => met.phase = tools,
+                ToolCallStatus::Failed => {
+                    met.phase = tools;
+                    met.add_fault(SimFault::Tool);
+                }
+            },
+            Event::ApprovalResolved { decision, by, .. }
+                if decision.kind == DecisionKind::Deny && *by == ResolvedBy::Person =>
+            {
+                met.add_fault(SimFault::Denied);
+            }
+            Event::Transition {
+                transition: decision @ Transition::Continue(_),
+                ..
+            } => self.coverage.record_decision(*decision, met),
+            Event::Transition {
+                transition: Transition::Terminal(reason),
+                ..
+            } => met.note_closing(*reason),
+            Event::TurnEnded(end) => {
+                if was_cut {
+                    met.add_fault(SimFault::Crashed);
+                }
+                if ending {
+                    met.add_fault(SimFault::Ended);
+                }
+                met.note_end(end.reason);
+                self.coverage
+                    .record_decision(Transition::Terminal(end.reason), met);
+            }
+            _ => {}
+        }
+    }
+
+    /// A delta of a turn's message.
+    pub(super) fn note_delta(&mut self, session: &SessionId, turn: &TurnId, delta: &Delta) {
+        if matches!(delta, Delta::ToolOutput { .. }) {
+            return;
+        }
+        if let Some(met) = self.met_of_turn(session, Some(turn)) {
+            met.phase = TurnPhase::Streaming;
+        }
+    }
+
+    /// A provider is asked by the session's running turn.
+    pub(super) fn note_provider_call(&mut self, session: &SessionId) {
+        if let Some(met) = self.met_of_turn(session, None) {
+            met.enter_phase(TurnPhase::Asking);
+        }
+    }
+
+    /// A provider is asked for notes by the session's running turn.
+    pub(super) fn note_compaction_call(&mut self, session: &SessionId) {
+        if let Some(met) = self.met_of_turn(session, None) {
+            met.phase = TurnPhase::Compacting;
+        }
+    }
+
+    /// Something befalls the session's running turn.
+    pub(crate) fn note_fault(&mut self, session: &SessionId, fault: SimFault) {
+        if let Some(met) = self.met_of_turn(session, None) {
+            met.add_fault(fault);
+        }
+    }
+
+    fn met_of_turn(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut SeenConditions> {
+        let seen = self.sessions.get_mut(session)?;
+        let turn = turn.or(seen.fold.open_turn.as_ref())?;
+        Some(&mut seen.turns.get_mut(turn)?.met)
+    }
+}
+
+fn is_about_time(inquiry: &Inquiry) -> bool {
+    matches!(&inquiry.subject, RequestSubject::Limit(reached) if reached.limit == LimitName::WallTime)
+}

@@ -1,0 +1,496 @@
+//! What the store holds after a crash, an end or a quiet moment: I7 (what was shown is there), and that what
+//! was accepted is there too.
+
+use std::collections::BTreeMap;
+
+use super::Checker;
+use super::seen::{CallEnd, ShownCall, ShownInquiry, ShownQuestion, ShownSession, is_permission};
+use super::spent::CountedTokens;
+use super::typed::{TypedAnswer, TypedKind, label_of};
+use crate::files::WrittenFiles;
+use agentls::base::clock;
+use agentls::domain::{Event, FileChange, MessageId, Role, SessionId, TurnState, TurnTrigger};
+use agentls::store::{PendingEvent, SessionRow, StoredEvent};
+
+/// What a store holds of a session.
+pub(crate) struct ReloadedSession {
+    pub(crate) row: SessionRow,
+    pub(crate) events: Vec<StoredEvent>,
+    pub(crate) pending: Vec<PendingEvent>,
+    pub(crate) changes: Vec<FileChange>,
+}
+
+impl Checker {
+    /// A new life begins with what the store holds.
+    pub(crate) fn check_restart(
+        &mut self,
+        files: &WrittenFiles,
+        mut found: BTreeMap<SessionId, ReloadedSession>,
+    ) {
+        let lost = std::mem::take(&mut self.lost);
+        let lossy = std::mem::take(&mut self.degraded) || lost;
+        self.lossy |= lossy;
+        let changes = found
+            .iter()
+            .map(|(id, found)| (id.clone(), found.changes.clone()));
+        self.files_left(files, &changes.collect::<Vec<_>>(), self.lossy);
+        self.crashed_at = clock::wall_ms() - crate::simulation::NIGHT_MS;
+        self.reloading = true;
+        self.in_hand.clear();
+        self.circuits.clear();
+        for typed in self.typed.values_mut() {
+            typed.excused |= typed.answered.is_none() || lossy;
+        }
+        for session in self.session_ids() {
+            if let Some(seen) = self.sessions.get_mut(&session) {
+                seen.compactions = 0;
+                seen.cut_short |= lossy;
+            }
+            let checked = match found.remove(&session) {
+                Some(found) => self.check_reloaded_session(&session, found, lossy, lost),
+                None => self.check_missing_session(&session),
+            };
+            if let Err(why) = checked {
+                return self.record_violation(format!("after a crash: {session}: {why}"));
+            }
+        }
+        // Of an answer that a crash has cut nobody tells any more.
+        for seen in self.sessions.values_mut() {
+            seen.tokens = CountedTokens::default();
+        }
+        self.reloading = false;
+        self.deleting.clear();
+        self.ending = false;
+        let cut = std::mem::take(&mut self.forking) > 0;
+        found.retain(|session, _| !self.strays.contains(session));
+        if cut {
+            self.strays.extend(found.into_keys());
+        } else if let Some(session) = found.keys().next() {
+            self.record_violation(format!("{session} is stored and nobody made it"));
+        }
+    }
+
+    /// A quiet moment: everything that was shown is stored, and nothing else.
+    pub(crate) fn compare_with_store(&mut self, found: &BTreeMap<SessionId, ReloadedSession>) {
+        if self.degraded || self.lost {
+            return;
+        }
+        for (session, seen) in &self.sessions {
+            let checked = match found.get(session) {
+                Some(found) if found.events.len() != seen.events.len() => Err(format!(
+                    "I7: {} events are stored, {} shown",
+                    found.events.len(),
+                    seen.events.len()
+                )),
+                Some(found) => seen
+                    .is_stored(found)
+                    .and_then(|()| seen.fits_row(found))
+                    .and_then(|()| seen.nothing_stands_still())
+                    .and_then(|()| seen.all_is_told()),
+                None if seen.events.is_empty() => Ok(()),
+                None => Err("I7: it is not stored".to_owned()),
+            };
+            if let Err(why) = checked {
+                return self.record_violation(format!("at rest: {session}: {why}"));
+            }
+        }
+    }
+
+    fn check_missing_session(&mut self, session: &SessionId) -> Result<(), String> {
+        let deleted = self.deleting.contains(session);
+        if !deleted && self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
+            return Err("I7: the session is lost".to_owned());
+        }
+        if !deleted {
+            // What it cost is lost with it, where it cost anything.
+            self.money.note_lost_events();
+        }
+        self.forget_session(session);
+        Ok(())
+    }
+
+    fn check_reloaded_session(
+        &mut self,
+        session: &SessionId,
+        found: ReloadedSession,
+        lossy: bool,
+        lost: bool,
+    ) -> Result<(), String> {
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        let shown = seen.events.len();
+        seen.granted = None;
+        // The night does not count.
+        seen.cancels
+            .iter_mut()
+            .for_each(|cancel| cancel.at = clock::wall_ms());
+        let torn = lost && (found.events.len() != shown || seen.is_stored(&found).is_err());
+        if torn {
+            self.relearn_session(session, &found);
+            return self.check_reloaded_session(session, found, lossy, false);
+        }
+        if found.events.len() < seen.safe {
+            return Err(format!(
+                "I7: {} events are stored, {} were shown as stored",
+                found.events.len(),
+                seen.safe
+            ));
+        }
+        seen.is_stored(&found)?;
+        if found.events.len() < shown {
+            self.relearn_session(session, &found);
+        } else {
+            for stored in &found.events[shown..] {
+                self.log_line(format!("stored unseen: {session} {stored:?}"));
+                self.check_stored_event(session, stored.clone())?;
+            }
+        }
+        self.is_kept(session, &found, lossy)?;
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        seen.safe = seen.events.len();
+        seen.sent.clear();
+        seen.cancels.clear();
+        seen.reverted = None;
+        seen.last_sent.clear();
+        seen.matched.clear();
+        if seen.cut != seen.fold.open_turn {
+            seen.cut.clone_from(&seen.fold.open_turn);
+            seen.cut_at = self.crashed_at;
+        }
+        let open = seen.fold.approvals.len();
+        seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
+        if lossy {
+            seen.rules.clear();
+        }
+        let fits = seen.fits_row(&found);
+        self.count_many("question open over a night", open);
+        fits
+    }
+
+    /// I16: what was accepted is stored.
+    fn is_kept(&mut self, session: &SessionId, found: &ReloadedSession, lossy: bool) -> Result<(), String> {
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        // Found by a server that starts, nobody expects what waits to begin a turn.
+        seen.held |= (found.pending.iter()).any(|pending| matches!(pending, PendingEvent::Queued { .. }));
+        (seen.sent_now, seen.due) = (false, None);
+        let mut steers = Vec::new();
+        for pending in &found.pending {
+            match pending {
+                PendingEvent::Steer { content, .. } | PendingEvent::Queued { content, .. } => {
+                    steers.extend(label_of(content));
+                }
+                PendingEvent::Partial { message, .. } => seen.is_open(message)?,
+                PendingEvent::Decision { .. }
+                | PendingEvent::Approval(_)
+                | PendingEvent::Inquiry(_)
+                | PendingEvent::Reply { .. } => {}
+            }
+        }
+        for (label, typed) in self
+            .typed
+            .iter_mut()
+            .filter(|(_, typed)| typed.session == *session)
+        {
+            let (waits, somewhere) = (steers.contains(label), typed.is_settled());
+            // What was given back by a turn's end, or taken out, may wait once more where the store has lost the rest of it.
+            if waits && (typed.joined.is_some() || (somewhere || typed.removed) && !lossy) {
+                return Err(format!("I16: #{label} is settled and waits still"));
+            }
+            typed.removed &= !waits;
+            typed.returned = typed.returned.take().filter(|_| !waits);
+            if waits
+                && lossy
+                && matches!(
+                    (typed.kind, &typed.answered),
+                    (TypedKind::Queued, Some(TypedAnswer::Accepted(_)))
+                )
+            {
+                typed.answered = Some(TypedAnswer::Waits(None));
+            }
+            match &typed.answered {
+                // A prompt is answered at its turn's end: until the turn is shown nobody knows of it.
+                Some(TypedAnswer::Accepted(turn)) => {
+                    typed.excused |= typed.kind == TypedKind::Prompt && !seen.turns.contains_key(turn);
+                }
+                Some(TypedAnswer::Waits(_)) if !typed.removed => {}
+                _ => continue,
+            }
+            if !somewhere && !typed.excused && !waits {
+                return Err(format!("I16: #{label} was accepted and is lost"));
+            }
+        }
+        for (id, asked) in &mut seen.approvals {
+            let waits = found
+                .pending
+                .iter()
+                .any(|pending| matches!(pending, PendingEvent::Decision { approval, .. } if approval == id));
+            if asked.accepted.is_some() && asked.open && !waits {
+                if !lossy {
+                    return Err(format!("I16: the decision on {id} was accepted and is lost"));
+                }
+                asked.accepted = None;
+            }
+        }
+        for (id, asked) in &mut seen.inquiries {
+            let waits = found
+                .pending
+                .iter()
+                .any(|pending| matches!(pending, PendingEvent::Reply { inquiry, .. } if inquiry == id));
+            if asked.accepted.is_some() && asked.open && !waits {
+                if !lossy {
+                    return Err(format!("I16: the answer to {id} was accepted and is lost"));
+                }
+                asked.accepted = None;
+            }
+        }
+        for what in std::mem::take(&mut seen.confirmed) {
+            if !lossy && !seen.events.iter().any(|stored| confirms(&stored.event, &what)) {
+                return Err(format!("I16: {what} was confirmed and is lost"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was shown after the store had failed is lost: learns the session anew.
+    fn relearn_session(&mut self, session: &SessionId, found: &ReloadedSession) {
+        let events = &found.events;
+        self.log_line(format!("{session} has {} events left", events.len()));
+        self.count_case("events lost, as warned");
+        self.money.note_lost_events();
+        let Some(old) = self.sessions.remove(session) else {
+            return;
+        };
+        for typed in self.typed.values_mut().filter(|typed| typed.session == *session) {
+            (typed.joined, typed.returned, typed.excused) = (None, None, true);
+        }
+        let mut seen = ShownSession::new(old.first_mode);
+        seen.base = found.row.last_seq - events.len() as u64;
+        seen.torn = old.torn || seen.base > 0;
+        seen.cut_short = old.cut_short;
+        seen.rules_sent = old.rules_sent;
+        seen.modes = old.modes;
+        seen.unconfirmed = old.unconfirmed;
+        seen.cancels = old.cancels;
+        seen.abandoned = old.abandoned;
+        seen.messages = old.messages;
+        seen.messages.values_mut().for_each(|shown| shown.over = None);
+        for stored in events {
+            seen.learn_event(stored);
+            self.learn_typed(stored);
+        }
+        for (id, asked) in old.approvals {
+            if let Some(known) = seen.approvals.get_mut(&id) {
+                known.sent = asked.sent;
+            }
+        }
+        for (id, asked) in old.inquiries {
+            if let Some(known) = seen.inquiries.get_mut(&id) {
+                known.sent = asked.sent;
+            }
+        }
+        self.sessions.insert(session.clone(), seen);
+    }
+
+    fn learn_typed(&mut self, stored: &StoredEvent) {
+        match &stored.event {
+            Event::Message(message) if message.role == Role::User => {
+                let typed = label_of(&message.content).and_then(|label| self.typed.get_mut(&label));
+                if let Some(typed) = typed {
+                    typed.joined.clone_from(&stored.turn);
+                }
+            }
+            Event::TurnEnded(end) => {
+                for label in end.unused_steers.iter().filter_map(|content| label_of(content)) {
+                    if let Some(typed) = self.typed.get_mut(&label) {
+                        typed.returned.clone_from(&stored.turn);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl ShownSession {
+    /// I7: the stored events are those that were shown.
+    fn is_stored(&self, found: &ReloadedSession) -> Result<(), String> {
+        match self
+            .events
+            .iter()
+            .zip(&found.events)
+            .find(|(shown, stored)| shown != stored)
+        {
+            None => Ok(()),
+            Some((shown, stored)) => Err(format!("I7: stored is {stored:?}, shown was {shown:?}")),
+        }
+    }
+
+    /// The row and the questions follow from the events.
+    fn fits_row(&self, found: &ReloadedSession) -> Result<(), String> {
+        let (fold, row) = (&self.fold, &found.row);
+        let open: Vec<_> = found
+            .pending
+            .iter()
+            .filter_map(|pending| match pending {
+                PendingEvent::Approval(open) => Some(open),
+                _ => None,
+            })
+            .collect();
+        let inquiries = found.pending.iter().filter_map(|pending| match pending {
+            PendingEvent::Inquiry(open) => Some(open),
+            _ => None,
+        });
+        if self.torn {
+            return Ok(());
+        }
+        if !inquiries.eq(&fold.inquiries) {
+            return Err(format!(
+                "the inquiries are not those of the events: {:?}",
+                fold.inquiries
+            ));
+        }
+        let fits = row.last_seq == self.base + self.events.len() as u64
+            && row.open_turn == fold.open_turn
+            && row.title == fold.title
+            && row.mode == fold.mode
+            && row.usage == fold.usage
+            && row.cost == fold.cost
+            && (fold.model.is_none() || row.model == fold.model)
+            && open.iter().copied().eq(&fold.approvals);
+        if fits {
+            Ok(())
+        } else {
+            Err(format!(
+                "the row is {row:?} with the questions {open:?}; the events give {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+                self.events.len(),
+                fold.open_turn,
+                fold.title,
+                fold.mode,
+                fold.model,
+                fold.usage,
+                fold.cost,
+                fold.approvals
+            ))
+        }
+    }
+
+    /// Text is kept of messages in progress only.
+    fn is_open(&self, message: &MessageId) -> Result<(), String> {
+        match self.messages.get(message).and_then(|shown| shown.over) {
+            None => Ok(()),
+            Some(over) => Err(format!("I5: {message} is {over:?} and its text is kept")),
+        }
+    }
+
+    /// Takes an event in without a check.
+    pub(super) fn learn_event(&mut self, stored: &StoredEvent) {
+        if let Some(turn) = &stored.turn {
+            let known = self.turns.entry(turn.clone()).or_default();
+            match &stored.event {
+                Event::TurnStarted { by, resumes } => {
+                    known.resumes = resumes.is_some();
+                    known.upkeep = *by == TurnTrigger::Compact;
+                    known.queued = *by == TurnTrigger::Queue;
+                }
+                Event::TurnEnded(end) => {
+                    known.ended = true;
+                    self.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+                }
+                Event::Transition { .. } => known.transitions += 1,
+                Event::Usage { step, .. } => {
+                    known.usage += *step;
+                    known.brought = known.brought.map(|tokens| tokens + step.output);
+                }
+                Event::Message(message) if message.role == Role::User && !message.hidden => {
+                    known.prompts += 1
+                }
+                _ => {}
+            }
+            if let Event::Message(message) = &stored.event {
+                self.messages.entry(message.id.clone()).or_default().over = Some(CallEnd::Done);
+                for (id, name, input) in message.tool_uses() {
+                    let call = ShownCall {
+                        turn: turn.clone(),
+                        name: name.to_owned(),
+                        input: input.clone(),
+                        status: None,
+                        tainted: self.foreign,
+                    };
+                    self.calls.insert(id.clone(), call);
+                }
+            }
+        }
+        match &stored.event {
+            Event::MessageRetracted { message, .. } => {
+                self.messages.entry(message.clone()).or_default().over = Some(CallEnd::Retracted);
+            }
+            Event::ToolCall(update) => {
+                if let (Some(turn), Some(_)) = (&stored.turn, &update.parent) {
+                    self.calls.entry(update.id.clone()).or_insert_with(|| ShownCall {
+                        turn: turn.clone(),
+                        name: update.name.clone(),
+                        input: update.input.clone().unwrap_or_default(),
+                        status: None,
+                        tainted: self.foreign,
+                    });
+                }
+                if let Some(call) = self.calls.get_mut(&update.id) {
+                    call.status = Some(update.status);
+                    if let Some(turn) = &stored.turn {
+                        call.turn.clone_from(turn);
+                    }
+                }
+            }
+            Event::ApprovalRequested(approval) => {
+                let asked = ShownQuestion {
+                    call: approval.tool_call.clone(),
+                    name: approval.name.clone(),
+                    open: true,
+                    sent: Vec::new(),
+                    accepted: None,
+                    allowed: false,
+                };
+                self.approvals.insert(approval.id.clone(), asked);
+            }
+            Event::ApprovalResolved {
+                approval, decision, ..
+            } => {
+                if let Some(asked) = self.approvals.get_mut(approval) {
+                    (asked.open, asked.allowed) = (false, is_permission(decision.kind));
+                }
+            }
+            Event::InquiryRequested(inquiry) => {
+                let open = ShownInquiry {
+                    open: true,
+                    ..ShownInquiry::default()
+                };
+                self.inquiries.insert(inquiry.id.clone(), open);
+            }
+            Event::InquiryResolved { inquiry, .. } => {
+                if let Some(asked) = self.inquiries.get_mut(&inquiry.id) {
+                    asked.open = false;
+                }
+            }
+            _ => {}
+        }
+        self.fold.apply(stored);
+        self.comes_from_outside(&stored.event);
+        self.events.push(stored.clone());
+    }
+}
+
+/// Whether an event says what was confirmed.
+fn confirms(event: &Event, what: &str) -> bool {
+    let Event::SessionUpdated { title, mode, .. } = event else {
+        return false;
+    };
+    title
+        .as_ref()
+        .is_some_and(|title| what == format!("title {title}"))
+        || mode.is_some_and(|mode| what == format!("mode {mode}"))
+}

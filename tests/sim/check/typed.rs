@@ -1,0 +1,430 @@
+//! What the user said and was answered: I1 (every command has its one answer) and I16 (nothing is lost).
+
+use super::Checker;
+use super::seen::{Cancel, is_permission};
+use crate::coverage::SimFault;
+use agentls::base::clock;
+use agentls::domain::{Approval, Block, Decision, Event, ImageData, Mode, SessionId, TurnId};
+use agentls::session::{CommandError, PartialMessage, SessionSnapshot, SessionState, TurnOutcome};
+
+/// What was typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TypedKind {
+    Prompt,
+    Steer,
+    /// It waits for the turn's end.
+    Queued,
+}
+
+/// How it was answered.
+#[derive(Clone, Debug)]
+pub(crate) enum TypedAnswer {
+    Accepted(TurnId),
+    /// It waits, under this key.
+    Waits(Option<String>),
+    Refused(CommandError),
+    /// Whoever asked did not wait for the answer.
+    Unheard,
+}
+
+/// Something typed; its label stands in its text.
+pub(super) struct TypedInputs {
+    pub(super) session: SessionId,
+    pub(super) kind: TypedKind,
+    pub(super) answered: Option<TypedAnswer>,
+    /// The turn whose history it joined.
+    pub(super) joined: Option<TurnId>,
+    /// The turn that gave it back.
+    pub(super) returned: Option<TurnId>,
+    /// Lost with a crash while the store was known to fail, or before an answer.
+    pub(super) excused: bool,
+    /// The user took it out of the queue again.
+    pub(super) removed: bool,
+}
+
+impl TypedInputs {
+    /// It has come to where it was to come, or was given back.
+    pub(super) fn is_settled(&self) -> bool {
+        self.joined.is_some() || self.returned.is_some()
+    }
+}
+
+/// The label in a text.
+pub(super) fn label_of(content: &[Block]) -> Option<u64> {
+    content.iter().find_map(|block| match block {
+        Block::Text(text) => text.strip_prefix('#')?.split_whitespace().next()?.parse().ok(),
+        _ => None,
+    })
+}
+
+impl Checker {
+    /// The user types; the content is to be sent.
+    pub(crate) fn label_input(&mut self, session: &SessionId, kind: TypedKind) -> (u64, Vec<Block>) {
+        self.labels += 1;
+        let label = self.labels;
+        let typed = TypedInputs {
+            session: session.clone(),
+            kind,
+            answered: None,
+            joined: None,
+            returned: None,
+            excused: false,
+            removed: false,
+        };
+        self.typed.insert(label, typed);
+        self.log_line(format!("types #{label} {kind:?} in {session}"));
+        if kind == TypedKind::Steer {
+            self.note_fault(session, SimFault::Steered);
+        }
+        let mut content = vec![Block::Text(format!("#{label} please"))];
+        if label.is_multiple_of(self.pictures) {
+            content.push(Block::Image(ImageData {
+                media_type: "image/png".into(),
+                data: "iVBO".into(),
+            }));
+        }
+        (label, content)
+    }
+
+    /// It is answered.
+    pub(crate) fn record_answer(&mut self, label: u64, answer: TypedAnswer) {
+        self.log_line(format!("#{label} is answered {answer:?}"));
+        if let TypedAnswer::Refused(refused) = &answer {
+            let name = format!("{refused:?}");
+            let name = name.split(['(', ' ']).next().unwrap_or_default();
+            self.count_case(format!("refused {name}"));
+        }
+        let Some(typed) = self.typed.get_mut(&label) else {
+            return;
+        };
+        let (session, kind) = (typed.session.clone(), typed.kind);
+        typed.answered = Some(answer.clone());
+        if let TypedAnswer::Unheard = answer
+            && let Some(seen) = self.sessions.get_mut(&session)
+        {
+            seen.abandoned = true;
+        }
+        let checked = match &answer {
+            TypedAnswer::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => {
+                Err(format!("I16: #{label} was refused and is there"))
+            }
+            TypedAnswer::Refused(refused) => self.check_refusal(&session, kind, refused),
+            TypedAnswer::Accepted(turn) => self.check_all_settled(&session, turn),
+            TypedAnswer::Unheard | TypedAnswer::Waits(_) => Ok(()),
+        };
+        if let Err(why) = checked {
+            self.record_violation(why);
+        }
+    }
+
+    /// Whether a refusal can be.
+    pub(super) fn check_refusal(
+        &self,
+        session: &SessionId,
+        kind: TypedKind,
+        refused: &CommandError,
+    ) -> Result<(), String> {
+        let fair = match refused {
+            CommandError::Ending => self.ending,
+            CommandError::TurnRunning(_) => kind == TypedKind::Prompt,
+            CommandError::NoTurn | CommandError::OtherTurn { .. } => kind == TypedKind::Steer,
+            CommandError::NothingToResume => kind == TypedKind::Prompt,
+            CommandError::UnknownPrompt(_) | CommandError::QueueFull => kind == TypedKind::Queued,
+            CommandError::UnknownSession(id) => !self.sessions.contains_key(id) || self.deleting.contains(id),
+            CommandError::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
+            CommandError::Busy
+            | CommandError::Locked { .. }
+            | CommandError::UnknownApproval(_)
+            | CommandError::UnknownInquiry(_)
+            | CommandError::UnknownTurn(_)
+            | CommandError::NothingToRedo(_)
+            | CommandError::NothingToFork(_)
+            | CommandError::BadReply(_)
+            | CommandError::NoRule
+            | CommandError::BadRule(_)
+            | CommandError::BadCommand(_)
+            | CommandError::UnknownModel(_)
+            | CommandError::NeedsModelList(_) => false,
+        };
+        if fair {
+            Ok(())
+        } else {
+            Err(format!("I1: {kind:?} in {session} is refused: {refused:?}"))
+        }
+    }
+
+    /// What was typed is in the history now.
+    pub(super) fn check_joined_message(
+        &mut self,
+        session: &SessionId,
+        turn: &TurnId,
+        label: u64,
+    ) -> Result<TypedKind, String> {
+        let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
+        let in_vain = |turn: &TurnId| {
+            self.sessions
+                .get(session)
+                .is_some_and(|seen| seen.begun_in_vain(turn))
+        };
+        let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
+        let elsewhere =
+            matches!(&typed.answered, Some(TypedAnswer::Accepted(other)) if other != turn && !in_vain(other));
+        // As when it is shown to wait again: a full store may have lost that it was taken out.
+        let lost =
+            typed.kind == TypedKind::Queued && self.sessions.get(session).is_some_and(|seen| seen.torn);
+        let out = typed.returned.is_some() || typed.removed;
+        if typed.session != *session || refused || elsewhere || out && !lost {
+            return Err(format!("I16: #{label} is said where it was not meant to be"));
+        }
+        match typed.joined.replace(turn.clone()) {
+            None => Ok(typed.kind),
+            Some(joined) if in_vain(&joined) => Ok(typed.kind),
+            Some(_) => Err(format!("I16: #{label} is said twice")),
+        }
+    }
+
+    /// A turn's end gives a steer back.
+    pub(super) fn given_back(
+        &mut self,
+        session: &SessionId,
+        turn: &TurnId,
+        content: &[Block],
+    ) -> Result<TypedKind, String> {
+        let label = label_of(content).ok_or("I16: a steer that nobody typed is given back")?;
+        let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
+        let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
+        let wrong = typed.session != *session
+            || typed.kind == TypedKind::Prompt && !self.manners.holds_back()
+            || refused
+            || typed.removed;
+        if wrong || typed.joined.is_some() || typed.returned.replace(turn.clone()).is_some() {
+            return Err(format!("I16: #{label} is given back wrongly"));
+        }
+        Ok(typed.kind)
+    }
+
+    /// What was accepted for a turn that has ended is somewhere.
+    pub(super) fn check_all_settled(&self, session: &SessionId, turn: &TurnId) -> Result<(), String> {
+        let turns = self.sessions.get(session).map(|seen| &seen.turns);
+        match turns.and_then(|turns| turns.get(turn)) {
+            Some(known) if known.ended => self.nothing_lost(turn),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// All that was accepted for a turn is somewhere.
+    pub(super) fn nothing_lost(&self, turn: &TurnId) -> Result<(), String> {
+        for (label, typed) in &self.typed {
+            let meant = matches!(&typed.answered, Some(TypedAnswer::Accepted(of)) if of == turn);
+            if meant && !typed.is_settled() && !typed.excused {
+                return Err(format!("I16: #{label} was accepted for {turn} and is lost"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The user cancels.
+    pub(crate) fn note_cancel(&mut self, session: &SessionId, turn: Option<&TurnId>) {
+        self.log_line(format!("cancels {session} {turn:?}"));
+        self.count_case("cancel");
+        let hits = turn.is_none() || self.open_turn(session).as_ref() == turn;
+        if hits {
+            self.note_fault(session, SimFault::Cancelled);
+        }
+        let patient = self
+            .in_hand
+            .values()
+            .any(|hand| hand.session == *session && hand.patient);
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
+        seen.cancels.push(Cancel {
+            turn: turn.cloned(),
+            at: clock::wall_ms(),
+            running: seen.fold.open_turn.clone(),
+            patient,
+        });
+    }
+
+    /// The user decides.
+    pub(crate) fn note_decision(&mut self, session: &SessionId, approval: &Approval, decision: &Decision) {
+        self.log_line(format!("decides {} {decision:?}", approval.id));
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if decision.kind != agentls::domain::DecisionKind::Allow && is_permission(decision.kind) {
+            let rule = decision.rule.clone().or_else(|| approval.rule.clone());
+            for rules in [&mut self.folder_rules, &mut seen.rules_sent] {
+                rules.extend(rule.clone().filter(|rule| !rules.contains(rule)));
+            }
+        }
+        if let Some(asked) = seen.approvals.get_mut(&approval.id) {
+            asked.sent.push(decision.clone());
+        }
+    }
+
+    /// A decision is answered: the first that is accepted stands.
+    pub(crate) fn check_decision_answer(
+        &mut self,
+        session: &SessionId,
+        approval: &Approval,
+        decision: Decision,
+        answer: &Result<(), CommandError>,
+    ) {
+        self.log_line(format!("{} is answered {answer:?}", approval.id));
+        let (ending, deleting) = (self.ending, self.deleting.contains(session));
+        let degraded = self.degraded || clock::wall_ms() < self.failed_until;
+        let begins = self.has_prompt_in_flight(session);
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(asked) = seen.approvals.get_mut(&approval.id) else {
+            return;
+        };
+        let wrong = match answer {
+            Ok(()) => asked.accepted.is_some(),
+            Err(CommandError::UnknownApproval(_)) => {
+                asked.open && asked.sent.len() < 2 && seen.fold.open_turn.is_none() && !begins
+            }
+            Err(CommandError::NoRule) => approval.rule.is_some(),
+            Err(CommandError::Ending) => !ending,
+            Err(CommandError::UnknownSession(_)) => !deleting,
+            Err(CommandError::Store(_)) => !degraded,
+            Err(_) => true,
+        };
+        if wrong {
+            return self.record_violation(format!("I1: the answer {answer:?} on {}", approval.id));
+        }
+        if answer.is_ok() {
+            asked.accepted = Some(decision);
+        }
+    }
+
+    /// A prompt is on its way: what an interrupted turn left open is settled before its turn is seen.
+    pub(super) fn has_prompt_in_flight(&self, session: &SessionId) -> bool {
+        let compacts = (self.sessions.get(session)).is_some_and(|seen| seen.compactions > 0);
+        compacts
+            || self.typed.values().any(|typed| {
+                let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
+                typed.session == *session
+                    && typed.kind == TypedKind::Prompt
+                    && typed.joined.is_none()
+                    && !refused
+            })
+    }
+
+    /// The user asks for a compaction.
+    pub(crate) fn asks_compaction(&mut self, session: &SessionId) {
+        if let Some(seen) = self.sessions.get_mut(session) {
+            seen.compactions += 1;
+        }
+    }
+
+    /// It was refused.
+    pub(crate) fn compaction_refused(&mut self, session: &SessionId) {
+        if let Some(seen) = self.sessions.get_mut(session) {
+            seen.compactions = seen.compactions.saturating_sub(1);
+        }
+    }
+
+    /// The user sends a mode.
+    pub(crate) fn sends_mode(&mut self, session: &SessionId, mode: Mode) {
+        self.log_line(format!("sends the mode {mode}"));
+        if let Some(seen) = self.sessions.get_mut(session) {
+            seen.modes.push(mode);
+            seen.unconfirmed.push(mode);
+        }
+    }
+
+    /// A change of the session's data is answered.
+    pub(crate) fn check_change_answer(
+        &mut self,
+        session: &SessionId,
+        what: &str,
+        answer: &Result<(), CommandError>,
+    ) {
+        self.log_line(format!("{what} is answered {answer:?}"));
+        let fair = match answer {
+            Ok(()) => true,
+            Err(refused) => self.check_refusal(session, TypedKind::Prompt, refused).is_ok(),
+        };
+        if !fair {
+            return self.record_violation(format!("I1: {what} is refused: {answer:?}"));
+        }
+        if answer.is_ok()
+            && let Some(seen) = self.sessions.get_mut(session)
+        {
+            seen.confirmed.push(what.to_owned());
+        }
+    }
+
+    /// A prompt is answered at its turn's end, after the end was shown (R-WIRE-1).
+    pub(crate) fn check_outcome(&mut self, session: &SessionId, outcome: &TurnOutcome) {
+        let Some(seen) = self.sessions.get(session) else {
+            return;
+        };
+        let shown = seen.events.iter().rev().any(|stored| {
+            stored.turn.as_ref() == Some(&outcome.turn)
+                && matches!(&stored.event, Event::TurnEnded(end) if *end == outcome.end)
+        });
+        if !shown {
+            self.record_violation(format!(
+                "R-WIRE-1: the outcome of {} comes before its end",
+                outcome.turn
+            ));
+        }
+    }
+
+    /// A session is shown to one more client: what it is told is what was shown to the others.
+    pub(crate) fn check_snapshot(
+        &mut self,
+        session: &SessionId,
+        snapshot: &SessionSnapshot,
+        partial: Option<&PartialMessage>,
+        read_only: bool,
+    ) {
+        let Some(seen) = self.sessions.get(session) else {
+            return;
+        };
+        if seen.torn {
+            return;
+        }
+        let Some(events) = seen.events.get(..snapshot.seq as usize) else {
+            let known = seen.events.len();
+            return self.record_violation(format!(
+                "I6: {session} is loaded at {}, shown are {known}",
+                snapshot.seq
+            ));
+        };
+        let mut fold = SessionState {
+            mode: seen.first_mode,
+            ..SessionState::default()
+        };
+        for stored in events {
+            fold.apply(stored);
+        }
+        let fits = fold.mode == snapshot.mode
+            && fold.title == snapshot.title
+            && (fold.model.is_none() || fold.model == snapshot.model)
+            && fold.approvals == snapshot.approvals
+            && fold.inquiries == snapshot.inquiries
+            && fold.usage == snapshot.metrics.usage
+            && fold.cost == snapshot.metrics.cost
+            && (read_only || fold.open_turn == snapshot.turn);
+        let same = |shown: &str, kept: &str| shown.starts_with(kept);
+        let partial_fits = partial.is_none_or(|partial| {
+            let shown = seen.messages.get(&partial.message);
+            shown.is_some_and(|s| same(&s.text, &partial.text) && same(&s.reasoning, &partial.reasoning))
+        });
+        if !fits || !partial_fits {
+            self.record_violation(format!("{session} is loaded as {snapshot:?} with {partial:?}"));
+        }
+    }
+
+    /// A session is not shown.
+    pub(crate) fn not_loaded(&mut self, session: &SessionId, refused: &CommandError) {
+        if let Err(why) = self.check_refusal(session, TypedKind::Prompt, refused) {
+            self.record_violation(why);
+        }
+    }
+}

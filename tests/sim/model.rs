@@ -1,0 +1,559 @@
+//! A simulated LLM API: answers of every kind, errors of every kind, at every moment.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, StreamExt};
+use reqwest::header::{HeaderName, HeaderValue};
+use serde_json::json;
+
+use super::check::ObservedCall;
+use super::coverage::SimFault as Fallen;
+use super::rng::Rng;
+use super::tools;
+use super::world::{ProviderMood, World};
+use agentls::context::compact::has_pictures;
+use agentls::context::estimate_message_tokens;
+use agentls::domain::{AgentError, Cost, ErrorCode, Price, SessionId, Usage};
+use agentls::provider::account_health::is_failure;
+use agentls::provider::{
+    AccountHealth, Accounts, EventStream, ModelInfo, ModelRequest, Provider, ProviderError, ProviderFault,
+    RetryPolicy, StopReason, StreamEvent, TimeoutPhase, WatchedProvider,
+};
+use agentls::tool::Tool;
+use agentls::tool::delegate::Delegate;
+use agentls::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
+
+/// What a token of the simulated model costs.
+pub(super) const PRICE: Price = Price {
+    input: 0.1,
+    output: 1.0,
+    cache_read: 0.1,
+    cache_write: 0.1,
+};
+
+/// What system prompt and tools take of a window, at most.
+const FLOOR: u64 = 1_500;
+
+/// The models of one session; each session has its own, so that the checker knows who asks.
+pub(super) struct SimModels {
+    pub(super) world: Arc<World>,
+    pub(super) session: SessionId,
+    /// How the two providers stand in this life.
+    pub(super) accounts: Arc<Accounts>,
+}
+
+impl SimModels {
+    /// `one` and whatever was chosen, of the provider that is asked first or of the one that takes over.
+    fn resolve_choice(&self, provider: &'static str, model: &str, choice: &ModelChoice) -> ResolvedModel {
+        let (world, rng) = (&self.world, &self.world.rng);
+        let retry = RetryPolicy {
+            max_retries: rng.next_below(world.knobs.max_retries) as u32,
+            persists: rng.chance(300),
+            ..RetryPolicy::interactive()
+        };
+        let standing = self
+            .accounts
+            .get_or_create(provider, "", None, world.knobs.circuit);
+        let made = SimProvider {
+            name: provider,
+            world: world.clone(),
+            session: self.session.clone(),
+            standing: standing.clone(),
+        };
+        let stand_in = (model != "small" && world.knobs.stand_in).then(|| "small".to_owned());
+        let first = provider == FIRST;
+        ResolvedModel {
+            provider: Arc::new(WatchedProvider::new(Arc::new(made), standing)),
+            model: model.to_owned(),
+            info: ModelInfo {
+                window: world.context_window(),
+                max_output: world.knobs.max_output,
+                knows_max_output: true,
+                price: self.world.knobs.priced.then_some(PRICE),
+                reasoning: true,
+                images: true,
+                tools: true,
+            },
+            retry,
+            effort: choice.effort,
+            why: None,
+            fallbacks: Fallbacks {
+                model: stand_in,
+                providers: (first && world.knobs.route)
+                    .then(|| SPARE.to_owned())
+                    .into_iter()
+                    .collect(),
+            },
+        }
+    }
+}
+
+/// Who is asked first, and who takes over.
+const FIRST: &str = "sim";
+const SPARE: &str = "spare";
+
+impl ModelSource for SimModels {
+    fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+        let named = choice
+            .model
+            .as_deref()
+            .map(|model| model.rsplit('/').next().unwrap_or("one"));
+        let mut model = self.resolve_choice(FIRST, named.unwrap_or("one"), choice);
+        let world = self.world.clone();
+        async move {
+            let rng = &world.rng;
+            tokio::time::sleep(rng.draw_pause(world.knobs.provider_ms)).await;
+            if rng.chance(world.knobs.resolve_fails) {
+                let code = *rng.pick_one(&[ErrorCode::Config, ErrorCode::ProviderError]);
+                return Err(AgentError::new(code, "nothing to ask"));
+            }
+            model.why = rng.chance(50).then(|| "because".to_owned());
+            Ok(model)
+        }
+        .boxed()
+    }
+
+    fn take_over(
+        &self,
+        choice: &ModelChoice,
+        provider: &str,
+        model: Option<&str>,
+    ) -> Result<ResolvedModel, AgentError> {
+        let provider = if provider == FIRST { FIRST } else { SPARE };
+        Ok(self.resolve_choice(provider, model.unwrap_or("other"), choice))
+    }
+
+    fn learn_window(&self, _: &ResolvedModel, window: u64) {
+        self.world.learn_window(window);
+    }
+}
+
+struct SimProvider {
+    name: &'static str,
+    standing: Arc<AccountHealth>,
+    world: Arc<World>,
+    session: SessionId,
+}
+
+/// A call on its way.
+struct CallInFlight {
+    world: Arc<World>,
+    provider: String,
+    about: Cost,
+}
+
+impl Drop for CallInFlight {
+    fn drop(&mut self) {
+        self.world.lock_checker().settle_call(&self.provider, self.about);
+    }
+}
+
+/// A moment of an answer.
+enum CallMoment {
+    Piece(StreamEvent),
+    Error(ProviderError),
+}
+
+impl Provider for SimProvider {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let (world, provider) = (self.world.clone(), self.name);
+        let opened = self.open(request);
+        async move {
+            let hears = move |heard| world.lock_checker().circuit_hears(provider, heard);
+            let counts = |error: &ProviderError| is_failure(&error.fault);
+            let events = opened.await.inspect_err(|error| {
+                if counts(error) {
+                    hears(ObservedCall::Failed);
+                }
+            })?;
+            let events = events.inspect(move |event| match event {
+                Ok(StreamEvent::Stop(_)) => hears(ObservedCall::Well),
+                Ok(_) => hears(ObservedCall::Begins),
+                Err(error) if counts(error) => hears(ObservedCall::Failed),
+                Err(_) => {}
+            });
+            Ok(events.boxed())
+        }
+        .boxed()
+    }
+}
+
+impl SimProvider {
+    fn open(&self, request: Arc<ModelRequest>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let (world, session) = (self.world.clone(), self.session.clone());
+        let standing = self.standing.clone();
+        async move {
+            world
+                .lock_checker()
+                .circuit_stands(standing.name(), standing.circuit_view().state);
+            let about = world
+                .lock_checker()
+                .check_request(&session, &request, standing.name());
+            // What befalls a sub-agent's call befalls no step of the turn.
+            let of_turn = !is_childs(&request);
+            let befalls = |fallen| {
+                if of_turn {
+                    world.lock_checker().note_fault(&session, fallen);
+                }
+            };
+            let flight = CallInFlight {
+                world: world.clone(),
+                provider: standing.name().to_owned(),
+                about,
+            };
+            let (rng, knobs) = (&world.rng, &world.knobs);
+            tokio::time::sleep(rng.draw_pause(knobs.provider_ms)).await;
+            report_rate_limits(rng, &standing);
+            let mood = world.current_mood();
+            if let Some(fault) = fault_of_mood(mood) {
+                befalls(Fallen::Refused);
+                return Err(error_of_fault(rng, fault));
+            }
+            if rng.chance(knobs.call_fails) {
+                befalls(Fallen::Refused);
+                return Err(draw_error(rng));
+            }
+            let tokens: u64 = request
+                .messages
+                .iter()
+                .map(|item| item.estimated_tokens(estimate_message_tokens))
+                .sum();
+            if tokens > knobs.real_window {
+                befalls(Fallen::Refused);
+                let limit = rng.chance(300).then_some(knobs.real_window + FLOOR);
+                return Err(error_of_fault(rng, ProviderFault::PromptTooLong { limit }));
+            }
+            if knobs.blind && has_pictures(&request.messages) {
+                befalls(Fallen::Refused);
+                return Err(error_of_fault(rng, ProviderFault::ImageRefused));
+            }
+            let delegates = match (
+                request.tools.iter().any(|tool| tool.name == Delegate::NAME),
+                of_turn,
+            ) {
+                (true, true) => knobs.delegates,
+                // Else each would have many, which have many.
+                (true, false) => knobs.delegates / 4,
+                (false, _) => 0,
+            };
+            let moments = draw_answer(&world, mood, delegates);
+            if of_turn
+                && moments.iter().any(|moment| {
+                    matches!(
+                        moment,
+                        CallMoment::Piece(StreamEvent::Stop(StopReason::PauseTurn))
+                    )
+                })
+            {
+                world.lock_checker().may_pause(&session);
+            }
+            let paces = rng.draw_pause(knobs.provider_ms);
+            let stream = stream::unfold(
+                (moments.into_iter(), world.clone(), session, flight),
+                move |(mut left, world, session, flight)| async move {
+                    let moment = left.next()?;
+                    if world.rng.chance(400) {
+                        tokio::time::sleep(world.rng.draw_pause(paces.as_millis() as u64)).await;
+                    }
+                    let item = match moment {
+                        CallMoment::Piece(event) => {
+                            if let StreamEvent::Usage { usage, .. } = &event {
+                                world.lock_checker().counts_tokens(&session, *usage);
+                            }
+                            Ok(event)
+                        }
+                        CallMoment::Error(error) => {
+                            if of_turn {
+                                world.lock_checker().note_fault(&session, Fallen::Broken);
+                            }
+                            Err(error)
+                        }
+                    };
+                    Some((item, (left, world, session, flight)))
+                },
+            );
+            Ok(stream.boxed())
+        }
+        .boxed()
+    }
+}
+
+/// Now and then a response says how much of a limit is left.
+fn report_rate_limits(rng: &Rng, standing: &AccountHealth) {
+    if rng.chance(20) {
+        let headers = [
+            ("x-ratelimit-limit-requests", 100),
+            ("x-ratelimit-remaining-requests", rng.next_below(100)),
+            ("x-ratelimit-reset-requests", rng.next_below(90)),
+        ];
+        standing.observe_headers(&headers.into_iter().map(rate_limit_header).collect());
+    }
+}
+
+fn rate_limit_header((name, value): (&'static str, u64)) -> (HeaderName, HeaderValue) {
+    (HeaderName::from_static(name), HeaderValue::from(value))
+}
+
+/// What a mood makes of every call.
+fn fault_of_mood(mood: ProviderMood) -> Option<ProviderFault> {
+    match mood {
+        ProviderMood::TooLong => Some(ProviderFault::PromptTooLong { limit: None }),
+        ProviderMood::Pictures => Some(ProviderFault::ImageRefused),
+        ProviderMood::Overloaded => Some(ProviderFault::Overloaded),
+        ProviderMood::Usual
+        | ProviderMood::Truncates
+        | ProviderMood::Empty
+        | ProviderMood::Pauses
+        | ProviderMood::Declines
+        | ProviderMood::Breaks => None,
+    }
+}
+
+fn draw_error(rng: &Rng) -> ProviderError {
+    // Half of them pass by themselves.
+    if rng.chance(500) {
+        let fault = rng.pick_one(&[
+            ProviderFault::Throttled,
+            ProviderFault::Overloaded,
+            ProviderFault::Server,
+            ProviderFault::Connection,
+        ]);
+        return error_of_fault(rng, fault.clone());
+    }
+    let fault = rng
+        .pick_one(&[
+            ProviderFault::Throttled,
+            ProviderFault::Overloaded,
+            ProviderFault::Server,
+            ProviderFault::TimedOut(TimeoutPhase::Connect),
+            ProviderFault::TimedOut(TimeoutPhase::FirstEvent),
+            ProviderFault::TimedOut(TimeoutPhase::Gap),
+            ProviderFault::Connection,
+            ProviderFault::Tls,
+            ProviderFault::BrokenStream,
+            ProviderFault::ErrorEvent,
+            ProviderFault::PromptTooLong { limit: None },
+            ProviderFault::ImageRefused,
+            ProviderFault::Unauthorized,
+            ProviderFault::QuotaExhausted { reset_at: None },
+            ProviderFault::NotFound,
+            ProviderFault::ContentPolicy,
+            ProviderFault::InvalidRequest,
+            ProviderFault::NotTheApi,
+            ProviderFault::Local,
+        ])
+        .clone();
+    error_of_fault(rng, fault)
+}
+
+fn error_of_fault(rng: &Rng, fault: ProviderFault) -> ProviderError {
+    ProviderError {
+        fault,
+        provider: "sim".to_owned(),
+        model: "one".to_owned(),
+        message: "simulated".to_owned(),
+        status: None,
+        request_id: None,
+        retry_after: rng.chance(200).then(|| rng.draw_pause(90_000)),
+        user_action: None,
+        should_retry: None,
+    }
+}
+
+/// The pieces of one answer, whole or broken.
+fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMoment> {
+    let (rng, knobs) = (&world.rng, &world.knobs);
+    let mut pieces = Vec::new();
+    if let Some(stop) = stop_reason_of_mood(mood) {
+        if rng.chance(500) {
+            push_reasoning(rng, &mut pieces);
+        }
+        if mood != ProviderMood::Empty && rng.chance(700) {
+            text(rng, false, &mut pieces);
+        }
+        pieces.push(StreamEvent::Stop(stop));
+        return break_stream(world, pieces, knobs.stream_fails);
+    }
+    let odd = rng.chance(knobs.odd_answers);
+    if rng.chance(300) {
+        push_reasoning(rng, &mut pieces);
+    }
+    if !(odd && rng.chance(300)) {
+        text(rng, odd, &mut pieces);
+    }
+    let asks = rng.chance(knobs.wants_tools);
+    if asks && rng.chance(knobs.repeats) {
+        same_again(&mut pieces);
+    } else if asks {
+        let calls = 1 + rng.next_below(*rng.pick_one(&[1, 3, 12])) as u32;
+        if rng.chance(delegates) {
+            push_delegation(rng, calls * 3, &mut pieces);
+        }
+        for index in 0..calls {
+            tool_use(world, index * 3, odd, &mut pieces);
+            if odd && rng.chance(300) {
+                text(rng, odd, &mut pieces);
+            }
+        }
+    }
+    if rng.chance(800) {
+        let usage = Usage {
+            input: rng.next_below(1_000),
+            output: rng.next_below(*rng.pick_one(&[100, 100, 1_500])),
+            cache_read: rng.next_below(100),
+            cache_write: 0,
+        };
+        let cost = rng.chance(500).then(|| Cost(rng.next_below(1_000_000)));
+        pieces.push(StreamEvent::Usage { usage, cost });
+    }
+    let stop = match (odd, asks) {
+        (true, _) => rng
+            .pick_one(&[
+                StopReason::EndTurn,
+                StopReason::ToolUse,
+                StopReason::MaxTokens,
+                StopReason::Refusal(None),
+                StopReason::Refusal(Some("no".to_owned())),
+                StopReason::PauseTurn,
+                StopReason::WindowFull,
+            ])
+            .clone(),
+        (false, true) => StopReason::ToolUse,
+        (false, false) => StopReason::EndTurn,
+    };
+    pieces.push(StreamEvent::Stop(stop));
+    let often = if mood == ProviderMood::Breaks {
+        950
+    } else {
+        knobs.stream_fails
+    };
+    break_stream(world, pieces, often)
+}
+
+/// How every answer of a mood ends.
+fn stop_reason_of_mood(mood: ProviderMood) -> Option<StopReason> {
+    match mood {
+        ProviderMood::Truncates => Some(StopReason::MaxTokens),
+        ProviderMood::Empty => Some(StopReason::EndTurn),
+        ProviderMood::Pauses => Some(StopReason::PauseTurn),
+        ProviderMood::Declines => Some(StopReason::Refusal(None)),
+        ProviderMood::Usual
+        | ProviderMood::TooLong
+        | ProviderMood::Pictures
+        | ProviderMood::Overloaded
+        | ProviderMood::Breaks => None,
+    }
+}
+
+/// The pieces as they come; of so many in a thousand answers only the beginning.
+fn break_stream(world: &World, pieces: Vec<StreamEvent>, often: u32) -> Vec<CallMoment> {
+    let rng = &world.rng;
+    let mut moments: Vec<CallMoment> = pieces.into_iter().map(CallMoment::Piece).collect();
+    if rng.chance(often) {
+        moments.truncate(rng.next_below(moments.len() as u64) as usize);
+        if rng.chance(800) {
+            moments.push(CallMoment::Error(draw_error(rng)));
+        }
+    }
+    moments
+}
+
+fn push_reasoning(rng: &Rng, pieces: &mut Vec<StreamEvent>) {
+    for _ in 0..rng.next_below(4) {
+        pieces.push(StreamEvent::Reasoning(pick_word(rng).to_owned()));
+    }
+    if rng.chance(500) {
+        pieces.push(StreamEvent::ReasoningSignature("proof".to_owned()));
+    }
+    if rng.chance(100) {
+        pieces.push(StreamEvent::RedactedReasoning("opaque".to_owned()));
+    }
+}
+
+fn text(rng: &Rng, odd: bool, pieces: &mut Vec<StreamEvent>) {
+    if odd && rng.chance(400) {
+        pieces.push(StreamEvent::Text(rng.pick_one(&["", " ", "\n\n"]).to_string()));
+        return;
+    }
+    for _ in 0..=rng.next_below(8) {
+        pieces.push(StreamEvent::Text(pick_word(rng).to_owned()));
+    }
+    if rng.chance(2) {
+        pieces.push(StreamEvent::Text("much ".repeat(20_000)));
+    } else if rng.chance(60) {
+        pieces.push(StreamEvent::Text("more ".repeat(300)));
+    }
+}
+
+fn pick_word(rng: &Rng) -> &'static str {
+    const WORDS: [&str; 8] = ["so ", "it is", "ä", "日本", "\n", " ", "`code`", "x"];
+    rng.pick_one::<&str>(&WORDS)
+}
+
+fn tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>) {
+    let (rng, knobs) = (&world.rng, &world.knobs);
+    let name = match odd && rng.chance(200) {
+        true => *rng.pick_one(&["unknown", "", "read file"]),
+        false if rng.chance(50) => "update_plan",
+        false => *rng.pick_one(tools::NAMES),
+    };
+    pieces.push(StreamEvent::ToolUseStarted {
+        index,
+        name: name.to_owned(),
+    });
+    let input = match name {
+        "update_plan" => json!({"items": [{"text": pick_word(rng), "status": "pending"}]}),
+        _ => tools::draw_arguments(rng, knobs.bad_tools, knobs.tool_ms),
+    };
+    let mut written = input.to_string();
+    if odd && rng.chance(200) {
+        written = rng
+            .pick_one(&["", "[1]", "{\"how\":", "{\"surprise\":1}"])
+            .to_string();
+    }
+    let cut = written.floor_char_boundary(rng.next_below(written.len() as u64 + 1) as usize);
+    for piece in [&written[..cut], &written[cut..]] {
+        pieces.push(StreamEvent::ToolInput {
+            index,
+            json: piece.to_owned(),
+        });
+    }
+    if !(odd && rng.chance(100)) {
+        pieces.push(StreamEvent::ToolUseCompleted { index });
+    }
+}
+
+fn push_delegation(rng: &Rng, index: u32, pieces: &mut Vec<StreamEvent>) {
+    let (name, json) = (Delegate::NAME.to_owned(), tools::draw_delegation(rng).to_string());
+    pieces.push(StreamEvent::ToolUseStarted { index, name });
+    pieces.push(StreamEvent::ToolInput { index, json });
+    pieces.push(StreamEvent::ToolUseCompleted { index });
+}
+
+/// Whether a sub-agent asks, not the turn itself.
+pub(super) fn is_childs(request: &ModelRequest) -> bool {
+    // What it is told under its task; of a history that is told as a text, it stands in that.
+    let first = request.messages.first();
+    first.is_some_and(|item| item.message.text().contains("[You work for another agent"))
+}
+
+/// A call that is always the same.
+fn same_again(pieces: &mut Vec<StreamEvent>) {
+    let (index, name) = (0, "look".to_owned());
+    let json = r#"{"how":"ok","ms":0,"parts":0}"#.to_owned();
+    pieces.push(StreamEvent::ToolUseStarted { index, name });
+    pieces.push(StreamEvent::ToolInput { index, json });
+    pieces.push(StreamEvent::ToolUseCompleted { index });
+}
+
+/// How long any answer may take at most, so that a turn's time is bounded.
+pub(super) const LONGEST_TURN: Duration = Duration::from_secs(24 * 3_600);

@@ -1,0 +1,116 @@
+//! The simulated client and the simulated disk: where the store's writer meets the checker.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::world::World;
+use agentls::base::backpressure::Permit;
+use agentls::base::clock::{self, Instant};
+use agentls::base::sim_schedule;
+use agentls::domain::{Envelope, EventSink};
+use agentls::store::{FaultHook, StoreReader, WriteFault};
+
+/// When this life crashes, if not at a poll of a task.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CrashPoints {
+    /// In place of so many commits from now.
+    pub(super) commit: Option<u64>,
+    /// Instead of passing on so many events from now.
+    pub(super) event: Option<u64>,
+}
+
+/// What a slow client has not read yet.
+pub(super) type Unread = Arc<Mutex<VecDeque<Permit>>>;
+
+/// The client: everything that is shown goes to the checker.
+pub(super) struct SimClient {
+    pub(super) world: Arc<World>,
+    pub(super) unread: Unread,
+    pub(super) crash: Option<u64>,
+    /// Looks, now and then, whether what is shown is stored.
+    pub(super) reader: Arc<Mutex<Option<StoreReader>>>,
+}
+
+impl EventSink for SimClient {
+    fn publish_event(&mut self, mut envelope: Envelope) {
+        if let Some(left) = self.crash.as_mut() {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                sim_schedule::freeze_tasks();
+            }
+        }
+        if sim_schedule::is_frozen() {
+            return;
+        }
+        if let Some(permit) = envelope.permit.take()
+            && self.world.rng.chance(self.world.knobs.slow_client)
+        {
+            let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            unread.push_back(permit);
+        }
+        if envelope.seq.is_some() && self.world.rng.chance(20) {
+            self.look_for(&envelope);
+        }
+        self.world.lock_checker().check_event(&envelope);
+    }
+
+    fn publish_warning(&mut self, code: &str, message: &str) {
+        if !sim_schedule::is_frozen() {
+            self.world.lock_checker().note_warning(code, message);
+        }
+    }
+}
+
+impl SimClient {
+    /// I7: stored before shown, or warned of.
+    fn look_for(&self, envelope: &Envelope) {
+        let check = self.world.lock_checker();
+        if check.is_degraded() || check.has_just_lost() {
+            return;
+        }
+        drop(check);
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(reader), Some(seq)) = (reader.as_ref(), envelope.seq) else {
+            return;
+        };
+        let found = futures::FutureExt::now_or_never(reader.read_event(&envelope.session, seq));
+        match found {
+            Some(Ok(Some(Ok(stored)))) if stored.event == envelope.event => {}
+            other => {
+                let text = format!("I7: event {seq} is shown but not stored so: {other:?}");
+                self.world.lock_checker().record_violation(text);
+            }
+        }
+    }
+}
+
+/// The disk: fails for a while now and then, and dies with a crash.
+pub(super) fn disk_faults(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
+    let mut outage: Option<(Instant, WriteFault)> = None;
+    Box::new(move || {
+        if let Some(left) = crash.as_mut() {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                sim_schedule::freeze_tasks();
+            }
+        }
+        if sim_schedule::is_frozen() {
+            return Some(WriteFault::Io);
+        }
+        let now = clock::now();
+        if let Some((until, fault)) = outage
+            && now < until
+        {
+            return Some(fault);
+        }
+        outage = None;
+        if world.rng.chance(world.knobs.outages) {
+            let fault = *world
+                .rng
+                .pick_one(&[WriteFault::DiskFull, WriteFault::Io, WriteFault::Busy]);
+            outage = Some((now + world.rng.draw_pause(20_000), fault));
+            return Some(fault);
+        }
+        None
+    })
+}

@@ -1,0 +1,366 @@
+//! One life of a simulated server: from the opening of its store to its end or its crash.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::check::ReloadedSession;
+use super::hooks::build_hooks;
+use super::model::{LONGEST_TURN, SimModels};
+use super::outlet::{CrashPoints, SimClient, Unread, disk_faults};
+use super::replies;
+use super::tools;
+use super::user::{self, ClientWindow};
+use super::world::World;
+use agentls::base::backpressure::ByteBudget;
+use agentls::base::counters::Totals;
+use agentls::base::sim_schedule::{self, YieldRate};
+use agentls::base::spawn::{AbortOnDrop, spawn};
+use agentls::base::{clock, random};
+use agentls::domain::{Mode, SessionId};
+use agentls::provider::{Accounts, CallSlots};
+use agentls::session::{
+    Rules, Services, SessionInfo, SessionManager, SessionSettings, SettingsSource, build_ledger,
+};
+use agentls::store::{SessionQuery, Store, StoreReader};
+use agentls::tool::Tool;
+use agentls::tool::delegate::Delegate;
+use agentls::turn::{ContextPolicy, ModelChoice, TurnLimits, TurnSettings};
+use agentls::workspace::{OnCancel, Workspace, WorkspaceShared};
+
+/// A life's shared parts.
+pub(super) struct ServerRun {
+    pub(super) world: Arc<World>,
+    pub(super) sessions: SessionManager,
+    pub(super) unread: Unread,
+    /// Deletions under way: what is asked meanwhile may stay unanswered.
+    deletes: AtomicU32,
+    /// Reverts under way, and those that began since there was none.
+    reverts: Mutex<(u32, u32)>,
+}
+
+/// How a life goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunEnd {
+    pub(super) seed: u64,
+    pub(super) turns: u64,
+    pub(super) freeze_at: u64,
+    pub(super) crash: CrashPoints,
+    /// The server is told to end at that moment, turns or no turns.
+    pub(super) ends_after: Option<Duration>,
+}
+
+impl ServerRun {
+    /// Whether a session is being deleted, or was a moment ago.
+    pub(super) fn is_deleting(&self) -> bool {
+        self.deletes.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether no other revert is under way.
+    pub(super) fn revert_begins(&self) -> bool {
+        let mut reverts = self.reverts.lock().unwrap_or_else(PoisonError::into_inner);
+        *reverts = (reverts.0 + 1, reverts.1 + 1);
+        reverts.0 == 1
+    }
+
+    /// Whether no other revert began since it did.
+    pub(super) fn revert_ends(&self) -> bool {
+        let mut reverts = self.reverts.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = *reverts == (1, 1);
+        reverts.0 -= 1;
+        if reverts.0 == 0 {
+            reverts.1 = 0;
+        }
+        alone
+    }
+
+    pub(super) fn delete_begins(&self) {
+        self.deletes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn delete_ends(&self) {
+        self.deletes.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Lives it; whether it came to an orderly end. The next one begins at the returned virtual time.
+pub(super) fn run_server(
+    world: &Arc<World>,
+    data: &Path,
+    wall_ms: i64,
+    fate: RunEnd,
+) -> std::io::Result<(bool, i64)> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()?;
+    let knobs = &world.knobs;
+    let wildness = YieldRate {
+        yields: knobs.yields,
+        small_batches: knobs.small_batches,
+        memory: knobs.memory,
+        freeze_at: fate.freeze_at,
+    };
+    let ended = runtime.block_on(async {
+        clock::set_virtual(wall_ms);
+        random::seed_thread(fate.seed);
+        sim_schedule::begin_schedule(fate.seed, wildness);
+        world.lock_checker().log_line(format!("a life begins: {fate:?}"));
+        let life = run_until_end(world.clone(), data.to_path_buf(), fate);
+        tokio::select! { biased;
+            () = sim_schedule::wait_until_frozen() => false,
+            () = tokio::time::sleep(LONGEST_TURN * 20) => {
+                world.lock_checker().record_violation("I13: the world stands still".to_owned());
+                false
+            }
+            () = life => true,
+        }
+    });
+    let now = runtime.block_on(async { clock::wall_ms() });
+    sim_schedule::freeze_tasks();
+    drop(runtime);
+    sim_schedule::end_schedule();
+    Ok((ended, now + crate::simulation::NIGHT_MS))
+}
+
+async fn run_until_end(world: Arc<World>, data: PathBuf, fate: RunEnd) {
+    let unread = Unread::default();
+    let eye: Arc<Mutex<Option<StoreReader>>> = Arc::default();
+    let client = SimClient {
+        world: world.clone(),
+        unread: unread.clone(),
+        crash: fate.crash.event,
+        reader: eye.clone(),
+    };
+    let faults = disk_faults(world.clone(), fate.crash.commit);
+    let (store, writer) = Store::start_inline(data, Box::new(client), Some(faults));
+    let reader = store.reader.clone();
+    let found = read_all_sessions(&reader).await;
+    world.lock_checker().check_restart(&world.files, found);
+    if let Ok(mut eye) = eye.lock() {
+        *eye = Some(reader.clone());
+    }
+    let writer = spawn(writer);
+    let services = build_services(&world, store);
+    let life = Arc::new(ServerRun {
+        world: world.clone(),
+        sessions: SessionManager::new(Arc::new(services)),
+        unread,
+        deletes: AtomicU32::new(0),
+        reverts: Mutex::default(),
+    });
+    let (windows, reading) = open_windows(&life).await;
+    world.grant_tickets(fate.turns);
+    let people: Vec<AbortOnDrop<()>> = windows
+        .iter()
+        .flat_map(|window| {
+            [
+                spawn(user::interfere_at_random(window.clone())),
+                spawn(user::answer_approvals(window.clone())),
+                spawn(replies::answer_inquiries(window.clone())),
+            ]
+        })
+        .collect();
+    let mut prompting: Vec<AbortOnDrop<()>> = windows
+        .iter()
+        .map(|window| spawn(user::keep_prompting(window.clone())))
+        .collect();
+    let done = async {
+        for task in &mut prompting {
+            // One that panicked has told so.
+            let _ = task.await;
+        }
+        user::wait_until_quiet(&life).await;
+    };
+    match fate.ends_after {
+        None => done.await,
+        // Whatever runs then is interrupted.
+        Some(after) => {
+            tokio::select! { biased;
+                () = tokio::time::sleep(after) => {}
+                () = done => {}
+            }
+        }
+    }
+    if fate.ends_after.is_none() && life.sessions.services().store.writes.flush_writes().await.is_ok() {
+        let found = read_all_sessions(&reader).await;
+        // People act on, and so may have changed something since: compared in one moment.
+        world.lock_checker().compare_with_store(&found);
+    }
+    // Whoever asked waits for the answer until the end.
+    let people = people.into_iter().chain(prompting).collect();
+    shut_down(&world, life, (people, reading), windows, writer).await;
+}
+
+/// The server ends in order: within its time, everything stored, every lock free.
+async fn shut_down(
+    world: &World,
+    life: Arc<ServerRun>,
+    tasks: (Vec<AbortOnDrop<()>>, AbortOnDrop<()>),
+    windows: Vec<Arc<ClientWindow>>,
+    writer: AbortOnDrop<()>,
+) {
+    world.lock_checker().log_line("the server ends".to_owned());
+    world.lock_checker().begin_shutdown();
+    let began = clock::wall_ms();
+    life.sessions.shut_down().await;
+    let took = clock::wall_ms() - began;
+    if took > 12_500 {
+        world
+            .lock_checker()
+            .record_violation(format!("R-CANCEL: the end took {took} ms"));
+    }
+    if life.sessions.live_session_count() > 0 {
+        world
+            .lock_checker()
+            .record_violation("sessions live on after the end".to_owned());
+    }
+    drop((tasks, windows));
+    let running = world.lock_checker().running_turns();
+    let lasting = !world.lock_checker().is_degraded();
+    if lasting && !running.is_empty() {
+        world
+            .lock_checker()
+            .record_violation(format!("I3: {running:?} have no end after the server's"));
+    }
+    drop(life);
+    if tokio::time::timeout(Duration::from_secs(60), writer)
+        .await
+        .is_err()
+    {
+        world
+            .lock_checker()
+            .record_violation("the store's writer does not end".to_owned());
+    }
+}
+
+/// Every session that is known is opened, which mends what a crash has cut.
+async fn open_windows(life: &Arc<ServerRun>) -> (Vec<Arc<ClientWindow>>, AbortOnDrop<()>) {
+    let reading = spawn(user::read_slowly(life.clone()));
+    let known = life.world.lock_checker().session_ids();
+    for session in &known {
+        user::load_session(life, session, false).await;
+        let turn = life.world.lock_checker().open_turn(session);
+        if let Some(turn) = turn {
+            life.world
+                .lock_checker()
+                .record_violation(format!("I3: {turn} has no end after its session was loaded"));
+        }
+    }
+    let count = life.world.knobs.sessions;
+    let mut known = known.into_iter().rev();
+    let windows = (0..count).map(|_| {
+        Arc::new(ClientWindow {
+            life: life.clone(),
+            session: Mutex::new(known.next()),
+        })
+    });
+    (windows.collect(), reading)
+}
+
+fn build_services(world: &Arc<World>, store: Store) -> Services {
+    Services {
+        ledger: build_ledger(&store),
+        store,
+        profiles: Arc::new(SimProfiles(world.clone(), Arc::default())),
+        slots: Arc::new(CallSlots::new(world.knobs.slots)),
+        tools: Arc::new(tools::build_registry(world)),
+        editor: Arc::new(agentls::tool::NoEditor),
+        redactor: agentls::config::Redactor::default(),
+        totals: Arc::new(Totals::default()),
+        pool: ByteBudget::new(world.knobs.pool),
+        client_name: Arc::new(|| "sim".to_owned()),
+        questions: {
+            let questions = world.knobs.questions;
+            Arc::new(move || questions)
+        },
+        idle: world.knobs.idle,
+    }
+}
+
+struct SimProfiles(Arc<World>, Arc<Accounts>);
+
+impl SettingsSource for SimProfiles {
+    fn session_settings(&self, session: &SessionInfo) -> SessionSettings {
+        SessionSettings {
+            turn: TurnSettings {
+                models: Arc::new(SimModels {
+                    world: self.0.clone(),
+                    session: session.id.clone(),
+                    accounts: self.1.clone(),
+                }),
+                choice: ModelChoice::default(),
+                prompt_source: "simulated".into(),
+                limits: TurnLimits {
+                    max_steps: self.0.knobs.max_steps,
+                    max_tool_calls: self.0.knobs.max_tool_calls,
+                    degrade: self.0.knobs.degrade,
+                    max_escalations: self.0.knobs.max_escalations,
+                    token_target: self.0.knobs.token_target,
+                    ..TurnLimits::default()
+                },
+                context: ContextPolicy {
+                    auto_compact: self.0.knobs.auto_compact,
+                    compaction_model: self.0.knobs.compaction_model.map(str::to_owned),
+                    ..ContextPolicy::default()
+                },
+                tool_timeouts: {
+                    let limit = self.0.knobs.delegate_limit;
+                    Arc::new(move |tool| limit.filter(|_| tool == Delegate::NAME))
+                },
+                tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
+                hooks: build_hooks(&self.0),
+                policy: self.0.knobs.conducts,
+            },
+            own_tools: Default::default(),
+            tools: Default::default(),
+            names_model: false,
+            read_only: false,
+            budgets: self.0.knobs.budgets.clone(),
+            wall_time: self.0.knobs.wall_time,
+            rules: Rules::default(),
+            approval_timeout: self.0.knobs.approval_timeout,
+            on_cancel: OnCancel::default(),
+        }
+    }
+
+    fn default_mode(&self, _folder: &Path, _agent: Option<&str>) -> Mode {
+        self.0.knobs.mode
+    }
+
+    fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
+        Arc::new(Workspace::new(WorkspaceShared::new(&[], None)))
+    }
+}
+
+/// All that a store holds.
+async fn read_all_sessions(reader: &StoreReader) -> BTreeMap<SessionId, ReloadedSession> {
+    let mut all = BTreeMap::new();
+    let query = SessionQuery {
+        limit: 10_000,
+        ..SessionQuery::default()
+    };
+    let sessions = reader.list_sessions(query).await.map(|page| page.sessions);
+    for hit in sessions.unwrap_or_default() {
+        let id = hit.session.id.clone();
+        let mut events = Vec::new();
+        let mut pages = reader.walk_events(&id, 0);
+        while let Ok(Some(page)) = pages.next().await {
+            events.extend(page.events);
+        }
+        let changes = reader.read_changes(&id).await;
+        let pending = reader.read_pending(&id).await.map(|(pending, _)| pending);
+        let found = ReloadedSession {
+            row: hit.session,
+            events,
+            pending: pending.unwrap_or_default(),
+            changes: changes
+                .map(|changes| changes.into_iter().map(|(_, change)| change).collect())
+                .unwrap_or_default(),
+        };
+        all.insert(id, found);
+    }
+    all
+}

@@ -1,0 +1,294 @@
+//! What all parts of one simulated world share: its rng, how bad it is, and who checks.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::check::Checker;
+use super::files::WrittenFiles;
+use super::rng::Rng;
+use agentls::config::FailurePolicy;
+use agentls::domain::{Cost, Mode};
+use agentls::provider::CircuitPolicy;
+use agentls::turn::{AgentPolicy, Budgets};
+
+/// Mostly the default.
+const POLICIES: [FailurePolicy; 4] = [
+    FailurePolicy::Continue,
+    FailurePolicy::Continue,
+    FailurePolicy::Degrade,
+    FailurePolicy::Fail,
+];
+
+/// A simulated world: one data folder, through as many crashes as it takes.
+pub(super) struct World {
+    pub(super) rng: Rng,
+    pub(super) knobs: WorldSettings,
+    pub(super) files: WrittenFiles,
+    check: Mutex<Checker>,
+    tickets: Mutex<u64>,
+    /// What an overflow has named.
+    learnt: Mutex<u64>,
+    /// What the models do again and again, and for how many calls to come.
+    mood: Mutex<(ProviderMood, u64)>,
+}
+
+/// What a model may do again and again, so that the bounds of continues are met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProviderMood {
+    /// Nothing: each answer is like any other.
+    Usual,
+    /// Its answers are cut at the output limit.
+    Truncates,
+    /// It says nothing, or thinks only.
+    Empty,
+    /// It pauses.
+    Pauses,
+    /// It declines.
+    Declines,
+    /// Every prompt is too long for it.
+    TooLong,
+    /// It refuses pictures, whether there are any or not.
+    Pictures,
+    /// It is overloaded.
+    Overloaded,
+    /// Its answers break off.
+    Breaks,
+}
+
+const MOODS: [ProviderMood; 8] = [
+    ProviderMood::Truncates,
+    ProviderMood::Empty,
+    ProviderMood::Pauses,
+    ProviderMood::Declines,
+    ProviderMood::TooLong,
+    ProviderMood::Pictures,
+    ProviderMood::Overloaded,
+    ProviderMood::Breaks,
+];
+
+/// How bad a world is; drawn from its seed, so that worlds differ (a quiet disk with a mad user, …).
+#[derive(Clone, Debug)]
+pub(super) struct WorldSettings {
+    pub(super) sessions: u64,
+    pub(super) max_steps: u32,
+    /// How often the output limit may be raised.
+    pub(super) max_escalations: u32,
+    pub(super) token_target: Option<u64>,
+    /// Every so manieth prompt or steer shows a picture.
+    pub(super) pictures: u64,
+    /// All in thousandths.
+    pub(super) call_fails: u32,
+    pub(super) stream_fails: u32,
+    pub(super) odd_answers: u32,
+    /// How often a model falls into a mood.
+    pub(super) moods: u32,
+    pub(super) wants_tools: u32,
+    pub(super) bad_tools: u32,
+    /// How often a tool that changes something changes a file, and a user does.
+    pub(super) writes: u32,
+    pub(super) outages: u32,
+    pub(super) slow_client: u32,
+    pub(super) resolve_fails: u32,
+    /// The longest pause of the provider in ms.
+    pub(super) provider_ms: u64,
+    pub(super) tool_ms: u64,
+    /// Between two whims of the user in ms.
+    pub(super) whim_ms: u64,
+    /// Between two answers of the user in ms.
+    pub(super) answer_ms: u64,
+    pub(super) mode: Mode,
+    pub(super) approval_timeout: Option<Duration>,
+    /// The client takes questions.
+    pub(super) questions: bool,
+    pub(super) wall_time: Option<Duration>,
+    pub(super) max_tool_calls: Option<u32>,
+    pub(super) degrade: bool,
+    /// Its model's price is known.
+    pub(super) priced: bool,
+    pub(super) budgets: Budgets,
+    pub(super) idle: Duration,
+    pub(super) slots: usize,
+    pub(super) pool: usize,
+    pub(super) yields: u32,
+    pub(super) small_batches: u32,
+    /// What the store keeps while the disk fails, in bytes.
+    pub(super) memory: usize,
+    pub(super) crashes: u32,
+    /// At which moments hooks run, as bits.
+    pub(super) hooks_at: u8,
+    /// How often they do not just pass.
+    pub(super) hooks_meddle: u32,
+    /// When they meddle, they object, and nothing else.
+    pub(super) hooks_object: bool,
+    /// How often the model asks for the same once more.
+    pub(super) repeats: u32,
+    pub(super) conducts: AgentPolicy,
+    /// The model's window as it is told, and as it is for messages alone.
+    pub(super) window: u64,
+    pub(super) real_window: u64,
+    pub(super) max_output: u32,
+    /// The model takes no pictures.
+    pub(super) blind: bool,
+    pub(super) auto_compact: bool,
+    pub(super) compaction_model: Option<&'static str>,
+    /// Below this the retries of a model are drawn.
+    pub(super) max_retries: u64,
+    /// A second provider takes over from the first.
+    pub(super) route: bool,
+    /// Each provider has a model for overloads.
+    pub(super) stand_in: bool,
+    pub(super) circuit: CircuitPolicy,
+    /// How often a call is one of `delegate`, and how long a sub-agent may work.
+    pub(super) delegates: u32,
+    pub(super) delegate_limit: Option<Duration>,
+}
+
+impl WorldSettings {
+    fn draw_settings(rng: &Rng) -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            sessions: 1 + rng.next_below(4),
+            max_steps: *rng.pick_one(&[1, 3, 8, 50]),
+            max_escalations: *rng.pick_one(&[1, 1, 3]),
+            token_target: *rng.pick_one(&[None, None, None, Some(150), Some(5_000)]),
+            pictures: *rng.pick_one(&[23, 23, 2]),
+            call_fails: *rng.pick_one(&[0, 0, 30, 300]),
+            stream_fails: *rng.pick_one(&[0, 0, 30, 300]),
+            odd_answers: *rng.pick_one(&[0, 0, 50, 300]),
+            moods: *rng.pick_one(&[0, 30, 150, 400]),
+            wants_tools: *rng.pick_one(&[50, 400, 700]),
+            bad_tools: *rng.pick_one(&[0, 100, 500]),
+            writes: *rng.pick_one(&[0, 300, 900]),
+            outages: *rng.pick_one(&[0, 0, 2, 20]),
+            slow_client: *rng.pick_one(&[0, 0, 100, 800]),
+            resolve_fails: *rng.pick_one(&[0, 0, 50]),
+            provider_ms: *rng.pick_one(&[0, 20, 500, 5_000]),
+            tool_ms: *rng.pick_one(&[0, 50, 2_000, 14_000]),
+            whim_ms: *rng.pick_one(&[20, 300, 3_000]),
+            answer_ms: *rng.pick_one(&[100, 3_000, 60_000]),
+            mode: *rng.pick_one(&[
+                Mode::Ask,
+                Mode::Ask,
+                Mode::Ask,
+                Mode::AutoEdit,
+                Mode::Full,
+                Mode::Plan,
+            ]),
+            approval_timeout: *rng.pick_one(&[None, Some(seconds(5)), Some(seconds(60))]),
+            questions: rng.chance(500),
+            wall_time: *rng.pick_one(&[None, None, None, Some(seconds(1)), Some(seconds(20))]),
+            max_tool_calls: *rng.pick_one(&[None, None, Some(1), Some(6)]),
+            degrade: rng.chance(400),
+            priced: rng.chance(700),
+            budgets: draw_budgets(rng),
+            idle: *rng.pick_one(&[Duration::from_millis(5), seconds(1), seconds(30), seconds(1_800)]),
+            slots: *rng.pick_one(&[1, 2, 256]),
+            pool: *rng.pick_one(&[600, 4_096, 1 << 20]),
+            yields: *rng.pick_one(&[0, 50, 400]),
+            small_batches: *rng.pick_one(&[0, 100, 700]),
+            memory: *rng.pick_one(&[usize::MAX, usize::MAX, 20_000, 2_000]),
+            crashes: *rng.pick_one(&[0, 500, 950]),
+            hooks_at: *rng.pick_one(&[0, 0, 0, 0b1111, 0b0001, 0b0110, 0b1000]),
+            hooks_meddle: *rng.pick_one(&[0, 50, 400, 1_000]),
+            hooks_object: rng.chance(300),
+            repeats: *rng.pick_one(&[0, 0, 100, 950]),
+            conducts: AgentPolicy {
+                planning: rng.chance(200),
+                reflection: *rng.pick_one(&[None, None, Some(1), Some(3)]),
+                tool_failure: *rng.pick_one(&POLICIES),
+                tool_timeout: *rng.pick_one(&POLICIES),
+                subagent_failure: *rng.pick_one(&POLICIES),
+            },
+            window: *rng.pick_one(&[200_000, 200_000, 6_000, 2_500]),
+            real_window: *rng.pick_one(&[u64::MAX, u64::MAX, 3_000, 1_000]),
+            max_output: *rng.pick_one(&[8_000, 64_000]),
+            blind: rng.chance(300),
+            auto_compact: rng.chance(850),
+            compaction_model: *rng.pick_one(&[None, None, Some("sim/cheap")]),
+            max_retries: *rng.pick_one(&[1, 4, 4, 12]),
+            route: rng.chance(500),
+            stand_in: rng.chance(300),
+            circuit: CircuitPolicy {
+                failures: *rng.pick_one(&[1, 2, 5]),
+                rest: *rng.pick_one(&[seconds(1), seconds(30)]),
+            },
+            delegates: *rng.pick_one(&[0, 100, 300, 700]),
+            delegate_limit: *rng.pick_one(&[None, Some(seconds(1)), Some(seconds(20))]),
+        }
+    }
+}
+
+/// A simulated answer costs up to a tenth of a cent.
+fn draw_budgets(rng: &Rng) -> Budgets {
+    let some = |most: u64| rng.chance(300).then(|| Cost(1 + rng.next_below(most)));
+    let budgets = Budgets {
+        turn: some(3_000_000),
+        session: some(20_000_000),
+        day: some(100_000_000),
+        ..Budgets::default()
+    };
+    let at = some(60_000_000).map(|most| ("sim".to_owned(), most));
+    Budgets {
+        providers: Arc::new(at.into_iter().collect()),
+        ..budgets
+    }
+}
+
+impl World {
+    pub(super) fn new(seed: u64, lines: usize, files: PathBuf) -> Arc<Self> {
+        let rng = Rng::new(seed);
+        let knobs = WorldSettings::draw_settings(&rng);
+        let check = Mutex::new(Checker::new(&knobs, lines));
+        Arc::new(Self {
+            rng,
+            knobs,
+            files: WrittenFiles::new(files),
+            check,
+            tickets: Mutex::new(0),
+            learnt: Mutex::new(u64::MAX),
+            mood: Mutex::new((ProviderMood::Usual, 0)),
+        })
+    }
+
+    /// What the model that is asked now is like.
+    pub(super) fn current_mood(&self) -> ProviderMood {
+        let mut mood = self.mood.lock().unwrap_or_else(PoisonError::into_inner);
+        match mood.1.checked_sub(1) {
+            Some(left) => mood.1 = left,
+            None if self.rng.chance(self.knobs.moods) => {
+                *mood = (*self.rng.pick_one(&MOODS), self.rng.next_below(12));
+            }
+            None => mood.0 = ProviderMood::Usual,
+        }
+        mood.0
+    }
+
+    /// The model's window, as far as is known.
+    pub(super) fn context_window(&self) -> u64 {
+        let learnt = *self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        self.knobs.window.min(learnt)
+    }
+
+    /// An overflow has named the window.
+    pub(super) fn learn_window(&self, window: u64) {
+        *self.learnt.lock().unwrap_or_else(PoisonError::into_inner) = window;
+    }
+
+    pub(super) fn lock_checker(&self) -> MutexGuard<'_, Checker> {
+        self.check.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many turns may be begun in the life to come.
+    pub(super) fn grant_tickets(&self, turns: u64) {
+        *self.tickets.lock().unwrap_or_else(PoisonError::into_inner) = turns;
+    }
+
+    /// Takes the right to begin one more turn.
+    pub(super) fn take_ticket(&self) -> bool {
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let had = *tickets > 0;
+        *tickets = tickets.saturating_sub(1);
+        had
+    }
+}
