@@ -1,12 +1,11 @@
 //! What a run has met: why turns went on or ended, in which phase, after which fault (quality §4).
 //!
-//! Pure: it counts and draws a table. What cannot happen says why; any other empty cell is a gap of the
-//! simulator's. Owns no judgement of right or wrong: that is `check`'s.
+//! Pure: it counts and draws a table. An empty cell is a question for the reader, never a failure: many cannot be
+//! filled. What is right or wrong is decided in `check`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::exemptions::{RULES, can_fall_in, find_exemption, why_never_met};
 use agentls::domain::{ContinueReason, TerminalReason, Transition};
 
 /// What a turn was doing when the decision fell.
@@ -121,8 +120,6 @@ impl SimFault {
 pub(super) struct SeenConditions {
     pub(super) phase: TurnPhase,
     faults: u16,
-    /// The same before the last thing that was seen at once, not among what is shown.
-    before: Option<(TurnPhase, u16)>,
     /// Its end is decided, and what was met until then: what comes after is too late.
     closing: Option<(TerminalReason, TurnPhase, u16)>,
 }
@@ -132,40 +129,9 @@ impl SeenConditions {
         self.faults |= 1 << fault as u16;
     }
 
-    /// A phase begins, which is seen at once: what is shown may lag behind.
-    pub(super) fn enter_phase(&mut self, phase: TurnPhase) {
-        self.before = Some((self.phase, self.faults));
-        self.phase = phase;
-    }
-
-    /// What was met when the decision fell; what was met since is left. Where it cannot have fallen in this phase, it
-    /// is shown late, and fell in the one before.
-    fn take(&mut self, decision: Transition) -> Self {
-        let met = *self;
-        match met.before {
-            Some((phase, faults)) if !can_fall_in(decision, met.phase) && can_fall_in(decision, phase) => {
-                *self = Self {
-                    phase: met.phase,
-                    faults: met.faults & !faults,
-                    ..Self::default()
-                };
-                Self {
-                    phase,
-                    faults,
-                    ..Self::default()
-                }
-            }
-            _ => std::mem::take(self),
-        }
-    }
-
     /// The loop has decided to end the turn.
     pub(super) fn note_closing(&mut self, reason: TerminalReason) {
-        let met = self.take(Transition::Terminal(reason));
-        *self = Self {
-            closing: Some((reason, met.phase, met.faults)),
-            ..met
-        };
+        self.closing = Some((reason, self.phase, self.faults));
     }
 
     /// The turn has ended: what it had met when that was decided.
@@ -196,7 +162,7 @@ pub(crate) struct Coverage(BTreeMap<(&'static str, TurnPhase, SimFault), u64>);
 impl Coverage {
     /// A decision fell; what was met begins anew.
     pub(super) fn record_decision(&mut self, decision: Transition, met: &mut SeenConditions) {
-        let met = met.take(decision);
+        let met = std::mem::take(met);
         for fault in met.faults_or_none() {
             *self
                 .0
@@ -224,87 +190,34 @@ fn all_reasons() -> impl Iterator<Item = Transition> {
     continues.chain(ends)
 }
 
-impl Coverage {
-    fn cell_count(&self, reason: Transition, phase: TurnPhase, fault: SimFault) -> u64 {
-        let cell = (reason.reason_name(), phase, fault);
-        self.0.get(&cell).copied().unwrap_or_default()
-    }
-
-    /// Cells that are empty without an excuse.
-    pub(crate) fn unexplained_gaps(&self) -> Vec<String> {
-        let mut gaps = Vec::new();
-        for reason in all_reasons() {
-            for phase in TurnPhase::ALL
-                .into_iter()
-                .filter(|phase| can_fall_in(reason, *phase))
-            {
-                for fault in SimFault::ALL {
-                    if self.cell_count(reason, phase, fault) == 0
-                        && find_exemption(reason, phase, fault).is_none()
-                    {
-                        gaps.push(format!(
-                            "{}/{}/{}",
-                            reason.reason_name(),
-                            phase.name(),
-                            fault.name()
-                        ));
-                    }
-                }
-            }
-        }
-        gaps
-    }
-}
-
 impl fmt::Display for Coverage {
-    /// One line for each reason and each phase in which it can fall, one column for each fault. What is empty with an
-    /// excuse is a dash and the rule's letter; what is empty without one is a gap.
+    /// One line for each reason and each phase in which it was met, one column for each fault.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<26} {:<11}", "reason", "phase")?;
         for fault in SimFault::ALL {
             write!(f, "{:>8}", fault.name())?;
         }
-        writeln!(f)?;
         for reason in all_reasons() {
-            if let Some(why) = why_never_met(reason) {
-                writeln!(f, "{:<26} never: {why}", reason.reason_name())?;
-            }
+            let name = reason.reason_name();
+            let mut is_met = false;
             for phase in TurnPhase::ALL {
-                let cells = SimFault::ALL.map(|fault| (self.cell_count(reason, phase, fault), fault));
-                let can_be = can_fall_in(reason, phase);
-                if !can_be && cells.iter().all(|(count, _)| *count == 0) {
+                let counts = SimFault::ALL.map(|fault| self.0.get(&(name, phase, fault)));
+                if counts.iter().all(Option::is_none) {
                     continue;
                 }
-                write!(f, "{:<26} {:<11}", reason.reason_name(), phase.name())?;
-                for (count, fault) in cells {
-                    let cell = match (count, find_exemption(reason, phase, fault)) {
-                        (0, _) if !can_be => "-".to_owned(),
-                        (0, Some(why)) => format!("-{}", rule_letter(why)),
-                        (0, None) => "0!".to_owned(),
-                        (count, _) => count.to_string(),
-                    };
+                is_met = true;
+                write!(f, "\n{name:<26} {:<11}", phase.name())?;
+                for count in counts {
+                    let cell = count.map_or_else(|| "-".to_owned(), u64::to_string);
                     write!(f, "{cell:>8}")?;
                 }
-                writeln!(f, "{}", if can_be { "" } else { "  late" })?;
+            }
+            if !is_met {
+                write!(f, "\n{name:<26} never met")?;
             }
         }
-        for why in RULES {
-            writeln!(f, "-{} {why}", rule_letter(why))?;
-        }
-        writeln!(
-            f,
-            "late: the decision falls before this phase and was shown after it had begun"
-        )?;
-        let gaps = self.unexplained_gaps();
-        write!(f, "{} cells are empty without an excuse", gaps.len())
+        Ok(())
     }
-}
-
-/// The letter of a rule in the table.
-fn rule_letter(why: &str) -> char {
-    let at = RULES.iter().position(|rule| *rule == why);
-    at.and_then(|at| u8::try_from(at).ok())
-        .map_or('?', |at| char::from(b'a' + at))
 }
 
 #[cfg(test)]
@@ -331,23 +244,14 @@ mod tests {
             line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(
-            line("next_turn", "streaming")[2..6],
-            ["2", "0!", "0!", "-g"].map(str::to_owned)
+            line("next_turn", "streaming")[2..5],
+            ["2", "-", "-"].map(str::to_owned)
         );
         assert_eq!(
             line("aborted_streaming", "starting")[2..10],
-            ["-f", "-d", "2", "-d", "-d", "-d", "0!", "2"].map(str::to_owned)
+            ["-", "-", "2", "-", "-", "-", "-", "2"].map(str::to_owned)
         );
-        assert_eq!(
-            line("internal_error", "never:")[2..5],
-            ["it", "would", "be"].map(str::to_owned)
-        );
-        assert!(table.contains(&format!("{} cells are empty", twice.unexplained_gaps().len())));
-        assert!(
-            twice
-                .unexplained_gaps()
-                .contains(&"completed/streaming/none".to_owned())
-        );
+        assert_eq!(line("internal_error", "never")[2..], ["met".to_owned()]);
     }
 
     #[test]

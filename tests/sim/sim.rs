@@ -12,7 +12,6 @@
 
 mod check;
 mod coverage;
-mod exemptions;
 mod files;
 mod hooks;
 mod joins;

@@ -53,7 +53,7 @@ impl Checker {
         let seen = self.sessions.get_mut(session);
         if let Some(known) = seen.and_then(|seen| seen.turns.get_mut(turn)) {
             known.hooks += 1;
-            known.met.enter_phase(TurnPhase::Hook);
+            known.met.phase = TurnPhase::Hook;
         }
     }
 

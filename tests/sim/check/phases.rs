@@ -87,7 +87,7 @@ impl Checker {
     /// A provider is asked by the session's running turn.
     pub(super) fn note_provider_call(&mut self, session: &SessionId) {
         if let Some(met) = self.met_of_turn(session, None) {
-            met.enter_phase(TurnPhase::Asking);
+            met.phase = TurnPhase::Asking;
         }
     }
 
