@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
-use super::loop_state::LoopState;
-use super::model_choice::ResolvedModel;
+use super::emit::emit_warning;
+use super::loop_state::{LoopState, MAX_FAILED_COMPACTIONS};
+use super::model_call::{CallOutcome, call_with_retries};
+use super::model_choice::{ModelChoice, ResolvedModel};
+use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
-use super::step::{CallOutcome, StepOutcome, call_with_retries};
 use super::transition::Outcome;
 use crate::context::compact::{self, CompactionRange};
 use crate::context::estimate_text;
@@ -20,9 +22,6 @@ use crate::provider::{HistoryItem, ModelRequest, StopReason, is_thinking_enabled
 
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
 const SHORTER: u32 = 3;
-
-/// Failed summaries in a row after which automatic compaction is disabled for the session (R-CTX-2).
-pub(super) const FAILURES: u32 = 3;
 
 /// The longest summary, in tokens. A reasoning model gets more, because its thoughts count too.
 const MAX_SUMMARY_TOKENS: u32 = 4_000;
@@ -233,17 +232,13 @@ async fn emit_failure(
         "it stays as it is"
     };
     let message = format!("could not summarize the conversation: {why}; {then}");
-    cx.link
-        .emit_event(build_warning(COMPACTION_FAILED, message))
-        .await?;
+    emit_warning(cx, COMPACTION_FAILED, message).await?;
     state.failed_compactions += 1;
-    if state.failed_compactions == FAILURES {
+    if state.failed_compactions == MAX_FAILED_COMPACTIONS {
         let message =
             "three summaries in a row failed; automatic compaction is off for this session. Compact it by hand, or start a new session"
                 .to_owned();
-        cx.link
-            .emit_event(build_warning(COMPACTION_RESTS, message))
-            .await?;
+        emit_warning(cx, COMPACTION_RESTS, message).await?;
     }
     Ok(())
 }
@@ -361,7 +356,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
     let Some(named) = &cx.settings.context.compaction_model else {
         return Ok(state.model.clone());
     };
-    let choice = super::ModelChoice {
+    let choice = ModelChoice {
         model: Some(named.clone()),
         ..cx.settings.choice.clone()
     };
@@ -376,18 +371,9 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
             let message =
                 // A setting that does not work must not keep the conversation from being compacted.
                 format!("compaction_model {named:?} is unavailable: {error}; using the session's model");
-            cx.link
-                .emit_event(build_warning("compaction_model", message))
-                .await?;
+            emit_warning(cx, "compaction_model", message).await?;
             Ok(state.model.clone())
         }
-    }
-}
-
-fn build_warning(code: &str, message: String) -> Event {
-    Event::Warning {
-        code: code.to_owned(),
-        message,
     }
 }
 

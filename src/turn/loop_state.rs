@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use super::admission::ProviderAccess;
 use super::calibration::TokenCalibration;
-use super::compact::FAILURES;
 use super::model_choice::ResolvedModel;
 use super::policy::PolicyState;
 use super::route::Route;
-use super::step::TurnUsage;
 use super::transition::{TransitionFacts, TurnLimits, TurnProgress};
 use crate::context::compact;
-use crate::domain::Transition;
+use crate::domain::{Cost, Transition, Usage};
 use crate::provider::{HistoryItem, is_thinking_enabled};
+
+/// Failed summaries in a row after which automatic compaction is disabled for the session (R-CTX-2).
+pub(super) const MAX_FAILED_COMPACTIONS: u32 = 3;
 
 /// The output limit of a first request, in tokens (R-LOOP-1).
 const SMALL_OUTPUT: u32 = 8_000;
@@ -38,6 +39,18 @@ const TARGET_PERCENT: u64 = 90;
 /// The plausible range of counted tokens per estimated token. A mock server, or usage that omits cached tokens, falls
 /// outside.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
+
+/// What the turn has used so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct TurnUsage {
+    pub(super) usage: Usage,
+    /// Known as long as the cost of every call is known.
+    pub(super) cost: Option<Cost>,
+    /// Tokens of the window that the conversation occupies.
+    pub(super) context: u64,
+    pub(super) window: u64,
+    pub(super) calls: u32,
+}
 
 /// The mutable state of a running turn.
 pub(super) struct LoopState {
@@ -173,7 +186,7 @@ impl LoopState {
     /// Returns whether the history may be compacted automatically: not if that is off, nor after three failures in a
     /// row.
     pub(super) fn may_compact(&self) -> bool {
-        self.auto_compact && self.failed_compactions < FAILURES
+        self.auto_compact && self.failed_compactions < MAX_FAILED_COMPACTIONS
     }
 
     /// Records the real window that the provider named (R-CTX-3). The window only shrinks.

@@ -7,15 +7,15 @@
 use serde_json::{Map, Value, json};
 
 use super::context::TurnContext;
-use super::hook_runs::{HookVerdict, Objection, run_hooks};
+use super::emit::{emit_transition, emit_warning, push_hidden_message};
+use super::hook_runs::{HookVerdict, run_hooks};
 use super::loop_state::LoopState;
+use super::outcome::StepOutcome;
 use super::policy::{PolicyState, planning_prompt};
-use super::run::{emit_transition, push_hidden_message};
 use super::session_link::{HookedMessage, PendingInput, TurnStopped};
-use super::step::StepOutcome;
 use super::transition::{Outcome, TransitionFacts, next_transition};
 use crate::config::HookMoment;
-use crate::domain::{Block, ContinueReason, Event, TerminalReason, Transition};
+use crate::domain::{Block, ContinueReason, TerminalReason, Transition};
 
 /// Lets hooks judge new messages, and asks for a plan at the start of a session. Returns the outcome if a hook ended
 /// the turn.
@@ -92,9 +92,12 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
         "the hook `{}` blocked your message: {}",
         objection.hook, objection.words
     );
-    cx.link.emit_event(build_warning("hook_blocked", message)).await?;
+    emit_warning(cx, "hook_blocked", message).await?;
     Ok(if ends {
-        ReviewOutcome::Ended(Box::new(ended_by(Outcome::HookStopped, &objection)))
+        ReviewOutcome::Ended(Box::new(StepOutcome::with_detail(
+            Outcome::HookStopped,
+            objection.to_detail(),
+        )))
     } else {
         ReviewOutcome::Nothing
     })
@@ -210,7 +213,9 @@ pub(super) async fn before_stop(
             end.outcome = Outcome::StopBlocked;
             end.detail = Some(objection.to_detail());
         }
-        HookVerdict::End(objection) => *end = ended_by(Outcome::StopPrevented, &objection),
+        HookVerdict::End(objection) => {
+            *end = StepOutcome::with_detail(Outcome::StopPrevented, objection.to_detail())
+        }
     }
     Ok(false)
 }
@@ -226,24 +231,7 @@ pub(super) async fn objected_too_often(
     }
     let said = end.detail.as_deref().unwrap_or_default();
     let message = format!("the turn ends although a stop hook still objects ({said})");
-    cx.link
-        .emit_event(build_warning("stop_hook_overruled", message))
-        .await
-}
-
-/// Builds the outcome of a step in which a hook ended the turn.
-pub(super) fn ended_by(outcome: Outcome, objection: &Objection) -> StepOutcome {
-    StepOutcome {
-        detail: Some(objection.to_detail()),
-        ..StepOutcome::from_outcome(outcome)
-    }
-}
-
-fn build_warning(code: &str, message: String) -> Event {
-    Event::Warning {
-        code: code.to_owned(),
-        message,
-    }
+    emit_warning(cx, "stop_hook_overruled", message).await
 }
 
 #[cfg(test)]

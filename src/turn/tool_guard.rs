@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::calls::ToolRun;
 use super::circuit::{CallReport, CircuitChange, ToolAdmission, ToolCircuits};
 use super::context::TurnContext;
 use super::hook_runs::{HookVerdict, Objection, run_hooks};
 use super::session_link::TurnStopped;
+use super::tool_run::ToolRun;
 use crate::base::clock;
 use crate::config::HookMoment;
 use crate::domain::{CircuitState, CircuitSubject, Event, ToolResult};

@@ -8,17 +8,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::context::TurnContext;
-use super::super::hook_runs::Objection;
-use super::super::redact;
-use super::super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, TurnStopped};
-use super::super::tool_guard::{self, PreToolOutcome};
-use super::{HALTED, ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context};
+use super::context::TurnContext;
+use super::hook_runs::Objection;
+use super::redact;
+use super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, TurnStopped};
+use super::tool_guard::{self, PreToolOutcome};
+use super::tool_run::{ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context};
 use crate::approval::command_files;
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{Effect, EffectKind, Event, Risk, ToolCallStatus};
 use crate::tool::{CallPreview, PreparedCall, ToolError};
 use crate::workspace::checkpoint;
+
+/// What the model reads about a call that did not start because the turn ended first.
+pub(super) const HALTED: &str = "Not run: the turn ended first";
 
 pub(super) enum Permission {
     Granted(Box<dyn PreparedCall>),
