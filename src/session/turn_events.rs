@@ -220,15 +220,15 @@ impl Actor {
                 approval,
                 reply,
             } => {
-                let judgement = self.judge_effect(&tool, &effect);
-                let judgement = match approval {
-                    Some(open) => self.judge_carried(&open, judgement),
-                    None => judgement,
+                let verdict = self.judge_effect(&tool, &effect);
+                let verdict = match approval {
+                    Some(open) => self.judge_carried(&open, verdict),
+                    None => verdict,
                 };
-                let _ = reply.send(judgement);
+                let _ = reply.send(verdict);
             }
-            TurnRequest::Ask { question, reply } => self.open_approval(*question, reply),
-            TurnRequest::PersonRequest { asked, reply } => self.open_inquiry(asked, reply),
+            TurnRequest::Approve { request, reply } => self.open_approval(*request, reply),
+            TurnRequest::Inquire { asked, reply } => self.open_inquiry(asked, reply),
         }
     }
 

@@ -19,9 +19,7 @@ use crate::domain::{
     SubagentEvent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, Transition, Usage,
 };
 use crate::tool::{ChildState, SubagentJob, SubagentReport, ToolProgress};
-use crate::turn::{
-    COMPACTION_FAILED, InquiryRequest, Judgement, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest,
-};
+use crate::turn::{COMPACTION_FAILED, InquiryRequest, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest};
 
 /// The characters of a child's text that are streamed while it works.
 const LIVE: usize = 30_000;
@@ -159,7 +157,7 @@ impl SubagentBridge {
                 approval,
                 reply,
             } => match self.denial_reason(&tool, &effect) {
-                Some(why) => _ = reply.send(Judgement::Deny(why)),
+                Some(why) => _ = reply.send(Verdict::Deny { why }),
                 None => {
                     self.forward_request(TurnRequest::Judge {
                         tool,
@@ -170,15 +168,15 @@ impl SubagentBridge {
                     .await;
                 }
             },
-            TurnRequest::Ask { question, reply } => {
+            TurnRequest::Approve { request, reply } => {
                 let reply = self.wait_for(reply);
-                self.forward_request(TurnRequest::Ask { question, reply }).await;
+                self.forward_request(TurnRequest::Approve { request, reply })
+                    .await;
             }
-            TurnRequest::PersonRequest { asked, reply } => {
+            TurnRequest::Inquire { asked, reply } => {
                 let asked = self.of_child(asked);
                 let reply = self.wait_for(reply);
-                self.forward_request(TurnRequest::PersonRequest { asked, reply })
-                    .await;
+                self.forward_request(TurnRequest::Inquire { asked, reply }).await;
             }
             TurnRequest::MayStep(reply) => {
                 let reply = self.wait_for(reply);
