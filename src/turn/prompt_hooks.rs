@@ -23,8 +23,11 @@ pub(super) async fn review_prompts_and_plan(
     cx: &TurnContext,
     conduct: &mut PolicyState,
 ) -> Result<Option<StepOutcome>, TurnStopped> {
-    if let ReviewOutcome::Ended(end) = review_pending_inputs(cx).await? {
-        return Ok(Some(*end));
+    if cx.settings.hooks.has_hooks_for(HookMoment::Prompt) {
+        let waiting = cx.link.fetch_pending_inputs(false).await?;
+        if let ReviewOutcome::Ended(end) = review_inputs(cx, waiting).await? {
+            return Ok(Some(*end));
+        }
     }
     if cx.resumption.is_first_turn && cx.settings.policy.planning && !conduct.planned {
         conduct.planned = true;
@@ -44,13 +47,10 @@ enum ReviewOutcome {
     Ended(Box<StepOutcome>),
 }
 
-/// Lets hooks judge all messages that no model has seen.
-async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, TurnStopped> {
+/// Lets hooks judge these messages, which no model has seen.
+async fn review_inputs(cx: &TurnContext, waiting: Vec<PendingInput>) -> Result<ReviewOutcome, TurnStopped> {
     let mut listened = ReviewOutcome::Nothing;
-    if !cx.settings.hooks.has_hooks_for(HookMoment::Prompt) {
-        return Ok(listened);
-    }
-    for waiting in cx.link.fetch_pending_inputs().await? {
+    for waiting in waiting {
         match review_pending_input(cx, waiting).await? {
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => listened = ReviewOutcome::Joined,
@@ -103,16 +103,22 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
     })
 }
 
-/// Returns whether a message needs an answer, so that the turn cannot complete. Blocked messages do not.
-pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Result<bool, TurnStopped> {
+/// Returns whether a message needs an answer, so that the turn cannot complete. Blocked messages do not. With `closes`
+/// the turn is about to end, and no message joins it after the answer `false`.
+pub(super) async fn steer_waits(
+    cx: &TurnContext,
+    end: &mut StepOutcome,
+    closes: bool,
+) -> Result<bool, TurnStopped> {
     loop {
-        if cx.link.may_end().await? {
+        let waiting = cx.link.fetch_pending_inputs(closes).await?;
+        if waiting.is_empty() {
             return Ok(false);
         }
         if !cx.settings.hooks.has_hooks_for(HookMoment::Prompt) {
             return Ok(true);
         }
-        match review_pending_inputs(cx).await? {
+        match review_inputs(cx, waiting).await? {
             // All messages were blocked; new ones may have arrived meanwhile.
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => return Ok(true),
@@ -174,18 +180,7 @@ pub(super) async fn before_stop(
     state: &mut LoopState,
     end: &mut StepOutcome,
 ) -> Result<bool, TurnStopped> {
-    if end.outcome != Outcome::Answered {
-        return Ok(false);
-    }
-    match review_pending_inputs(cx).await? {
-        ReviewOutcome::Nothing => {}
-        ReviewOutcome::Joined => return Ok(true),
-        ReviewOutcome::Ended(ended) => {
-            *end = *ended;
-            return Ok(false);
-        }
-    }
-    if !cx.settings.hooks.has_hooks_for(HookMoment::Stop) {
+    if end.outcome != Outcome::Answered || !cx.settings.hooks.has_hooks_for(HookMoment::Stop) {
         return Ok(false);
     }
     // A dry run of the decision: with a token target the turn would continue, so the hooks are not asked yet.
@@ -196,8 +191,13 @@ pub(super) async fn before_stop(
     };
     let rests = next_transition(&state.progress, &cx.settings.limits, Outcome::Answered, &facts)
         == Transition::Terminal(TerminalReason::Completed);
-    // With a message left to answer, this is not the end.
-    if !rests || !cx.link.fetch_pending_inputs().await?.is_empty() {
+    if !rests {
+        return Ok(false);
+    }
+    if steer_waits(cx, end, false).await? {
+        return Ok(true);
+    }
+    if end.outcome != Outcome::Answered {
         return Ok(false);
     }
     let mut about = Map::new();

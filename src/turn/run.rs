@@ -215,7 +215,7 @@ async fn gather_facts(
 ) -> Result<TransitionFacts, TurnStopped> {
     // Asking whether a steer waits closes the turn to later steers, so it happens only where the turn may end.
     let rests = matches!(end.outcome, Outcome::Answered | Outcome::StopBlocked);
-    let steer_waits = joined || rests && steer_waits(cx, end).await?;
+    let steer_waits = joined || rests && steer_waits(cx, end, true).await?;
     // Compaction cannot shrink the system prompt, the tools and the last message.
     let may_shrink = !lacks_floor(state, items);
     Ok(TransitionFacts {

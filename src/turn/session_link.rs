@@ -45,16 +45,18 @@ pub enum TurnRequest {
     PauseClock(oneshot::Receiver<()>),
     /// A sub-agent no longer waits for its requests. Requests that have no waiter left are settled.
     WaiterGone,
-    /// Fetches the messages that hooks have not judged yet.
-    FetchPendingInputs(oneshot::Sender<Vec<PendingInput>>),
+    /// Fetches the messages that no model has seen.
+    FetchPendingInputs {
+        /// The turn is about to end. If no message waits, it may, and later steers are refused.
+        closes: bool,
+        reply: oneshot::Sender<Vec<PendingInput>>,
+    },
     /// Hooks have judged a message.
     InputVerdict {
         /// The key of the [`PendingInput`].
         key: String,
         heard: HookedMessage,
     },
-    /// May the turn end? If no steer waits, it may, and later steers are refused.
-    TryFinish(oneshot::Sender<bool>),
     /// Judges an effect by rules and grants.
     Judge {
         tool: String,
@@ -283,12 +285,14 @@ impl SessionLink {
         self.ask_for(TurnRequest::BeginStep).await
     }
 
-    /// Returns the messages that hooks have not judged yet.
+    /// Returns the messages that no model has seen. With `closes` the turn is about to end: if there is none, it may,
+    /// and the actor refuses steers from then on.
     ///
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
-    pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, TurnStopped> {
-        self.ask_for(TurnRequest::FetchPendingInputs).await
+    pub async fn fetch_pending_inputs(&self, closes: bool) -> Result<Vec<PendingInput>, TurnStopped> {
+        self.ask_for(|reply| TurnRequest::FetchPendingInputs { closes, reply })
+            .await
     }
 
     /// Reports what hooks decided about a message.
@@ -304,14 +308,6 @@ impl SessionLink {
             () = self.cancel.cancelled() => Err(TurnStopped),
             sent = self.messages.send(message) => sent.map_err(|_| TurnStopped),
         }
-    }
-
-    /// Asks whether the turn may end. After `true` the actor refuses steers.
-    ///
-    /// # Errors
-    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
-    pub async fn may_end(&self) -> Result<bool, TurnStopped> {
-        self.ask_for(TurnRequest::TryFinish).await
     }
 
     /// Judges an effect by rules and grants. `approval` is an earlier turn's open question about it.
