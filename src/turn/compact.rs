@@ -52,7 +52,7 @@ pub(super) async fn fit_history(
         .settings
         .context
         .is_due(state.estimate_tokens(&items), state.model.info.window);
-    if !due || state.just_compacted || !state.may_compact() || lacks_floor(state, &items) {
+    if !due || state.compaction.is_recent || !state.may_compact() || lacks_floor(state, &items) {
         return Ok(items);
     }
     match summarize_history(cx, state, &items, CompactTrigger::Threshold, None).await? {
@@ -80,7 +80,7 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
 async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
     let begun = cx.link.begin_step().await?;
     // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
-    state.failed_compactions = begun.failed_compactions;
+    state.compaction.failures = begun.failed_compactions;
     state.used.context = state.estimate_tokens(&begun.items);
     Ok(begun.items)
 }
@@ -170,13 +170,13 @@ pub(super) async fn summarize_history(
         ));
     };
     // Set even if the summary fails, so that the check before the next call does not repeat it.
-    state.just_compacted = true;
+    state.compaction.is_recent = true;
     let before = compact::estimate_total_tokens(items);
     let kept = before - compact::estimate_total_tokens(middle.slice_items(items));
     let after = |text: &str| kept + compact::summary_tokens(text);
     let why = match write_notes(cx, state, middle, items, trigger, instructions).await? {
         Ok(text) if compact::is_sufficient_reduction(before, after(&text)) => {
-            state.failed_compactions = 0;
+            state.compaction.failures = 0;
             replace_middle(cx, state, items, middle, text, trigger, false).await?;
             return Ok(SummaryOutcome::Smaller);
         }
@@ -233,8 +233,8 @@ async fn emit_failure(
     };
     let message = format!("could not summarize the conversation: {why}; {then}");
     emit_warning(cx, COMPACTION_FAILED, message).await?;
-    state.failed_compactions += 1;
-    if state.failed_compactions == MAX_FAILED_COMPACTIONS {
+    state.compaction.failures += 1;
+    if state.compaction.failures == MAX_FAILED_COMPACTIONS {
         let message =
             "three summaries in a row failed; automatic compaction is off for this session. Compact it by hand, or start a new session"
                 .to_owned();
