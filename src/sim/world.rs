@@ -8,8 +8,8 @@ use super::check::Checker;
 use super::files::WrittenFiles;
 use super::rng::Rng;
 use crate::config::FailurePolicy;
+use crate::domain::circuit::CircuitPolicy;
 use crate::domain::{Cost, Mode};
-use crate::provider::CircuitPolicy;
 use crate::turn::{AgentPolicy, Budgets};
 
 /// Mostly the default.

@@ -20,7 +20,7 @@ use crate::domain::{CircuitState, CircuitSubject, Event, ToolResult};
 pub(super) struct ToolCircuitGuard<'a> {
     cx: &'a TurnContext,
     tool: String,
-    trial: bool,
+    trial: Option<u64>,
     told: bool,
 }
 
@@ -33,8 +33,8 @@ impl<'a> ToolCircuitGuard<'a> {
         // The lock is released before anything is awaited.
         let admitted = lock(cx).admit_call(tool, clock::now());
         let trial = match admitted {
-            ToolAdmission::Go => false,
-            ToolAdmission::Trial => true,
+            ToolAdmission::Go => None,
+            ToolAdmission::Trial(number) => Some(number),
             ToolAdmission::Open { left, pattern } => return Ok(Err(open(tool, left, &pattern))),
         };
         let gate = Self {
@@ -43,7 +43,7 @@ impl<'a> ToolCircuitGuard<'a> {
             trial,
             told: false,
         };
-        if trial {
+        if trial.is_some() {
             gate.emit_circuit_state(CircuitState::HalfOpen, None).await?;
         }
         Ok(Ok(gate))
