@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod approval;
 pub mod checkpoint;
+pub mod circuit;
 pub mod error;
 pub mod event;
 pub mod ids;

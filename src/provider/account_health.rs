@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use reqwest::header::HeaderMap;
 use tokio::sync::watch;
 
-use super::circuit::{Admission, Caller, Circuit, CircuitPolicy};
 use super::error::{ProviderError, ProviderFault};
 use super::pacing::{Pacer, PacingDelay, parse_rate_limits};
 use crate::base::clock::{self, Instant};
 use crate::domain::CircuitState;
+use crate::domain::circuit::{Admission, Caller, Circuit, CircuitPolicy};
 
 /// Consecutive 529 responses after which the account's `fallback_model` answers (R-PROV-4).
 pub const MAX_CONSECUTIVE_OVERLOADS: u32 = 3;

@@ -18,8 +18,7 @@ mod any_bytes_tests;
 mod body;
 mod call;
 mod cassette;
-pub mod circuit;
-mod classify;
+pub mod classify;
 mod configured;
 #[cfg(test)]
 mod contract_tests;
@@ -43,7 +42,6 @@ mod sse;
 mod stream;
 
 pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};
-pub use circuit::{Caller, CircuitPolicy};
 pub use configured::build_spec;
 pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};
 pub use health_tracking::{Health, WatchedProvider};

@@ -13,7 +13,6 @@ use super::account::ProviderAccount;
 use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
 use super::call::{read_error_response, timed_out};
-use super::circuit::CircuitPolicy;
 use super::classify::Failure;
 use super::error::{ProviderError, TimeoutPhase};
 use super::http::{Http, HttpSettings, no_response};
@@ -21,6 +20,7 @@ use super::openai::{Flavour, OpenAi};
 use super::registry::{ApiKind, ProviderSpec, unusable_provider_error};
 use crate::base::text;
 use crate::config::Redactor;
+use crate::domain::circuit::CircuitPolicy;
 
 /// The largest list that is read, in bytes. Some gateways list hundreds of models with full descriptions.
 const MAX_LIST: usize = 4 << 20;

@@ -17,7 +17,6 @@ use super::account::{ProviderAccount, is_local};
 use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
 use super::call::StreamLimits;
-use super::circuit::CircuitPolicy;
 use super::error::{ProviderError, ProviderFault};
 use super::http::{Http, HttpSettings};
 use super::models::{FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, lookup_local, lookup_model};
@@ -28,6 +27,7 @@ use super::retry::RetryPolicy;
 use super::script::Script;
 use super::{Provider, classify::Failure};
 use crate::config::{Redactor, long_words};
+use crate::domain::circuit::CircuitPolicy;
 
 /// Concurrent calls over all providers of a server.
 pub const MAX_CONCURRENT_CALLS: usize = 256;

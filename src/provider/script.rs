@@ -19,6 +19,7 @@ use super::error::{ProviderError, ProviderFault};
 use super::registry::ApiKind;
 use super::request::ModelRequest;
 use super::stream::{EventStream, StopReason, StreamEvent};
+use crate::domain::circuit::CircuitPolicy;
 
 /// A provider that plays a cassette.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Script {
             base,
             secrets: Vec::new(),
             redactor: crate::config::Redactor::default(),
-            standing: super::AccountHealth::new(name, super::CircuitPolicy::default()),
+            standing: super::AccountHealth::new(name, CircuitPolicy::default()),
         };
         let exchanges = exchanges
             .into_iter()

@@ -15,9 +15,9 @@ use super::wall_time::PausableDeadline;
 use crate::base::CancellationToken;
 use crate::base::spawn::AbortOnDrop;
 use crate::domain::{
-    ApprovalId, Cost, Effect, FinalAnswer, InquiryId, InquiryReply, TerminalReason, TurnId, Usage,
+    ApprovalId, Cost, Decision, Effect, FinalAnswer, InquiryId, InquiryReply, TerminalReason, TurnId, Usage,
 };
-use crate::turn::{ApprovalOutcome, TurnFinish, TurnMessage, TurnStopped};
+use crate::turn::{TurnFinish, TurnMessage, TurnStopped};
 
 /// The running turn.
 pub(super) struct ActiveTurn {
@@ -104,8 +104,7 @@ pub(super) struct TurnReport {
 
 /// An approval that the turn waits for.
 pub(super) struct PendingApproval {
-    pub(super) reply: oneshot::Sender<ApprovalOutcome>,
-    pub(super) tool: String,
+    pub(super) reply: oneshot::Sender<Decision>,
     pub(super) effect: Effect,
     pub(super) deadline: Option<Instant>,
     /// Rules that allow the effect do not settle it.

@@ -12,17 +12,17 @@ use super::command::{CommandError, Reply};
 use crate::approval::{Policy, Rule, RuleError, Verdict, judge_tool_call};
 use crate::base::clock;
 use crate::base::random;
-use crate::domain::{
-    Approval, ApprovalId, Decision, DecisionKind, Effect, Event, Grant, GrantScope, ResolvedBy,
-};
+use crate::domain::{ApprovalId, Decision, DecisionKind, Effect, Event, Grant, GrantScope, ResolvedBy};
 use crate::store::{PendingEvent, PendingKey, StoreWrite};
-use crate::turn::{ApprovalOutcome, ApprovalQuestion, Judgement};
+use crate::turn::ApprovalRequest;
 
 impl Actor {
     /// Judges an effect by the current rules, grants and mode.
-    pub(super) fn judge_effect(&self, tool: &str, effect: &Effect) -> Judgement {
+    pub(super) fn judge_effect(&self, tool: &str, effect: &Effect) -> Verdict {
         let Some(turn) = &self.turn else {
-            return Judgement::Deny("the turn has ended".to_owned());
+            return Verdict::Deny {
+                why: "the turn has ended".to_owned(),
+            };
         };
         let rules = &turn.settings.rules;
         let policy = Policy {
@@ -44,70 +44,55 @@ impl Actor {
                 .flatten()
                 .collect(),
         };
-        match judge_tool_call(&policy, tool, effect) {
-            Verdict::Allow { .. } => Judgement::Allow,
-            Verdict::Ask { why, risk, rule } => Judgement::Ask { why, risk, rule },
-            Verdict::Deny { why } => Judgement::Deny(why),
-        }
+        judge_tool_call(&policy, tool, effect)
+    }
+
+    fn is_allowed(&self, tool: &str, effect: &Effect) -> bool {
+        matches!(self.judge_effect(tool, effect), Verdict::Allow { .. })
     }
 
     /// Judges a carried call. A decision that the user sent meanwhile takes precedence over rules that allow the call;
     /// otherwise rules that answer the question settle it.
-    pub(super) fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
+    pub(super) fn judge_carried(&mut self, open: &ApprovalId, verdict: Verdict) -> Verdict {
         let approval = self.state.open_approval(open);
-        let (kind, settled) = match (&judgement, approval) {
-            (Judgement::Ask { .. }, _) | (_, None) => return judgement,
-            (Judgement::Allow, Some(approval)) if self.questions.decisions.contains_key(open) => {
-                return Judgement::Ask {
+        let kind = match (&verdict, approval) {
+            (Verdict::Ask { .. }, _) | (_, None) => return verdict,
+            (Verdict::Allow { .. }, Some(approval)) if self.questions.decisions.contains_key(open) => {
+                return Verdict::Ask {
                     why: approval.why.clone(),
                     risk: approval.risk,
                     rule: approval.rule.clone(),
                 };
             }
-            (Judgement::Allow, Some(_)) => (DecisionKind::Allow, Judgement::Allow),
-            (Judgement::Deny(_), Some(_)) => (DecisionKind::Deny, judgement),
+            (Verdict::Allow { .. }, Some(_)) => DecisionKind::Allow,
+            (Verdict::Deny { .. }, Some(_)) => DecisionKind::Deny,
         };
         self.questions.decisions.remove(open);
         self.resolve_approval(open, Decision::from_kind(kind), ResolvedBy::Rule, None);
-        settled
+        verdict
     }
 
-    pub(super) fn open_approval(
-        &mut self,
-        question: ApprovalQuestion,
-        reply: oneshot::Sender<ApprovalOutcome>,
-    ) {
+    pub(super) fn open_approval(&mut self, request: ApprovalRequest, reply: oneshot::Sender<Decision>) {
         let Some(turn) = self.turn.as_mut() else { return };
-        let id = question.approval.unwrap_or_else(ApprovalId::new_random);
-        let deadline = turn.settings.approval_timeout.map(|limit| clock::now() + limit);
-        let insists = question.insists;
-        let (tool, effect) = (question.name.clone(), question.effect.clone());
+        let ApprovalRequest {
+            approval,
+            effect,
+            needs_person,
+        } = request;
+        let (id, tool) = (approval.id.clone(), approval.name.clone());
         let asked = PendingApproval {
-            needs_person: question.insists,
             reply,
-            tool: question.name.clone(),
-            effect: question.effect,
-            deadline,
+            effect: effect.clone(),
+            deadline: turn.settings.approval_timeout.map(|limit| clock::now() + limit),
+            needs_person,
         };
         turn.waiting.approvals.insert(id.clone(), asked);
-        let approval = Approval {
-            id: id.clone(),
-            tool_call: question.tool_call,
-            name: question.name,
-            input: question.input,
-            title: question.title,
-            cwd: self.info.cwd.display().to_string(),
-            diff: question.diff,
-            risk: question.risk,
-            why: question.why,
-            rule: question.rule,
-        };
         self.pause_clock();
         self.record_event(Event::ApprovalRequested(approval));
         // The decision came while the turn was interrupted; apply it now (R-APPR-4).
         if let Some(decision) = self.questions.decisions.remove(&id) {
             self.resolve_approval(&id, decision, ResolvedBy::Person, None);
-        } else if !insists && self.judge_effect(&tool, &effect) == Judgement::Allow {
+        } else if !needs_person && self.is_allowed(&tool, &effect) {
             // A grant was added since the call was judged, for example by an "always" for a parallel call.
             self.resolve_approval(
                 &id,
@@ -189,26 +174,12 @@ impl Actor {
         let Some(approval) = self.state.open_approval(id).cloned() else {
             return;
         };
-        let answer = match decision.kind {
-            DecisionKind::Allow => ApprovalOutcome::Allow {
-                input: decision.input.clone(),
-            },
-            DecisionKind::AllowSession => {
-                self.record_grant(&decision, GrantScope::Session);
-                ApprovalOutcome::Allow {
-                    input: decision.input.clone(),
-                }
-            }
-            DecisionKind::AllowAlways => {
-                self.record_grant(&decision, GrantScope::Workspace);
-                ApprovalOutcome::Allow {
-                    input: decision.input.clone(),
-                }
-            }
-            DecisionKind::Deny => ApprovalOutcome::Deny {
-                feedback: decision.feedback.clone(),
-            },
-        };
+        match decision.kind {
+            DecisionKind::AllowSession => self.record_grant(&decision, GrantScope::Session),
+            DecisionKind::AllowAlways => self.record_grant(&decision, GrantScope::Workspace),
+            DecisionKind::Allow | DecisionKind::Deny => {}
+        }
+        let answer = decision.clone();
         self.record_with(
             Event::ApprovalResolved {
                 approval: id.clone(),
@@ -250,22 +221,15 @@ impl Actor {
     /// Answers open questions that the changed rules or grants now allow.
     pub(super) fn rejudge_open_approvals(&mut self) {
         let Some(turn) = &self.turn else { return };
-        let insists = |id: &ApprovalId| {
-            turn.waiting
-                .approvals
-                .get(id)
-                .is_some_and(|asked| asked.needs_person)
-        };
-        let asks: Vec<_> = turn
-            .waiting
-            .approvals
-            .iter()
-            .map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone()))
-            .collect();
-        let mut allowed: Vec<_> = asks
-            .into_iter()
-            .filter(|(id, tool, effect)| !insists(id) && self.judge_effect(tool, effect) == Judgement::Allow)
-            .map(|(id, _, _)| id)
+        let mut allowed: Vec<ApprovalId> = (turn.waiting.approvals.iter())
+            .filter(|(id, asked)| {
+                !asked.needs_person
+                    && self
+                        .state
+                        .open_approval(id)
+                        .is_some_and(|approval| self.is_allowed(&approval.name, &asked.effect))
+            })
+            .map(|(id, _)| id.clone())
             .collect();
         // The map has no order; sorting makes runs reproducible.
         allowed.sort();

@@ -20,10 +20,11 @@ use self::credentials::{explain_missing_key, is_same_key};
 pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
 use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, Settings};
+use crate::domain::circuit::CircuitPolicy;
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
-    self, Accounts, CircuitPolicy, CircuitView, Effort, Health, ModelInfo, PriceSource, ProviderSpec,
-    WatchedProvider, models,
+    self, Accounts, CircuitView, Effort, Health, ModelInfo, PriceSource, ProviderSpec, WatchedProvider,
+    models,
 };
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 

@@ -202,33 +202,30 @@ impl Actor {
             TurnRequest::WaiterGone => self.settle_abandoned_requests(),
             // The question itself has already paused the turn's own clock.
             TurnRequest::PauseClock(_) => {}
-            TurnRequest::FetchPendingInputs(reply) => {
-                let _ = reply.send(self.unreviewed_inputs());
+            TurnRequest::FetchPendingInputs { closes, reply } => {
+                let waiting = self.unreviewed_inputs();
+                if closes && let Some(turn) = self.turn.as_mut() {
+                    // In the same step as the answer, so that no steer slips in between.
+                    turn.control.is_closing = waiting.is_empty();
+                }
+                let _ = reply.send(waiting);
             }
             TurnRequest::InputVerdict { key, heard } => self.apply_input_verdict(&key, heard),
-            TurnRequest::TryFinish(reply) => {
-                let may_end = self.inbox.steers.is_empty();
-                if let Some(turn) = self.turn.as_mut() {
-                    // In the same step as the answer, so that no steer slips in between.
-                    turn.control.is_closing = may_end;
-                }
-                let _ = reply.send(may_end);
-            }
             TurnRequest::Judge {
                 tool,
                 effect,
                 approval,
                 reply,
             } => {
-                let judgement = self.judge_effect(&tool, &effect);
-                let judgement = match approval {
-                    Some(open) => self.judge_carried(&open, judgement),
-                    None => judgement,
+                let verdict = self.judge_effect(&tool, &effect);
+                let verdict = match approval {
+                    Some(open) => self.judge_carried(&open, verdict),
+                    None => verdict,
                 };
-                let _ = reply.send(judgement);
+                let _ = reply.send(verdict);
             }
-            TurnRequest::Ask { question, reply } => self.open_approval(*question, reply),
-            TurnRequest::PersonRequest { asked, reply } => self.open_inquiry(asked, reply),
+            TurnRequest::Approve { request, reply } => self.open_approval(*request, reply),
+            TurnRequest::Inquire { asked, reply } => self.open_inquiry(asked, reply),
         }
     }
 

@@ -7,17 +7,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::attempt::{StreamedOutput, sleep_unless_stopped};
+use super::attempt::sleep_unless_stopped;
 use super::context::TurnContext;
 use super::failure_policy::{
     Alternatives, CircuitOutlook, FailureAction, FallbackReason, RetryPlan, plan_failure_action,
 };
 use super::model_choice::ResolvedModel;
+use super::outcome::StreamedOutput;
 use super::session_link::TurnStopped;
 use crate::base::clock;
+use crate::domain::circuit::Caller;
 use crate::domain::{AgentError, CircuitState, CircuitSubject, ErrorCause, ErrorCode, Event};
 use crate::provider::account_health::is_failure;
-use crate::provider::{AccountHealth, CallLease, CallSlot, Caller, ProviderError, RetryVerdict};
+use crate::provider::{AccountHealth, CallLease, CallSlot, ProviderError, RetryVerdict};
 
 /// What a turn knows about the access to its providers.
 #[derive(Default)]

@@ -11,9 +11,10 @@ use futures::{FutureExt, StreamExt};
 use super::accumulate::{Accumulator, CompletedMessage, PushResult};
 use super::context::TurnContext;
 use super::model_choice::ResolvedModel;
+use super::outcome::StreamedOutput;
 use super::session_link::TurnStopped;
 use crate::base::clock;
-use crate::domain::{Cost, Delta, Event, MessageId, ToolCallId, Usage};
+use crate::domain::{Cost, Delta, Event, MessageId, Usage};
 use crate::provider::{ModelRequest, ProviderError, ProviderFault, StopReason, StreamEvent};
 
 /// Deltas that arrive together are joined up to this size, in bytes.
@@ -43,14 +44,6 @@ pub(super) struct ModelAnswer {
     pub(super) shown: Option<StreamedOutput>,
     /// Our own size limit cut it, not the model's output limit.
     pub(super) overlong: bool,
-}
-
-/// The output of a call that clients have seen.
-pub(super) struct StreamedOutput {
-    pub(super) message: MessageId,
-    pub(super) tool_calls: Vec<ToolCallId>,
-    /// Whether it contains text or reasoning.
-    pub(super) said: bool,
 }
 
 /// What a call used and cost.

@@ -1,4 +1,4 @@
-//! The circuit breaker of a session's tools (R-TOOL-4): pure, no I/O, no clock of its own.
+//! The circuit breakers of a session's tools (R-TOOL-4): pure, no I/O, no clock of its own.
 //!
 //! Three failures of a tool in a row with the same pattern open its circuit, and calls are then answered immediately.
 //! After a cool-down, one call is admitted as a trial; a success closes the circuit.
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::base::clock::Instant;
 use crate::domain::CircuitState;
+use crate::domain::circuit::{Admission, Caller, Circuit, CircuitPolicy};
 use crate::provider::CircuitView;
 
 /// Failures of the same pattern in a row that open a circuit (R-TOOL-4).
@@ -28,23 +29,15 @@ pub struct ToolCircuits {
 struct ToolCircuit {
     /// The normalized message of the last failures.
     pattern: String,
-    in_row: u32,
-    state: CircuitStage,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CircuitStage {
-    Closed,
-    Open { until: Instant },
-    Trial,
+    circuit: Circuit,
 }
 
 /// Whether a call may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ToolAdmission {
     Go,
-    /// It may, as the trial that decides about the circuit.
-    Trial,
+    /// It may, as the trial with this number, which decides about the circuit.
+    Trial(u64),
     /// It may not for this long, because of failures with this pattern.
     Open {
         left: Duration,
@@ -72,30 +65,25 @@ pub(super) enum CircuitChange {
 impl ToolCircuits {
     /// Returns whether a call of `tool` may run now.
     pub(super) fn admit_call(&mut self, tool: &str, now: Instant) -> ToolAdmission {
-        let Some(circuit) = self.tools.get_mut(tool) else {
+        let Some(known) = self.tools.get_mut(tool) else {
             return ToolAdmission::Go;
         };
-        let left = match circuit.state {
-            CircuitStage::Closed => return ToolAdmission::Go,
-            CircuitStage::Open { until } if now >= until => {
-                circuit.state = CircuitStage::Trial;
-                return ToolAdmission::Trial;
-            }
-            CircuitStage::Open { until } => until - now,
-            // Another call is the trial; how long it takes is unknown.
-            CircuitStage::Trial => Duration::ZERO,
-        };
-        ToolAdmission::Open {
-            left,
-            pattern: circuit.pattern.clone(),
+        match known.circuit.admit_call(Caller::Machine, now) {
+            Admission::Pass => ToolAdmission::Go,
+            Admission::Trial(number) => ToolAdmission::Trial(number),
+            Admission::Refused { until } => ToolAdmission::Open {
+                // While another call is the trial, nobody knows how long it takes.
+                left: until.map_or(Duration::ZERO, |until| until - now),
+                pattern: known.pattern.clone(),
+            },
         }
     }
 
-    /// Records the end of an admitted call.
+    /// Records the end of an admitted call. `trial` is its number, if it was the trial.
     pub(super) fn record_call_end(
         &mut self,
         tool: &str,
-        trial: bool,
+        trial: Option<u64>,
         told: CallReport<'_>,
         now: Instant,
         cooldown: Duration,
@@ -104,21 +92,19 @@ impl ToolCircuits {
             CallReport::Well => {
                 // Any success proves that the tool works, even of a call that began before the circuit opened.
                 let was = self.tools.remove(tool)?;
-                (was.state != CircuitStage::Closed).then_some(CircuitChange::Closed)
+                was.is_open().then_some(CircuitChange::Closed)
             }
             CallReport::Failed(message) => {
-                let pattern = normalize_failure_message(message);
-                let circuit = self.tools.entry(tool.to_owned()).or_insert(ToolCircuit {
+                let known = self.tools.entry(tool.to_owned()).or_insert_with(|| ToolCircuit {
                     pattern: String::new(),
-                    in_row: 0,
-                    state: CircuitStage::Closed,
+                    circuit: Circuit::new(CircuitPolicy::default()),
                 });
-                circuit.record_failure(pattern, trial, now, cooldown)
+                known.record_failure(normalize_failure_message(message), trial, now, cooldown)
             }
             CallReport::Nothing => {
-                if trial && let Some(circuit) = self.tools.get_mut(tool) {
+                if let (Some(trial), Some(known)) = (trial, self.tools.get_mut(tool)) {
                     // The next call becomes the trial.
-                    circuit.state = CircuitStage::Open { until: now };
+                    known.circuit.abandon_trial(trial, now);
                 }
                 None
             }
@@ -128,27 +114,24 @@ impl ToolCircuits {
     /// Returns the circuits that are not closed, by tool name. `wall_ms` is the wall time of `now`, in Unix
     /// milliseconds.
     pub fn open_circuit_views(&self, now: Instant, wall_ms: i64) -> BTreeMap<String, CircuitView> {
-        let view = |(name, circuit): (&String, &ToolCircuit)| {
-            let (state, until) = match circuit.state {
-                CircuitStage::Closed => return None,
-                CircuitStage::Open { until } => (CircuitState::Open, Some(until)),
-                CircuitStage::Trial => (CircuitState::HalfOpen, None),
-            };
+        let view = |(name, known): (&String, &ToolCircuit)| {
+            let (state, until) = known.circuit.state();
             let until = until.map(|until| {
                 let left = until.saturating_duration_since(now).as_millis() as u64;
                 wall_ms.saturating_add_unsigned(left)
             });
-            Some((name.clone(), CircuitView { state, until }))
+            (name.clone(), CircuitView { state, until })
         };
-        self.tools.iter().filter_map(view).collect()
+        let open = self.tools.iter().filter(|(_, known)| known.is_open());
+        open.map(view).collect()
     }
 
     /// Closes the circuit of one tool, or of all. Returns the names of those that were open.
     pub fn reset(&mut self, tool: Option<&str>) -> Vec<String> {
         let mut open = Vec::new();
-        self.tools.retain(|name, circuit| {
+        self.tools.retain(|name, known| {
             let meant = tool.is_none_or(|tool| tool == name);
-            if meant && circuit.state != CircuitStage::Closed {
+            if meant && known.is_open() {
                 open.push(name.clone());
             }
             !meant
@@ -158,30 +141,34 @@ impl ToolCircuits {
 }
 
 impl ToolCircuit {
+    fn is_open(&self) -> bool {
+        self.circuit.state().0 != CircuitState::Closed
+    }
+
     fn record_failure(
         &mut self,
         pattern: String,
-        trial: bool,
+        trial: Option<u64>,
         now: Instant,
         cooldown: Duration,
     ) -> Option<CircuitChange> {
         // Calls that were running when the circuit opened, or that run during a trial, change nothing.
-        if !trial && self.state != CircuitStage::Closed {
+        if trial.is_none() && self.is_open() {
             return None;
         }
-        self.in_row = if self.pattern == pattern {
-            self.in_row + 1
-        } else {
-            1
-        };
+        if self.pattern != pattern && !self.is_open() {
+            // Another failure begins a new row.
+            self.circuit.reset();
+        }
         self.pattern = pattern;
-        if !trial && self.in_row < FAILURES {
-            return None;
-        }
-        self.state = CircuitStage::Open {
-            until: now + cooldown,
+        let policy = CircuitPolicy {
+            failures: FAILURES,
+            rest: cooldown,
         };
-        Some(CircuitChange::Opened)
+        self.circuit.set_policy(policy, now);
+        let before = self.circuit.state();
+        self.circuit.record_failure(now);
+        (self.circuit.state() != before).then_some(CircuitChange::Opened)
     }
 }
 
@@ -221,7 +208,7 @@ mod tests {
 
     fn fail(circuits: &mut ToolCircuits, message: &str, now: Instant) -> Option<CircuitChange> {
         assert_eq!(circuits.admit_call("t", now), ToolAdmission::Go, "{message}");
-        circuits.record_call_end("t", false, CallReport::Failed(message), now, COOLDOWN)
+        circuits.record_call_end("t", None, CallReport::Failed(message), now, COOLDOWN)
     }
 
     fn opened(now: Instant) -> ToolCircuits {
@@ -261,12 +248,12 @@ mod tests {
         // A success begins a new row; a call that did not run does not.
         assert_eq!(fail(&mut circuits, "no such file: b", now), None);
         assert_eq!(
-            circuits.record_call_end("t", false, CallReport::Well, now, COOLDOWN),
+            circuits.record_call_end("t", None, CallReport::Well, now, COOLDOWN),
             None
         );
         assert_eq!(fail(&mut circuits, "x", now), None);
         assert_eq!(
-            circuits.record_call_end("t", false, CallReport::Nothing, now, COOLDOWN),
+            circuits.record_call_end("t", None, CallReport::Nothing, now, COOLDOWN),
             None
         );
         assert_eq!(fail(&mut circuits, "x", now), None);
@@ -287,24 +274,27 @@ mod tests {
                     pattern: "something else".to_owned(),
                 },
             ),
-            (CallReport::Nothing, None, ToolAdmission::Trial),
+            (CallReport::Nothing, None, ToolAdmission::Trial(2)),
         ] {
             let mut circuits = opened(now);
-            assert_eq!(circuits.admit_call("t", later), ToolAdmission::Trial);
+            assert_eq!(circuits.admit_call("t", later), ToolAdmission::Trial(1));
             // Meanwhile no other call is admitted, and earlier calls decide nothing unless they succeed.
             assert!(matches!(
                 circuits.admit_call("t", later),
                 ToolAdmission::Open { .. }
             ));
             assert_eq!(
-                circuits.record_call_end("t", false, CallReport::Failed("x"), later, COOLDOWN),
+                circuits.record_call_end("t", None, CallReport::Failed("x"), later, COOLDOWN),
                 None
             );
             assert_eq!(
-                circuits.record_call_end("t", false, CallReport::Nothing, later, COOLDOWN),
+                circuits.record_call_end("t", None, CallReport::Nothing, later, COOLDOWN),
                 None
             );
-            assert_eq!(circuits.record_call_end("t", true, told, later, COOLDOWN), change);
+            assert_eq!(
+                circuits.record_call_end("t", Some(1), told, later, COOLDOWN),
+                change
+            );
             assert_eq!(circuits.admit_call("t", later), then, "{told:?}");
         }
     }
@@ -325,22 +315,22 @@ mod tests {
         fn the_circuit_is_never_stuck_and_has_one_trial(acts in prop::collection::vec((0u8..4, 0u64..90), 1..200)) {
             let mut circuits = ToolCircuits::default();
             let mut now = clock::now();
-            let mut trial = false;
+            let mut trial = None;
             for (act, seconds) in acts {
                 now += Duration::from_secs(seconds);
                 let admitted = circuits.admit_call("t", now);
-                if admitted == ToolAdmission::Trial {
-                    prop_assert!(!trial);
-                    trial = true;
+                if let ToolAdmission::Trial(number) = admitted {
+                    prop_assert_eq!(trial, None);
+                    trial = Some(number);
                 }
                 let told = match act {
                     0 => CallReport::Well,
                     1 => CallReport::Nothing,
                     _ => CallReport::Failed("x"),
                 };
-                if act < 3 && (trial || admitted == ToolAdmission::Go) {
+                if act < 3 && (trial.is_some() || admitted == ToolAdmission::Go) {
                     circuits.record_call_end("t", trial, told, now, COOLDOWN);
-                    trial = false;
+                    trial = None;
                 }
             }
             circuits.record_call_end("t", trial, CallReport::Nothing, now, COOLDOWN);

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
-use super::loop_state::LoopState;
-use super::model_choice::ResolvedModel;
+use super::emit::emit_warning;
+use super::loop_state::{LoopState, MAX_FAILED_COMPACTIONS};
+use super::model_call::{CallOutcome, call_with_retries};
+use super::model_choice::{ModelChoice, ResolvedModel};
+use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
-use super::step::{CallOutcome, StepOutcome, call_with_retries};
 use super::transition::Outcome;
 use crate::context::compact::{self, CompactionRange};
 use crate::context::estimate_text;
@@ -20,9 +22,6 @@ use crate::provider::{HistoryItem, ModelRequest, StopReason, is_thinking_enabled
 
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
 const SHORTER: u32 = 3;
-
-/// Failed summaries in a row after which automatic compaction is disabled for the session (R-CTX-2).
-pub(super) const FAILURES: u32 = 3;
 
 /// The longest summary, in tokens. A reasoning model gets more, because its thoughts count too.
 const MAX_SUMMARY_TOKENS: u32 = 4_000;
@@ -53,7 +52,7 @@ pub(super) async fn fit_history(
         .settings
         .context
         .is_due(state.estimate_tokens(&items), state.model.info.window);
-    if !due || state.just_compacted || !state.may_compact() || lacks_floor(state, &items) {
+    if !due || state.compaction.is_recent || !state.may_compact() || lacks_floor(state, &items) {
         return Ok(items);
     }
     match summarize_history(cx, state, &items, CompactTrigger::Threshold, None).await? {
@@ -81,7 +80,7 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
 async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
     let begun = cx.link.begin_step().await?;
     // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
-    state.failed_compactions = begun.failed_compactions;
+    state.compaction.failures = begun.failed_compactions;
     state.used.context = state.estimate_tokens(&begun.items);
     Ok(begun.items)
 }
@@ -171,13 +170,13 @@ pub(super) async fn summarize_history(
         ));
     };
     // Set even if the summary fails, so that the check before the next call does not repeat it.
-    state.just_compacted = true;
+    state.compaction.is_recent = true;
     let before = compact::estimate_total_tokens(items);
     let kept = before - compact::estimate_total_tokens(middle.slice_items(items));
     let after = |text: &str| kept + compact::summary_tokens(text);
     let why = match write_notes(cx, state, middle, items, trigger, instructions).await? {
         Ok(text) if compact::is_sufficient_reduction(before, after(&text)) => {
-            state.failed_compactions = 0;
+            state.compaction.failures = 0;
             replace_middle(cx, state, items, middle, text, trigger, false).await?;
             return Ok(SummaryOutcome::Smaller);
         }
@@ -233,17 +232,13 @@ async fn emit_failure(
         "it stays as it is"
     };
     let message = format!("could not summarize the conversation: {why}; {then}");
-    cx.link
-        .emit_event(build_warning(COMPACTION_FAILED, message))
-        .await?;
-    state.failed_compactions += 1;
-    if state.failed_compactions == FAILURES {
+    emit_warning(cx, COMPACTION_FAILED, message).await?;
+    state.compaction.failures += 1;
+    if state.compaction.failures == MAX_FAILED_COMPACTIONS {
         let message =
             "three summaries in a row failed; automatic compaction is off for this session. Compact it by hand, or start a new session"
                 .to_owned();
-        cx.link
-            .emit_event(build_warning(COMPACTION_RESTS, message))
-            .await?;
+        emit_warning(cx, COMPACTION_RESTS, message).await?;
     }
     Ok(())
 }
@@ -361,7 +356,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
     let Some(named) = &cx.settings.context.compaction_model else {
         return Ok(state.model.clone());
     };
-    let choice = super::ModelChoice {
+    let choice = ModelChoice {
         model: Some(named.clone()),
         ..cx.settings.choice.clone()
     };
@@ -376,18 +371,9 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
             let message =
                 // A setting that does not work must not keep the conversation from being compacted.
                 format!("compaction_model {named:?} is unavailable: {error}; using the session's model");
-            cx.link
-                .emit_event(build_warning("compaction_model", message))
-                .await?;
+            emit_warning(cx, "compaction_model", message).await?;
             Ok(state.model.clone())
         }
-    }
-}
-
-fn build_warning(code: &str, message: String) -> Event {
-    Event::Warning {
-        code: code.to_owned(),
-        message,
     }
 }
 

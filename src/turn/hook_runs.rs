@@ -8,6 +8,7 @@ use futures::FutureExt;
 use serde_json::{Map, Value, json};
 
 use super::context::TurnContext;
+use super::emit::emit_warning;
 use super::hook_output::{HookDecision, parse_hook_decision};
 use super::hooks::{HookContext, HookExit};
 use super::redact;
@@ -159,10 +160,5 @@ async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, why: &str) -
         "the hook `{}` ({}) failed and was skipped: {why}",
         hook.name, hook.on
     );
-    cx.link
-        .emit_event(Event::Warning {
-            code: FAILED.to_owned(),
-            message,
-        })
-        .await
+    emit_warning(cx, FAILED, message).await
 }

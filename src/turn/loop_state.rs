@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use super::admission::ProviderAccess;
 use super::calibration::TokenCalibration;
-use super::compact::FAILURES;
 use super::model_choice::ResolvedModel;
 use super::policy::PolicyState;
 use super::route::Route;
-use super::step::TurnUsage;
 use super::transition::{TransitionFacts, TurnLimits, TurnProgress};
 use crate::context::compact;
-use crate::domain::Transition;
+use crate::domain::{Cost, Transition, Usage};
 use crate::provider::{HistoryItem, is_thinking_enabled};
+
+/// Failed summaries in a row after which automatic compaction is disabled for the session (R-CTX-2).
+pub(super) const MAX_FAILED_COMPACTIONS: u32 = 3;
 
 /// The output limit of a first request, in tokens (R-LOOP-1).
 const SMALL_OUTPUT: u32 = 8_000;
@@ -39,6 +40,39 @@ const TARGET_PERCENT: u64 = 90;
 /// outside.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 
+/// What the turn has used so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct TurnUsage {
+    pub(super) usage: Usage,
+    /// Known as long as the cost of every call is known.
+    pub(super) cost: Option<Cost>,
+    /// Tokens of the window that the conversation occupies.
+    pub(super) context: u64,
+    pub(super) window: u64,
+    pub(super) calls: u32,
+}
+
+/// How many tokens a request has, corrected by what the provider has counted.
+struct TokenEstimator {
+    /// Estimated tokens of the system prompt and the tools.
+    prefix: u64,
+    /// Counted tokens per estimated token; 1 until the provider has reported usage.
+    correction: f64,
+    /// The same ratios, shared with the session's other turns.
+    calibration: Arc<TokenCalibration>,
+}
+
+/// Whether the history may be made smaller.
+pub(super) struct CompactionState {
+    /// Automatically.
+    is_automatic: bool,
+    /// Compactions of the session that failed in a row.
+    pub(super) failures: u32,
+    /// The history was summarized since the last step that led on. Summarizing it again before the call would save
+    /// little.
+    pub(super) is_recent: bool,
+}
+
 /// The mutable state of a running turn.
 pub(super) struct LoopState {
     pub(super) model: ResolvedModel,
@@ -48,19 +82,8 @@ pub(super) struct LoopState {
     /// Tokens of the last request, as the provider counted them.
     pub(super) context: u64,
     pub(super) conduct: PolicyState,
-    /// Estimated tokens of the system prompt and the tools.
-    floor: u64,
-    /// Counted tokens per estimated token; 1 until the provider has reported usage.
-    correction: f64,
-    /// The same ratios, shared with the session's other turns.
-    counting: Arc<TokenCalibration>,
-    /// Compactions of the session that failed in a row.
-    pub(super) failed_compactions: u32,
-    /// Whether the history may be compacted automatically.
-    auto_compact: bool,
-    /// The history was summarized since the last step that led on. Summarizing it again before the call would save
-    /// little.
-    pub(super) just_compacted: bool,
+    tokens: TokenEstimator,
+    pub(super) compaction: CompactionState,
     /// Steps that the user granted beyond the limit.
     more_steps: u32,
     pub(super) route: Route,
@@ -81,23 +104,27 @@ impl LoopState {
             progress: TurnProgress::default(),
             context: 0,
             conduct: PolicyState::default(),
-            floor,
-            correction: 1.0,
-            counting: Arc::default(),
-            failed_compactions: 0,
-            auto_compact,
-            just_compacted: false,
+            tokens: TokenEstimator {
+                prefix: floor,
+                correction: 1.0,
+                calibration: Arc::default(),
+            },
+            compaction: CompactionState {
+                is_automatic: auto_compact,
+                failures: 0,
+                is_recent: false,
+            },
             more_steps: 0,
         }
     }
 
     /// Adopts what the session has counted before, and keeps it up to date.
     pub(super) fn adopt_calibration(&mut self, counting: Arc<TokenCalibration>) {
-        self.correction = counting.ratio_for(&self.model.label());
+        self.tokens.correction = counting.ratio_for(&self.model.label());
         counting.limit_output(&mut self.model);
         // A limit that was learned earlier may be smaller than a first request's.
         self.max_output = first_output(&self.model);
-        self.counting = counting;
+        self.tokens.calibration = counting;
     }
 
     /// Adds the steps by which the user raised the limit.
@@ -116,11 +143,11 @@ impl LoopState {
 
     /// Switches to another model for the next requests.
     pub(super) fn switch_model(&mut self, mut model: ResolvedModel) {
-        self.counting.limit_output(&mut model);
+        self.tokens.calibration.limit_output(&mut model);
         self.max_output = first_output(&model);
         self.used.window = model.info.window;
         // Another model has another tokenizer.
-        self.correction = self.counting.ratio_for(&model.label());
+        self.tokens.correction = self.tokens.calibration.ratio_for(&model.label());
         self.model = model;
     }
 
@@ -129,17 +156,17 @@ impl LoopState {
         let steps = self.progress.steps;
         self.progress.record_transition(transition, facts);
         // After a new step another compaction may help again.
-        self.just_compacted &= steps == self.progress.steps;
+        self.compaction.is_recent &= steps == self.progress.steps;
     }
 
     /// Returns the estimated tokens of a request with these messages, corrected by earlier counts (R-CTX-1).
     pub(super) fn estimate_tokens(&self, items: &[Arc<HistoryItem>]) -> u64 {
-        ((self.floor + compact::estimate_total_tokens(items)) as f64 * self.correction) as u64
+        ((self.tokens.prefix + compact::estimate_total_tokens(items)) as f64 * self.tokens.correction) as u64
     }
 
     /// Records that the provider counted `tokens` for a request with these messages.
     pub(super) fn record_token_count(&mut self, items: &[Arc<HistoryItem>], tokens: u64) {
-        let estimate = self.floor + compact::estimate_total_tokens(items);
+        let estimate = self.tokens.prefix + compact::estimate_total_tokens(items);
         if tokens == 0 || estimate == 0 {
             // Some local servers report no token counts.
             self.context = self.estimate_tokens(items);
@@ -147,10 +174,10 @@ impl LoopState {
         }
         self.context = tokens;
         let ratio = tokens as f64 / estimate as f64;
-        self.correction = ratio.clamp(*PLAUSIBLE.start(), *PLAUSIBLE.end());
+        self.tokens.correction = ratio.clamp(*PLAUSIBLE.start(), *PLAUSIBLE.end());
         // An implausible ratio serves this turn, clamped, but is not passed on to the session's other turns.
         if PLAUSIBLE.contains(&ratio) {
-            self.counting.record_ratio(self.model.label(), ratio);
+            self.tokens.calibration.record_ratio(self.model.label(), ratio);
         }
     }
 
@@ -167,13 +194,13 @@ impl LoopState {
 
     /// Returns whether automatic compaction is on.
     pub(super) fn auto_compact(&self) -> bool {
-        self.auto_compact
+        self.compaction.is_automatic
     }
 
     /// Returns whether the history may be compacted automatically: not if that is off, nor after three failures in a
     /// row.
     pub(super) fn may_compact(&self) -> bool {
-        self.auto_compact && self.failed_compactions < FAILURES
+        self.compaction.is_automatic && self.compaction.failures < MAX_FAILED_COMPACTIONS
     }
 
     /// Records the real window that the provider named (R-CTX-3). The window only shrinks.
@@ -216,7 +243,7 @@ impl LoopState {
         self.model.info.max_output = limit;
         self.model.info.knows_max_output = true;
         self.max_output = limit;
-        self.counting.learn_output(self.model.label(), limit);
+        self.tokens.calibration.learn_output(self.model.label(), limit);
         Some(limit)
     }
 
@@ -322,7 +349,7 @@ mod tests {
         assert_eq!(state.context, 90_000);
         // The next turn starts with the last plausible count. Nothing is known about another model.
         let mut next = LoopState::new(model(200_000, 8_000), 100, true);
-        next.adopt_calibration(state.counting.clone());
+        next.adopt_calibration(state.tokens.calibration.clone());
         assert_eq!(next.estimate_tokens(&items), 800);
         next.switch_model(ResolvedModel {
             model: "other".to_owned(),

@@ -12,10 +12,12 @@ mod admission;
 mod attempt;
 mod budget;
 mod calibration;
+mod call_budget;
 mod calls;
 mod circuit;
 mod compact;
 mod context;
+mod emit;
 mod failure_policy;
 mod hook_command;
 mod hook_output;
@@ -25,19 +27,25 @@ mod ledger;
 mod limits;
 mod loop_guard;
 mod loop_state;
+mod model_call;
 mod model_choice;
 mod outcome;
+mod permission;
 mod policy;
 mod prompt_hooks;
 mod redact;
 mod reopen_inquiries;
 mod route;
+mod routing;
 mod run;
 mod session_link;
 mod settings;
 mod step;
 mod system_prompt;
+mod tool_execution;
 mod tool_guard;
+mod tool_limit;
+mod tool_run;
 mod tool_step;
 mod transition;
 mod wrap_up;
@@ -45,19 +53,19 @@ mod wrap_up;
 pub use accumulate::MAX_MESSAGE_BYTES;
 pub use budget::{Budgets, SpendSheet, TurnSpend};
 pub use calibration::TokenCalibration;
+pub use call_budget::UNKNOWN_PRICE;
 pub use circuit::ToolCircuits;
 pub use compact::COMPACTION_FAILED;
 pub use context::{CarriedCall, Resumption, SessionStatistics, TurnContext, TurnServices, TurnTask};
 pub use hook_command::HookCommands;
 pub use hooks::{HookContext, HookExit, HookRunner, Hooks};
 pub use ledger::{DailySpendSource, Ledger, TurnBudget, day_of};
-pub use limits::UNKNOWN_PRICE;
 pub use model_choice::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 pub use outcome::TurnFinish;
 pub use run::{MODEL_CHOSEN, run_turn};
 pub use session_link::{
-    ApprovalOutcome, ApprovalQuestion, HookedMessage, InquiryRequest, Judgement, LimitAnswer, PendingInput,
-    QuestionOutcome, SessionLink, StepInput, TurnMessage, TurnRequest, TurnStopped,
+    ApprovalRequest, HookedMessage, InquiryRequest, LimitAnswer, PendingInput, QuestionOutcome, SessionLink,
+    StepInput, TurnMessage, TurnRequest, TurnStopped,
 };
 pub use settings::{
     AgentPolicy, ContextPolicy, SystemPrompt, SystemPromptSource, ToolCooldowns, ToolTimeouts, TurnSettings,

@@ -7,15 +7,15 @@
 use serde_json::{Map, Value, json};
 
 use super::context::TurnContext;
-use super::hook_runs::{HookVerdict, Objection, run_hooks};
+use super::emit::{emit_transition, emit_warning, push_hidden_message};
+use super::hook_runs::{HookVerdict, run_hooks};
 use super::loop_state::LoopState;
+use super::outcome::StepOutcome;
 use super::policy::{PolicyState, planning_prompt};
-use super::run::{emit_transition, push_hidden_message};
 use super::session_link::{HookedMessage, PendingInput, TurnStopped};
-use super::step::StepOutcome;
 use super::transition::{Outcome, TransitionFacts, next_transition};
 use crate::config::HookMoment;
-use crate::domain::{Block, ContinueReason, Event, TerminalReason, Transition};
+use crate::domain::{Block, ContinueReason, TerminalReason, Transition};
 
 /// Lets hooks judge new messages, and asks for a plan at the start of a session. Returns the outcome if a hook ended
 /// the turn.
@@ -23,8 +23,11 @@ pub(super) async fn review_prompts_and_plan(
     cx: &TurnContext,
     conduct: &mut PolicyState,
 ) -> Result<Option<StepOutcome>, TurnStopped> {
-    if let ReviewOutcome::Ended(end) = review_pending_inputs(cx).await? {
-        return Ok(Some(*end));
+    if cx.settings.hooks.has_hooks_for(HookMoment::Prompt) {
+        let waiting = cx.link.fetch_pending_inputs(false).await?;
+        if let ReviewOutcome::Ended(end) = review_inputs(cx, waiting).await? {
+            return Ok(Some(*end));
+        }
     }
     if cx.resumption.is_first_turn && cx.settings.policy.planning && !conduct.planned {
         conduct.planned = true;
@@ -44,13 +47,10 @@ enum ReviewOutcome {
     Ended(Box<StepOutcome>),
 }
 
-/// Lets hooks judge all messages that no model has seen.
-async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, TurnStopped> {
+/// Lets hooks judge these messages, which no model has seen.
+async fn review_inputs(cx: &TurnContext, waiting: Vec<PendingInput>) -> Result<ReviewOutcome, TurnStopped> {
     let mut listened = ReviewOutcome::Nothing;
-    if !cx.settings.hooks.has_hooks_for(HookMoment::Prompt) {
-        return Ok(listened);
-    }
-    for waiting in cx.link.fetch_pending_inputs().await? {
+    for waiting in waiting {
         match review_pending_input(cx, waiting).await? {
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => listened = ReviewOutcome::Joined,
@@ -92,24 +92,33 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
         "the hook `{}` blocked your message: {}",
         objection.hook, objection.words
     );
-    cx.link.emit_event(build_warning("hook_blocked", message)).await?;
+    emit_warning(cx, "hook_blocked", message).await?;
     Ok(if ends {
-        ReviewOutcome::Ended(Box::new(ended_by(Outcome::HookStopped, &objection)))
+        ReviewOutcome::Ended(Box::new(StepOutcome::with_detail(
+            Outcome::HookStopped,
+            objection.to_detail(),
+        )))
     } else {
         ReviewOutcome::Nothing
     })
 }
 
-/// Returns whether a message needs an answer, so that the turn cannot complete. Blocked messages do not.
-pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Result<bool, TurnStopped> {
+/// Returns whether a message needs an answer, so that the turn cannot complete. Blocked messages do not. With `closes`
+/// the turn is about to end, and no message joins it after the answer `false`.
+pub(super) async fn steer_waits(
+    cx: &TurnContext,
+    end: &mut StepOutcome,
+    closes: bool,
+) -> Result<bool, TurnStopped> {
     loop {
-        if cx.link.may_end().await? {
+        let waiting = cx.link.fetch_pending_inputs(closes).await?;
+        if waiting.is_empty() {
             return Ok(false);
         }
         if !cx.settings.hooks.has_hooks_for(HookMoment::Prompt) {
             return Ok(true);
         }
-        match review_pending_inputs(cx).await? {
+        match review_inputs(cx, waiting).await? {
             // All messages were blocked; new ones may have arrived meanwhile.
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => return Ok(true),
@@ -171,18 +180,7 @@ pub(super) async fn before_stop(
     state: &mut LoopState,
     end: &mut StepOutcome,
 ) -> Result<bool, TurnStopped> {
-    if end.outcome != Outcome::Answered {
-        return Ok(false);
-    }
-    match review_pending_inputs(cx).await? {
-        ReviewOutcome::Nothing => {}
-        ReviewOutcome::Joined => return Ok(true),
-        ReviewOutcome::Ended(ended) => {
-            *end = *ended;
-            return Ok(false);
-        }
-    }
-    if !cx.settings.hooks.has_hooks_for(HookMoment::Stop) {
+    if end.outcome != Outcome::Answered || !cx.settings.hooks.has_hooks_for(HookMoment::Stop) {
         return Ok(false);
     }
     // A dry run of the decision: with a token target the turn would continue, so the hooks are not asked yet.
@@ -193,8 +191,13 @@ pub(super) async fn before_stop(
     };
     let rests = next_transition(&state.progress, &cx.settings.limits, Outcome::Answered, &facts)
         == Transition::Terminal(TerminalReason::Completed);
-    // With a message left to answer, this is not the end.
-    if !rests || !cx.link.fetch_pending_inputs().await?.is_empty() {
+    if !rests {
+        return Ok(false);
+    }
+    if steer_waits(cx, end, false).await? {
+        return Ok(true);
+    }
+    if end.outcome != Outcome::Answered {
         return Ok(false);
     }
     let mut about = Map::new();
@@ -210,7 +213,9 @@ pub(super) async fn before_stop(
             end.outcome = Outcome::StopBlocked;
             end.detail = Some(objection.to_detail());
         }
-        HookVerdict::End(objection) => *end = ended_by(Outcome::StopPrevented, &objection),
+        HookVerdict::End(objection) => {
+            *end = StepOutcome::with_detail(Outcome::StopPrevented, objection.to_detail())
+        }
     }
     Ok(false)
 }
@@ -226,24 +231,7 @@ pub(super) async fn objected_too_often(
     }
     let said = end.detail.as_deref().unwrap_or_default();
     let message = format!("the turn ends although a stop hook still objects ({said})");
-    cx.link
-        .emit_event(build_warning("stop_hook_overruled", message))
-        .await
-}
-
-/// Builds the outcome of a step in which a hook ended the turn.
-pub(super) fn ended_by(outcome: Outcome, objection: &Objection) -> StepOutcome {
-    StepOutcome {
-        detail: Some(objection.to_detail()),
-        ..StepOutcome::from_outcome(outcome)
-    }
-}
-
-fn build_warning(code: &str, message: String) -> Event {
-    Event::Warning {
-        code: code.to_owned(),
-        message,
-    }
+    emit_warning(cx, "stop_hook_overruled", message).await
 }
 
 #[cfg(test)]

@@ -1,41 +1,22 @@
-//! The route of a turn (R-PROV-4): which model takes over from one that cannot be called, and the way back.
+//! The route of a turn (R-PROV-4): the models that may answer, and the position on it. Pure.
 //!
-//! Whether to fall back is `transition`'s decision. This module finds the next model, makes the switch, and announces
-//! it. It must not retry calls.
+//! `routing` makes the switches.
 
-use std::sync::Arc;
-
-use super::admission::look_ahead;
-use super::compact::fits_after_hop;
-use super::context::TurnContext;
-use super::failure_policy::FallbackReason;
-use super::loop_state::LoopState;
 use super::model_choice::ResolvedModel;
-use super::session_link::TurnStopped;
-use super::step::{StepOutcome, retract_output};
-use super::transition::Outcome;
-use crate::context::compact;
-use crate::domain::{AgentError, CircuitState, Event};
-use crate::provider::{AccountHealth, HistoryItem};
-
-/// The code of the warning that a provider of the route is skipped.
-const ROUTE_SKIPPED: &str = "route_skipped";
-
-/// The code of the warning that a fallback model does not support images.
-const PICTURES_LEFT_OUT: &str = "pictures_left_out";
+use crate::domain::AgentError;
 
 /// The route of a turn, and the position on it.
 pub(super) struct Route {
     /// The primary model.
-    first: ResolvedModel,
+    pub(super) first: ResolvedModel,
     /// How many of the primary's fallbacks were tried or skipped.
-    at: usize,
+    pub(super) at: usize,
     /// The primary was left because its circuit was open.
-    shut: bool,
+    pub(super) shut: bool,
     /// The model that answered last, in the previous turn, until the primary is called again.
-    before: Option<String>,
+    pub(super) before: Option<String>,
     /// The model that was last announced as not supporting images.
-    images_stripped_for: Option<String>,
+    pub(super) images_stripped_for: Option<String>,
     /// The error with which the turn ends, because no fallback was left after all.
     pub(super) exhausted: Option<AgentError>,
 }
@@ -54,14 +35,16 @@ impl Route {
     }
 
     /// Returns the next model that can be called now, with the position after it, and why others were skipped.
-    fn next(&self, cx: &TurnContext) -> (Option<(ResolvedModel, usize)>, Vec<String>) {
-        first_of(&self.first.fallbacks.providers, self.at, |name| {
-            callable_model(cx, name)
-        })
+    /// `callable` returns the model of a provider, or why it cannot be called.
+    pub(super) fn next(
+        &self,
+        callable: impl Fn(&str) -> Result<ResolvedModel, String>,
+    ) -> (Option<(ResolvedModel, usize)>, Vec<String>) {
+        first_of(&self.first.fallbacks.providers, self.at, callable)
     }
 
     /// Records that `from` is left. `open`: its circuit is not closed.
-    fn record_departure(&mut self, from: &ResolvedModel, open: bool) {
+    pub(super) fn record_departure(&mut self, from: &ResolvedModel, open: bool) {
         if from.label() == self.first.label() {
             // Its window may have been learned since.
             self.first = from.clone();
@@ -71,7 +54,11 @@ impl Route {
     }
 
     /// Returns the announced previous model and `to`, if they differ.
-    fn model_change(&mut self, from: &ResolvedModel, to: &ResolvedModel) -> Option<(String, String)> {
+    pub(super) fn model_change(
+        &mut self,
+        from: &ResolvedModel,
+        to: &ResolvedModel,
+    ) -> Option<(String, String)> {
         let from = self.before.take().unwrap_or_else(|| from.label());
         let to = to.label();
         (from != to).then_some((from, to))
@@ -92,207 +79,6 @@ fn first_of<T>(
         }
     }
     (None, skipped)
-}
-
-/// Returns the provider's model, if it can be called now.
-fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {
-    let model = cx
-        .settings
-        .models
-        .take_over(&cx.settings.choice, name, None)
-        .map_err(|error| error.message)?;
-    if model
-        .provider
-        .account_health()
-        .is_some_and(|standing| !standing.would_admit())
-    {
-        return Err("it failed too often in a row and is paused".to_owned());
-    }
-    check_tool_support(cx, model)
-}
-
-/// Returns the model for an overloaded provider `from`, if one is configured; the error says why it cannot be used.
-fn find_stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
-    let name = from.fallbacks.model.as_deref()?;
-    let model = cx
-        .settings
-        .models
-        .take_over(&cx.settings.choice, from.provider.name(), Some(name));
-    Some(
-        model
-            .map_err(|error| error.message)
-            .and_then(|model| check_tool_support(cx, model)),
-    )
-}
-
-fn check_tool_support(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String> {
-    if model.info.tools || cx.tools.tool_specs().is_empty() {
-        Ok(model)
-    } else {
-        Err(format!("{} cannot use tools", model.model))
-    }
-}
-
-/// Prepares a step: returns to the primary if its circuit admits calls again, and finds out who would take over.
-/// Returns the step's outcome if it is known without a call.
-pub(super) async fn before_step(
-    cx: &TurnContext,
-    state: &mut LoopState,
-) -> Result<Option<StepOutcome>, TurnStopped> {
-    if let Some(error) = state.route.exhausted.take() {
-        state.access.left = None;
-        return Ok(Some(StepOutcome::from_failure(Outcome::ProviderFailed, error)));
-    }
-    let standing = state.route.first.provider.account_health();
-    // R-PROV-4: the primary comes back as soon as its circuit would admit the trial.
-    if state.route.shut && standing.is_some_and(|standing| standing.would_admit()) {
-        (state.route.shut, state.route.at) = (false, 0);
-        let first = state.route.first.clone();
-        let why = format!("trying {} again", first.provider.name());
-        switch_model(cx, state, first, why).await?;
-    }
-    (state.access.left, state.access.stays) = (None, None);
-    state.access.stand_in = find_stand_in(cx, &state.model)
-        .and_then(Result::ok)
-        .map(|model| model.model);
-    state.access.next = state.route.next(cx).0.map(|(model, _)| model.label());
-    let standing = state.route.first.provider.account_health();
-    // With a fallback and an open circuit the primary is not called, so there is no switch to announce.
-    let is_asked = state.access.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
-    if state.route.before.is_some() && is_asked {
-        let first = state.route.first.clone();
-        let why = format!("new turn: back to {}", first.provider.name());
-        announce_model_switch(cx, state, &first, &first, why).await?;
-    }
-    let shut = look_ahead(cx, &state.model, &mut state.access).await?;
-    Ok(shut.map(|error| StepOutcome::from_failure(Outcome::ProviderFailed, error)))
-}
-
-/// Returns whether a fallback is available after the last call.
-pub(super) fn has_fallback(cx: &TurnContext, state: &LoopState) -> bool {
-    match &state.access.left {
-        None => false,
-        Some(FallbackReason::Overloaded) => true,
-        Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => state.route.next(cx).0.is_some(),
-    }
-}
-
-/// Falls back to the next model (R-PROV-4). If none is left after all, the turn ends with `error`.
-pub(super) async fn fall_back(
-    cx: &TurnContext,
-    state: &mut LoopState,
-    error: Option<AgentError>,
-) -> Result<(), TurnStopped> {
-    let from = state.model.clone();
-    let Some(left) = state.access.left.take() else {
-        state.route.exhausted = error;
-        return Ok(());
-    };
-    // A fallback became available after the call was given up, so the kept output is retracted now.
-    retract_output(cx, state.access.stays.take()).await?;
-    if left == FallbackReason::Overloaded
-        && let Some(Ok(model)) = find_stand_in(cx, &from)
-    {
-        state.switch_model(model.clone());
-        if fits_after_hop(cx, state).await? {
-            let why = format!("Switched to {} due to high demand", model.model);
-            return announce_model_switch(cx, state, &from, &model, why).await;
-        }
-        emit_too_small(cx, &model).await?;
-    }
-    let closed = |standing: &Arc<AccountHealth>| standing.circuit_view().state == CircuitState::Closed;
-    let open = !from.provider.account_health().is_none_or(closed);
-    state.route.record_departure(&from, open);
-    let why = match left {
-        FallbackReason::Failed(why) => why,
-        FallbackReason::Overloaded => format!("{} is overloaded", from.provider.name()),
-        FallbackReason::Circuit => {
-            format!("{} failed too often in a row and is paused", from.provider.name())
-        }
-    };
-    loop {
-        let (next, skipped) = state.route.next(cx);
-        for message in skipped {
-            let code = ROUTE_SKIPPED.to_owned();
-            cx.link.emit_event(Event::Warning { code, message }).await?;
-        }
-        let Some((model, at)) = next else {
-            state.route.exhausted = error;
-            // No fallback fits, so the turn stays with the model that failed.
-            state.switch_model(from);
-            return Ok(());
-        };
-        state.route.at = at;
-        state.switch_model(model.clone());
-        if fits_after_hop(cx, state).await? {
-            return announce_model_switch(cx, state, &from, &model, why).await;
-        }
-        emit_too_small(cx, &model).await?;
-    }
-}
-
-async fn emit_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), TurnStopped> {
-    let message = format!(
-        "skipping {}: the conversation exceeds its window of {} tokens",
-        model.label(),
-        model.info.window
-    );
-    let code = ROUTE_SKIPPED.to_owned();
-    cx.link.emit_event(Event::Warning { code, message }).await
-}
-
-/// Returns the history as `state.model` receives it: a fallback without image support gets text in place of images.
-pub(super) async fn strip_unsupported_images(
-    cx: &TurnContext,
-    state: &mut LoopState,
-    items: Vec<Arc<HistoryItem>>,
-) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
-    let took_over = state.model.label() != state.route.first.label();
-    // Images for the selected model are kept: if its API refuses them, `image_retry` applies.
-    if state.model.info.images || !took_over || !compact::has_pictures(&items) {
-        return Ok(items);
-    }
-    if state
-        .route
-        .images_stripped_for
-        .replace(state.model.label())
-        .as_ref()
-        != Some(&state.model.label())
-    {
-        let message = format!(
-            "{} does not support images; leaving them out",
-            state.model.label()
-        );
-        let code = PICTURES_LEFT_OUT.to_owned();
-        cx.link.emit_event(Event::Warning { code, message }).await?;
-    }
-    Ok(compact::without_pictures(&items))
-}
-
-async fn switch_model(
-    cx: &TurnContext,
-    state: &mut LoopState,
-    to: ResolvedModel,
-    why: String,
-) -> Result<(), TurnStopped> {
-    let from = state.model.clone();
-    state.switch_model(to.clone());
-    announce_model_switch(cx, state, &from, &to, why).await
-}
-
-/// Announces the model that answers from now on, if it changed.
-async fn announce_model_switch(
-    cx: &TurnContext,
-    state: &mut LoopState,
-    from: &ResolvedModel,
-    to: &ResolvedModel,
-    why: String,
-) -> Result<(), TurnStopped> {
-    let Some((from, to)) = state.route.model_change(from, to) else {
-        return Ok(());
-    };
-    tracing::warn!(from, to, why, "model switched");
-    cx.link.emit_event(Event::ModelSwitched { from, to, why }).await
 }
 
 #[cfg(test)]

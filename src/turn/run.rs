@@ -13,22 +13,23 @@ use super::compact::{
     no_room, summarize_history,
 };
 use super::context::{TurnContext, TurnTask};
+use super::emit::{emit_transition, emit_warning, push_hidden_message, retract_output};
 use super::limits::{at_step_limit, summarize_at_limit};
 use super::loop_state::{LoopState, recovery_prompt, target_prompt};
 use super::model_choice::ResolvedModel;
-use super::outcome::TurnFinish;
+use super::outcome::{StepOutcome, TurnFinish};
 use super::policy::PolicyState;
 use super::prompt_hooks::{before_stop, objected_too_often, review_prompts_and_plan, steer_waits};
 use super::reopen_inquiries::reopen_inquiries;
-use super::route::{Route, before_step, fall_back, has_fallback, strip_unsupported_images};
+use super::route::Route;
+use super::routing::{before_step, fall_back, has_fallback, strip_unsupported_images};
 use super::session_link::TurnStopped;
-use super::step::{StepOutcome, retract_output, run_step};
+use super::step::run_step;
 use super::tool_step::settle_carried_calls;
 use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
 use crate::context::compact;
 use crate::domain::{
-    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Message, TerminalReason,
-    Transition,
+    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, TerminalReason, Transition,
 };
 use crate::provider::HistoryItem;
 
@@ -44,11 +45,7 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
     let mut conduct = PolicyState::default();
     let again = reopen_inquiries(cx).await?;
     if let Some(what) = again.stop {
-        let end = StepOutcome {
-            detail: Some(format!("stopped by the user: {what}")),
-            ..StepOutcome::from_outcome(Outcome::StoppedByUser)
-        };
-        return end_early(cx, &conduct, end).await;
+        return end_early(cx, &conduct, StepOutcome::stopped_at(&what)).await;
     }
     // Carried calls come before the model is resolved: their approvals need a result even if no model is available.
     if let Some(end) = settle_carried_calls(cx, &mut conduct).await? {
@@ -192,11 +189,7 @@ pub(super) async fn resolve_model(
         };
         cx.link.emit_event(model_changed).await?;
         if let Some(why) = &model.why {
-            let chosen = Event::Warning {
-                code: MODEL_CHOSEN.to_owned(),
-                message: why.clone(),
-            };
-            cx.link.emit_event(chosen).await?;
+            emit_warning(cx, MODEL_CHOSEN, why.clone()).await?;
         }
     }
     Ok(resolved)
@@ -222,7 +215,7 @@ async fn gather_facts(
 ) -> Result<TransitionFacts, TurnStopped> {
     // Asking whether a steer waits closes the turn to later steers, so it happens only where the turn may end.
     let rests = matches!(end.outcome, Outcome::Answered | Outcome::StopBlocked);
-    let steer_waits = joined || rests && steer_waits(cx, end).await?;
+    let steer_waits = joined || rests && steer_waits(cx, end, true).await?;
     // Compaction cannot shrink the system prompt, the tools and the last message.
     let may_shrink = !lacks_floor(state, items);
     Ok(TransitionFacts {
@@ -254,14 +247,6 @@ async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) 
         Some(message) if !again => cx.link.emit_event(Event::Message(Arc::new(message))).await,
         Some(_) | None => retract_output(cx, held.shown).await,
     }
-}
-
-pub(super) async fn emit_transition(
-    cx: &TurnContext,
-    transition: Transition,
-    detail: Option<String>,
-) -> Result<(), TurnStopped> {
-    cx.link.emit_event(Event::Transition { transition, detail }).await
 }
 
 /// Performs what a continue reason requires before the next call.
@@ -299,15 +284,6 @@ async fn go_on(
         | ContinueReason::EmptyResponseRetry
         | ContinueReason::PauseTurn => Ok(()),
     }
-}
-
-/// Sends a message to the model that clients do not show.
-pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Result<(), TurnStopped> {
-    let message = Message {
-        hidden: true,
-        ..Message::user_text(text)
-    };
-    cx.link.emit_event(Event::Message(Arc::new(message))).await
 }
 
 fn build_turn_finish(conduct: &PolicyState, reason: TerminalReason, error: Option<AgentError>) -> TurnFinish {

@@ -8,14 +8,14 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::approval::Verdict;
 use crate::base::CancellationToken;
 use crate::base::backpressure::{Permit, SessionBudget};
 use crate::domain::{
-    AgentQuestion, Answers, ApprovalId, Block, Effect, Event, Inquiry, InquiryReply, LimitReached,
-    RequestSubject, Risk, ToolCallId,
+    AgentQuestion, Answers, Approval, ApprovalId, Block, Decision, Effect, Event, Inquiry, InquiryReply,
+    LimitReached, RequestSubject, ToolCallId,
 };
 use crate::provider::HistoryItem;
 use crate::tool::UserPrompt;
@@ -45,31 +45,33 @@ pub enum TurnRequest {
     PauseClock(oneshot::Receiver<()>),
     /// A sub-agent no longer waits for its requests. Requests that have no waiter left are settled.
     WaiterGone,
-    /// Fetches the messages that hooks have not judged yet.
-    FetchPendingInputs(oneshot::Sender<Vec<PendingInput>>),
+    /// Fetches the messages that no model has seen.
+    FetchPendingInputs {
+        /// The turn is about to end. If no message waits, it may, and later steers are refused.
+        closes: bool,
+        reply: oneshot::Sender<Vec<PendingInput>>,
+    },
     /// Hooks have judged a message.
     InputVerdict {
         /// The key of the [`PendingInput`].
         key: String,
         heard: HookedMessage,
     },
-    /// May the turn end? If no steer waits, it may, and later steers are refused.
-    TryFinish(oneshot::Sender<bool>),
     /// Judges an effect by rules and grants.
     Judge {
         tool: String,
         effect: Effect,
         /// An earlier turn's open approval for this call, which has to be settled.
         approval: Option<ApprovalId>,
-        reply: oneshot::Sender<Judgement>,
+        reply: oneshot::Sender<Verdict>,
     },
     /// Asks the user to approve a call.
-    Ask {
-        question: Box<ApprovalQuestion>,
-        reply: oneshot::Sender<ApprovalOutcome>,
+    Approve {
+        request: Box<ApprovalRequest>,
+        reply: oneshot::Sender<Decision>,
     },
     /// Asks the user about a limit, or a question of the agent.
-    PersonRequest {
+    Inquire {
         asked: InquiryRequest,
         /// The answer; `None` if the client takes no questions.
         reply: oneshot::Sender<Option<InquiryReply>>,
@@ -153,53 +155,15 @@ pub struct StepInput {
     pub failed_compactions: u32,
 }
 
-/// What rules and grants say about an effect.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Judgement {
-    Allow,
-    /// The user must decide.
-    Ask {
-        why: String,
-        risk: Risk,
-        /// The rule that "always" would store.
-        rule: Option<String>,
-    },
-    /// It is forbidden; the reason is for the model.
-    Deny(String),
-}
-
-/// An approval request to the user.
+/// A request to the user to approve a call.
 #[derive(Clone, Debug)]
-pub struct ApprovalQuestion {
-    /// The id from an earlier turn, when it is asked again.
-    pub approval: Option<ApprovalId>,
-    /// The call that waits.
-    pub tool_call: ToolCallId,
-    pub name: String,
-    pub input: Arc<Value>,
-    /// One line for people.
-    pub title: String,
+pub struct ApprovalRequest {
+    /// What the user sees. It has its old id when an interrupted turn is resumed.
+    pub approval: Approval,
     /// The effect, to be judged again when rules change.
     pub effect: Effect,
-    pub diff: Option<Arc<str>>,
-    pub risk: Risk,
-    pub why: String,
-    /// The rule that "always" would store.
-    pub rule: Option<String>,
     /// It is asked although rules allow it, so rules do not settle it.
-    pub insists: bool,
-}
-
-/// What the user decided.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ApprovalOutcome {
-    /// Run the call.
-    Allow {
-        /// The arguments, if the user edited them.
-        input: Option<Arc<Value>>,
-    },
-    /// Do not run it.
-    Deny { feedback: Option<String> },
+    pub needs_person: bool,
 }
 
 /// The turn's end of the channel to the session's actor.
@@ -321,12 +285,14 @@ impl SessionLink {
         self.ask_for(TurnRequest::BeginStep).await
     }
 
-    /// Returns the messages that hooks have not judged yet.
+    /// Returns the messages that no model has seen. With `closes` the turn is about to end: if there is none, it may,
+    /// and the actor refuses steers from then on.
     ///
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
-    pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, TurnStopped> {
-        self.ask_for(TurnRequest::FetchPendingInputs).await
+    pub async fn fetch_pending_inputs(&self, closes: bool) -> Result<Vec<PendingInput>, TurnStopped> {
+        self.ask_for(|reply| TurnRequest::FetchPendingInputs { closes, reply })
+            .await
     }
 
     /// Reports what hooks decided about a message.
@@ -344,14 +310,6 @@ impl SessionLink {
         }
     }
 
-    /// Asks whether the turn may end. After `true` the actor refuses steers.
-    ///
-    /// # Errors
-    /// [`TurnStopped`] if the turn is canceled or the actor is gone.
-    pub async fn may_end(&self) -> Result<bool, TurnStopped> {
-        self.ask_for(TurnRequest::TryFinish).await
-    }
-
     /// Judges an effect by rules and grants. `approval` is an earlier turn's open question about it.
     ///
     /// # Errors
@@ -361,7 +319,7 @@ impl SessionLink {
         tool: &str,
         effect: Effect,
         approval: Option<ApprovalId>,
-    ) -> Result<Judgement, TurnStopped> {
+    ) -> Result<Verdict, TurnStopped> {
         self.ask_for(|reply| TurnRequest::Judge {
             tool: tool.to_owned(),
             effect,
@@ -375,9 +333,9 @@ impl SessionLink {
     ///
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
-    pub async fn request_approval(&self, question: ApprovalQuestion) -> Result<ApprovalOutcome, TurnStopped> {
-        self.ask_for(|reply| TurnRequest::Ask {
-            question: Box::new(question),
+    pub async fn request_approval(&self, request: ApprovalRequest) -> Result<Decision, TurnStopped> {
+        self.ask_for(|reply| TurnRequest::Approve {
+            request: Box::new(request),
             reply,
         })
         .await
@@ -424,8 +382,7 @@ impl SessionLink {
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
     pub async fn send_inquiry(&self, asked: InquiryRequest) -> Result<Option<InquiryReply>, TurnStopped> {
-        self.ask_for(|reply| TurnRequest::PersonRequest { asked, reply })
-            .await
+        self.ask_for(|reply| TurnRequest::Inquire { asked, reply }).await
     }
 
     async fn ask_for<T>(

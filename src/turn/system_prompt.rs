@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::context::TurnContext;
+use super::emit::emit_warning;
 use super::session_link::TurnStopped;
 use super::settings::SystemPromptSource;
 use crate::domain::{Event, InstructionFile};
@@ -44,8 +45,7 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped>
     let warnings = instruction_file_changes(before, now);
     cx.link.emit_event(Event::Instructions(now.clone())).await?;
     for (code, message) in warnings {
-        let code = code.to_owned();
-        cx.link.emit_event(Event::Warning { code, message }).await?;
+        emit_warning(cx, code, message).await?;
     }
     Ok(())
 }

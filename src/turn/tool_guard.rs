@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::calls::ToolRun;
 use super::circuit::{CallReport, CircuitChange, ToolAdmission, ToolCircuits};
 use super::context::TurnContext;
 use super::hook_runs::{HookVerdict, Objection, run_hooks};
 use super::session_link::TurnStopped;
+use super::tool_run::ToolRun;
 use crate::base::clock;
 use crate::config::HookMoment;
 use crate::domain::{CircuitState, CircuitSubject, Event, ToolResult};
@@ -20,7 +20,7 @@ use crate::domain::{CircuitState, CircuitSubject, Event, ToolResult};
 pub(super) struct ToolCircuitGuard<'a> {
     cx: &'a TurnContext,
     tool: String,
-    trial: bool,
+    trial: Option<u64>,
     told: bool,
 }
 
@@ -33,8 +33,8 @@ impl<'a> ToolCircuitGuard<'a> {
         // The lock is released before anything is awaited.
         let admitted = lock(cx).admit_call(tool, clock::now());
         let trial = match admitted {
-            ToolAdmission::Go => false,
-            ToolAdmission::Trial => true,
+            ToolAdmission::Go => None,
+            ToolAdmission::Trial(number) => Some(number),
             ToolAdmission::Open { left, pattern } => return Ok(Err(open(tool, left, &pattern))),
         };
         let gate = Self {
@@ -43,7 +43,7 @@ impl<'a> ToolCircuitGuard<'a> {
             trial,
             told: false,
         };
-        if trial {
+        if trial.is_some() {
             gate.emit_circuit_state(CircuitState::HalfOpen, None).await?;
         }
         Ok(Ok(gate))

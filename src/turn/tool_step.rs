@@ -4,14 +4,14 @@
 
 use std::collections::BTreeSet;
 
-use super::calls::{ToolRun, ToolRunDisposition, ToolRunResult, run_calls};
+use super::calls::run_calls;
 use super::context::TurnContext;
-use super::limits::apply_tool_call_limit;
 use super::loop_guard::{self, LoopAction};
+use super::outcome::StepOutcome;
 use super::policy::PolicyState;
-use super::prompt_hooks::ended_by;
 use super::session_link::{QuestionOutcome, TurnStopped};
-use super::step::StepOutcome;
+use super::tool_limit::apply_tool_call_limit;
+use super::tool_run::{ToolRun, ToolRunDisposition, ToolRunResult};
 use super::transition::Outcome;
 use crate::base::text;
 use crate::config::FailurePolicy;
@@ -70,10 +70,10 @@ async fn run_calls_with_nudge(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<S
 
 async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, TurnStopped> {
     run_calls(cx, calls, Some(STOPPED)).await?;
-    Ok(StepOutcome {
-        detail: Some("the user stopped repeated calls".to_owned()),
-        ..StepOutcome::from_outcome(Outcome::StoppedByUser)
-    })
+    Ok(StepOutcome::with_detail(
+        Outcome::StoppedByUser,
+        "the user stopped repeated calls".to_owned(),
+    ))
 }
 
 /// Builds the question whether the repetition should continue.
@@ -128,7 +128,7 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
             // Only calls that ran count towards the next reflection (R-LOOP-3).
             conduct.calls = conduct.calls.saturating_add(1);
         }
-        match failure_policy_for(cx, end.fate) {
+        match end.fate.failure_policy(&cx.settings.policy) {
             FailurePolicy::Continue => {}
             FailurePolicy::Degrade => conduct.degraded = true,
             // The first failure in call order names the error.
@@ -147,20 +147,8 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
         return StepOutcome::from_failure(outcome, to_agent_error(end));
     }
     match ends.iter().find_map(|end| end.ended_by.as_ref()) {
-        Some(objection) => ended_by(Outcome::HookStopped, objection),
+        Some(objection) => StepOutcome::with_detail(Outcome::HookStopped, objection.to_detail()),
         None => StepOutcome::from_outcome(Outcome::ToolsRan),
-    }
-}
-
-/// Returns the policy for the end of a call. Denials and invalid arguments are for the model alone (R-ERR-2).
-pub(super) fn failure_policy_for(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolicy {
-    match fate {
-        ToolRunDisposition::Ran | ToolRunDisposition::Refused => FailurePolicy::Continue,
-        ToolRunDisposition::Failed => cx.settings.policy.tool_failure,
-        ToolRunDisposition::TimedOut => cx.settings.policy.tool_timeout,
-        ToolRunDisposition::SubagentFailed => cx.settings.policy.subagent_failure,
-        // R-ERR-2: a violated join is terminal, whatever the policy.
-        ToolRunDisposition::JoinViolated => FailurePolicy::Fail,
     }
 }
 

@@ -8,8 +8,8 @@ use super::check::Checker;
 use super::files::WrittenFiles;
 use super::rng::Rng;
 use agentls::config::FailurePolicy;
+use agentls::domain::circuit::CircuitPolicy;
 use agentls::domain::{Cost, Mode};
-use agentls::provider::CircuitPolicy;
 use agentls::turn::{AgentPolicy, Budgets};
 
 /// Mostly the default.

@@ -19,9 +19,7 @@ use crate::domain::{
     SubagentEvent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, Transition, Usage,
 };
 use crate::tool::{ChildState, SubagentJob, SubagentReport, ToolProgress};
-use crate::turn::{
-    COMPACTION_FAILED, InquiryRequest, Judgement, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest,
-};
+use crate::turn::{COMPACTION_FAILED, InquiryRequest, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest};
 
 /// The characters of a child's text that are streamed while it works.
 const LIVE: usize = 30_000;
@@ -34,10 +32,7 @@ pub(super) struct SubagentBridge {
     label: Option<String>,
     /// Its agent only reads, whatever the session's mode is.
     read_only: bool,
-    history: History,
-    failed_compactions: u32,
-    answer: FinalAnswer,
-    partial: Option<(MessageId, String)>,
+    transcript: ChildTranscript,
     /// Calls without an end, its own and those of its own sub-agents, in the order in which they began.
     open: Vec<ToolCallUpdate>,
     usage: Usage,
@@ -50,6 +45,16 @@ pub(super) struct SubagentBridge {
     live: ShownSubagent,
 }
 
+/// What a child was told and has said.
+#[derive(Default)]
+struct ChildTranscript {
+    history: History,
+    failed_compactions: u32,
+    answer: FinalAnswer,
+    /// The message that the model is writing.
+    partial: Option<(MessageId, String)>,
+}
+
 impl SubagentBridge {
     pub(super) fn new(job: &SubagentJob, up: SessionLink, read_only: bool) -> Self {
         Self {
@@ -57,10 +62,7 @@ impl SubagentBridge {
             call: job.call.clone(),
             label: job.label.clone(),
             read_only,
-            history: History::default(),
-            failed_compactions: 0,
-            answer: FinalAnswer::default(),
-            partial: None,
+            transcript: ChildTranscript::default(),
             open: Vec::new(),
             usage: Usage::default(),
             // A child without calls costs nothing; only an unpriced call makes the sum unknown.
@@ -79,7 +81,7 @@ impl SubagentBridge {
 
     /// Adds a message to the child's history.
     pub(super) fn push_user_message(&mut self, message: Message) {
-        self.history.apply(&Event::Message(message.into()));
+        self.transcript.history.apply(&Event::Message(message.into()));
     }
 
     /// Returns when the time of the child, or of its last step, is up.
@@ -150,16 +152,15 @@ impl SubagentBridge {
             TurnRequest::Event(event) => self.handle_event(event).await,
             TurnRequest::BeginStep(reply) => self.begin_step(reply).await,
             // No user sends a sub-agent messages.
-            TurnRequest::FetchPendingInputs(reply) => _ = reply.send(Vec::new()),
+            TurnRequest::FetchPendingInputs { reply, .. } => _ = reply.send(Vec::new()),
             TurnRequest::InputVerdict { .. } => {}
-            TurnRequest::TryFinish(reply) => _ = reply.send(true),
             TurnRequest::Judge {
                 tool,
                 effect,
                 approval,
                 reply,
             } => match self.denial_reason(&tool, &effect) {
-                Some(why) => _ = reply.send(Judgement::Deny(why)),
+                Some(why) => _ = reply.send(Verdict::Deny { why }),
                 None => {
                     self.forward_request(TurnRequest::Judge {
                         tool,
@@ -170,15 +171,15 @@ impl SubagentBridge {
                     .await;
                 }
             },
-            TurnRequest::Ask { question, reply } => {
+            TurnRequest::Approve { request, reply } => {
                 let reply = self.wait_for(reply);
-                self.forward_request(TurnRequest::Ask { question, reply }).await;
+                self.forward_request(TurnRequest::Approve { request, reply })
+                    .await;
             }
-            TurnRequest::PersonRequest { asked, reply } => {
+            TurnRequest::Inquire { asked, reply } => {
                 let asked = self.of_child(asked);
                 let reply = self.wait_for(reply);
-                self.forward_request(TurnRequest::PersonRequest { asked, reply })
-                    .await;
+                self.forward_request(TurnRequest::Inquire { asked, reply }).await;
             }
             TurnRequest::MayStep(reply) => {
                 let reply = self.wait_for(reply);
@@ -242,8 +243,8 @@ impl SubagentBridge {
         // If the work was cut, items are still open, and such a history is not valid for a provider (I4).
         self.settle_open_items().await;
         let begun = StepInput {
-            items: self.history.to_messages(),
-            failed_compactions: self.failed_compactions,
+            items: self.transcript.history.to_messages(),
+            failed_compactions: self.transcript.failed_compactions,
         };
         let (may_step, goes_on) = oneshot::channel();
         self.clock.pause();
@@ -259,23 +260,28 @@ impl SubagentBridge {
 
     async fn handle_event(&mut self, event: Event) {
         if let Event::Transition { transition, .. } = &event {
-            self.answer.record_transition(*transition);
+            self.transcript.answer.record_transition(*transition);
         }
         match event {
             Event::Message(message) => {
                 if message.role == Role::Assistant {
-                    self.partial = None;
+                    self.transcript.partial = None;
                     let text = message.text();
                     if !text.trim().is_empty() {
-                        self.answer.push_message(&text);
+                        self.transcript.answer.push_message(&text);
                     }
                     self.live.finish_message().await;
                 }
-                self.history.apply(&Event::Message(message));
+                self.transcript.history.apply(&Event::Message(message));
             }
             Event::MessageRetracted { .. } => {
-                self.history.apply(&event);
-                if self.partial.take().is_some_and(|(_, text)| !text.is_empty()) {
+                self.transcript.history.apply(&event);
+                if self
+                    .transcript
+                    .partial
+                    .take()
+                    .is_some_and(|(_, text)| !text.is_empty())
+                {
                     self.live
                         .push_text("\n(taken back: the answer broke off)\n")
                         .await;
@@ -284,19 +290,19 @@ impl SubagentBridge {
             Event::ToolCall(update) => self.tool_call(update).await,
             Event::Delta(Delta::Text { message, text, .. }) => {
                 self.live.push_text(&text).await;
-                match &mut self.partial {
+                match &mut self.transcript.partial {
                     Some((id, partial)) if *id == message => partial.push_str(&text),
-                    _ => self.partial = Some((message, text)),
+                    _ => self.transcript.partial = Some((message, text)),
                 }
             }
             // Live output of its tools. A cancel may drop it, because it is never the only carrier of a fact.
             Event::Delta(Delta::ToolOutput { .. }) => _ = self.up.emit_event(event).await,
             Event::Compacted(_) => {
-                self.history.apply(&event);
+                self.transcript.history.apply(&event);
                 if let Event::Compacted(compaction) = &event
                     && compaction.summary.as_ref().is_some_and(|summary| !summary.digest)
                 {
-                    self.failed_compactions = 0;
+                    self.transcript.failed_compactions = 0;
                 }
                 self.emit_nested_event(event).await;
             }
@@ -314,7 +320,7 @@ impl SubagentBridge {
             Event::Warning { ref code, .. } if code == MODEL_CHOSEN => {}
             Event::Transition { transition, .. } if !is_recovery(transition) => {}
             Event::Warning { ref code, .. } => {
-                self.failed_compactions += u32::from(code == COMPACTION_FAILED);
+                self.transcript.failed_compactions += u32::from(code == COMPACTION_FAILED);
                 self.emit_nested_event(event).await;
             }
             Event::Transition { .. }
@@ -340,7 +346,7 @@ impl SubagentBridge {
 
     async fn tool_call(&mut self, mut update: ToolCallUpdate) {
         if update.parent.is_none() {
-            self.history.apply(&Event::ToolCall(update.clone()));
+            self.transcript.history.apply(&Event::ToolCall(update.clone()));
             update.parent = Some(self.call.clone());
         }
         if update.status.is_final() {
@@ -392,7 +398,7 @@ impl SubagentBridge {
 
     /// Settles what the child has left open: cuts the message in progress, and cancels its calls.
     pub(super) async fn settle_open_items(&mut self) {
-        if let Some((id, text)) = self.partial.take()
+        if let Some((id, text)) = self.transcript.partial.take()
             && !text.trim().is_empty()
         {
             let cut = Message {
@@ -401,8 +407,8 @@ impl SubagentBridge {
                 incomplete: true,
                 ..Message::user_text(text.clone())
             };
-            self.history.apply(&Event::Message(cut.into()));
-            self.answer.push_message(&text);
+            self.transcript.history.apply(&Event::Message(cut.into()));
+            self.transcript.answer.push_message(&text);
         }
         let open = std::mem::take(&mut self.open);
         self.end_open_calls(open).await;
@@ -430,7 +436,7 @@ impl SubagentBridge {
                 ..call
             };
             if own {
-                self.history.apply(&Event::ToolCall(ended.clone()));
+                self.transcript.history.apply(&Event::ToolCall(ended.clone()));
                 ended.parent = Some(self.call.clone());
             } else {
                 ended.parent = call.parent;
@@ -444,7 +450,7 @@ impl SubagentBridge {
         SubagentReport {
             state,
             why,
-            text: self.answer.into_text(),
+            text: self.transcript.answer.into_text(),
             usage: self.usage,
             cost: self.cost,
         }

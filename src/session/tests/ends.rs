@@ -12,10 +12,10 @@ use tokio::sync::Notify;
 use super::turns::{Endless, Place, TurnFixture, scripted};
 use crate::base::backpressure::{ByteBudget, Permit};
 use crate::base::clock;
+use crate::domain::circuit::CircuitPolicy;
 use crate::domain::*;
 use crate::provider::{
-    AccountHealth, CircuitPolicy, EventStream, ModelRequest, Provider, ProviderError, ProviderFault,
-    StreamEvent,
+    AccountHealth, EventStream, ModelRequest, Provider, ProviderError, ProviderFault, StreamEvent,
 };
 use crate::session::*;
 use crate::store::{FaultHook, WriteFault as DiskFault};

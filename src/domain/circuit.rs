@@ -1,13 +1,13 @@
-//! The circuit breaker (R-PROV-5): a pure state machine whose caller passes the clock in.
+//! The circuit breaker (R-PROV-5, R-TOOL-4): a pure state machine whose caller passes the clock in.
 //!
 //! Consecutive failures open it. While it is open, no automatic call is made. After its rest one call passes as a
 //! trial, whose outcome closes the circuit or opens it again. A user may try at any time.
-//! The owner decides what counts as a failure: see `account_health` for providers.
+//! The owner decides what counts as a failure: `provider::account_health` for providers, `turn::circuit` for tools.
 
 use std::time::Duration;
 
+use super::event::CircuitState;
 use crate::base::clock::Instant;
-use crate::domain::CircuitState;
 
 /// When a circuit opens, and for how long (R-PROV-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,17 +8,22 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::context::TurnContext;
-use super::super::hook_runs::Objection;
-use super::super::redact;
-use super::super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, TurnStopped};
-use super::super::tool_guard::{self, PreToolOutcome};
-use super::{HALTED, ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context};
-use crate::approval::command_files;
+use super::context::TurnContext;
+use super::hook_runs::Objection;
+use super::redact;
+use super::session_link::{ApprovalRequest, TurnStopped};
+use super::tool_guard::{self, PreToolOutcome};
+use super::tool_run::{ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context};
+use crate::approval::{Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
-use crate::domain::{Effect, EffectKind, Event, Risk, ToolCallStatus};
+use crate::domain::{
+    Approval, ApprovalId, Decision, DecisionKind, Effect, EffectKind, Event, Risk, ToolCallStatus,
+};
 use crate::tool::{CallPreview, PreparedCall, ToolError};
 use crate::workspace::checkpoint;
+
+/// What the model reads about a call that did not start because the turn ended first.
+pub(super) const HALTED: &str = "Not run: the turn ended first";
 
 pub(super) enum Permission {
     Granted(Box<dyn PreparedCall>),
@@ -77,42 +82,45 @@ pub(super) async fn request_permission(
     };
     let open = call.approval.clone();
     let unkept = not_kept(cx, &effect).await;
-    let judgement = match (
+    let verdict = match (
         cx.link.judge_effect(&call.name, effect.clone(), open).await?,
         &unkept,
     ) {
         // R-ERR-2: without its old content an edit cannot be reverted, so the user is asked even if rules allow it.
-        (Judgement::Allow, Some(why)) => Judgement::Ask {
+        (Verdict::Allow { .. }, Some(why)) => Verdict::Ask {
             why: format!("its old content cannot be kept, so the change could not be reverted: {why}"),
             risk: Risk::High,
             rule: None,
         },
-        (judgement, _) => judgement,
+        (verdict, _) => verdict,
     };
-    match judgement {
-        Judgement::Allow => Ok(grant_permission(call, prepared, effect)),
-        Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
-        Judgement::Ask { why, risk, rule } => {
+    match verdict {
+        Verdict::Allow { .. } => Ok(grant_permission(call, prepared, effect)),
+        Verdict::Deny { why } => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
+        Verdict::Ask { why, risk, rule } => {
             let preview = match build_preview(cx, call, &effect, prepared.as_ref()).await? {
                 Ok(preview) => preview,
                 // A change that cannot be previewed cannot be made, such as an edit that does not apply.
                 Err(why) => return Ok(Permission::Refused(ToolCallStatus::Failed, why)),
             };
-            let question = ApprovalQuestion {
-                approval: call.approval.take(),
-                tool_call: call.id.clone(),
-                name: call.name.clone(),
-                input: call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)),
-                title: call.title.clone(),
+            let request = ApprovalRequest {
+                approval: Approval {
+                    id: call.approval.take().unwrap_or_else(ApprovalId::new_random),
+                    tool_call: call.id.clone(),
+                    name: call.name.clone(),
+                    input: call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)),
+                    title: call.title.clone(),
+                    cwd: cx.services.cwd.display().to_string(),
+                    diff: preview.diff.clone(),
+                    risk,
+                    why,
+                    rule,
+                },
                 effect,
-                diff: preview.diff.clone(),
-                risk,
-                why,
-                rule,
-                insists: unkept.is_some(),
+                needs_person: unkept.is_some(),
             };
             call.uncheckpointed = unkept.is_some();
-            ask_for_approval(cx, call, prepared, preview, question).await
+            ask_for_approval(cx, call, prepared, preview, request).await
         }
     }
 }
@@ -169,7 +177,7 @@ async fn ask_for_approval(
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
     preview: CallPreview,
-    question: ApprovalQuestion,
+    request: ApprovalRequest,
 ) -> Result<Permission, TurnStopped> {
     let mut waiting = call.to_update(ToolCallStatus::AwaitingApproval);
     waiting.diff = preview.diff;
@@ -179,10 +187,24 @@ async fn ask_for_approval(
         waiting.input = call.input.as_ref().ok().cloned();
     }
     cx.link.emit_event(Event::ToolCall(waiting)).await?;
-    let approved = question.effect.clone();
-    match cx.link.request_approval(question).await? {
+    let approved = request.effect.clone();
+    match cx.link.request_approval(request).await? {
+        Decision {
+            kind: DecisionKind::Deny,
+            feedback,
+            ..
+        } => {
+            let why = match feedback {
+                Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
+                _ => "Denied by user".to_owned(),
+            };
+            Ok(Permission::Refused(ToolCallStatus::Denied, why))
+        }
+        Decision {
+            input: Some(edited), ..
+        } => apply_edited_arguments(cx, call, edited).await,
         // Resolve again: the file system may have changed while the question was open.
-        ApprovalOutcome::Allow { input: None } => match resolve_effect(cx, call, prepared.as_ref()).await {
+        Decision { input: None, .. } => match resolve_effect(cx, call, prepared.as_ref()).await {
             // For example, a link was swapped meanwhile. The call would now do something else than what was approved.
             Ok(now) if !now.stays_within(&approved) => Ok(Permission::Refused(
                 ToolCallStatus::Failed,
@@ -191,14 +213,6 @@ async fn ask_for_approval(
             Ok(now) => Ok(grant_permission(call, prepared, now)),
             Err(refused) => Ok(refused),
         },
-        ApprovalOutcome::Allow { input: Some(edited) } => apply_edited_arguments(cx, call, edited).await,
-        ApprovalOutcome::Deny { feedback } => {
-            let why = match feedback {
-                Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
-                _ => "Denied by user".to_owned(),
-            };
-            Ok(Permission::Refused(ToolCallStatus::Denied, why))
-        }
     }
 }
 
@@ -219,8 +233,8 @@ async fn apply_edited_arguments(
     };
     match cx.link.judge_effect(&call.name, effect.clone(), None).await? {
         // The user has just decided about exactly these arguments, so a rule that asks has its answer.
-        Judgement::Allow | Judgement::Ask { .. } => Ok(grant_permission(call, prepared, effect)),
-        Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
+        Verdict::Allow { .. } | Verdict::Ask { .. } => Ok(grant_permission(call, prepared, effect)),
+        Verdict::Deny { why } => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
     }
 }
 

@@ -1,0 +1,54 @@
+//! The events that several parts of a turn emit in the same way.
+
+use std::sync::Arc;
+
+use super::context::TurnContext;
+use super::outcome::StreamedOutput;
+use super::session_link::TurnStopped;
+use crate::domain::{Event, Message, Transition};
+
+pub(super) async fn emit_transition(
+    cx: &TurnContext,
+    transition: Transition,
+    detail: Option<String>,
+) -> Result<(), TurnStopped> {
+    cx.link.emit_event(Event::Transition { transition, detail }).await
+}
+
+/// Sends a message to the model that clients do not show.
+pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Result<(), TurnStopped> {
+    let message = Message {
+        hidden: true,
+        ..Message::user_text(text)
+    };
+    cx.link.emit_event(Event::Message(Arc::new(message))).await
+}
+
+pub(super) async fn retract_output(
+    cx: &TurnContext,
+    shown: Option<StreamedOutput>,
+) -> Result<(), TurnStopped> {
+    let Some(shown) = shown else { return Ok(()) };
+    cx.link
+        .emit_event(Event::MessageRetracted {
+            message: shown.message,
+            tool_calls: shown.tool_calls,
+        })
+        .await
+}
+
+/// Warns the user. `code` identifies the kind of warning for clients.
+pub(super) async fn emit_warning(cx: &TurnContext, code: &str, message: String) -> Result<(), TurnStopped> {
+    let code = code.to_owned();
+    cx.link.emit_event(Event::Warning { code, message }).await
+}
+
+/// Warns the user even while the turn is being stopped.
+pub(super) async fn emit_late_warning(
+    cx: &TurnContext,
+    code: &str,
+    message: String,
+) -> Result<(), TurnStopped> {
+    let code = code.to_owned();
+    cx.link.emit_late(Event::Warning { code, message }).await
+}

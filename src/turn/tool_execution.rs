@@ -1,0 +1,273 @@
+//! Runs one approved tool call to its result: the time limit, live output, cutting of long output, redaction, cancel.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::FusedFuture;
+use tokio::sync::mpsc;
+
+use super::context::TurnContext;
+use super::redact;
+use super::session_link::TurnStopped;
+use super::tool_guard;
+use super::tool_run::{
+    ToolRun, ToolRunDisposition, ToolRunResult, catch_tool_panic, fingerprint_result, internal_error_message,
+    tool_context,
+};
+use crate::base::{clock, text};
+use crate::domain::{ContentRef, Delta, Event, ToolCallStatus, ToolResult};
+use crate::tool::{DelegateResult, PreparedCall, ToolError, ToolOutput, ToolProgress};
+use crate::workspace::OnCancel;
+
+/// Characters beyond which a result is cut in the middle for the model (R-TOOL-1).
+const MODEL_CHARS: usize = 30_000;
+/// Pieces of live output that may wait for a slow client; beyond it the tool waits.
+const NEWS_QUEUE: usize = 16;
+/// How much longer than the configured wait a tool may take to finish after a cancel. The tool's own bounds are tighter
+/// (R-CANCEL: 2.5 s).
+const FINISH_LIMIT: Duration = Duration::from_secs(5);
+
+/// Runs an approved call, streams its output, and answers it.
+pub(super) async fn execute_call(
+    cx: &TurnContext,
+    call: &ToolRun,
+    prepared: Box<dyn PreparedCall>,
+) -> Result<ToolRunResult, TurnStopped> {
+    let mut running = call.to_update(ToolCallStatus::Running);
+    running.input = call.input.as_ref().ok().cloned();
+    cx.link.emit_event(Event::ToolCall(running)).await?;
+    cx.services.totals.tool_calls.add(1);
+    let started = clock::now();
+    let result = run_to_end(cx, call, prepared).await?;
+    let took = started.elapsed();
+    cx.services.totals.tool.record(took);
+    let (status, output) = to_status_and_output(call, result);
+    // Before anything leaves this function: neither the model nor a client may read an API key (I15).
+    let output = redact::redact_output(&cx.services.redactor, output);
+    let mut result = for_the_model(cx, call, &output);
+    // Notes and hook messages are added later, so that they do not hide a repeated result from the loop guard.
+    let (fate, fingerprint) = (to_disposition(status, &output), fingerprint_result(&result));
+    let said = match fate {
+        ToolRunDisposition::Ran | ToolRunDisposition::Refused => String::new(),
+        ToolRunDisposition::Failed
+        | ToolRunDisposition::TimedOut
+        | ToolRunDisposition::SubagentFailed
+        | ToolRunDisposition::JoinViolated => result.text.clone(),
+    };
+    if let Some(note) = &call.note {
+        tool_guard::append_note(&mut result, note);
+    }
+    let ended_by = match fate {
+        ToolRunDisposition::Refused => None,
+        // A cancel in the hook does not undo what the tool did. The turn notices the cancel next.
+        ToolRunDisposition::Ran
+        | ToolRunDisposition::Failed
+        | ToolRunDisposition::TimedOut
+        | ToolRunDisposition::SubagentFailed
+        | ToolRunDisposition::JoinViolated => tool_guard::run_post_tool_hooks(cx, call, &mut result)
+            .await
+            .unwrap_or_default(),
+    };
+    let mut ended = call.to_update(status);
+    ended.result = Some(Arc::new(result));
+    ended.diff = output.diff;
+    ended.locations = output.locations;
+    ended.duration_ms = Some(took.as_millis() as u64);
+    ended.exit_code = output.exit_code;
+    // Late, because the tool has run: its result is recorded even after a cancel.
+    cx.link.emit_late(Event::ToolCall(ended)).await?;
+    Ok(ToolRunResult {
+        tool: call.name.clone(),
+        fate,
+        said,
+        result: fingerprint,
+        ended_by,
+    })
+}
+
+fn to_disposition(status: ToolCallStatus, output: &ToolOutput) -> ToolRunDisposition {
+    match (status, output.delegated) {
+        (ToolCallStatus::Failed, Some(DelegateResult::Failed)) => return ToolRunDisposition::SubagentFailed,
+        (ToolCallStatus::Failed, Some(DelegateResult::Violated)) => return ToolRunDisposition::JoinViolated,
+        _ => {}
+    }
+    match status {
+        ToolCallStatus::Failed if output.timed_out => ToolRunDisposition::TimedOut,
+        ToolCallStatus::Failed => ToolRunDisposition::Failed,
+        ToolCallStatus::Cancelled | ToolCallStatus::Denied => ToolRunDisposition::Refused,
+        ToolCallStatus::Completed
+        | ToolCallStatus::Pending
+        | ToolCallStatus::AwaitingApproval
+        | ToolCallStatus::Running => ToolRunDisposition::Ran,
+    }
+}
+
+/// Runs a call while streaming its live output. A slow client delays the output, never the end. Once the turn is
+/// canceled, no more live output is sent, but the result is kept.
+async fn run_to_end(
+    cx: &TurnContext,
+    call: &ToolRun,
+    prepared: Box<dyn PreparedCall>,
+) -> Result<Result<ToolOutput, ToolError>, TurnStopped> {
+    let (news, mut told) = mpsc::channel(NEWS_QUEUE);
+    let patient = prepared.finishes_on_cancel();
+    let limit = time_limit(cx, call, prepared.timeout());
+    // R-TOOL-1: the time limit covers the run, not the wait for a user before it.
+    let run = run_with_timeout(
+        limit,
+        catch_tool_panic(prepared.run(tool_context(cx, call, Some(news)))),
+    );
+    let mut run = std::pin::pin!(run.fuse());
+    let mut ended = None;
+    {
+        let mut telling = std::pin::pin!(forward_progress(cx, call, &mut told).fuse());
+        // Until both are done: the run's output may still be on its way when the run has ended.
+        while ended.is_none() || !telling.is_terminated() {
+            tokio::select! { biased;
+                () = cx.cancel.cancelled() => break,
+                result = &mut run => ended = Some(result),
+                () = &mut telling => {}
+            }
+        }
+    }
+    // Unblock a tool that waits to report something.
+    told.close();
+    let result = match ended {
+        Some(result) => result,
+        None if !patient => return Err(TurnStopped),
+        None => tokio::time::timeout(finish_limit(cx), run)
+            .await
+            .unwrap_or(Err(ToolError::Cancelled)),
+    };
+    // Live output is in the result as well, but a plan is only here.
+    while let Ok(news) = told.try_recv() {
+        if let ToolProgress::Plan(items) = news {
+            cx.link.emit_late(Event::Plan(items)).await?;
+        }
+    }
+    Ok(result)
+}
+
+/// Returns how long a canceled call may continue.
+fn finish_limit(cx: &TurnContext) -> Duration {
+    FINISH_LIMIT
+        + match cx.workspace.on_cancel() {
+            OnCancel::Interrupt => FINISH_LIMIT,
+            OnCancel::Finish(limit) => limit,
+        }
+}
+
+/// Forwards all progress of a call until it ends or the receiver is gone.
+async fn forward_progress(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<ToolProgress>) {
+    // A key may be split over two pieces, so the redactor holds back what could be its start.
+    let mut pieces = cx.services.redactor.redact_pieces();
+    while let Some(news) = told.recv().await {
+        let event = match news {
+            ToolProgress::Output(raw) => {
+                output_event(call, pieces.push(&text::strip_control_characters(&raw)))
+            }
+            ToolProgress::Plan(items) => Some(Event::Plan(items)),
+        };
+        if emit_optional_event(cx, event).await.is_err() {
+            return;
+        }
+    }
+    // An error means that the turn was stopped; there is nothing left to forward.
+    let _ = emit_optional_event(cx, output_event(call, pieces.flush_held())).await;
+}
+
+fn output_event(call: &ToolRun, text: String) -> Option<Event> {
+    let tool_call = call.id.clone();
+    (!text.is_empty()).then_some(Event::Delta(Delta::ToolOutput { tool_call, text }))
+}
+
+async fn emit_optional_event(cx: &TurnContext, event: Option<Event>) -> Result<(), TurnStopped> {
+    match event {
+        Some(event) => cx.link.emit_event(event).await,
+        None => Ok(()),
+    }
+}
+
+fn to_status_and_output(
+    call: &ToolRun,
+    result: Result<ToolOutput, ToolError>,
+) -> (ToolCallStatus, ToolOutput) {
+    let failed = |text: String| ToolOutput {
+        text,
+        is_error: true,
+        ..ToolOutput::default()
+    };
+    match result {
+        // A command that exits with an error is a failed call, but the model reads its plain result (R-TOOL-2).
+        Ok(output) if output.is_error || output.exit_code.is_some_and(|code| code != 0) => {
+            (ToolCallStatus::Failed, output)
+        }
+        Ok(output) => (ToolCallStatus::Completed, output),
+        Err(ToolError::Reported(why)) => (ToolCallStatus::Failed, failed(why)),
+        Err(ToolError::Cancelled) => (
+            ToolCallStatus::Cancelled,
+            failed("cancelled by the user".to_owned()),
+        ),
+        // A cancel keeps what the command had printed.
+        Err(ToolError::CutShort(output)) => (
+            ToolCallStatus::Cancelled,
+            ToolOutput {
+                is_error: true,
+                ..*output
+            },
+        ),
+        Err(ToolError::Internal(why)) => (ToolCallStatus::Failed, failed(internal_error_message(call, &why))),
+    }
+}
+
+/// Cuts a result that is too long for the model, and stores the whole.
+fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolResult {
+    let mut result = ToolResult {
+        text: output.text.clone(),
+        images: output.images.clone(),
+        is_error: output.is_error,
+        full: output.full.clone(),
+    };
+    if !output.paged
+        && let Some(cut) = text::cut_middle(&output.text, MODEL_CHARS)
+    {
+        if result.full.is_none() {
+            match store_output(cx, call, &output.text) {
+                Ok(kept) => result.full = Some(kept),
+                // The cut result still serves the model, so a failing disk does not fail the call.
+                Err(error) => tracing::warn!(error, "long tool output was not kept"),
+            }
+        }
+        result.text = cut;
+    }
+    if result.text.is_empty() && result.images.is_empty() {
+        // R-LOOP-4: providers reject empty content.
+        result.text = "(no output)".to_owned();
+    }
+    result
+}
+
+fn store_output(cx: &TurnContext, call: &ToolRun, whole: &str) -> Result<ContentRef, String> {
+    let mut kept = cx.services.content_sink.create_writer(call.id.as_str())?;
+    kept.append_text(whole)?;
+    kept.finish()
+}
+
+fn time_limit(cx: &TurnContext, call: &ToolRun, own: Option<Duration>) -> Option<Duration> {
+    own.map(|own| (cx.settings.tool_timeouts)(&call.name).unwrap_or(own))
+}
+
+async fn run_with_timeout(
+    limit: Option<Duration>,
+    run: impl Future<Output = Result<ToolOutput, ToolError>>,
+) -> Result<ToolOutput, ToolError> {
+    let Some(limit) = limit else { return run.await };
+    tokio::time::timeout(limit, run).await.unwrap_or_else(|_| {
+        Ok(ToolOutput {
+            is_error: true,
+            timed_out: true,
+            ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
+        })
+    })
+}

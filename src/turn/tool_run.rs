@@ -1,0 +1,217 @@
+//! A tool call of a turn: what it is, how it ended, and what every stage of it needs.
+//!
+//! The stages are `calls` (order), `permission`, and `tool_execution`.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::accumulate::RequestedCall;
+use super::context::{CarriedCall, TurnContext};
+use super::hook_runs::Objection;
+use super::redact::RedactingSink;
+use super::settings::AgentPolicy;
+use crate::base::spawn::panic_text;
+use crate::base::text;
+use crate::config::FailurePolicy;
+use crate::domain::{ApprovalId, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult};
+use crate::tool::{PreparedCall, ToolContext, ToolError, ToolProgress};
+
+/// A tool call in progress.
+pub(super) struct ToolRun {
+    pub(super) id: ToolCallId,
+    pub(super) name: String,
+    pub(super) input: Result<Arc<Value>, String>,
+    pub(super) title: String,
+    /// An earlier turn requested it and has announced it.
+    pub(super) carried: bool,
+    pub(super) approval: Option<ApprovalId>,
+    /// A note for the model, appended to the result.
+    pub(super) note: Option<String>,
+    /// The user allowed it although its change cannot be reverted.
+    pub(super) uncheckpointed: bool,
+    /// The resolved paths by which it was judged.
+    pub(super) judged: Option<Arc<[PathBuf]>>,
+}
+
+/// The result of a call.
+pub(super) struct ToolRunResult {
+    pub(super) tool: String,
+    pub(super) fate: ToolRunDisposition,
+    /// What the model reads about a failure; empty otherwise.
+    pub(super) said: String,
+    /// A fingerprint of the result, for loop detection.
+    pub(super) result: u64,
+    /// The hook's objection that ended the turn, if one did.
+    pub(super) ended_by: Option<Objection>,
+}
+
+/// How a call ended, as failure policies and circuits see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToolRunDisposition {
+    Ran,
+    /// The tool failed or panicked.
+    Failed,
+    TimedOut,
+    /// A sub-agent failed under the join policy `all_required`.
+    SubagentFailed,
+    /// Fewer sub-agents succeeded than the join policy requires.
+    JoinViolated,
+    /// It did not run: invalid arguments, a denial, a hook, or a cancel.
+    Refused,
+}
+
+impl ToolRunDisposition {
+    /// Returns the policy for this end. Denials and invalid arguments are for the model alone (R-ERR-2).
+    pub(super) fn failure_policy(self, policy: &AgentPolicy) -> FailurePolicy {
+        match self {
+            Self::Ran | Self::Refused => FailurePolicy::Continue,
+            Self::Failed => policy.tool_failure,
+            Self::TimedOut => policy.tool_timeout,
+            Self::SubagentFailed => policy.subagent_failure,
+            // R-ERR-2: a violated join is terminal, whatever the policy.
+            Self::JoinViolated => FailurePolicy::Fail,
+        }
+    }
+}
+
+impl ToolRun {
+    pub(super) fn new(wanted: RequestedCall) -> Self {
+        let title = wanted.name.clone();
+        Self {
+            id: wanted.id,
+            name: wanted.name,
+            input: wanted.input,
+            title,
+            carried: false,
+            approval: None,
+            note: None,
+            uncheckpointed: false,
+            judged: None,
+        }
+    }
+
+    pub(super) fn from_carried(carried: CarriedCall) -> Self {
+        Self {
+            id: carried.call.id,
+            title: carried.call.name.clone(),
+            name: carried.call.name,
+            input: Ok(carried.call.input),
+            carried: true,
+            approval: carried.approval,
+            note: None,
+            uncheckpointed: false,
+            judged: None,
+        }
+    }
+
+    pub(super) fn id(&self) -> &ToolCallId {
+        &self.id
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the arguments, or why they are not a JSON object.
+    pub(super) fn requested_arguments(&self) -> Result<&Value, &str> {
+        self.input.as_deref().map_err(String::as_str)
+    }
+
+    /// Returns whether the tool is meant to be called repeatedly while waiting.
+    pub(super) fn is_wait_call(&self, cx: &TurnContext) -> bool {
+        cx.tools.get(&self.name).is_some_and(|tool| tool.is_wait_tool())
+    }
+
+    pub(super) fn to_update(&self, status: ToolCallStatus) -> ToolCallUpdate {
+        ToolCallUpdate {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            title: self.title.clone(),
+            status,
+            input: None,
+            result: None,
+            diff: None,
+            locations: Vec::new(),
+            duration_ms: None,
+            exit_code: None,
+            parent: None,
+        }
+    }
+}
+
+/// Checks the name and the arguments. The error is for the model.
+pub(super) fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn PreparedCall>, String> {
+    let Some(tool) = cx.tools.get(&call.name) else {
+        let known = cx.tools.tool_names().join(", ");
+        return Err(format!("unknown tool {:?}; the tools are: {known}", call.name));
+    };
+    let input = call.input.as_ref().map_err(Clone::clone)?;
+    // R-TOOL-5: a panic in a tool's argument check is that call's failure, nothing more.
+    let checked = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let prepared = tool.clone().prepare_call(input)?;
+        let title = text::one_line(&prepared.title(), 200);
+        Ok((prepared, title))
+    }));
+    let checked =
+        checked.unwrap_or_else(|payload| Err(internal_error_message(call, &panic_text(payload.as_ref()))));
+    let (prepared, title) = checked?;
+    call.title = title;
+    Ok(prepared)
+}
+
+/// Logs an internal error of a tool, and returns what the model reads about it.
+pub(super) fn internal_error_message(call: &ToolRun, why: &str) -> String {
+    tracing::error!(tool = call.name, error = why, "tool failed");
+    format!("the tool failed with an internal error ({why}); try another way")
+}
+
+pub(super) fn fingerprint_result(result: &ToolResult) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&result.text, result.is_error).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Turns a panic of a tool into the failure of that call (R-TOOL-5).
+pub(super) async fn catch_tool_panic<T>(
+    run: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    AssertUnwindSafe(run)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
+}
+
+pub(super) fn tool_context(
+    cx: &TurnContext,
+    call: &ToolRun,
+    news: Option<mpsc::Sender<ToolProgress>>,
+) -> ToolContext {
+    ToolContext {
+        session: cx.session.clone(),
+        call: call.id.clone(),
+        cwd: cx.services.cwd.clone(),
+        workspace: cx.workspace.clone(),
+        skills: cx.prompt.skills.clone(),
+        asker: Arc::new(cx.link.clone()),
+        spawner: cx.spawner.clone(),
+        editor: cx.services.editor.clone(),
+        cancel: cx.cancel.clone(),
+        force_cancel: cx.services.force_cancel.clone(),
+        time_limit: (cx.settings.tool_timeouts)(&call.name),
+        // Without a receiver: outside its run, a tool has nobody to report progress to.
+        progress: news.unwrap_or_else(|| mpsc::channel(1).0),
+        content_sink: Arc::new(RedactingSink::new(
+            cx.services.content_sink.clone(),
+            cx.services.redactor.clone(),
+        )),
+        checkpoints: cx.services.checkpoints.clone(),
+        allows_uncheckpointed: call.uncheckpointed,
+        judged: call.judged.clone(),
+    }
+}
