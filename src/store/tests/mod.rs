@@ -1,7 +1,9 @@
 //! The store as a whole, through its public interface and over real files.
 
 mod degraded;
+mod past_versions;
 mod reading;
+pub(super) mod samples;
 mod writing;
 
 use std::path::Path;
