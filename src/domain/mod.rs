@@ -1,20 +1,25 @@
 //! The vocabulary: plain values that every module shares.
 //!
-//! No I/O and no serde: wire formats live in `protocol`, disk formats in `store`. The converters between them are
-//! exhaustive matches, so that a new variant cannot be forgotten. Read `event` first; it ties the others together.
+//! No I/O. The durable values derive serde for the store: their JSON is the disk format. It only grows: a field is added
+//! with a default and never renamed, and the golden files in `store` freeze the rest. Wire formats live in `protocol`,
+//! and `server::to_wire` converts with exhaustive matches. Read `event` first; it ties the others together.
 
 pub mod answer;
 pub mod approval;
+#[cfg(test)]
+pub(crate) mod arbitrary;
 pub mod checkpoint;
 pub mod error;
 pub mod event;
 pub mod ids;
 pub mod instructions;
 pub mod message;
+mod optional;
 pub mod reason;
 pub mod tool_call;
 pub mod usage;
 pub mod user_request;
+mod words;
 
 pub use answer::FinalAnswer;
 pub use approval::{

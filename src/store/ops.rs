@@ -77,7 +77,7 @@ pub(super) struct EventOp {
     pub(super) turn: Option<TurnId>,
     pub(super) seq: u64,
     pub(super) at_ms: i64,
-    pub(super) kind: &'static str,
+    pub(super) kind: String,
     pub(super) json: String,
     pub(super) effect: WriteEffect,
     pub(super) searchable: Option<String>,
@@ -330,7 +330,7 @@ impl EventOp {
             // A lost change of the queue would send a prompt a second time.
             Event::QueueChanged(_) => self.priority = self.priority.max(Priority::High),
             Event::ToolCall(_)
-            | Event::Plan(_)
+            | Event::Plan { .. }
             | Event::TurnDiff(_)
             | Event::Transition { .. }
             | Event::Retry { .. }
@@ -339,7 +339,7 @@ impl EventOp {
             | Event::ModelSwitched { .. }
             | Event::Circuit { .. }
             | Event::Warning { .. }
-            | Event::Instructions(_)
+            | Event::Instructions { .. }
             | Event::Nested(_)
             | Event::Delta(_) => {}
         }

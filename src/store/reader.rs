@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::apply::{event_id, event_ids, find_session_number, seq_of};
 use super::error::StoreError;
 use super::files::{DataDir, StorePlace};
-use super::records::{self, StoredWord};
+use super::records;
 use super::rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
     SessionQuery, SessionRow, SkippedRow, StoredEvent,
@@ -468,7 +468,7 @@ impl StoreReader {
                 model,
                 effort,
                 // An unknown mode comes from a newer agentls; it is not guessed.
-                mode: mode.as_deref().and_then(Mode::from_word),
+                mode: mode.as_deref().and_then(Mode::from_name),
             }))
         })
         .await
@@ -555,7 +555,7 @@ pub(super) fn session_row(row: &Row<'_>) -> Result<(i64, SessionRow), rusqlite::
         title: row.get(4)?,
         agent: row.get(5)?,
         // Fail closed: a mode that only a later version knows counts as the strictest.
-        mode: Mode::from_word(&text(6)?).unwrap_or(Mode::Plan),
+        mode: Mode::from_name(&text(6)?).unwrap_or(Mode::Plan),
         model: row.get(7)?,
         effort: row.get(8)?,
         created_ms: row.get(9)?,

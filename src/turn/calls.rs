@@ -442,7 +442,7 @@ async fn run_to_end(
     // Live output is in the result as well, but a plan is only here.
     while let Ok(news) = told.try_recv() {
         if let ToolProgress::Plan(items) = news {
-            cx.link.emit_late(Event::Plan(items)).await?;
+            cx.link.emit_late(Event::Plan { items }).await?;
         }
     }
     Ok(result)
@@ -466,7 +466,7 @@ async fn forward_progress(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Rec
             ToolProgress::Output(raw) => {
                 output_event(call, pieces.push(&text::strip_control_characters(&raw)))
             }
-            ToolProgress::Plan(items) => Some(Event::Plan(items)),
+            ToolProgress::Plan(items) => Some(Event::Plan { items }),
         };
         if emit_optional_event(cx, event).await.is_err() {
             return;

@@ -106,7 +106,7 @@ fn to_event_notification(
         Event::InquiryResolved { inquiry, reply, by } => {
             inquiry::to_resolved_notification(header, inquiry, reply, *by, &mut cutter)
         }
-        Event::Plan(items) => {
+        Event::Plan { items } => {
             let shown = cutter.fit_list(items, |cutter, _, item| values::plan_item(cutter, item));
             let mut more = TruncatedFields::new();
             if shown.len() < items.len() {
@@ -261,7 +261,7 @@ fn to_event_notification(
         }
         .into(),
         Event::TurnDiff(diff) => checkpoint::turn_diff(header, diff, &mut cutter).into(),
-        Event::Instructions(files) => {
+        Event::Instructions { files } => {
             let told = cutter.fit_list(files, |cutter, _, file| instruction_file(file, cutter));
             wire::InstructionsNotification {
                 header,

@@ -323,9 +323,9 @@ impl SubagentBridge {
             | Event::ModelSwitched { .. }
             | Event::Circuit { .. } => self.emit_nested_event(event).await,
             // Only the user's own agent may change the plan and the session's data.
-            Event::Plan(_)
+            Event::Plan { .. }
             | Event::SessionUpdated { .. }
-            | Event::Instructions(_)
+            | Event::Instructions { .. }
             | Event::Delta(Delta::Reasoning { .. } | Delta::ToolInput { .. })
             | Event::TurnStarted { .. }
             | Event::TurnEnded(_)

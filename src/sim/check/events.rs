@@ -205,7 +205,7 @@ impl Checker {
                     seen.modes.push(*mode);
                 }
             }
-            Event::Plan(_) | Event::Retry { .. } | Event::Wait { .. } => {
+            Event::Plan { .. } | Event::Retry { .. } | Event::Wait { .. } => {
                 of_turn()?;
             }
             Event::ModelSwitched { from, to, .. } => {
@@ -242,7 +242,7 @@ impl Checker {
                 return Err(format!("I16: a steer has outlived its turn: {message}"));
             }
             Event::QueueChanged(queue) => self.queue_shown(session, queue)?,
-            Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions(_) | Event::Delta(_) => {}
+            Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions { .. } | Event::Delta(_) => {}
         }
         self.goes_on(session, &stored, was_cut);
         if let Some(what) = coverage_label(&stored.event) {
@@ -705,7 +705,7 @@ fn coverage_label(event: &Event) -> Option<String> {
         Event::ApprovalResolved { by, decision, .. } => {
             Some(format!("question {:?} by {by:?}", decision.kind))
         }
-        Event::Plan(_) => Some("plan".to_owned()),
+        Event::Plan { .. } => Some("plan".to_owned()),
         Event::Retry { .. } => Some("retry".to_owned()),
         Event::Wait { .. } => Some("wait".to_owned()),
         Event::Compacted(compaction) => Some(format!("compacted by {}", compaction.trigger.name())),

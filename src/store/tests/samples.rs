@@ -218,10 +218,12 @@ fn full_events() -> Vec<Event> {
             reply: InquiryReply::Answers(Answers::from([("choice".into(), vec!["stop".into()])])),
             by: ResolvedBy::Person,
         },
-        Event::Plan(vec![PlanItem {
-            text: "do".into(),
-            status: PlanStatus::InProgress,
-        }]),
+        Event::Plan {
+            items: vec![PlanItem {
+                text: "do".into(),
+                status: PlanStatus::InProgress,
+            }],
+        },
         Event::Transition {
             transition: Transition::Continue(ContinueReason::NextTurn),
             detail: Some("d".into()),
@@ -297,15 +299,17 @@ fn full_events() -> Vec<Event> {
                 text: "then this".into(),
             }],
         }),
-        Event::Instructions(Arc::new([InstructionFile {
-            path: "/w/skills/a/SKILL.md".into(),
-            kind: InstructionKind::Skill,
-            name: Some("a".into()),
-            bytes: 7,
-            fingerprint: "f".into(),
-            trusted: true,
-            problem: Some("p".into()),
-        }])),
+        Event::Instructions {
+            files: Arc::new([InstructionFile {
+                path: "/w/skills/a/SKILL.md".into(),
+                kind: InstructionKind::Skill,
+                name: Some("a".into()),
+                bytes: 7,
+                fingerprint: "f".into(),
+                trusted: true,
+                problem: Some("p".into()),
+            }]),
+        },
     ]
 }
 
@@ -618,15 +622,17 @@ fn sparse_events() -> Vec<Event> {
             }],
         }),
         Event::QueueChanged(PromptQueue::default()),
-        Event::Instructions(Arc::new([InstructionFile {
-            path: "/w/AGENTS.md".into(),
-            kind: InstructionKind::Agents,
-            name: None,
-            bytes: 0,
-            fingerprint: String::new(),
-            trusted: false,
-            problem: None,
-        }])),
+        Event::Instructions {
+            files: Arc::new([InstructionFile {
+                path: "/w/AGENTS.md".into(),
+                kind: InstructionKind::Agents,
+                name: None,
+                bytes: 0,
+                fingerprint: String::new(),
+                trusted: false,
+                problem: None,
+            }]),
+        },
         nested(Event::Warning {
             code: "z".into(),
             message: "a".into(),
