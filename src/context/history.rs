@@ -61,8 +61,7 @@ impl History {
             | Event::SessionUpdated { .. }
             | Event::QueueChanged(_)
             | Event::TurnDiff(_)
-            | Event::Nested(_)
-            | Event::Delta(_) => {}
+            | Event::Nested(_) => {}
         }
     }
 

@@ -36,8 +36,7 @@ pub(super) fn arb_json() -> impl Strategy<Value = Arc<Value>> {
     leaf.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::from),
-            btree_map("(?s).{0,12}", inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
+            btree_map("(?s).{0,12}", inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
         ]
     })
     .prop_map(Arc::new)

@@ -1,7 +1,7 @@
-//! Events: the one enum that flows outward, from the turn through the session actor and the store to the clients.
+//! Events: what flows outward, from the turn through the session actor and the store to the clients.
 //!
-//! Plain values, in the form that the store keeps; wire names live in `protocol`. Every event but a [`Delta`] is
-//! durable, so a client that misses deltas is still right once the completing event arrives (R-WIRE).
+//! Plain values, in the form that the store keeps; wire names live in `protocol`. Every event is durable. What is only
+//! shown is a [`super::delta`].
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::approval::{Approval, Decision, Mode, ResolvedBy};
 use super::checkpoint::TurnDiff;
+use super::delta::DeltaEnvelope;
 use super::error::AgentError;
 use super::ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
 use super::instructions::InstructionFile;
@@ -39,7 +40,7 @@ word_enum! {
 
 /// Something that happened in a session.
 ///
-/// All but [`Event::Delta`] are durable: numbered, stored before clients see them, and folded into the session's state.
+/// Every event is numbered, stored before clients see it, and folded into the session's state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "snake_case")]
@@ -204,10 +205,6 @@ pub enum Event {
     /// Something that happened in a sub-agent (R-SUB), for display only: it does not change the session's state. The
     /// tool calls of a sub-agent are [`Event::ToolCall`] events with a parent instead.
     Nested(Box<SubagentEvent>),
-    /// An increment; never the only carrier of a fact.
-    #[serde(skip)]
-    #[cfg_attr(test, proptest(skip))]
-    Delta(Delta),
 }
 
 /// An event of a sub-agent, and the tool call that started the sub-agent.
@@ -232,7 +229,9 @@ struct SubagentEventFields {
 
 impl Serialize for SubagentEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Value::Object(tagged) = serde_json::to_value(&self.event).map_err(<S::Error as ser::Error>::custom)? else {
+        let Value::Object(tagged) =
+            serde_json::to_value(&self.event).map_err(<S::Error as ser::Error>::custom)?
+        else {
             return Err(ser::Error::custom("an event without fields"));
         };
         let mut tagged = tagged.into_iter();
@@ -349,48 +348,6 @@ word_enum! {
     }
 }
 
-/// An increment to a message or an output in progress. Offsets let a client detect that it missed one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delta {
-    /// Text of a message.
-    Text {
-        message: MessageId,
-        /// Bytes of the message's text before this increment.
-        offset: u64,
-        text: String,
-    },
-    /// Reasoning of a message, with its own offset count.
-    Reasoning {
-        message: MessageId,
-        /// Bytes of the message's reasoning before this increment.
-        offset: u64,
-        text: String,
-    },
-    /// A tool call's input while the model writes it.
-    ToolInput {
-        /// The message that contains the call.
-        message: MessageId,
-        tool_call: ToolCallId,
-        name: String,
-        /// The next piece of its JSON, incomplete on its own.
-        text: String,
-    },
-    /// Live output of a running tool, already safe to show.
-    ToolOutput { tool_call: ToolCallId, text: String },
-}
-
-impl Delta {
-    /// Returns the added text, whatever the kind of increment.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Text { text, .. }
-            | Self::Reasoning { text, .. }
-            | Self::ToolInput { text, .. }
-            | Self::ToolOutput { text, .. } => text,
-        }
-    }
-}
-
 /// How a turn ended, with its totals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
@@ -459,8 +416,8 @@ pub struct Envelope {
     pub session: SessionId,
     /// The turn that caused it.
     pub turn: Option<TurnId>,
-    /// The event's number in the session; `None` for deltas.
-    pub seq: Option<u64>,
+    /// The event's number in the session.
+    pub seq: u64,
     /// When it happened, in ms since the epoch.
     pub at_ms: i64,
     pub event: Event,
@@ -470,30 +427,25 @@ pub struct Envelope {
     pub in_page: bool,
 }
 
-/// The consumer of stored events. Called in order, from one thread; must not block.
+/// The consumer of stored events, and of the deltas between them. Called in order, from one thread; must not block.
 pub trait EventSink: Send {
     /// Delivers an event that is stored and may now be seen.
     fn publish_event(&mut self, envelope: Envelope);
+
+    /// Delivers a delta, after everything that happened before it.
+    fn publish_delta(&mut self, envelope: DeltaEnvelope);
 
     /// Delivers a server-wide warning that belongs to no session.
     fn publish_warning(&mut self, code: &str, message: &str);
 }
 
 impl Event {
-    /// Returns whether the event is numbered, stored, and folded into the session's state.
-    pub fn is_durable(&self) -> bool {
-        !matches!(self, Self::Delta(_))
-    }
-
-    /// Returns a rough size in bytes, for back pressure. A delta counts mostly by its text: when deltas merge, only
-    /// their text remains.
+    /// Returns a rough size in bytes, for back pressure.
     pub fn estimate_size(&self) -> usize {
         const FRAME: usize = 256;
-        const MERGED: usize = 16;
         // Only the fields that usually grow large count: a rough size is enough.
         match self {
             // The wire cuts long fields (R-WIRE-3), so larger contents take no more room in the pipe than these caps.
-            Self::Delta(delta) => MERGED + delta.text().len(),
             Self::TurnDiff(diff) => {
                 let text = |file: &super::FileDiff| {
                     file.path.len() + file.diff.as_ref().map_or(0, |diff| diff.len())

@@ -9,6 +9,7 @@ pub mod approval;
 #[cfg(test)]
 pub(crate) mod arbitrary;
 pub mod checkpoint;
+pub mod delta;
 pub mod error;
 pub mod event;
 pub mod ids;
@@ -27,9 +28,10 @@ pub use approval::{
     FindingKind, Grant, GrantScope, Mode, OpenApproval, ResolvedBy, Risk,
 };
 pub use checkpoint::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
+pub use delta::{Delta, DeltaEnvelope};
 pub use error::{AgentError, ErrorCause, ErrorClass, ErrorCode};
 pub use event::{
-    CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, EventSink, PlanItem,
+    CircuitState, CircuitSubject, CompactTrigger, Compaction, Envelope, Event, EventSink, PlanItem,
     PlanStatus, PromptQueue, QueuedPrompt, SubagentEvent, Summary, TurnEnd, TurnTrigger,
 };
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};

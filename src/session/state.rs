@@ -221,8 +221,7 @@ impl SessionState {
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
-            | Event::Nested(_)
-            | Event::Delta(_) => {}
+            | Event::Nested(_) => {}
         }
     }
 

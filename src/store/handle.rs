@@ -14,7 +14,7 @@ use super::files::DataDir;
 use super::health::{HealthWatch, StoreHealth};
 use super::rows::{ContentChoice, PendingEvent, PendingKey, SessionChange, SessionRow};
 use super::writer::StoreWriter;
-use crate::domain::{Envelope, EventSink, FileChange, Grant, SessionId};
+use crate::domain::{DeltaEnvelope, Envelope, EventSink, FileChange, Grant, SessionId};
 
 /// Capacity of the queue in writes. A full queue delays turns, but never the command side of an actor.
 const QUEUE: usize = 1_024;
@@ -24,9 +24,9 @@ const QUEUE: usize = 1_024;
 pub enum StoreWrite {
     /// Creates a session; an existing one stays unchanged.
     CreateSession(Box<SessionRow>),
-    /// Stores an event if it is durable, and publishes it.
+    /// Stores an event, and publishes it.
     Append {
-        /// Numbered by its session if it is durable.
+        /// Numbered by its session.
         envelope: Envelope,
         /// Pending rows that it settles, besides those that the writer derives from the event: the partial text of a
         /// completed or retracted message, and the request and decision of a resolved approval.
@@ -36,6 +36,8 @@ pub enum StoreWrite {
         /// Signaled once the event has been published.
         done: Option<oneshot::Sender<()>>,
     },
+    /// Publishes a delta in its place among the events, without storing it.
+    Delta(DeltaEnvelope),
     /// Writes a pending row, or replaces the one with the same key.
     Put {
         session: SessionId,

@@ -219,19 +219,17 @@ impl PutOp {
 }
 
 impl EventOp {
-    /// Prepares the stored form of an event; returns `None` for an event that is not stored.
+    /// Prepares the stored form of an event.
     pub(super) fn new(
         envelope: &Envelope,
         drops: Vec<PendingKey>,
         puts: &[PendingEvent],
-    ) -> Result<Option<Self>, RecordError> {
-        let Some((kind, json)) = records::encode_event(&envelope.event)? else {
-            return Ok(None);
-        };
+    ) -> Result<Self, RecordError> {
+        let (kind, json) = records::encode_event(&envelope.event)?;
         let mut op = Self {
             session: envelope.session.clone(),
             turn: envelope.turn.clone(),
-            seq: envelope.seq.unwrap_or_default(),
+            seq: envelope.seq,
             at_ms: envelope.at_ms,
             kind,
             json,
@@ -248,7 +246,7 @@ impl EventOp {
             day: None,
         };
         op.derive_effects(envelope)?;
-        Ok(Some(op))
+        Ok(op)
     }
 
     /// Derives the changes to other rows from the event.
@@ -340,8 +338,7 @@ impl EventOp {
             | Event::Circuit { .. }
             | Event::Warning { .. }
             | Event::Instructions { .. }
-            | Event::Nested(_)
-            | Event::Delta(_) => {}
+            | Event::Nested(_) => {}
         }
         Ok(())
     }

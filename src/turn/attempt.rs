@@ -13,7 +13,7 @@ use super::context::TurnContext;
 use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
 use crate::base::clock;
-use crate::domain::{Cost, Delta, Event, MessageId, ToolCallId, Usage};
+use crate::domain::{Cost, Delta, MessageId, ToolCallId, Usage};
 use crate::provider::{ModelRequest, ProviderError, ProviderFault, StopReason, StreamEvent};
 
 /// Deltas that arrive together are joined up to this size, in bytes.
@@ -256,7 +256,7 @@ impl DeltaBatch {
             return Ok(());
         }
         for delta in self.deltas {
-            cx.link.emit_event(Event::Delta(delta)).await?;
+            cx.link.emit_delta(delta).await?;
         }
         Ok(())
     }

@@ -117,8 +117,7 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         | Event::Instructions { .. }
         | Event::SessionUpdated { .. }
         | Event::QueueChanged(_)
-        | Event::TurnDiff(_)
-        | Event::Delta(_) => None,
+        | Event::TurnDiff(_) => None,
     }
 }
 

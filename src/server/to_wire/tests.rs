@@ -14,7 +14,7 @@ fn envelope(event: Event) -> Envelope {
     Envelope {
         session: SessionId::from("ses_1"),
         turn: Some(TurnId::from("turn_1")),
-        seq: event.is_durable().then_some(7),
+        seq: 7,
         at_ms: 1_000,
         event,
         permit: None,

@@ -10,9 +10,9 @@ use super::typed::{TypedKind, label_of};
 use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
 use crate::base::clock;
 use crate::domain::{
-    Approval, CircuitState, CircuitSubject, DecisionKind, Effect, Envelope, Event, Message, Mode, ResolvedBy,
-    Role, SessionId, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId, TurnState,
-    TurnTrigger,
+    Approval, CircuitState, CircuitSubject, DecisionKind, DeltaEnvelope, Effect, Envelope, Event, Message,
+    Mode, ResolvedBy, Role, SessionId, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd,
+    TurnId, TurnState, TurnTrigger,
 };
 use crate::sim::tools;
 use crate::store::StoredEvent;
@@ -25,27 +25,32 @@ const CANCEL_MS: (i64, i64) = (100, 12_100);
 impl Checker {
     /// An event is shown.
     pub(in crate::sim) fn check_event(&mut self, envelope: &Envelope) {
-        let seq = envelope.seq.map_or_else(String::new, |seq| seq.to_string());
-        let turn = envelope.turn.as_ref().map_or("-", |turn| turn.as_str());
+        let (seq, turn) = (envelope.seq, envelope.turn.as_ref());
+        let turn = turn.map_or("-", |turn| turn.as_str());
         self.log_line(format!("{} {turn} {seq} {:?}", envelope.session, envelope.event));
         if self.is_forked_now(&envelope.session) {
             return;
         }
-        let checked = match (&envelope.event, envelope.seq) {
-            (Event::Delta(delta), None) => self.check_delta(&envelope.session, envelope.turn.as_ref(), delta),
-            (Event::Delta(_), Some(_)) => Err("I6: a delta has a number".to_owned()),
-            (_, None) => Err("I6: a durable event has no number".to_owned()),
-            (event, Some(seq)) => self.check_stored_event(
-                &envelope.session,
-                StoredEvent {
-                    seq,
-                    turn: envelope.turn.clone(),
-                    at_ms: envelope.at_ms,
-                    event: event.clone(),
-                },
-            ),
+        let stored = StoredEvent {
+            seq,
+            turn: envelope.turn.clone(),
+            at_ms: envelope.at_ms,
+            event: envelope.event.clone(),
         };
-        if let Err(why) = checked {
+        if let Err(why) = self.check_stored_event(&envelope.session, stored) {
+            self.record_violation(why);
+        }
+    }
+
+    /// A delta is shown.
+    pub(in crate::sim) fn check_shown_delta(&mut self, envelope: &DeltaEnvelope) {
+        let (session, turn) = (&envelope.session, envelope.turn.as_ref());
+        let name = turn.map_or("-", |turn| turn.as_str());
+        self.log_line(format!("{session} {name} {:?}", envelope.delta));
+        if self.is_forked_now(session) {
+            return;
+        }
+        if let Err(why) = self.check_delta(session, turn, &envelope.delta) {
             self.record_violation(why);
         }
     }
@@ -242,7 +247,7 @@ impl Checker {
                 return Err(format!("I16: a steer has outlived its turn: {message}"));
             }
             Event::QueueChanged(queue) => self.queue_shown(session, queue)?,
-            Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions { .. } | Event::Delta(_) => {}
+            Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions { .. } => {}
         }
         self.goes_on(session, &stored, was_cut);
         if let Some(what) = coverage_label(&stored.event) {

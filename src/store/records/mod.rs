@@ -41,12 +41,9 @@ struct ChangeRecord {
     after: FileState,
 }
 
-/// Encodes an event as its kind and its JSON. Returns `None` for a delta, which is never stored.
-pub(super) fn encode_event(event: &Event) -> Result<Option<(String, String)>, RecordError> {
-    if !event.is_durable() {
-        return Ok(None);
-    }
-    Ok(Some(tagged::to_kind_and_json(event)?))
+/// Encodes an event as its kind and its JSON.
+pub(super) fn encode_event(event: &Event) -> Result<(String, String), RecordError> {
+    Ok(tagged::to_kind_and_json(event)?)
 }
 
 /// Decodes the event of a row.
