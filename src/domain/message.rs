@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::ids::{MessageId, ToolCallId};
+use super::image::ImageData;
 use super::optional::deserialize_present;
 use super::tool_call::ToolResult;
 use super::words::word_enum;
@@ -133,16 +134,6 @@ pub struct ProviderCall {
     pub extra: Option<Arc<Value>>,
     /// The provider and model, as in [`Signature::origin`].
     pub origin: Arc<str>,
-}
-
-/// An image in a form that every provider accepts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
-pub struct ImageData {
-    /// `image/png`, `image/jpeg`, `image/gif`, or `image/webp`.
-    pub media_type: String,
-    /// The bytes in base64.
-    pub data: Arc<str>,
 }
 
 word_enum! {

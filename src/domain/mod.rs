@@ -13,6 +13,7 @@ pub mod delta;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod image;
 pub mod instructions;
 pub mod message;
 mod optional;
@@ -35,8 +36,9 @@ pub use event::{
     PlanStatus, PromptQueue, QueuedPrompt, SubagentEvent, Summary, TurnEnd, TurnTrigger,
 };
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
+pub use image::ImageData;
 pub use instructions::{InstructionFile, InstructionKind};
-pub use message::{Block, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
+pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use tool_call::{ContentRef, FileLocation, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
 pub use usage::{Cost, Price, Usage};

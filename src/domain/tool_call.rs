@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids::ToolCallId;
-use super::message::ImageData;
+use super::image::ImageData;
 use super::optional::deserialize_present;
 use super::words::word_enum;
 

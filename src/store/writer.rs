@@ -13,12 +13,12 @@ use tokio::sync::oneshot;
 use super::apply;
 use super::error::StoreError;
 use super::files::DataDir;
-use super::handle::{FaultHook, StoreWrite, WriteFault};
 use super::health::{HealthWatch, LossReason, StoreHealth};
 use super::ops::{EventOp, Priority, WriteOp};
 use super::rows::{PendingEvent, PendingKey};
 use super::schema;
 use super::wal::WalCheckpointer;
+use super::write::{FaultHook, StoreWrite, WriteFault};
 use crate::base::clock::{self, Instant};
 use crate::domain::{DeltaEnvelope, Envelope, EventSink, SessionId};
 
