@@ -49,7 +49,7 @@ impl History {
             | Event::ApprovalResolved { .. }
             | Event::InquiryRequested(_)
             | Event::InquiryResolved { .. }
-            | Event::Plan(_)
+            | Event::Plan { .. }
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
@@ -57,12 +57,11 @@ impl History {
             | Event::Circuit { .. }
             | Event::Usage { .. }
             | Event::Warning { .. }
-            | Event::Instructions(_)
+            | Event::Instructions { .. }
             | Event::SessionUpdated { .. }
             | Event::QueueChanged(_)
             | Event::TurnDiff(_)
-            | Event::Nested(_)
-            | Event::Delta(_) => {}
+            | Event::Nested(_) => {}
         }
     }
 

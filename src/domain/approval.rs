@@ -6,41 +6,26 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids::{ApprovalId, ToolCallId, TurnId};
+use super::optional::deserialize_present;
+use super::words::word_enum;
 
-/// How freely the agent may act (R-APPR-1). Rules and grants refine it; see `approval::policy` for the order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Reads only: denies writes, network access, and commands that do more than read.
-    Plan,
-    /// Reads are free; commands, writes, and network access ask.
-    #[default]
-    Ask,
-    /// Like `Ask`, and edits inside the workspace are free.
-    AutoEdit,
-    /// Everything is free, except what a `deny` or `require_approval` rule catches.
-    Full,
-}
-
-impl Mode {
-    /// All modes, strictest first.
-    pub const ALL: [Self; 4] = [Self::Plan, Self::Ask, Self::AutoEdit, Self::Full];
-
-    /// Returns the name used in the protocol, the configuration, and the documentation.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::Ask => "ask",
-            Self::AutoEdit => "autoEdit",
-            Self::Full => "full",
-        }
-    }
-
-    /// Returns the mode called `name`, case-sensitive.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
+word_enum! {
+    /// How freely the agent may act (R-APPR-1). Rules and grants refine it; see `approval::policy` for the order.
+    #[derive(Default)]
+    Mode {
+        /// Reads only: denies writes, network access, and commands that do more than read.
+        Plan = "plan",
+        /// Reads are free; commands, writes, and network access ask.
+        #[default]
+        Ask = "ask",
+        /// Like `Ask`, and edits inside the workspace are free.
+        AutoEdit = "autoEdit",
+        /// Everything is free, except what a `deny` or `require_approval` rule catches.
+        Full = "full",
     }
 }
 
@@ -189,72 +174,94 @@ pub enum FindingKind {
     Unchecked,
 }
 
-/// How much harm an effect could do, judged by what it touches. Ordered from harmless to harmful.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Risk {
-    /// Only reads, and only inside the workspace.
-    Low,
-    /// Changes files inside the workspace, or runs a program that shows no sign of doing more.
-    Medium,
-    /// Network, secrets, privileges, or recursive deletion; files outside the workspace, or files that make programs
-    /// run; or a command that cannot be fully parsed.
-    High,
+word_enum! {
+    /// How much harm an effect could do, judged by what it touches. Ordered from harmless to harmful.
+    Risk {
+        /// Only reads, and only inside the workspace.
+        Low = "low",
+        /// Changes files inside the workspace, or runs a program that shows no sign of doing more.
+        Medium = "medium",
+        /// Network, secrets, privileges, or recursive deletion; files outside the workspace, or files that make programs
+        /// run; or a command that cannot be fully parsed.
+        High = "high",
+    }
 }
 
 /// A pending question about an effect, with everything a client needs to show it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Approval {
     /// Stays the same when the question is asked again after a restart.
     pub id: ApprovalId,
     pub tool_call: ToolCallId,
     pub name: String,
     /// The arguments of the call.
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_json()"))]
     pub input: Arc<Value>,
     /// A one-line summary for users.
     pub title: String,
     /// The folder in which the call would run.
     pub cwd: String,
     /// The change it would make, as a unified diff.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<Arc<str>>,
     pub risk: Risk,
     /// Why the call needs approval, for users.
     pub why: String,
     /// The rule that "always" would store; `None` if no rule can be stored for this effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }
 
 /// A pending approval with the event that asked for it most recently.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct OpenApproval {
-    pub approval: Approval,
-    /// The event's number in its session.
-    pub seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
+    /// The event's number in its session.
+    #[serde(default)]
+    pub seq: u64,
     /// When it was asked, in ms since the epoch.
+    #[serde(default)]
     pub at_ms: i64,
+    pub approval: Approval,
 }
 
-/// How an approval was decided, and how far the decision reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DecisionKind {
-    /// Allowed this once.
-    Allow,
-    /// Allowed for the rest of the session.
-    AllowSession,
-    /// Allowed from now on in this workspace.
-    AllowAlways,
-    Deny,
+word_enum! {
+    /// How an approval was decided, and how far the decision reaches.
+    DecisionKind {
+        /// Allowed this once.
+        Allow = "allow",
+        /// Allowed for the rest of the session.
+        AllowSession = "allow_session",
+        /// Allowed from now on in this workspace.
+        AllowAlways = "allow_always",
+        Deny = "deny",
+    }
 }
 
 /// A decision with everything the user added to it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Decision {
     pub kind: DecisionKind,
     /// The text that the model receives with a denial.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
     /// The arguments as edited by the user; `None` if unchanged.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "deserialize_present"
+    )]
+    #[cfg_attr(
+        test,
+        proptest(strategy = "proptest::option::of(super::arbitrary::arb_json())")
+    )]
     pub input: Option<Arc<Value>>,
     /// The rule as edited by the user; `None` if unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }
 
@@ -270,19 +277,20 @@ impl Decision {
     }
 }
 
-/// Who or what settled an approval or an inquiry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ResolvedBy {
-    /// The user answered.
-    Person,
-    /// A rule or grant that was added while the question was open.
-    Rule,
-    /// A cancel, which denies an open approval (R-APPR-4).
-    Cancel,
-    /// The optional time limit expired.
-    Timeout,
-    /// The user sent a new prompt instead of an answer.
-    NewPrompt,
+word_enum! {
+    /// Who or what settled an approval or an inquiry.
+    ResolvedBy {
+        /// The user answered.
+        Person = "person",
+        /// A rule or grant that was added while the question was open.
+        Rule = "rule",
+        /// A cancel, which denies an open approval (R-APPR-4).
+        Cancel = "cancel",
+        /// The optional time limit expired.
+        Timeout = "timeout",
+        /// The user sent a new prompt instead of an answer.
+        NewPrompt = "new_prompt",
+    }
 }
 
 /// How far a grant reaches.

@@ -4,10 +4,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::TurnId;
+use super::words::word_enum;
 
 /// What exists at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(tag = "is", rename_all = "snake_case")]
 pub enum FileState {
     /// Nothing exists there.
     Absent,
@@ -40,39 +45,47 @@ pub struct FileChange {
     pub after: FileState,
 }
 
-/// Whether a turn's changes are applied now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChangeState {
-    /// Applied, and never reverted.
-    Made,
-    /// Reverted.
-    Reverted,
-    /// Reverted, then applied again.
-    Redone,
+word_enum! {
+    /// Whether a turn's changes are applied now.
+    ChangeState {
+        /// Applied, and never reverted.
+        Made = "made",
+        /// Reverted.
+        Reverted = "reverted",
+        /// Reverted, then applied again.
+        Redone = "redone",
+    }
 }
 
 /// All changes of a turn, file by file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct TurnDiff {
     pub turn: TurnId,
+    #[serde(rename = "standing")]
     pub state: ChangeState,
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub files: Vec<FileDiff>,
     /// How many more files changed than `files` lists.
+    #[serde(default)]
     pub unlisted: u64,
     /// Whether a command may have changed more files: there were too many to look at.
+    #[serde(default)]
     pub partial: bool,
 }
 
-/// The kind of change that a turn made to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChangeKind {
-    Created,
-    Modified,
-    Deleted,
+word_enum! {
+    /// The kind of change that a turn made to a file.
+    ChangeKind {
+        Created = "created",
+        Modified = "modified",
+        Deleted = "deleted",
+    }
 }
 
 /// A turn's change of one file, for display.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct FileDiff {
     /// The path as shown to the model.
     pub path: String,
@@ -82,6 +95,7 @@ pub struct FileDiff {
     /// Number of removed lines.
     pub removed: u64,
     /// A unified diff; `None` for a binary file, or if the diffs together grew too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<Arc<str>>,
     /// Whether the change can be reverted, because the old content is stored.
     pub restorable: bool,

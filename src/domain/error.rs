@@ -5,100 +5,47 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// A stable, machine-readable name for what went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorCode {
-    MaxIterations,
-    ProviderError,
-    ToolExecution,
-    ContextLimit,
-    BudgetExceeded,
-    Cancelled,
-    CircuitOpen,
-    QuotaExhausted,
-    EmptyResponse,
-    ToolCallsExceeded,
-    WallTimeExceeded,
-    Config,
-    Session,
-    Protocol,
-    Store,
-    Internal,
-}
+use serde::{Deserialize, Serialize};
 
-impl ErrorCode {
-    /// All codes, in the order of R-ERR-1.
-    pub const ALL: [Self; 16] = [
-        Self::MaxIterations,
-        Self::ProviderError,
-        Self::ToolExecution,
-        Self::ContextLimit,
-        Self::BudgetExceeded,
-        Self::Cancelled,
-        Self::CircuitOpen,
-        Self::QuotaExhausted,
-        Self::EmptyResponse,
-        Self::ToolCallsExceeded,
-        Self::WallTimeExceeded,
-        Self::Config,
-        Self::Session,
-        Self::Protocol,
-        Self::Store,
-        Self::Internal,
-    ];
+use super::words::word_enum;
 
-    /// Returns the name used on the wire and in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MaxIterations => "max_iterations",
-            Self::ProviderError => "provider_error",
-            Self::ToolExecution => "tool_execution",
-            Self::ContextLimit => "context_limit",
-            Self::BudgetExceeded => "budget_exceeded",
-            Self::Cancelled => "cancelled",
-            Self::CircuitOpen => "circuit_open",
-            Self::QuotaExhausted => "quota_exhausted",
-            Self::EmptyResponse => "empty_response",
-            Self::ToolCallsExceeded => "tool_calls_exceeded",
-            Self::WallTimeExceeded => "wall_time_exceeded",
-            Self::Config => "config",
-            Self::Session => "session",
-            Self::Protocol => "protocol",
-            Self::Store => "store",
-            Self::Internal => "internal",
-        }
-    }
-
-    /// Returns the code called `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|code| code.name() == name)
+word_enum! {
+    /// A stable, machine-readable name for what went wrong.
+    ErrorCode {
+        MaxIterations = "max_iterations",
+        ProviderError = "provider_error",
+        ToolExecution = "tool_execution",
+        ContextLimit = "context_limit",
+        BudgetExceeded = "budget_exceeded",
+        Cancelled = "cancelled",
+        CircuitOpen = "circuit_open",
+        QuotaExhausted = "quota_exhausted",
+        EmptyResponse = "empty_response",
+        ToolCallsExceeded = "tool_calls_exceeded",
+        WallTimeExceeded = "wall_time_exceeded",
+        Config = "config",
+        Session = "session",
+        Protocol = "protocol",
+        Store = "store",
+        Internal = "internal",
     }
 }
 
-/// Whether an error can be recovered from (R-ERR-2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorClass {
-    /// The same request may succeed if it is made again.
-    Retryable,
-    /// Making the request again does not help.
-    Terminal,
-    /// The turn continued in spite of the error.
-    NonFatal,
-}
-
-impl ErrorClass {
-    /// Returns the name used on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Retryable => "retryable",
-            Self::Terminal => "terminal",
-            Self::NonFatal => "non_fatal",
-        }
+word_enum! {
+    /// Whether an error can be recovered from (R-ERR-2).
+    ErrorClass {
+        /// The same request may succeed if it is made again.
+        Retryable = "retryable",
+        /// Making the request again does not help.
+        Terminal = "terminal",
+        /// The turn continued in spite of the error.
+        NonFatal = "non_fatal",
     }
 }
 
 /// The underlying cause of an error, as text. It is stored and sent, so the original error may be from another process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ErrorCause(String);
 
 impl From<String> for ErrorCause {
@@ -130,26 +77,36 @@ impl fmt::Display for ErrorCause {
 impl std::error::Error for ErrorCause {}
 
 /// An error with all that a client needs to show it and to suggest what to do. Printed as `[code] message: cause`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct AgentError {
     pub code: ErrorCode,
     pub class: ErrorClass,
     /// What went wrong, for users.
     pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<ErrorCause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The HTTP status of the provider's response.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The provider's id of the request, for a report to its support.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// How long the provider asks us to wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// When an exhausted quota resets, in ms since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_at: Option<i64>,
     /// What the user can do; alternatives are on separate lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_action: Option<String>,
     /// How many attempts were made.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
 }
 

@@ -1,12 +1,18 @@
-//! Events: the one enum that flows outward, from the turn through the session actor and the store to the clients.
+//! Events: what flows outward, from the turn through the session actor and the store to the clients.
 //!
-//! Plain values; wire names live in `protocol`, disk shapes in `store`. Every event but a [`Delta`] is durable, so a
-//! client that misses deltas is still right once the completing event arrives (R-WIRE).
+//! Plain values, in the form that the store keeps; wire names live in `protocol`. Every event is durable. What is only
+//! shown is a [`super::delta`].
 
 use std::sync::Arc;
 
+#[cfg(test)]
+use proptest::strategy::Strategy as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use serde_json::Value;
+
 use super::approval::{Approval, Decision, Mode, ResolvedBy};
 use super::checkpoint::TurnDiff;
+use super::delta::DeltaEnvelope;
 use super::error::AgentError;
 use super::ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
 use super::instructions::InstructionFile;
@@ -15,31 +21,37 @@ use super::reason::{TerminalReason, Transition, TurnState};
 use super::tool_call::ToolCallUpdate;
 use super::usage::{Cost, Usage};
 use super::user_request::{Inquiry, InquiryReply};
+use super::words::word_enum;
 use crate::base::backpressure::Permit;
 
-/// What started a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TurnTrigger {
-    /// A prompt sent by the user.
-    Prompt,
-    /// A request to continue a stopped turn.
-    Resume,
-    /// A request to compact the history.
-    Compact,
-    /// A queued prompt that waited for the previous turn to end.
-    Queue,
+word_enum! {
+    /// What started a turn.
+    TurnTrigger {
+        /// A prompt sent by the user.
+        Prompt = "prompt",
+        /// A request to continue a stopped turn.
+        Resume = "resume",
+        /// A request to compact the history.
+        Compact = "compact",
+        /// A queued prompt that waited for the previous turn to end.
+        Queue = "queue",
+    }
 }
 
 /// Something that happened in a session.
 ///
-/// All but [`Event::Delta`] are durable: numbered, stored before clients see them, and folded into the session's state.
-#[derive(Clone, Debug, PartialEq)]
+/// Every event is numbered, stored before clients see it, and folded into the session's state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// A turn began.
+    #[serde(deserialize_with = "deserialize_turn_started")]
     TurnStarted {
         /// What started it.
         by: TurnTrigger,
         /// The stopped turn that this one continues.
+        #[serde(skip_serializing_if = "Option::is_none")]
         resumes: Option<TurnId>,
     },
     /// A turn ended: the last event of its turn, exactly one (I3).
@@ -50,6 +62,8 @@ pub enum Event {
     MessageRetracted {
         message: MessageId,
         /// The tool calls that the attempt had started.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
         tool_calls: Vec<ToolCallId>,
     },
     /// A tool call changed.
@@ -74,12 +88,17 @@ pub enum Event {
         by: ResolvedBy,
     },
     /// The whole plan, which replaces the previous one.
-    Plan(Vec<PlanItem>),
+    Plan {
+        #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
+        items: Vec<PlanItem>,
+    },
     /// A decision of the loop.
     Transition {
         /// The decision with its reason.
+        #[serde(rename = "to")]
         transition: Transition,
         /// More details, for users.
+        #[serde(skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
     /// A provider call failed and will be made again.
@@ -104,6 +123,7 @@ pub enum Event {
         /// What it waits for.
         why: String,
         /// When the wait ends, in ms since the epoch, if known.
+        #[serde(skip_serializing_if = "Option::is_none")]
         until: Option<i64>,
     },
     /// The model receives a smaller history from now on; the stored history is unchanged (R-CTX-4).
@@ -125,6 +145,7 @@ pub enum Event {
         name: String,
         state: CircuitState,
         /// When an open circuit lets a trial call through, in ms since the epoch.
+        #[serde(skip_serializing_if = "Option::is_none")]
         until: Option<i64>,
     },
     /// Tokens and cost of a step.
@@ -136,16 +157,20 @@ pub enum Event {
         /// Tokens of the session so far.
         session: Usage,
         /// Cost of the step; `None` if the model's price is unknown.
+        #[serde(skip_serializing_if = "Option::is_none")]
         step_cost: Option<Cost>,
         /// Cost of the turn so far; `None` if the cost of any call is unknown.
+        #[serde(skip_serializing_if = "Option::is_none")]
         turn_cost: Option<Cost>,
         /// Cost of the session so far; `None` if the cost of any call is unknown.
+        #[serde(skip_serializing_if = "Option::is_none")]
         session_cost: Option<Cost>,
         /// Tokens in the model's context now.
         context_used: u64,
         /// Tokens that the model's context window holds.
         window: u64,
         /// The provider that was called; `None` in records of early versions.
+        #[serde(skip_serializing_if = "Option::is_none")]
         provider: Option<String>,
     },
     /// Something the user should know; the turn continues.
@@ -157,11 +182,15 @@ pub enum Event {
     },
     /// The session's own data changed; only the changed fields are set.
     SessionUpdated {
+        #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
         /// The model, as `provider/model`.
+        #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<String>,
         /// The reasoning effort.
+        #[serde(skip_serializing_if = "Option::is_none")]
         effort: Option<String>,
     },
     /// The prompt queue changed: all its prompts, and whether it is paused.
@@ -169,61 +198,129 @@ pub enum Event {
     /// All changes of a turn: at its end, and whenever they are reverted or applied again.
     TurnDiff(Arc<TurnDiff>),
     /// All instruction files that make up the system prompt from now on (R-LOOP-5).
-    Instructions(Arc<[InstructionFile]>),
+    Instructions {
+        #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list().prop_map(Arc::from)"))]
+        files: Arc<[InstructionFile]>,
+    },
     /// Something that happened in a sub-agent (R-SUB), for display only: it does not change the session's state. The
     /// tool calls of a sub-agent are [`Event::ToolCall`] events with a parent instead.
     Nested(Box<SubagentEvent>),
-    /// An increment; never the only carrier of a fact.
-    Delta(Delta),
 }
 
 /// An event of a sub-agent, and the tool call that started the sub-agent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(try_from = "SubagentEventFields")]
 pub struct SubagentEvent {
     /// The call that delegated to it.
     pub parent: ToolCallId,
     /// The event; never [`Event::Nested`] itself.
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_inner_event()"))]
     pub event: Event,
 }
 
+/// The stored form of a [`SubagentEvent`]: its event is taken apart into kind and fields, like the row of any event.
+#[derive(Serialize, Deserialize)]
+struct SubagentEventFields {
+    parent: ToolCallId,
+    kind: String,
+    event: Value,
+}
+
+impl Serialize for SubagentEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(tagged) =
+            serde_json::to_value(&self.event).map_err(<S::Error as ser::Error>::custom)?
+        else {
+            return Err(ser::Error::custom("an event without fields"));
+        };
+        let mut tagged = tagged.into_iter();
+        let (kind, event) = tagged.next().unwrap_or_default();
+        let parent = self.parent.clone();
+        SubagentEventFields { parent, kind, event }.serialize(serializer)
+    }
+}
+
+impl TryFrom<SubagentEventFields> for SubagentEvent {
+    type Error = serde_json::Error;
+
+    fn try_from(fields: SubagentEventFields) -> Result<Self, Self::Error> {
+        let SubagentEventFields { parent, kind, event } = fields;
+        let event = Event::deserialize(Value::Object([(kind, event)].into_iter().collect()))?;
+        Ok(Self { parent, event })
+    }
+}
+
+/// Reads the start of a turn. Early records do not say what started it, except that a resumed turn has `resumes`.
+fn deserialize_turn_started<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<(TurnTrigger, Option<TurnId>), D::Error> {
+    #[derive(Deserialize)]
+    struct TurnStartedFields {
+        by: Option<TurnTrigger>,
+        resumes: Option<TurnId>,
+    }
+    let TurnStartedFields { by, resumes } = TurnStartedFields::deserialize(deserializer)?;
+    let by = by.unwrap_or(match resumes {
+        Some(_) => TurnTrigger::Resume,
+        None => TurnTrigger::Prompt,
+    });
+    Ok((by, resumes))
+}
+
 /// The prompts that wait for the running turn to end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct PromptQueue {
     /// Whether the queue is paused: the last turn did not complete, so no prompt starts by itself (R-CANCEL).
     pub paused: bool,
     /// The prompts, next one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub prompts: Vec<QueuedPrompt>,
 }
 
 /// A waiting prompt, as shown in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct QueuedPrompt {
     /// Identifies the prompt when the user edits or removes it.
     pub id: String,
     /// The start of the text, on one line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
 /// How the history that the model receives became smaller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Compaction {
     pub trigger: CompactTrigger,
     /// Estimated tokens of the whole request before the compaction.
+    #[serde(default)]
     pub tokens_before: u64,
     /// Estimated tokens of the whole request after it.
+    #[serde(default)]
     pub tokens_after: u64,
+    #[serde(default)]
     pub messages_before: u32,
+    #[serde(default)]
     pub messages_after: u32,
     /// The summary that replaces the omitted messages; `None` if no message was omitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
     /// The tool calls whose results were replaced by stubs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub stubs: Vec<ToolCallId>,
     /// Whether all images so far were replaced by stubs.
+    #[serde(default)]
     pub pictures: bool,
 }
 
 /// A summary that replaces a range of messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Summary {
     /// The id of the message that contains the summary.
     pub message: MessageId,
@@ -233,86 +330,27 @@ pub struct Summary {
     /// The first message after the range that stays.
     pub until: MessageId,
     /// Whether rules built the text because the model call for the summary failed.
+    #[serde(default)]
     pub digest: bool,
 }
 
-/// Why a history was compacted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CompactTrigger {
-    /// The token estimate exceeded the threshold (R-CTX-1).
-    Threshold,
-    /// The provider reported that the prompt is too long.
-    Overflow,
-    /// The provider refused an image.
-    Picture,
-    /// The user asked for it.
-    Manual,
-}
-
-impl CompactTrigger {
-    /// All triggers.
-    pub const ALL: [Self; 4] = [Self::Threshold, Self::Overflow, Self::Picture, Self::Manual];
-
-    /// Returns the name used on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Threshold => "threshold",
-            Self::Overflow => "overflow",
-            Self::Picture => "picture",
-            Self::Manual => "manual",
-        }
-    }
-
-    /// Returns the trigger called `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|trigger| trigger.name() == name)
-    }
-}
-
-/// An increment to a message or an output in progress. Offsets let a client detect that it missed one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delta {
-    /// Text of a message.
-    Text {
-        message: MessageId,
-        /// Bytes of the message's text before this increment.
-        offset: u64,
-        text: String,
-    },
-    /// Reasoning of a message, with its own offset count.
-    Reasoning {
-        message: MessageId,
-        /// Bytes of the message's reasoning before this increment.
-        offset: u64,
-        text: String,
-    },
-    /// A tool call's input while the model writes it.
-    ToolInput {
-        /// The message that contains the call.
-        message: MessageId,
-        tool_call: ToolCallId,
-        name: String,
-        /// The next piece of its JSON, incomplete on its own.
-        text: String,
-    },
-    /// Live output of a running tool, already safe to show.
-    ToolOutput { tool_call: ToolCallId, text: String },
-}
-
-impl Delta {
-    /// Returns the added text, whatever the kind of increment.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Text { text, .. }
-            | Self::Reasoning { text, .. }
-            | Self::ToolInput { text, .. }
-            | Self::ToolOutput { text, .. } => text,
-        }
+word_enum! {
+    /// Why a history was compacted.
+    CompactTrigger {
+        /// The token estimate exceeded the threshold (R-CTX-1).
+        Threshold = "threshold",
+        /// The provider reported that the prompt is too long.
+        Overflow = "overflow",
+        /// The provider refused an image.
+        Picture = "picture",
+        /// The user asked for it.
+        Manual = "manual",
     }
 }
 
 /// How a turn ended, with its totals.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct TurnEnd {
     pub reason: TerminalReason,
     /// The state that clients show.
@@ -320,45 +358,56 @@ pub struct TurnEnd {
     /// The tokens of the whole turn.
     pub usage: Usage,
     /// The cost of the turn, as far as known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
     /// The error, if the turn ended with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<AgentError>,
     /// Accepted steers that the model never saw; returned to the user so that nothing typed is lost (I16).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        test,
+        proptest(strategy = "proptest::collection::vec(super::arbitrary::arb_list(), 0..2)")
+    )]
     pub unused_steers: Vec<Vec<Block>>,
 }
 
 /// One item of the plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct PlanItem {
     /// What to do.
     pub text: String,
     pub status: PlanStatus,
 }
 
-/// The progress of one plan item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PlanStatus {
-    Pending,
-    InProgress,
-    Completed,
+word_enum! {
+    /// The progress of one plan item.
+    PlanStatus {
+        Pending = "pending",
+        InProgress = "in_progress",
+        Completed = "completed",
+    }
 }
 
-/// The kind of thing that a circuit breaker guards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CircuitSubject {
-    Provider,
-    Tool,
+word_enum! {
+    /// The kind of thing that a circuit breaker guards.
+    CircuitSubject {
+        Provider = "provider",
+        Tool = "tool",
+    }
 }
 
-/// The state of a circuit breaker (R-PROV-5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CircuitState {
-    /// Calls pass.
-    Closed,
-    /// No call passes.
-    Open,
-    /// One call passes, as a trial.
-    HalfOpen,
+word_enum! {
+    /// The state of a circuit breaker (R-PROV-5).
+    CircuitState {
+        /// Calls pass.
+        Closed = "closed",
+        /// No call passes.
+        Open = "open",
+        /// One call passes, as a trial.
+        HalfOpen = "half_open",
+    }
 }
 
 /// An event with its address, on its way to the clients.
@@ -367,8 +416,8 @@ pub struct Envelope {
     pub session: SessionId,
     /// The turn that caused it.
     pub turn: Option<TurnId>,
-    /// The event's number in the session; `None` for deltas.
-    pub seq: Option<u64>,
+    /// The event's number in the session.
+    pub seq: u64,
     /// When it happened, in ms since the epoch.
     pub at_ms: i64,
     pub event: Event,
@@ -378,30 +427,25 @@ pub struct Envelope {
     pub in_page: bool,
 }
 
-/// The consumer of stored events. Called in order, from one thread; must not block.
+/// The consumer of stored events, and of the deltas between them. Called in order, from one thread; must not block.
 pub trait EventSink: Send {
     /// Delivers an event that is stored and may now be seen.
     fn publish_event(&mut self, envelope: Envelope);
+
+    /// Delivers a delta, after everything that happened before it.
+    fn publish_delta(&mut self, envelope: DeltaEnvelope);
 
     /// Delivers a server-wide warning that belongs to no session.
     fn publish_warning(&mut self, code: &str, message: &str);
 }
 
 impl Event {
-    /// Returns whether the event is numbered, stored, and folded into the session's state.
-    pub fn is_durable(&self) -> bool {
-        !matches!(self, Self::Delta(_))
-    }
-
-    /// Returns a rough size in bytes, for back pressure. A delta counts mostly by its text: when deltas merge, only
-    /// their text remains.
+    /// Returns a rough size in bytes, for back pressure.
     pub fn estimate_size(&self) -> usize {
         const FRAME: usize = 256;
-        const MERGED: usize = 16;
         // Only the fields that usually grow large count: a rough size is enough.
         match self {
             // The wire cuts long fields (R-WIRE-3), so larger contents take no more room in the pipe than these caps.
-            Self::Delta(delta) => MERGED + delta.text().len(),
             Self::TurnDiff(diff) => {
                 let text = |file: &super::FileDiff| {
                     file.path.len() + file.diff.as_ref().map_or(0, |diff| diff.len())

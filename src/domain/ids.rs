@@ -5,13 +5,18 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::random;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(Arc<str>);
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+        pub struct $name(
+            #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_id()"))] Arc<str>,
+        );
 
         impl $name {
             /// Returns a new id: 100 random bits, so two are never equal in practice.

@@ -2,48 +2,34 @@
 //!
 //! Plain values; `workspace` finds and reads the files.
 
-/// The role of an instruction file in the system prompt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum InstructionKind {
-    /// The `prompt_file` of a named agent, which replaces the built-in instructions.
-    Prompt,
-    /// `SOUL.md`: who the agent is.
-    Soul,
-    /// `AGENTS.md`: how to work in this folder.
-    Agents,
-    /// `TOOLS.md`: how to use the tools.
-    Tools,
-    /// The `SKILL.md` of a skill: the prompt lists its name and description; the body loads on demand.
-    Skill,
-}
+use serde::{Deserialize, Serialize};
 
-impl InstructionKind {
-    /// All kinds, in the order of the system prompt.
-    pub const ALL: [Self; 5] = [Self::Prompt, Self::Soul, Self::Agents, Self::Tools, Self::Skill];
+use super::words::word_enum;
 
-    /// Returns the name used on the wire and in the store.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Prompt => "prompt",
-            Self::Soul => "soul",
-            Self::Agents => "agents",
-            Self::Tools => "tools",
-            Self::Skill => "skill",
-        }
-    }
-
-    /// Returns the kind called `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+word_enum! {
+    /// The role of an instruction file in the system prompt.
+    InstructionKind {
+        /// The `prompt_file` of a named agent, which replaces the built-in instructions.
+        Prompt = "prompt",
+        /// `SOUL.md`: who the agent is.
+        Soul = "soul",
+        /// `AGENTS.md`: how to work in this folder.
+        Agents = "agents",
+        /// `TOOLS.md`: how to use the tools.
+        Tools = "tools",
+        /// The `SKILL.md` of a skill: the prompt lists its name and description; the body loads on demand.
+        Skill = "skill",
     }
 }
 
 /// An instruction file as the server read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct InstructionFile {
     pub path: String,
     pub kind: InstructionKind,
     /// The skill's name; `None` for other kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// How many bytes of it the system prompt contains, or the length of a skill's body; 0 if it was left out.
     pub bytes: u64,
@@ -52,5 +38,6 @@ pub struct InstructionFile {
     /// Whether it belongs to the user or lies in a folder that the user trusts.
     pub trusted: bool,
     /// Why it was cut or left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -1,21 +1,28 @@
 //! The vocabulary: plain values that every module shares.
 //!
-//! No I/O and no serde: wire formats live in `protocol`, disk formats in `store`. The converters between them are
-//! exhaustive matches, so that a new variant cannot be forgotten. Read `event` first; it ties the others together.
+//! No I/O. The durable values derive serde for the store: their JSON is the disk format. It only grows: a field is added
+//! with a default and never renamed, and the golden files in `store` freeze the rest. Wire formats live in `protocol`,
+//! and `server::to_wire` converts with exhaustive matches. Read `event` first; it ties the others together.
 
 pub mod answer;
 pub mod approval;
+#[cfg(test)]
+pub(crate) mod arbitrary;
 pub mod checkpoint;
 pub mod circuit;
+pub mod delta;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod image;
 pub mod instructions;
 pub mod message;
+mod optional;
 pub mod reason;
 pub mod tool_call;
 pub mod usage;
 pub mod user_request;
+mod words;
 
 pub use answer::FinalAnswer;
 pub use approval::{
@@ -23,14 +30,16 @@ pub use approval::{
     FindingKind, Grant, GrantScope, Mode, OpenApproval, ResolvedBy, Risk,
 };
 pub use checkpoint::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
+pub use delta::{Delta, DeltaEnvelope};
 pub use error::{AgentError, ErrorCause, ErrorClass, ErrorCode};
 pub use event::{
-    CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, EventSink, PlanItem,
+    CircuitState, CircuitSubject, CompactTrigger, Compaction, Envelope, Event, EventSink, PlanItem,
     PlanStatus, PromptQueue, QueuedPrompt, SubagentEvent, Summary, TurnEnd, TurnTrigger,
 };
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
+pub use image::ImageData;
 pub use instructions::{InstructionFile, InstructionKind};
-pub use message::{Block, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
+pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use tool_call::{ContentRef, FileLocation, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
 pub use usage::{Cost, Price, Usage};

@@ -2,32 +2,12 @@
 //!
 //! Plain values and total functions; `turn::transition` makes the decisions.
 
+use serde::{Deserialize, Serialize};
+
 use super::error::ErrorCode;
+use super::words::word_enum;
 
-macro_rules! reasons {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
-
-        impl $name {
-            /// All reasons, in the order of R-LOOP-1's table.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// Returns the name used on the wire.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
-            /// Returns the reason called `name`.
-            pub fn from_name(name: &str) -> Option<Self> {
-                match name { $($text => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-reasons! {
+word_enum! {
     /// Why the loop calls the model again.
     ContinueReason {
         /// Tool calls ran, or a steer waits.
@@ -59,7 +39,7 @@ reasons! {
     }
 }
 
-reasons! {
+word_enum! {
     /// Why a turn has ended.
     TerminalReason {
         /// There is nothing more to do.
@@ -113,45 +93,19 @@ reasons! {
     }
 }
 
-/// How a turn ended, in one word for clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TurnState {
-    /// Did what the user asked for.
-    Completed,
-    /// Ended with an error.
-    Failed,
-    /// Answered, but with less than the user asked for.
-    Degraded,
-    /// Stopped by a limit, by the user's choice when asked, or by the end of the server.
-    Interrupted,
-    /// Canceled by the user.
-    Cancelled,
-}
-
-impl TurnState {
-    /// All states.
-    pub const ALL: [Self; 5] = [
-        Self::Completed,
-        Self::Failed,
-        Self::Degraded,
-        Self::Interrupted,
-        Self::Cancelled,
-    ];
-
-    /// Returns the name used on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Degraded => "degraded",
-            Self::Interrupted => "interrupted",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Returns the state called `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.name() == name)
+word_enum! {
+    /// How a turn ended, in one word for clients.
+    TurnState {
+        /// Did what the user asked for.
+        Completed = "completed",
+        /// Ended with an error.
+        Failed = "failed",
+        /// Answered, but with less than the user asked for.
+        Degraded = "degraded",
+        /// Stopped by a limit, by the user's choice when asked, or by the end of the server.
+        Interrupted = "interrupted",
+        /// Canceled by the user.
+        Cancelled = "cancelled",
     }
 }
 
@@ -227,7 +181,9 @@ impl TerminalReason {
 }
 
 /// The effect of a step's outcome on the turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(rename_all = "snake_case")]
 pub enum Transition {
     /// Call the model again.
     Continue(ContinueReason),
@@ -252,10 +208,10 @@ mod tests {
     #[test]
     fn every_reason_is_found_by_its_name() {
         for reason in ContinueReason::ALL {
-            assert_eq!(ContinueReason::from_name(reason.name()), Some(*reason));
+            assert_eq!(ContinueReason::from_name(reason.name()), Some(reason));
         }
         for reason in TerminalReason::ALL {
-            assert_eq!(TerminalReason::from_name(reason.name()), Some(*reason));
+            assert_eq!(TerminalReason::from_name(reason.name()), Some(reason));
         }
     }
 

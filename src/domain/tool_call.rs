@@ -2,29 +2,34 @@
 //!
 //! Plain values; `tool` runs the calls, and `turn` decides in which order.
 
+use std::ops::Not;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids::ToolCallId;
-use super::message::ImageData;
+use super::image::ImageData;
+use super::optional::deserialize_present;
+use super::words::word_enum;
 
-/// The progress of a tool call. The last four are final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ToolCallStatus {
-    /// The input is complete, and nothing has started.
-    Pending,
-    /// The user is asked for approval.
-    AwaitingApproval,
-    Running,
-    /// Returned a result.
-    Completed,
-    /// Returned an error result.
-    Failed,
-    /// Rejected by the user or by a policy.
-    Denied,
-    /// Ended by a cancel, a crash, or the end of the server.
-    Cancelled,
+word_enum! {
+    /// The progress of a tool call. The last four are final.
+    ToolCallStatus {
+        /// The input is complete, and nothing has started.
+        Pending = "pending",
+        /// The user is asked for approval.
+        AwaitingApproval = "awaiting_approval",
+        Running = "running",
+        /// Returned a result.
+        Completed = "completed",
+        /// Returned an error result.
+        Failed = "failed",
+        /// Rejected by the user or by a policy.
+        Denied = "denied",
+        /// Ended by a cancel, a crash, or the end of the server.
+        Cancelled = "cancelled",
+    }
 }
 
 impl ToolCallStatus {
@@ -38,7 +43,8 @@ impl ToolCallStatus {
 }
 
 /// A change of a tool call: its status, and whatever else changed since the last update.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ToolCallUpdate {
     pub id: ToolCallId,
     pub name: String,
@@ -46,44 +52,68 @@ pub struct ToolCallUpdate {
     pub title: String,
     pub status: ToolCallStatus,
     /// The input, if it is new or was edited by the user.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "deserialize_present"
+    )]
+    #[cfg_attr(
+        test,
+        proptest(strategy = "proptest::option::of(super::arbitrary::arb_json())")
+    )]
     pub input: Option<Arc<Value>>,
     /// The result; present exactly when the status is final.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<ToolResult>>,
     /// A unified diff of the change that it would make or has made.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<Arc<str>>,
     /// The files that it concerns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub locations: Vec<FileLocation>,
     /// How long it ran, without the wait for the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// The exit code of the command that the call ran, or 128 plus the number of the signal that killed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// For a call made by a sub-agent: the parent's tool call that started the sub-agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<ToolCallId>,
 }
 
 /// A place in a file that a client can open.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct FileLocation {
     pub uri: String,
     /// The line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
 
 /// The result of a tool call.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ToolResult {
     /// What the model reads; cut in the middle beyond 30,000 characters (R-TOOL-1).
     pub text: String,
     /// Images for the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub images: Vec<ImageData>,
     /// Whether the model receives it as an error.
+    #[serde(default, skip_serializing_if = "Not::not")]
     pub is_error: bool,
     /// The complete output, if `text` was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub full: Option<ContentRef>,
 }
 
 /// A reference to stored content that clients read in pieces with `agent/readContent`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ContentRef {
     /// The name, unique within the session.
     pub name: String,

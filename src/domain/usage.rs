@@ -6,8 +6,12 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
+use serde::{Deserialize, Serialize};
+
 /// Tokens of one or several model calls. Sums saturate, because a provider may report any number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(default)]
 pub struct Usage {
     /// Input tokens that were neither read from nor written to a prompt cache.
     pub input: u64,
@@ -48,7 +52,8 @@ impl AddAssign for Usage {
 }
 
 /// An amount of money in nano-dollars (billionths of a US dollar).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Cost(pub u64);
 
 impl Cost {

@@ -5,64 +5,38 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Not;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::ids::{InquiryId, ToolCallId, TurnId};
 use super::usage::Cost;
+use super::words::word_enum;
 
-/// The limits of R-BUDGET that a user may be asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LimitName {
-    /// Steps of a turn.
-    Steps,
-    /// Tool calls of a turn.
-    ToolCalls,
-    /// Cost of a turn.
-    TurnCost,
-    /// Cost of a session.
-    SessionCost,
-    /// Cost of a day, over all sessions.
-    DayCost,
-    /// Cost of a day at one provider.
-    ProviderDayCost,
-    /// Seconds of a turn.
-    WallTime,
-    /// A spending limit applies to a model whose price is unknown.
-    UnknownPrice,
+word_enum! {
+    /// The limits of R-BUDGET that a user may be asked about.
+    LimitName {
+        /// Steps of a turn.
+        Steps = "max_steps",
+        /// Tool calls of a turn.
+        ToolCalls = "max_tool_calls",
+        /// Cost of a turn.
+        TurnCost = "max_turn_cost",
+        /// Cost of a session.
+        SessionCost = "max_session_cost",
+        /// Cost of a day, over all sessions.
+        DayCost = "max_day_cost",
+        /// Cost of a day at one provider.
+        ProviderDayCost = "max_provider_day_cost",
+        /// Seconds of a turn.
+        WallTime = "max_wall_time_s",
+        /// A spending limit applies to a model whose price is unknown.
+        UnknownPrice = "unknown_price",
+    }
 }
 
 impl LimitName {
-    /// All limits.
-    pub const ALL: [Self; 8] = [
-        Self::Steps,
-        Self::ToolCalls,
-        Self::TurnCost,
-        Self::SessionCost,
-        Self::DayCost,
-        Self::ProviderDayCost,
-        Self::WallTime,
-        Self::UnknownPrice,
-    ];
-
-    /// Returns the name used in the protocol and the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Steps => "max_steps",
-            Self::ToolCalls => "max_tool_calls",
-            Self::TurnCost => "max_turn_cost",
-            Self::SessionCost => "max_session_cost",
-            Self::DayCost => "max_day_cost",
-            Self::ProviderDayCost => "max_provider_day_cost",
-            Self::WallTime => "max_wall_time_s",
-            Self::UnknownPrice => "unknown_price",
-        }
-    }
-
-    /// Returns the limit called `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|limit| limit.name() == name)
-    }
-
     /// Returns whether amounts of this limit are money.
     pub fn is_money(self) -> bool {
         match self {
@@ -127,7 +101,8 @@ impl fmt::Display for LimitName {
 }
 
 /// A limit that blocks the turn. Amounts are nano-dollars if the limit is money, else steps, calls, or seconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct LimitReached {
     pub limit: LimitName,
     /// The amount used, including the estimate of a call that was not made.
@@ -135,44 +110,58 @@ pub struct LimitReached {
     /// The limit's current value.
     pub most: u64,
     /// The provider that it concerns, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The model that it concerns, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// A one-line description for users.
     pub message: String,
 }
 
 /// A question that the agent asks the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct AgentQuestion {
     /// The call that waits for the answer, if the question belongs to one. The call stays open as long as the question.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<ToolCallId>,
     pub text: String,
     /// Further explanation, shown below the question.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The fields to fill in; at least one.
+    #[serde(default)]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub fields: Vec<QuestionField>,
 }
 
 /// One field of a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct QuestionField {
     /// The key of its answer.
     pub name: String,
     /// The label shown to users.
     pub label: String,
     /// The choices on offer; empty means free text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub choices: Vec<FieldChoice>,
     /// Whether several choices may be selected.
+    #[serde(default, skip_serializing_if = "Not::not")]
     pub several: bool,
     /// Whether free text is accepted instead of a choice.
+    #[serde(default, skip_serializing_if = "Not::not")]
     pub free: bool,
     /// Whether the field must be answered.
+    #[serde(default, skip_serializing_if = "Not::not")]
     pub required: bool,
 }
 
 /// One choice of a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct FieldChoice {
     /// The value that the answer contains.
     pub value: String,
@@ -247,7 +236,9 @@ impl QuestionField {
 pub type Answers = BTreeMap<String, Vec<String>>;
 
 /// What an inquiry is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(rename_all = "snake_case")]
 pub enum RequestSubject {
     /// A limit blocks the turn: raise it, or stop?
     Limit(LimitReached),
@@ -256,28 +247,35 @@ pub enum RequestSubject {
 }
 
 /// A pending question about a limit, or one that the agent asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Inquiry {
     /// Stays the same when the question is asked again after a restart.
     pub id: InquiryId,
-    pub subject: RequestSubject,
     /// The call that started the sub-agent that asks; `None` if the turn itself asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<ToolCallId>,
+    #[serde(flatten)]
+    pub subject: RequestSubject,
 }
 
 /// A pending inquiry with the event that asked it most recently.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct OpenInquiry {
-    pub inquiry: Arc<Inquiry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
     /// The event's number in its session.
     pub seq: u64,
-    pub turn: Option<TurnId>,
     /// When it was asked, in ms since the epoch.
     pub at_ms: i64,
+    pub inquiry: Arc<Inquiry>,
 }
 
 /// How the user replied to an inquiry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(rename_all = "snake_case")]
 pub enum InquiryReply {
     /// Raise the limit by this amount: nano-dollars, steps, calls, or seconds.
     Raise(u64),
@@ -286,7 +284,7 @@ pub enum InquiryReply {
     /// Keep the limit and stop.
     Stop,
     /// The answers to the fields.
-    Answers(Answers),
+    Answers(#[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_answers()"))] Answers),
     /// The user declined to answer.
     Dismissed,
 }

@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 
 use super::server_warnings::ServerWarnings;
 use super::to_wire::{self, delta};
-use crate::domain::{Envelope, Event, EventSink};
+use crate::domain::{DeltaEnvelope, Envelope, EventSink};
 use crate::transport::outbox::{Outbox, Outgoing};
 
 /// Converts events and pushes them into the outbox.
@@ -45,22 +45,9 @@ impl WireEventSink {
 impl EventSink for WireEventSink {
     fn publish_event(&mut self, mut envelope: Envelope) {
         let group = self.groups.hash_name(envelope.session.as_str());
-        let mut permit = envelope.permit.take();
+        let permit = envelope.permit.take();
         if envelope.in_page {
             // The client reads this event in the page of `agent/loadSession`; sending it too would duplicate it.
-            return;
-        }
-        if let Event::Delta(piece) = &envelope.event {
-            for frame in delta::to_frames(&envelope, piece) {
-                self.outbox.push(Outgoing::Mergeable {
-                    key: (self.groups.hash_stream(&frame.key), group),
-                    head: frame.head,
-                    text: frame.text,
-                    tail: delta::TAIL,
-                    // The first frame carries the permit for all of them.
-                    permit: permit.take(),
-                });
-            }
             return;
         }
         let body = to_wire::encode_frame(&to_wire::to_notification(&envelope));
@@ -69,6 +56,24 @@ impl EventSink for WireEventSink {
             group: Some(group),
             permit,
         });
+    }
+
+    fn publish_delta(&mut self, mut envelope: DeltaEnvelope) {
+        let group = self.groups.hash_name(envelope.session.as_str());
+        let mut permit = envelope.permit.take();
+        if envelope.in_page {
+            return;
+        }
+        for frame in delta::to_frames(&envelope) {
+            self.outbox.push(Outgoing::Mergeable {
+                key: (self.groups.hash_stream(&frame.key), group),
+                head: frame.head,
+                text: frame.text,
+                tail: delta::TAIL,
+                // The first frame carries the permit for all of them.
+                permit: permit.take(),
+            });
+        }
     }
 
     fn publish_warning(&mut self, code: &str, message: &str) {

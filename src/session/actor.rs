@@ -28,7 +28,7 @@ use crate::base::backpressure::Permit;
 use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, TaskError, spawn};
 use crate::base::text::one_line;
-use crate::domain::{Envelope, Event, TerminalReason, TurnId};
+use crate::domain::{Delta, DeltaEnvelope, Envelope, Event, TerminalReason, TurnId};
 use crate::store::{
     PendingEvent, PendingKey, SessionRow, StoreError, StoreHealth, StoreWrite, StoredEvent, WritePermit,
 };
@@ -308,9 +308,8 @@ impl Actor {
             let row = self.session_row();
             self.journal.push(StoreWrite::CreateSession(Box::new(row)));
         }
-        let durable = event.is_durable();
         let stored = StoredEvent {
-            seq: self.journal.next_seq(durable),
+            seq: self.journal.next_seq(),
             turn,
             at_ms: clock::wall_ms(),
             event,
@@ -345,7 +344,7 @@ impl Actor {
         let envelope = Envelope {
             session: self.info.id.clone(),
             turn,
-            seq: durable.then_some(seq),
+            seq,
             at_ms,
             event,
             permit,
@@ -357,6 +356,17 @@ impl Actor {
             puts,
             done,
         });
+    }
+
+    /// Passes a delta on in its place among the events. It is neither numbered nor stored.
+    pub(super) fn show_delta(&mut self, delta: Delta, permit: Option<Permit>) {
+        self.journal.push(StoreWrite::Delta(DeltaEnvelope {
+            session: self.info.id.clone(),
+            turn: self.turn.as_ref().map(|turn| turn.id.clone()),
+            delta,
+            permit,
+            in_page: self.journal.is_loading_page,
+        }));
     }
 
     fn session_row(&self) -> SessionRow {

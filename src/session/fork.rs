@@ -199,10 +199,7 @@ fn taken_along(mut event: Event, settled: &HashSet<ApprovalId>) -> Option<Event>
         // A question has one answer, so an open one stays in the original session only.
         Event::ApprovalRequested(approval) if !settled.contains(&approval.id) => return None,
         // Nothing waits in the fork, and a day's limit was raised only once.
-        Event::QueueChanged(_)
-        | Event::InquiryRequested(_)
-        | Event::InquiryResolved { .. }
-        | Event::Delta(_) => return None,
+        Event::QueueChanged(_) | Event::InquiryRequested(_) | Event::InquiryResolved { .. } => return None,
         // The cost occurred once: without a provider it is not added to the day again.
         Event::Usage { provider, .. } => *provider = None,
         _ => {}
@@ -215,7 +212,7 @@ fn append_event_write(fork: &SessionId, stored: StoredEvent) -> StoreWrite {
         envelope: Envelope {
             session: fork.clone(),
             turn: stored.turn,
-            seq: Some(stored.seq),
+            seq: stored.seq,
             at_ms: stored.at_ms,
             event: stored.event,
             permit: None,

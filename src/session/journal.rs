@@ -20,7 +20,7 @@ use crate::store::{PendingEvent, SkippedRow, StoreError, StoreHandle, StoreHealt
 /// Events on their way to the store, and the answers that wait for them.
 pub(super) struct Journal {
     session: SessionId,
-    /// The number of the last durable event.
+    /// The number of the last event.
     pub(super) seq: u64,
     /// Writes that wait for room in the store's queue.
     writes: VecDeque<StoreWrite>,
@@ -46,9 +46,9 @@ impl Journal {
         }
     }
 
-    /// Numbers an event. Only durable events are numbered, so that the stored numbers have no gap (I6).
-    pub(super) fn next_seq(&mut self, durable: bool) -> u64 {
-        self.seq += u64::from(durable);
+    /// Numbers an event. The stored numbers have no gap (I6).
+    pub(super) fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
         self.seq
     }
 
@@ -165,10 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn only_durable_events_are_numbered() {
+    fn events_are_numbered_without_a_gap() {
         let mut journal = new_journal();
-        let numbers = [true, false, true].map(|durable| journal.next_seq(durable));
-        assert_eq!(numbers, [1, 1, 2]);
+        assert_eq!([journal.next_seq(), journal.next_seq()], [1, 2]);
     }
 
     #[test]

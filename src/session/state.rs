@@ -144,7 +144,7 @@ impl SessionState {
             Event::Message(message) if message.role == Role::Assistant => self.restored_files.clear(),
             Event::TurnDiff(_) => {}
             Event::QueueChanged(queue) => self.queue_paused = queue.paused,
-            Event::Plan(items) => self.plan.clone_from(items),
+            Event::Plan { items } => self.plan.clone_from(items),
             Event::Usage {
                 step,
                 turn,
@@ -211,7 +211,7 @@ impl SessionState {
                 COMPACTION_FAILED => self.failed_compactions += 1,
                 _ => {}
             },
-            Event::Instructions(files) => self.instructions = Some(files.clone()),
+            Event::Instructions { files } => self.instructions = Some(files.clone()),
             Event::Circuit {
                 subject: CircuitSubject::Tool,
                 ..
@@ -221,8 +221,7 @@ impl SessionState {
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
-            | Event::Nested(_)
-            | Event::Delta(_) => {}
+            | Event::Nested(_) => {}
         }
     }
 

@@ -193,6 +193,7 @@ impl Actor {
     pub(super) fn handle_turn_message(&mut self, message: TurnMessage) {
         match message.body {
             TurnRequest::Event(event) => self.handle_turn_event(event, message.permit),
+            TurnRequest::Delta(delta) => self.handle_turn_delta(delta, message.permit),
             TurnRequest::BeginStep(reply) => {
                 if let Some(reply) = self.hold_step(reply) {
                     self.begin_step(reply);
@@ -247,26 +248,33 @@ impl Actor {
         });
     }
 
-    fn handle_turn_event(&mut self, event: Event, permit: Option<Permit>) {
-        let event = self.fold_subagent_event(event);
-        match &event {
-            Event::Delta(Delta::Text { message, text, .. }) => {
+    /// Keeps what a message in progress has so far, and shows it.
+    fn handle_turn_delta(&mut self, delta: Delta, permit: Option<Permit>) {
+        match &delta {
+            Delta::Text { message, text, .. } => {
                 self.partial_mut(message).text.push_str(text);
                 self.partial.due.get_or_insert_with(partial_due);
             }
-            Event::Delta(Delta::Reasoning { message, text, .. }) => {
+            Delta::Reasoning { message, text, .. } => {
                 self.partial_mut(message).reasoning.push_str(text);
                 self.partial.due.get_or_insert_with(partial_due);
             }
-            Event::Delta(Delta::ToolInput {
+            Delta::ToolInput {
                 message, tool_call, ..
-            }) => {
+            } => {
                 let calls = &mut self.partial_mut(message).tool_calls;
                 if !calls.contains(tool_call) {
                     calls.push(tool_call.clone());
                 }
             }
-            Event::Delta(Delta::ToolOutput { .. }) => {}
+            Delta::ToolOutput { .. } => {}
+        }
+        self.show_delta(delta, permit);
+    }
+
+    fn handle_turn_event(&mut self, event: Event, permit: Option<Permit>) {
+        let event = self.fold_subagent_event(event);
+        match &event {
             Event::Message(message) => {
                 self.drop_partial();
                 if let Some(turn) = self.turn.as_mut()

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::ops::{EventOp, PutOp, WriteEffect, WriteOp};
-use super::records::StoredWord;
 use super::rows::{AFTER_PIECES, ContentChoice, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
-use crate::domain::{Grant, GrantScope, SessionId, TurnId};
+use crate::domain::{Grant, GrantScope, Mode, SessionId, TurnId};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
@@ -172,7 +171,7 @@ impl WriteBatch<'_> {
         choice: &ContentChoice,
         at_ms: i64,
     ) -> Result<(), rusqlite::Error> {
-        let mode = choice.mode.as_ref().map(StoredWord::as_word);
+        let mode = choice.mode.map(Mode::name);
         self.execute_cached(
             "INSERT INTO choices (folder, agent, model, effort, mode, at_ms) VALUES (?, ?, ?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET model = coalesce(excluded.model, model),
@@ -208,7 +207,7 @@ impl WriteBatch<'_> {
                 folder,
                 cwd,
                 agent,
-                mode.as_word(),
+                mode.name(),
                 created_ms,
                 updated_ms,
                 to_sql_integer(*last_seq)
@@ -422,7 +421,7 @@ impl WriteBatch<'_> {
                     to_sql_integer(tally.last_seq),
                     change.title,
                     change.agent,
-                    change.mode.map(|mode| mode.as_word()),
+                    change.mode.map(Mode::name),
                     change.model,
                     change.effort,
                     open_turn.is_some(),

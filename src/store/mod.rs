@@ -4,11 +4,11 @@
 //! Keeps I6 and I7: an event that reaches the [`EventSink`] was committed before, in order, or a warning went ahead
 //! of it (R-SESS-1, R-SESS-4, R-ERR-2). In reading order:
 //!
-//! - `rows`: inputs and results; `records`: the form of events on disk; `schema`: the tables.
+//! - `rows` and `write`: inputs and results; `records`: the form of events on disk; `schema`: the tables.
 //! - `handle`: the queue, and what drives the writer; `health`: whether the disk accepts writes.
 //! - `writer`: commits, publishes, survives a failing disk; `ops`: prepared writes; `apply`: prepared writes as SQL;
 //!   `wal`: checkpoints of the log, off the writer's path.
-//! - `reader` and `search`: pages, lists, text; `lock`: the holder of a session; `content`: long outputs;
+//! - `reader` and `search`: pages, lists, text, by `row_reading`; `lock`: the holder of a session; `content`: long outputs;
 //!   `file_snapshots`: earlier contents of files.
 
 mod apply;
@@ -22,10 +22,12 @@ mod lock;
 mod ops;
 mod reader;
 mod records;
+mod row_reading;
 mod rows;
 mod schema;
 mod search;
 mod wal;
+mod write;
 mod writer;
 
 #[cfg(test)]
@@ -34,7 +36,7 @@ mod tests;
 pub use content::{ContentPiece, OutputStore, Spool};
 pub use error::StoreError;
 pub use file_snapshots::FileSnapshots;
-pub use handle::{FaultHook, StoreHandle, StoreThread, StoreWrite, WriteFault, WritePermit};
+pub use handle::{StoreHandle, StoreThread, WritePermit};
 pub use health::{LossReason, StoreHealth};
 pub use lock::{Holder, LockError, Locks, SessionLock};
 pub use reader::{EventCursor, StoreReader};
@@ -42,6 +44,7 @@ pub use rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, SearchHit, SessionChange,
     SessionHit, SessionPage, SessionQuery, SessionRow, SkippedRow, StoredEvent,
 };
+pub use write::{FaultHook, StoreWrite, WriteFault};
 
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -77,7 +77,7 @@ pub(super) struct EventOp {
     pub(super) turn: Option<TurnId>,
     pub(super) seq: u64,
     pub(super) at_ms: i64,
-    pub(super) kind: &'static str,
+    pub(super) kind: String,
     pub(super) json: String,
     pub(super) effect: WriteEffect,
     pub(super) searchable: Option<String>,
@@ -219,19 +219,17 @@ impl PutOp {
 }
 
 impl EventOp {
-    /// Prepares the stored form of an event; returns `None` for an event that is not stored.
+    /// Prepares the stored form of an event.
     pub(super) fn new(
         envelope: &Envelope,
         drops: Vec<PendingKey>,
         puts: &[PendingEvent],
-    ) -> Result<Option<Self>, RecordError> {
-        let Some((kind, json)) = records::encode_event(&envelope.event)? else {
-            return Ok(None);
-        };
+    ) -> Result<Self, RecordError> {
+        let (kind, json) = records::encode_event(&envelope.event)?;
         let mut op = Self {
             session: envelope.session.clone(),
             turn: envelope.turn.clone(),
-            seq: envelope.seq.unwrap_or_default(),
+            seq: envelope.seq,
             at_ms: envelope.at_ms,
             kind,
             json,
@@ -248,7 +246,7 @@ impl EventOp {
             day: None,
         };
         op.derive_effects(envelope)?;
-        Ok(Some(op))
+        Ok(op)
     }
 
     /// Derives the changes to other rows from the event.
@@ -330,7 +328,7 @@ impl EventOp {
             // A lost change of the queue would send a prompt a second time.
             Event::QueueChanged(_) => self.priority = self.priority.max(Priority::High),
             Event::ToolCall(_)
-            | Event::Plan(_)
+            | Event::Plan { .. }
             | Event::TurnDiff(_)
             | Event::Transition { .. }
             | Event::Retry { .. }
@@ -339,9 +337,8 @@ impl EventOp {
             | Event::ModelSwitched { .. }
             | Event::Circuit { .. }
             | Event::Warning { .. }
-            | Event::Instructions(_)
-            | Event::Nested(_)
-            | Event::Delta(_) => {}
+            | Event::Instructions { .. }
+            | Event::Nested(_) => {}
         }
         Ok(())
     }

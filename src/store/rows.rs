@@ -80,6 +80,7 @@ pub struct SessionChange {
 
 /// A value that was accepted or shown, but is not settled by an event yet. Each is one row.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub enum PendingEvent {
     /// The growth of a message in progress since the previous piece. The event that completes or retracts the message
     /// removes it.
@@ -97,12 +98,14 @@ pub enum PendingEvent {
         key: String,
         /// The turn that it is meant for.
         turn: Option<TurnId>,
+        #[cfg_attr(test, proptest(strategy = "crate::domain::arbitrary::arb_list()"))]
         content: Vec<Block>,
     },
     /// A prompt that waits for the end of the turn.
     Queued {
         /// Key that the caller chose.
         key: String,
+        #[cfg_attr(test, proptest(strategy = "crate::domain::arbitrary::arb_list()"))]
         content: Vec<Block>,
     },
     /// An accepted decision that has not taken effect. `ApprovalResolved` removes it.

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::apply::{event_id, event_ids, seq_of};
 use super::error::StoreError;
-use super::reader::{SESSION, session_row, stored_event};
+use super::row_reading::{SESSION, session_row, stored_event};
 use super::rows::{SearchHit, SessionHit, SessionPage, SessionQuery, StoredEvent};
 use crate::base::text;
 use crate::domain::Event;

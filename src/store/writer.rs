@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 use super::apply;
 use super::error::StoreError;
 use super::files::DataDir;
-use super::handle::{FaultHook, StoreWrite, WriteFault};
 use super::health::{HealthWatch, LossReason, StoreHealth};
 use super::ops::{EventOp, Priority, WriteOp};
 use super::rows::{PendingEvent, PendingKey};
 use super::schema;
 use super::wal::WalCheckpointer;
+use super::write::{FaultHook, StoreWrite, WriteFault};
 use crate::base::clock::{self, Instant};
-use crate::domain::{Envelope, EventSink, SessionId};
+use crate::domain::{DeltaEnvelope, Envelope, EventSink, SessionId};
 
 /// Bytes of writes kept in memory while the disk fails.
 pub(super) const MAX_BUFFERED_BYTES: usize = 32 << 20;
@@ -57,6 +57,7 @@ struct KeptWrites {
 #[expect(clippy::large_enum_variant, reason = "nearly all are events")]
 enum OutgoingWrite {
     Event(Envelope, Option<oneshot::Sender<()>>),
+    Delta(DeltaEnvelope),
     Warning(&'static str, String),
     Done(oneshot::Sender<()>),
     Barrier(oneshot::Sender<StoreHealth>),
@@ -114,6 +115,7 @@ impl StoreWriter {
                     self.prepare_event(&envelope, drops, &puts, &mut ops);
                     outgoing.push(OutgoingWrite::Event(envelope, done));
                 }
+                StoreWrite::Delta(envelope) => outgoing.push(OutgoingWrite::Delta(envelope)),
                 StoreWrite::Put {
                     session,
                     pending,
@@ -228,26 +230,8 @@ impl StoreWriter {
         puts: &[PendingEvent],
         ops: &mut Vec<WriteOp>,
     ) {
-        // Without a number it would collide with others or leave a gap (I6).
-        if envelope.event.is_durable() && envelope.seq.is_none() {
-            self.outlet
-                .publish_warning("store", "a durable event without a number was not stored");
-            return;
-        }
-        // The event itself is not stored, but it may still settle or write pending rows.
-        if !envelope.event.is_durable() {
-            ops.extend(drops.into_iter().map(|key| WriteOp::Drop {
-                session: envelope.session.clone(),
-                key,
-            }));
-            for pending in puts {
-                self.prepare_put(envelope.session.clone(), pending, ops);
-            }
-            return;
-        }
         match EventOp::new(envelope, drops, puts) {
-            Ok(Some(op)) => ops.push(WriteOp::Event(Box::new(op))),
-            Ok(None) => {}
+            Ok(op) => ops.push(WriteOp::Event(Box::new(op))),
             Err(error) => self
                 .outlet
                 .publish_warning("store", &format!("an event could not be stored: {error}")),
@@ -280,6 +264,10 @@ impl StoreWriter {
                     if let Some(done) = done {
                         let _ = done.send(());
                     }
+                }
+                OutgoingWrite::Delta(mut envelope) => {
+                    envelope.in_page = envelope.in_page && self.is_whole();
+                    self.outlet.publish_delta(envelope);
                 }
                 OutgoingWrite::Warning(code, message) => self.outlet.publish_warning(code, &message),
                 OutgoingWrite::Done(done) => {

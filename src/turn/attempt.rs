@@ -14,7 +14,7 @@ use super::model_choice::ResolvedModel;
 use super::outcome::StreamedOutput;
 use super::session_link::TurnStopped;
 use crate::base::clock;
-use crate::domain::{Cost, Delta, Event, MessageId, Usage};
+use crate::domain::{Cost, Delta, MessageId, Usage};
 use crate::provider::{ModelRequest, ProviderError, ProviderFault, StopReason, StreamEvent};
 
 /// Deltas that arrive together are joined up to this size, in bytes.
@@ -249,7 +249,7 @@ impl DeltaBatch {
             return Ok(());
         }
         for delta in self.deltas {
-            cx.link.emit_event(Event::Delta(delta)).await?;
+            cx.link.emit_delta(delta).await?;
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ use crate::approval::Verdict;
 use crate::base::CancellationToken;
 use crate::base::backpressure::{Permit, SessionBudget};
 use crate::domain::{
-    AgentQuestion, Answers, Approval, ApprovalId, Block, Decision, Effect, Event, Inquiry, InquiryReply,
-    LimitReached, RequestSubject, ToolCallId,
+    AgentQuestion, Answers, Approval, ApprovalId, Block, Decision, Delta, Effect, Event, Inquiry,
+    InquiryReply, LimitReached, RequestSubject, ToolCallId,
 };
 use crate::provider::HistoryItem;
 use crate::tool::UserPrompt;
@@ -29,7 +29,7 @@ pub struct TurnStopped;
 #[derive(Debug)]
 pub struct TurnMessage {
     pub body: TurnRequest,
-    /// The bytes that an event occupies in the pipe to the client, until it is sent.
+    /// The bytes that an event or a delta occupies in the pipe to the client, until it is sent.
     pub permit: Option<Permit>,
 }
 
@@ -37,6 +37,8 @@ pub struct TurnMessage {
 #[derive(Debug)]
 pub enum TurnRequest {
     Event(Event),
+    /// Output while it appears.
+    Delta(Delta),
     /// A step begins: waiting steers join the history, which the actor returns.
     BeginStep(oneshot::Sender<StepInput>),
     /// A sub-agent's step begins. It waits, as the turn's own steps do, while the user is asked for more time.
@@ -194,14 +196,22 @@ impl SessionLink {
     /// [`TurnStopped`] if the turn is canceled or the actor is gone. The event is lost then.
     pub async fn emit_event(&self, event: Event) -> Result<(), TurnStopped> {
         let weight = event.estimate_size();
+        self.send_with_room(TurnRequest::Event(event), weight).await
+    }
+
+    /// Sends a delta. Waits while the client is slow or the store is behind.
+    ///
+    /// # Errors
+    /// [`TurnStopped`] if the turn is canceled or the actor is gone. The delta is lost then.
+    pub async fn emit_delta(&self, delta: Delta) -> Result<(), TurnStopped> {
+        let weight = delta.estimate_size();
+        self.send_with_room(TurnRequest::Delta(delta), weight).await
+    }
+
+    async fn send_with_room(&self, body: TurnRequest, weight: usize) -> Result<(), TurnStopped> {
         let sent = async {
-            let permit = self.account.acquire_bytes(weight).await;
-            self.messages
-                .send(TurnMessage {
-                    body: TurnRequest::Event(event),
-                    permit: Some(permit),
-                })
-                .await
+            let permit = Some(self.account.acquire_bytes(weight).await);
+            self.messages.send(TurnMessage { body, permit }).await
         };
         // The cancel comes first, so that a slow client never delays it (R-CANCEL).
         tokio::select! { biased;

@@ -43,7 +43,8 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped>
         return Ok(());
     }
     let warnings = instruction_file_changes(before, now);
-    cx.link.emit_event(Event::Instructions(now.clone())).await?;
+    let files = now.clone();
+    cx.link.emit_event(Event::Instructions { files }).await?;
     for (code, message) in warnings {
         emit_warning(cx, code, message).await?;
     }

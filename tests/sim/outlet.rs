@@ -7,7 +7,7 @@ use super::world::World;
 use agentls::base::backpressure::Permit;
 use agentls::base::clock::{self, Instant};
 use agentls::base::sim_schedule;
-use agentls::domain::{Envelope, EventSink};
+use agentls::domain::{DeltaEnvelope, Envelope, EventSink};
 use agentls::store::{FaultHook, StoreReader, WriteFault};
 
 /// When this life crashes, if not at a poll of a task.
@@ -33,25 +33,19 @@ pub(super) struct SimClient {
 
 impl EventSink for SimClient {
     fn publish_event(&mut self, mut envelope: Envelope) {
-        if let Some(left) = self.crash.as_mut() {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                sim_schedule::freeze_tasks();
-            }
-        }
-        if sim_schedule::is_frozen() {
+        if !self.accept_output(envelope.permit.take()) {
             return;
         }
-        if let Some(permit) = envelope.permit.take()
-            && self.world.rng.chance(self.world.knobs.slow_client)
-        {
-            let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
-            unread.push_back(permit);
-        }
-        if envelope.seq.is_some() && self.world.rng.chance(20) {
+        if self.world.rng.chance(20) {
             self.look_for(&envelope);
         }
         self.world.lock_checker().check_event(&envelope);
+    }
+
+    fn publish_delta(&mut self, mut envelope: DeltaEnvelope) {
+        if self.accept_output(envelope.permit.take()) {
+            self.world.lock_checker().check_shown_delta(&envelope);
+        }
     }
 
     fn publish_warning(&mut self, code: &str, message: &str) {
@@ -62,6 +56,26 @@ impl EventSink for SimClient {
 }
 
 impl SimClient {
+    /// Takes output as a slow client does; returns `false` after a crash.
+    fn accept_output(&mut self, permit: Option<Permit>) -> bool {
+        if let Some(left) = self.crash.as_mut() {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                sim_schedule::freeze_tasks();
+            }
+        }
+        if sim_schedule::is_frozen() {
+            return false;
+        }
+        if let Some(permit) = permit
+            && self.world.rng.chance(self.world.knobs.slow_client)
+        {
+            let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            unread.push_back(permit);
+        }
+        true
+    }
+
     /// I7: stored before shown, or warned of.
     fn look_for(&self, envelope: &Envelope) {
         let check = self.world.lock_checker();
@@ -70,7 +84,7 @@ impl SimClient {
         }
         drop(check);
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(reader), Some(seq)) = (reader.as_ref(), envelope.seq) else {
+        let (Some(reader), seq) = (reader.as_ref(), envelope.seq) else {
             return;
         };
         let found = futures::FutureExt::now_or_never(reader.read_event(&envelope.session, seq));

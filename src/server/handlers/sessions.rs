@@ -367,7 +367,7 @@ fn to_event_record(session: &SessionId, stored: &StoredEvent) -> EventRecord {
     to_wire::event_record(&Envelope {
         session: session.clone(),
         turn: stored.turn.clone(),
-        seq: Some(stored.seq),
+        seq: stored.seq,
         at_ms: stored.at_ms,
         event: stored.event.clone(),
         permit: None,

@@ -100,7 +100,7 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
             reply: InquiryReply::Answers(answers),
             ..
         } => (path == "answers").then(|| to_json(answers).into()),
-        Event::Plan(items) => (path == "items").then(|| to_plan_json(items).into()),
+        Event::Plan { items } => (path == "items").then(|| to_plan_json(items).into()),
         Event::Nested(nested) => extract_field(&nested.event, path),
         Event::TurnStarted { .. }
         | Event::InquiryResolved { .. }
@@ -112,11 +112,10 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         | Event::Circuit { .. }
         | Event::Usage { .. }
         | Event::Warning { .. }
-        | Event::Instructions(_)
+        | Event::Instructions { .. }
         | Event::SessionUpdated { .. }
         | Event::QueueChanged(_)
-        | Event::TurnDiff(_)
-        | Event::Delta(_) => None,
+        | Event::TurnDiff(_) => None,
     }
 }
 

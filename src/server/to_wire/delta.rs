@@ -4,7 +4,7 @@
 //! stays valid. A test holds the bytes equal to those of the wire types.
 
 use crate::base::text::prefix_within;
-use crate::domain::{Delta, Envelope, MessageId, ToolCallId};
+use crate::domain::{Delta, DeltaEnvelope, MessageId, ToolCallId};
 use crate::protocol::table::method;
 
 /// The bytes after the text.
@@ -14,7 +14,7 @@ pub const TAIL: &[u8] = b"\"}}";
 pub const MAX_TEXT: usize = 64 * 1024;
 
 /// Bytes of a tool's name that are sent at most: models make names up.
-pub(super) const MAX_NAME: usize = 1024;
+const MAX_NAME: usize = 1024;
 
 /// Identifies deltas that may merge: those of one kind and one item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +47,8 @@ impl DeltaFrame {
 }
 
 /// Encodes a delta: one frame, or several if it is longer than [`MAX_TEXT`].
-pub fn to_frames(envelope: &Envelope, delta: &Delta) -> Vec<DeltaFrame> {
+pub fn to_frames(envelope: &DeltaEnvelope) -> Vec<DeltaFrame> {
+    let delta = &envelope.delta;
     let mut frames = Vec::with_capacity(1);
     let (mut rest, mut done) = (delta.text(), 0);
     loop {
@@ -55,7 +56,7 @@ pub fn to_frames(envelope: &Envelope, delta: &Delta) -> Vec<DeltaFrame> {
         let used = escape_up_to(&mut text, rest, MAX_TEXT);
         frames.push(DeltaFrame {
             key: to_delta_key(delta),
-            head: build_head(envelope, delta, done),
+            head: build_head(envelope, done),
             text,
         });
         done += used as u64;
@@ -78,7 +79,8 @@ fn to_delta_key(delta: &Delta) -> DeltaKey {
 /// Builds the head of the piece that starts `done` bytes into the delta.
 ///
 /// The fields have the order of the wire types, which end with `text`; a test holds the two together.
-fn build_head(envelope: &Envelope, delta: &Delta, done: u64) -> Vec<u8> {
+fn build_head(envelope: &DeltaEnvelope, done: u64) -> Vec<u8> {
+    let delta = &envelope.delta;
     let method = match delta {
         Delta::Text { .. } => method::TEXT_DELTA,
         Delta::Reasoning { .. } => method::REASONING_DELTA,
@@ -184,18 +186,74 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{Event, SessionId, TurnId};
+    use crate::domain::{SessionId, TurnId};
+    use crate::protocol::{self as wire, ServerNotification};
     use crate::server::to_wire;
 
-    fn envelope(delta: Delta) -> Envelope {
-        Envelope {
+    fn envelope(delta: Delta) -> DeltaEnvelope {
+        DeltaEnvelope {
             session: SessionId::from("ses_\"1"),
             turn: Some(TurnId::from("turn_1")),
-            seq: None,
-            at_ms: 0,
-            event: Event::Delta(delta),
+            delta,
             permit: None,
             in_page: false,
+        }
+    }
+
+    /// Converts a delta by the wire types, which the frames have to equal.
+    fn to_notification(envelope: &DeltaEnvelope) -> ServerNotification {
+        let session_id = envelope.session.to_string();
+        let turn_id = envelope
+            .turn
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        match &envelope.delta {
+            Delta::Text {
+                message,
+                offset,
+                text,
+            } => wire::TextDeltaNotification {
+                session_id,
+                turn_id,
+                message_id: message.to_string(),
+                offset: *offset,
+                text: text.clone(),
+            }
+            .into(),
+            Delta::Reasoning {
+                message,
+                offset,
+                text,
+            } => wire::ReasoningDeltaNotification {
+                session_id,
+                turn_id,
+                message_id: message.to_string(),
+                offset: *offset,
+                text: text.clone(),
+            }
+            .into(),
+            Delta::ToolInput {
+                message,
+                tool_call,
+                name,
+                text,
+            } => wire::ToolInputDeltaNotification {
+                session_id,
+                turn_id,
+                message_id: message.to_string(),
+                tool_call_id: tool_call.to_string(),
+                name: prefix_within(name, MAX_NAME).to_owned(),
+                text: text.clone(),
+            }
+            .into(),
+            Delta::ToolOutput { tool_call, text } => wire::ToolOutputDeltaNotification {
+                session_id,
+                turn_id,
+                tool_call_id: tool_call.to_string(),
+                text: text.clone(),
+            }
+            .into(),
         }
     }
 
@@ -229,10 +287,10 @@ mod tests {
         #[test]
         fn the_joined_pieces_equal_the_wire_types_frame(text in ".*|[\\x00-\\x7f]*", offset in any::<u64>()) {
             for delta in deltas(&text, offset) {
-                let envelope = envelope(delta.clone());
-                let mut frames = to_frames(&envelope, &delta);
+                let envelope = envelope(delta);
+                let mut frames = to_frames(&envelope);
                 prop_assert_eq!(frames.len(), 1);
-                let whole = to_wire::encode_frame(&to_wire::to_notification(&envelope));
+                let whole = to_wire::encode_frame(&to_notification(&envelope));
                 prop_assert_eq!(frames.remove(0).into_body(), whole);
             }
         }
@@ -244,7 +302,7 @@ mod tests {
             let (mut merged, mut offset) = (None::<DeltaFrame>, 0);
             for text in &texts {
                 let [delta, ..] = deltas(text, offset);
-                let frame = to_frames(&envelope(delta.clone()), &delta).remove(0);
+                let frame = to_frames(&envelope(delta)).remove(0);
                 offset += text.len() as u64;
                 match &mut merged {
                     Some(first) => first.text.extend_from_slice(&frame.text),
@@ -252,7 +310,7 @@ mod tests {
                 }
             }
             let [delta, ..] = deltas(&whole, 0);
-            let expected = to_wire::encode_frame(&to_wire::to_notification(&envelope(delta)));
+            let expected = to_wire::encode_frame(&to_notification(&envelope(delta)));
             prop_assert_eq!(merged.unwrap().into_body(), expected);
         }
 
@@ -278,7 +336,7 @@ mod tests {
         let text = "é\u{1}".repeat(100_000);
         let [delta, ..] = deltas(&text, 5);
         let mut joined = String::new();
-        for frame in to_frames(&envelope(delta.clone()), &delta) {
+        for frame in to_frames(&envelope(delta)) {
             assert!(frame.text.len() <= MAX_TEXT);
             let body: serde_json::Value = serde_json::from_slice(&frame.into_body()).unwrap();
             assert_eq!(body["params"]["offset"], 5 + joined.len() as u64);

@@ -53,7 +53,7 @@ impl Export {
             Self::Json(_, events) => events.push(to_value(&whole_record(&Envelope {
                 session: session.clone(),
                 turn: stored.turn.clone(),
-                seq: Some(stored.seq),
+                seq: stored.seq,
                 at_ms: stored.at_ms,
                 event: stored.event.clone(),
                 permit: None,

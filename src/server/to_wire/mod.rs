@@ -2,8 +2,8 @@
 //! until its wire shape is decided.
 //!
 //! Invariant: only this module cuts long fields (R-WIRE-3). [`truncate`] shortens a field and writes the reference;
-//! [`content`] finds the whole text for that reference. Deltas also have a second form in [`delta`]: bytes that the
-//! outbox merges by appending. Knows no sessions and reads no disk.
+//! [`content`] finds the whole text for that reference. Deltas have their own form in [`delta`]: bytes that the outbox
+//! merges by appending. Knows no sessions and reads no disk.
 
 mod checkpoint;
 pub mod content;
@@ -32,16 +32,12 @@ use serde::Serialize;
 
 use self::shown::to_value;
 use self::truncate::FieldBudget;
-use crate::base::text::prefix_within;
-use crate::domain::{
-    Delta, Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd,
-};
+use crate::domain::{Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd};
 use crate::protocol::{self as wire, EventHeader, ServerNotification, TruncatedFields};
 
-/// Converts an event to its notification. Deltas are sent as [`delta::to_frames`] instead.
+/// Converts an event to its notification.
 pub fn to_notification(envelope: &Envelope) -> ServerNotification {
-    let seq = envelope.seq.unwrap_or_default();
-    notification_cut(envelope, FieldBudget::new(seq))
+    notification_cut(envelope, FieldBudget::new(envelope.seq))
 }
 
 fn notification_cut(envelope: &Envelope, cutter: FieldBudget) -> ServerNotification {
@@ -108,7 +104,7 @@ fn to_event_notification(
         Event::InquiryResolved { inquiry, reply, by } => {
             inquiry::to_resolved_notification(header, inquiry, reply, *by, &mut cutter)
         }
-        Event::Plan(items) => {
+        Event::Plan { items } => {
             let shown = cutter.fit_list(items, |cutter, _, item| values::plan_item(cutter, item));
             let mut more = TruncatedFields::new();
             if shown.len() < items.len() {
@@ -263,7 +259,7 @@ fn to_event_notification(
         }
         .into(),
         Event::TurnDiff(diff) => checkpoint::turn_diff(header, diff, &mut cutter).into(),
-        Event::Instructions(files) => {
+        Event::Instructions { files } => {
             let told = cutter.fit_list(files, |cutter, _, file| instruction_file(file, cutter));
             wire::InstructionsNotification {
                 header,
@@ -274,7 +270,6 @@ fn to_event_notification(
         }
         // A nested event is never nested itself; if it were, the outer parent would be as good.
         Event::Nested(nested) => self::to_event_notification(header, &nested.event, parent, cutter),
-        Event::Delta(delta) => delta_notification(header, delta),
     }
 }
 
@@ -347,7 +342,7 @@ fn whole_record(envelope: &Envelope) -> wire::EventRecord {
 pub fn to_event_header(envelope: &Envelope) -> EventHeader {
     EventHeader {
         session_id: envelope.session.to_string(),
-        seq: envelope.seq.unwrap_or_default(),
+        seq: envelope.seq,
         turn_id: envelope.turn.as_ref().map(ToString::to_string),
         at: envelope.at_ms,
     }
@@ -435,58 +430,6 @@ fn tool_call(
         exit_code: update.exit_code,
         parent_tool_call_id: update.parent.as_ref().map(ToString::to_string),
         more,
-    }
-}
-
-fn delta_notification(header: EventHeader, delta: &Delta) -> ServerNotification {
-    let session_id = header.session_id;
-    let turn_id = header.turn_id.unwrap_or_default();
-    match delta {
-        Delta::Text {
-            message,
-            offset,
-            text,
-        } => wire::TextDeltaNotification {
-            session_id,
-            turn_id,
-            message_id: message.to_string(),
-            offset: *offset,
-            text: text.clone(),
-        }
-        .into(),
-        Delta::Reasoning {
-            message,
-            offset,
-            text,
-        } => wire::ReasoningDeltaNotification {
-            session_id,
-            turn_id,
-            message_id: message.to_string(),
-            offset: *offset,
-            text: text.clone(),
-        }
-        .into(),
-        Delta::ToolInput {
-            message,
-            tool_call,
-            name,
-            text,
-        } => wire::ToolInputDeltaNotification {
-            session_id,
-            turn_id,
-            message_id: message.to_string(),
-            tool_call_id: tool_call.to_string(),
-            name: prefix_within(name, delta::MAX_NAME).to_owned(),
-            text: text.clone(),
-        }
-        .into(),
-        Delta::ToolOutput { tool_call, text } => wire::ToolOutputDeltaNotification {
-            session_id,
-            turn_id,
-            tool_call_id: tool_call.to_string(),
-            text: text.clone(),
-        }
-        .into(),
     }
 }
 

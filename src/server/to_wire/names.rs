@@ -93,10 +93,10 @@ mod tests {
             assert_eq!(on_wire(wire::TurnState::from(state)), state.name());
         }
         for reason in domain::ContinueReason::ALL {
-            assert_eq!(on_wire(wire::ContinueReason::from(*reason)), reason.name());
+            assert_eq!(on_wire(wire::ContinueReason::from(reason)), reason.name());
         }
         for reason in domain::TerminalReason::ALL {
-            assert_eq!(on_wire(wire::TerminalReason::from(*reason)), reason.name());
+            assert_eq!(on_wire(wire::TerminalReason::from(reason)), reason.name());
         }
         for class in [
             domain::ErrorClass::Retryable,
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_transitions_reason_round_trips_as_the_same_kind() {
         for reason in domain::TerminalReason::ALL {
-            let reason = wire::TransitionReason::Terminal((*reason).into());
+            let reason = wire::TransitionReason::Terminal(reason.into());
             let text = serde_json::to_string(&reason).unwrap();
             assert_eq!(
                 serde_json::from_str::<wire::TransitionReason>(&text).unwrap(),

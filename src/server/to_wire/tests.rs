@@ -14,7 +14,7 @@ fn envelope(event: Event) -> Envelope {
     Envelope {
         session: SessionId::from("ses_1"),
         turn: Some(TurnId::from("turn_1")),
-        seq: event.is_durable().then_some(7),
+        seq: 7,
         at_ms: 1_000,
         event,
         permit: None,
@@ -354,10 +354,12 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             json!({"questionId": "ask_2", "answers": {"choice": ["stop"]}, "by": "person"}),
         ),
         (
-            Event::Plan(vec![PlanItem {
-                text: "look".to_owned(),
-                status: PlanStatus::InProgress,
-            }]),
+            Event::Plan {
+                items: vec![PlanItem {
+                    text: "look".to_owned(),
+                    status: PlanStatus::InProgress,
+                }],
+            },
             "agent/plan",
             json!({"items": [{"text": "look", "status": "inProgress"}]}),
         ),
@@ -491,7 +493,9 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             json!({"title": "t", "mode": "autoEdit", "effort": "high"}),
         ),
         (
-            Event::Instructions(Arc::new([instruction_file("/w/AGENTS.md")])),
+            Event::Instructions {
+                files: Arc::new([instruction_file("/w/AGENTS.md")]),
+            },
             "agent/instructions",
             json!({"files": [{"path": "/w/AGENTS.md", "kind": "agents", "bytes": 3, "trusted": false, "problem": "p"}]}),
         ),
@@ -669,13 +673,15 @@ fn huge_events_stay_below_the_limit() {
             reply: InquiryReply::Answers(Answers::from([("choice".to_owned(), vec![long.clone(); 3])])),
             by: ResolvedBy::Person,
         }),
-        check(Event::Plan(vec![
-            PlanItem {
-                text: long[..10_000].to_owned(),
-                status: PlanStatus::Pending
-            };
-            500
-        ])),
+        check(Event::Plan {
+            items: vec![
+                PlanItem {
+                    text: long[..10_000].to_owned(),
+                    status: PlanStatus::Pending
+                };
+                500
+            ],
+        }),
     ];
     assert!(cut.iter().all(|count| *count > 0), "{cut:?}");
     for event in [
@@ -713,7 +719,9 @@ fn huge_events_stay_below_the_limit() {
             model: Some(long.clone()),
             effort: None,
         },
-        Event::Instructions(vec![instruction_file(&long); 2_000].into()),
+        Event::Instructions {
+            files: vec![instruction_file(&long); 2_000].into(),
+        },
     ] {
         check(event);
     }

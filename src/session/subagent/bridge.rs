@@ -150,6 +150,7 @@ impl SubagentBridge {
         let crate::turn::TurnMessage { body, permit } = message;
         match body {
             TurnRequest::Event(event) => self.handle_event(event).await,
+            TurnRequest::Delta(delta) => self.handle_delta(delta).await,
             TurnRequest::BeginStep(reply) => self.begin_step(reply).await,
             // No user sends a sub-agent messages.
             TurnRequest::FetchPendingInputs { reply, .. } => _ = reply.send(Vec::new()),
@@ -258,6 +259,21 @@ impl SubagentBridge {
         self.forward_request(TurnRequest::MayStep(may_step)).await;
     }
 
+    async fn handle_delta(&mut self, delta: Delta) {
+        match delta {
+            Delta::Text { message, text, .. } => {
+                self.live.push_text(&text).await;
+                match &mut self.transcript.partial {
+                    Some((id, partial)) if *id == message => partial.push_str(&text),
+                    _ => self.transcript.partial = Some((message, text)),
+                }
+            }
+            // Live output of its tools. A cancel may drop it, because it is never the only carrier of a fact.
+            Delta::ToolOutput { .. } => _ = self.up.emit_delta(delta).await,
+            Delta::Reasoning { .. } | Delta::ToolInput { .. } => {}
+        }
+    }
+
     async fn handle_event(&mut self, event: Event) {
         if let Event::Transition { transition, .. } = &event {
             self.transcript.answer.record_transition(*transition);
@@ -288,15 +304,6 @@ impl SubagentBridge {
                 }
             }
             Event::ToolCall(update) => self.tool_call(update).await,
-            Event::Delta(Delta::Text { message, text, .. }) => {
-                self.live.push_text(&text).await;
-                match &mut self.transcript.partial {
-                    Some((id, partial)) if *id == message => partial.push_str(&text),
-                    _ => self.transcript.partial = Some((message, text)),
-                }
-            }
-            // Live output of its tools. A cancel may drop it, because it is never the only carrier of a fact.
-            Event::Delta(Delta::ToolOutput { .. }) => _ = self.up.emit_event(event).await,
             Event::Compacted(_) => {
                 self.transcript.history.apply(&event);
                 if let Event::Compacted(compaction) = &event
@@ -329,10 +336,9 @@ impl SubagentBridge {
             | Event::ModelSwitched { .. }
             | Event::Circuit { .. } => self.emit_nested_event(event).await,
             // Only the user's own agent may change the plan and the session's data.
-            Event::Plan(_)
+            Event::Plan { .. }
             | Event::SessionUpdated { .. }
-            | Event::Instructions(_)
-            | Event::Delta(Delta::Reasoning { .. } | Delta::ToolInput { .. })
+            | Event::Instructions { .. }
             | Event::TurnStarted { .. }
             | Event::TurnEnded(_)
             | Event::ApprovalRequested(_)

@@ -43,6 +43,8 @@ impl EventSink for Passed {
         self.0.lock().unwrap().push(envelope.event);
     }
 
+    fn publish_delta(&mut self, _envelope: DeltaEnvelope) {}
+
     fn publish_warning(&mut self, _code: &str, message: &str) {
         assert!(message.contains("the session store failed"), "{message}");
     }
@@ -117,7 +119,7 @@ impl LoadingFixture {
                     envelope: Envelope {
                         session: "ses_1".into(),
                         turn: Some("turn_1".into()),
-                        seq: Some(seq),
+                        seq,
                         at_ms: 1,
                         event,
                         permit: None,

@@ -14,7 +14,8 @@ use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::{
-    AgentError, Block, Effect, Envelope, Event, EventSink, Mode, SessionId, TerminalReason, ToolCallStatus,
+    AgentError, Block, DeltaEnvelope, Effect, Envelope, Event, EventSink, Mode, SessionId, TerminalReason,
+    ToolCallStatus,
 };
 use crate::provider::{CallSlots, ModelInfo, Provider, RetryPolicy, Script};
 use crate::session::*;
@@ -50,6 +51,8 @@ impl EventSink for SeenEvents {
     fn publish_event(&mut self, envelope: Envelope) {
         self.0.lock().unwrap().push(envelope.event);
     }
+
+    fn publish_delta(&mut self, _envelope: DeltaEnvelope) {}
 
     fn publish_warning(&mut self, code: &str, message: &str) {
         // The test makes the disk fail.

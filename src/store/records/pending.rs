@@ -1,19 +1,15 @@
-//! Records of values that were accepted or shown, but are not settled by an event yet.
+//! Records of values that were accepted or shown, but are not settled by an event yet. Their kinds and keys are columns.
 
 use serde::{Deserialize, Serialize};
 
-use super::RecordError;
-use super::event::{parse, to_json};
-use super::inquiry::{InquiryRecord, ReplyRecord};
-use super::message::BlockRecord;
-use super::parts::{ApprovalRecord, DecisionRecord};
-use crate::domain::{OpenApproval, OpenInquiry};
+use super::{RecordError, parse, to_json};
+use crate::domain::{Block, TurnId};
 use crate::store::rows::{PIECE, PendingEvent, PendingKind};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct PartialRecord {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    turn: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<TurnId>,
     #[serde(default)]
     text: String,
     #[serde(default)]
@@ -22,34 +18,14 @@ struct PartialRecord {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct SteerRecord {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    turn: Option<String>,
-    content: Vec<BlockRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<TurnId>,
+    content: Vec<Block>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct QueuedRecord {
-    content: Vec<BlockRecord>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct OpenApprovalRecord {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    turn: Option<String>,
-    #[serde(default)]
-    seq: u64,
-    #[serde(default)]
-    at_ms: i64,
-    approval: ApprovalRecord,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct OpenInquiryRecord {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    turn: Option<String>,
-    seq: u64,
-    at_ms: i64,
-    inquiry: InquiryRecord,
+    content: Vec<Block>,
 }
 
 /// Encodes a pending row; its kind and key are columns.
@@ -63,7 +39,7 @@ pub(in crate::store) fn encode_pending(pending: &PendingEvent) -> Result<String,
             text,
             reasoning,
         } => to_json(&PartialRecord {
-            turn: turn.as_ref().map(ToString::to_string),
+            turn: turn.clone(),
             text: text.clone(),
             reasoning: reasoning.clone(),
         }),
@@ -72,29 +48,19 @@ pub(in crate::store) fn encode_pending(pending: &PendingEvent) -> Result<String,
             turn,
             content,
         } => to_json(&SteerRecord {
-            turn: turn.as_ref().map(ToString::to_string),
-            content: content.iter().map(Into::into).collect(),
+            turn: turn.clone(),
+            content: content.clone(),
         }),
         PendingEvent::Queued { key: _, content } => to_json(&QueuedRecord {
-            content: content.iter().map(Into::into).collect(),
+            content: content.clone(),
         }),
         PendingEvent::Decision {
             approval: _,
             decision,
-        } => to_json(&DecisionRecord::from(decision)),
-        PendingEvent::Approval(open) => to_json(&OpenApprovalRecord {
-            turn: open.turn.as_ref().map(ToString::to_string),
-            seq: open.seq,
-            at_ms: open.at_ms,
-            approval: (&open.approval).into(),
-        }),
-        PendingEvent::Inquiry(open) => to_json(&OpenInquiryRecord {
-            turn: open.turn.as_ref().map(ToString::to_string),
-            seq: open.seq,
-            at_ms: open.at_ms,
-            inquiry: open.inquiry.as_ref().into(),
-        }),
-        PendingEvent::Reply { inquiry: _, reply } => to_json(&ReplyRecord::from(reply)),
+        } => to_json(decision),
+        PendingEvent::Approval(open) => to_json(open),
+        PendingEvent::Inquiry(open) => to_json(open),
+        PendingEvent::Reply { inquiry: _, reply } => to_json(reply),
     }
 }
 
@@ -116,7 +82,7 @@ pub(in crate::store) fn decode_pending(
             PendingEvent::Partial {
                 message: message.into(),
                 before: before.parse().unwrap_or_default(),
-                turn: turn.map(Into::into),
+                turn,
                 text,
                 reasoning,
             }
@@ -125,52 +91,26 @@ pub(in crate::store) fn decode_pending(
             let SteerRecord { turn, content } = parse(text)?;
             PendingEvent::Steer {
                 key: key.to_owned(),
-                turn: turn.map(Into::into),
-                content: content.into_iter().map(Into::into).collect(),
+                turn,
+                content,
             }
         }
         PendingKind::Queued => {
             let QueuedRecord { content } = parse(text)?;
             PendingEvent::Queued {
                 key: key.to_owned(),
-                content: content.into_iter().map(Into::into).collect(),
+                content,
             }
         }
         PendingKind::Decision => PendingEvent::Decision {
             approval: key.into(),
-            decision: parse::<DecisionRecord>(text)?.into(),
+            decision: parse(text)?,
         },
-        PendingKind::Approval => {
-            let OpenApprovalRecord {
-                turn,
-                seq,
-                at_ms,
-                approval,
-            } = parse(text)?;
-            PendingEvent::Approval(OpenApproval {
-                approval: approval.into(),
-                seq,
-                turn: turn.map(Into::into),
-                at_ms,
-            })
-        }
-        PendingKind::Inquiry => {
-            let OpenInquiryRecord {
-                turn,
-                seq,
-                at_ms,
-                inquiry,
-            } = parse(text)?;
-            PendingEvent::Inquiry(OpenInquiry {
-                inquiry: inquiry.into(),
-                seq,
-                turn: turn.map(Into::into),
-                at_ms,
-            })
-        }
+        PendingKind::Approval => PendingEvent::Approval(parse(text)?),
+        PendingKind::Inquiry => PendingEvent::Inquiry(parse(text)?),
         PendingKind::Reply => PendingEvent::Reply {
             inquiry: key.into(),
-            reply: parse::<ReplyRecord>(text)?.into(),
+            reply: parse(text)?,
         },
     })
 }

@@ -1,7 +1,9 @@
 //! The store as a whole, through its public interface and over real files.
 
 mod degraded;
+mod past_versions;
 mod reading;
+pub(super) mod samples;
 mod writing;
 
 use std::path::Path;
@@ -36,16 +38,15 @@ pub(super) struct Witness {
 
 impl EventSink for Witness {
     fn publish_event(&mut self, envelope: Envelope) {
-        let word = match (&envelope.event, envelope.seq) {
-            (Event::Delta(delta), _) => format!("+{}", delta.text()),
-            (_, Some(seq)) => {
-                let stored = is_stored(&self.database, &envelope.session, seq);
-                let page = if envelope.in_page { " in page" } else { "" };
-                format!("{}{seq}{page}", if stored { "stored " } else { "unstored " })
-            }
-            (_, None) => "unnumbered".to_owned(),
-        };
+        let seq = envelope.seq;
+        let stored = is_stored(&self.database, &envelope.session, seq);
+        let page = if envelope.in_page { " in page" } else { "" };
+        let word = format!("{}{seq}{page}", if stored { "stored " } else { "unstored " });
         self.seen.push(word);
+    }
+
+    fn publish_delta(&mut self, envelope: DeltaEnvelope) {
+        self.seen.push(format!("+{}", envelope.delta.text()));
     }
 
     fn publish_warning(&mut self, code: &str, message: &str) {
@@ -157,7 +158,7 @@ pub(super) fn envelope(session: &str, seq: u64, event: Event) -> Envelope {
     Envelope {
         session: session.into(),
         turn: Some("turn_1".into()),
-        seq: Some(seq),
+        seq,
         at_ms: 2_000 + seq as i64,
         event,
         permit: None,
@@ -188,20 +189,17 @@ pub(super) fn append_in_page(session: &str, seq: u64, event: Event) -> StoreWrit
 }
 
 pub(super) fn delta(session: &str, text: &str) -> StoreWrite {
-    let event = Event::Delta(Delta::Text {
-        message: "msg_1".into(),
-        offset: 0,
-        text: text.into(),
-    });
-    StoreWrite::Append {
-        envelope: Envelope {
-            seq: None,
-            ..envelope(session, 0, event)
+    StoreWrite::Delta(DeltaEnvelope {
+        session: session.into(),
+        turn: Some("turn_1".into()),
+        delta: Delta::Text {
+            message: "msg_1".into(),
+            offset: 0,
+            text: text.into(),
         },
-        drops: Vec::new(),
-        puts: Vec::new(),
-        done: None,
-    }
+        permit: None,
+        in_page: false,
+    })
 }
 
 pub(super) fn note(text: &str) -> Event {

@@ -11,9 +11,9 @@ use crate::tools;
 use agentls::approval::{Policy, Rule, Verdict, judge_tool_call};
 use agentls::base::clock;
 use agentls::domain::{
-    Approval, CircuitState, CircuitSubject, DecisionKind, Effect, Envelope, Event, Message, Mode, ResolvedBy,
-    Role, SessionId, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId, TurnState,
-    TurnTrigger,
+    Approval, CircuitState, CircuitSubject, DecisionKind, DeltaEnvelope, Effect, Envelope, Event, Message,
+    Mode, ResolvedBy, Role, SessionId, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd,
+    TurnId, TurnState, TurnTrigger,
 };
 use agentls::store::StoredEvent;
 
@@ -25,27 +25,32 @@ const CANCEL_MS: (i64, i64) = (100, 12_100);
 impl Checker {
     /// An event is shown.
     pub(crate) fn check_event(&mut self, envelope: &Envelope) {
-        let seq = envelope.seq.map_or_else(String::new, |seq| seq.to_string());
-        let turn = envelope.turn.as_ref().map_or("-", |turn| turn.as_str());
+        let (seq, turn) = (envelope.seq, envelope.turn.as_ref());
+        let turn = turn.map_or("-", |turn| turn.as_str());
         self.log_line(format!("{} {turn} {seq} {:?}", envelope.session, envelope.event));
         if self.is_forked_now(&envelope.session) {
             return;
         }
-        let checked = match (&envelope.event, envelope.seq) {
-            (Event::Delta(delta), None) => self.check_delta(&envelope.session, envelope.turn.as_ref(), delta),
-            (Event::Delta(_), Some(_)) => Err("I6: a delta has a number".to_owned()),
-            (_, None) => Err("I6: a durable event has no number".to_owned()),
-            (event, Some(seq)) => self.check_stored_event(
-                &envelope.session,
-                StoredEvent {
-                    seq,
-                    turn: envelope.turn.clone(),
-                    at_ms: envelope.at_ms,
-                    event: event.clone(),
-                },
-            ),
+        let stored = StoredEvent {
+            seq,
+            turn: envelope.turn.clone(),
+            at_ms: envelope.at_ms,
+            event: envelope.event.clone(),
         };
-        if let Err(why) = checked {
+        if let Err(why) = self.check_stored_event(&envelope.session, stored) {
+            self.record_violation(why);
+        }
+    }
+
+    /// A delta is shown.
+    pub(crate) fn check_shown_delta(&mut self, envelope: &DeltaEnvelope) {
+        let (session, turn) = (&envelope.session, envelope.turn.as_ref());
+        let name = turn.map_or("-", |turn| turn.as_str());
+        self.log_line(format!("{session} {name} {:?}", envelope.delta));
+        if self.is_forked_now(session) {
+            return;
+        }
+        if let Err(why) = self.check_delta(session, turn, &envelope.delta) {
             self.record_violation(why);
         }
     }
@@ -205,7 +210,7 @@ impl Checker {
                     seen.modes.push(*mode);
                 }
             }
-            Event::Plan(_) | Event::Retry { .. } | Event::Wait { .. } => {
+            Event::Plan { .. } | Event::Retry { .. } | Event::Wait { .. } => {
                 of_turn()?;
             }
             Event::ModelSwitched { from, to, .. } => {
@@ -242,7 +247,7 @@ impl Checker {
                 return Err(format!("I16: a steer has outlived its turn: {message}"));
             }
             Event::QueueChanged(queue) => self.queue_shown(session, queue)?,
-            Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions(_) | Event::Delta(_) => {}
+            Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions { .. } => {}
         }
         self.goes_on(session, &stored, was_cut);
         if let Some(what) = coverage_label(&stored.event) {
@@ -705,7 +710,7 @@ fn coverage_label(event: &Event) -> Option<String> {
         Event::ApprovalResolved { by, decision, .. } => {
             Some(format!("question {:?} by {by:?}", decision.kind))
         }
-        Event::Plan(_) => Some("plan".to_owned()),
+        Event::Plan { .. } => Some("plan".to_owned()),
         Event::Retry { .. } => Some("retry".to_owned()),
         Event::Wait { .. } => Some("wait".to_owned()),
         Event::Compacted(compaction) => Some(format!("compacted by {}", compaction.trigger.name())),

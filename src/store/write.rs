@@ -1,0 +1,110 @@
+//! What callers ask the writer to do, and the failures that tests inject. Knows no queue and no SQL.
+
+use tokio::sync::oneshot;
+
+use super::error::StoreError;
+use super::health::StoreHealth;
+use super::rows::{ContentChoice, PendingEvent, PendingKey, SessionChange, SessionRow};
+use crate::domain::{DeltaEnvelope, Envelope, FileChange, Grant, SessionId};
+
+/// A write. Writes are applied, and events published, in the order they were sent.
+#[derive(Debug)]
+pub enum StoreWrite {
+    /// Creates a session; an existing one stays unchanged.
+    CreateSession(Box<SessionRow>),
+    /// Stores an event, and publishes it.
+    Append {
+        /// Numbered by its session.
+        envelope: Envelope,
+        /// Pending rows that it settles, besides those that the writer derives from the event: the partial text of a
+        /// completed or retracted message, and the request and decision of a resolved approval.
+        drops: Vec<PendingKey>,
+        /// Pending rows to write in the same transaction.
+        puts: Vec<PendingEvent>,
+        /// Signaled once the event has been published.
+        done: Option<oneshot::Sender<()>>,
+    },
+    /// Publishes a delta in its place among the events, without storing it.
+    Delta(DeltaEnvelope),
+    /// Writes a pending row, or replaces the one with the same key.
+    Put {
+        session: SessionId,
+        pending: PendingEvent,
+        /// Signaled once it is stored, or kept in memory because the disk fails.
+        done: Option<oneshot::Sender<()>>,
+    },
+    /// Removes a pending row.
+    Drop { session: SessionId, key: PendingKey },
+    /// Changes a session's row without an event.
+    UpdateSession {
+        session: SessionId,
+        change: SessionChange,
+    },
+    /// Stores changes of files.
+    Changes {
+        session: SessionId,
+        /// The turn or the revert that made them.
+        cause: String,
+        /// Whether to remove earlier changes of this cause.
+        replaces_earlier: bool,
+        /// For a file that this cause has changed before, the first original state stays.
+        changes: Vec<FileChange>,
+        /// Signaled once they are stored, or kept in memory because the disk fails.
+        done: oneshot::Sender<()>,
+    },
+    /// Removes a session with all its data. The caller holds its lock.
+    DeleteSession {
+        session: SessionId,
+        /// Receives the result.
+        done: oneshot::Sender<Result<(), StoreError>>,
+    },
+    /// Stores a grant, or replaces the one with its id.
+    AddGrant {
+        grant: Grant,
+        /// The session it applies to; `None` for all sessions of its folder.
+        session: Option<SessionId>,
+    },
+    /// Removes a grant.
+    RevokeGrant { id: String },
+    /// Stores whether a folder is trusted. Without trust, its accepted redirects are removed.
+    SetTrust {
+        folder: String,
+        trusted: bool,
+        /// Newly accepted redirects: provider and target.
+        redirects: Vec<(String, String)>,
+        /// Time of the decision, in ms since the epoch.
+        at_ms: i64,
+    },
+    /// Stores the user's choice; absent values in `choice` keep their old value.
+    RememberChoice {
+        folder: String,
+        /// Name of the agent; empty for the default agent.
+        agent: String,
+        choice: ContentChoice,
+        /// Time of the choice, in ms since the epoch.
+        at_ms: i64,
+    },
+    /// Publishes a warning in its place among the events, without storing it.
+    Warn {
+        /// Its subject, as a stable code.
+        code: &'static str,
+        /// The text for the user.
+        message: String,
+    },
+    /// Writes that are stored together or not at all, in this order. Must not contain a deletion.
+    Together(Vec<StoreWrite>),
+    /// Signaled once everything before it is stored, or kept in memory, and published.
+    Barrier(oneshot::Sender<StoreHealth>),
+}
+
+/// A failure that tests and the simulator inject instead of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFault {
+    DiskFull,
+    Io,
+    /// Another process holds the database.
+    Busy,
+}
+
+/// Called before each commit and each opening of the database.
+pub type FaultHook = Box<dyn FnMut() -> Option<WriteFault> + Send>;
