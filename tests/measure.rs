@@ -286,6 +286,10 @@ impl<'ast> Visit<'ast> for PathFinder {
         }
     }
 
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
+        // The path of `pub(in path)` names a scope, not an item that is used.
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if path.segments.len() > 1 {
             self.found
