@@ -13,7 +13,17 @@ use syn::visit::{self, Visit};
 /// The most fields that a struct in `session` or `turn` may have. The target is 12; the limit only stops growth.
 const MAX_FIELDS: usize = 38;
 /// The most groups of files that import one another. The target is 0; the limit only stops growth.
-const MAX_CIRCLES: usize = 24;
+const MAX_CIRCLES: usize = 18;
+/// Modules without a circle, which must not get one.
+const FREE_OF_CIRCLES: [&str; 7] = [
+    "base",
+    "context",
+    "observe",
+    "provider",
+    "tool",
+    "transport",
+    "workspace",
+];
 /// The largest share of functions whose name is one word, in percent.
 const MAX_BARE_NAMES: usize = 30;
 
@@ -284,6 +294,10 @@ impl<'ast> Visit<'ast> for PathFinder {
         }
     }
 
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
+        // The path of `pub(in path)` names a scope, not an item that is used.
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if path.segments.len() > 1 {
             self.found
@@ -439,6 +453,14 @@ fn code_metrics_stay_within_their_limits() {
         "{} circles between files",
         circles.len()
     );
+    let is_free = |file: &usize| {
+        let module = krate.files[*file].module.first();
+        module.is_some_and(|module| FREE_OF_CIRCLES.contains(&module.as_str()))
+    };
+    if let Some(circle) = circles.iter().find(|circle| circle.iter().any(is_free)) {
+        let names: Vec<String> = circle.iter().map(name).collect();
+        panic!("a new circle between files: {}", names.join(", "));
+    }
     assert!(
         bare <= MAX_BARE_NAMES,
         "{bare} % of the functions are one bare word"

@@ -1,14 +1,17 @@
 //! A log file that starts over every day (UTC). The old file gets its date as a suffix and is kept for a week.
 //!
 //! Several processes may write to one file: each notices the new day by itself, and only one of them moves the file.
-//! tracing-appender's rolling file is not used, because it adds a date to the name that the user chose, and everyone
-//! can read its files. Knows no log levels or formats: it writes whole lines.
+//! tracing-appender's rolling file is not used: it adds a date to the name that the user chose, everyone can read its
+//! files, it follows links, and its path cannot change at run time. Knows no log levels or formats: it writes whole
+//! lines.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
+
+use time::UtcDateTime;
 
 use crate::base::clock;
 #[cfg(unix)]
@@ -190,22 +193,10 @@ fn is_date(text: &str) -> bool {
 
 /// Formats a day, counted from 1970-01-01, as `YYYY-MM-DD`.
 fn format_date(day: i64) -> String {
-    let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let (mut year, mut rest) = (1970, day.max(0));
-    while rest >= 365 + i64::from(leap(year)) {
-        rest -= 365 + i64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + i64::from(leap(year));
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if rest < days {
-            break;
-        }
-        rest -= days;
-        month += 1;
-    }
-    format!("{year:04}-{month:02}-{:02}", rest + 1)
+    UtcDateTime::UNIX_EPOCH
+        .date()
+        .saturating_add(time::Duration::days(day.max(0)))
+        .to_string()
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The identity of a provider's account: what its error messages name, and which secrets they must not contain.
 //!
 //! Every failure becomes a [`ProviderError`] here, so this is the one place that enforces I15 for error texts.
-//! It classifies nothing: see `classify`. It also decides which hosts count as local.
+//! It classifies nothing: see `classify`. It also decides which hosts count as local, and who names the
+//! models of a host.
 
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::account_health::AccountHealth;
-use super::classify::Failure;
-use super::error::ProviderError;
-use super::registry::ApiKind;
+use super::api_kind::ApiKind;
+use super::error::{Failure, ProviderError};
+use super::models::ModelNaming;
 use crate::base::text;
 use crate::config::Redactor;
 
@@ -27,6 +28,13 @@ pub(crate) struct ProviderAccount {
     pub(crate) redactor: Redactor,
     pub(crate) standing: Arc<AccountHealth>,
 }
+
+/// The vendors' own hosts, and the prefixes of their models' names.
+const VENDORS: [(&str, &[&str]); 3] = [
+    ("api.anthropic.com", &["claude-"]),
+    ("api.openai.com", &["gpt-", "chatgpt-", "o1", "o3", "o4"]),
+    ("api.deepseek.com", &["deepseek-"]),
+];
 
 /// The most characters of an error message; longer ones are cut.
 const MAX_MESSAGE_CHARS: usize = 2_000;
@@ -101,6 +109,18 @@ impl ProviderAccount {
         let clean = self.redactor.redact_text(&clean);
         // Cutting comes last: a secret that is cut in half no longer matches.
         text::one_line(&redact_key_shapes(&clean), MAX_MESSAGE_CHARS)
+    }
+}
+
+/// Returns who names the models at an address.
+pub(super) fn naming_at(kind: ApiKind, address: &Url) -> ModelNaming {
+    let host = address.host_str().unwrap_or_default();
+    let vendor = VENDORS.iter().find(|(vendor, _)| host == *vendor);
+    match (kind, vendor) {
+        (ApiKind::Script, _) => ModelNaming::Free,
+        (_, Some((_, families))) => ModelNaming::Vendor(families),
+        (ApiKind::Anthropic, None) if !is_local(address) => ModelNaming::Gateway,
+        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses, None) => ModelNaming::Free,
     }
 }
 

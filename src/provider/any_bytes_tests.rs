@@ -10,10 +10,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::account::tests::build_account;
 use super::anthropic::MessagesDecoder;
+use super::api_kind::ApiKind;
 use super::classify::{self, RefusedResponse};
 use super::decode::{EventQueue, StreamDecoder};
 use super::openai::ChatDecoder;
-use super::registry::ApiKind;
 use super::request::tests::build_request;
 use super::responses::ResponsesDecoder;
 use super::script::Script;

@@ -16,9 +16,9 @@ use url::Url;
 
 use super::account::ProviderAccount;
 use super::body::BodyPieces;
-use super::classify::{self, Failure, RefusedResponse};
+use super::classify::{self, RefusedResponse};
 use super::decode::{DecodeError, EventQueue, StreamDecoder, StreamProgress};
-use super::error::{ProviderError, ProviderFault, TimeoutPhase};
+use super::error::{Failure, ProviderError, ProviderFault, TimeoutPhase};
 use super::http::{BodyStream, Http, is_early_end, no_response};
 use super::idle_timeout::IdleTimeout;
 use super::stream::{EventStream, StreamEvent};
@@ -31,6 +31,37 @@ const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 
 /// How long to wait for the closing event of an answer that is complete otherwise. Some servers never send it.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Configured time limits (R-PROV-2). An unset limit depends on the host and the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallLimits {
+    /// For connecting. Default 10 s.
+    pub connect: Option<Duration>,
+    /// For the response headers and the first event. Default 60 s; 300 s for local addresses and with reasoning.
+    pub first_event: Option<Duration>,
+    /// Between two content events. Default 90 s; 300 s where the API streams no reasoning.
+    pub gap: Option<Duration>,
+}
+
+impl CallLimits {
+    /// Returns the limits of one call. `thinks`: the model reasons first; `silent`: it does so without streaming.
+    pub(crate) fn for_call(self, local: bool, thinks: bool, silent: bool) -> StreamLimits {
+        let (short, long) = (Duration::from_secs(60), Duration::from_secs(300));
+        let gap = if silent { long } else { Duration::from_secs(90) };
+        StreamLimits {
+            connect: self.connect_or_default(),
+            first_event: self
+                .first_event
+                .unwrap_or(if local || thinks { long } else { short }),
+            gap: self.gap.unwrap_or(gap),
+        }
+    }
+
+    /// Returns the connect limit, which does not depend on the call.
+    pub(super) fn connect_or_default(self) -> Duration {
+        self.connect.unwrap_or(Duration::from_secs(10))
+    }
+}
 
 /// The time limits of one call (R-PROV-2).
 #[derive(Clone, Copy, Debug)]
@@ -298,9 +329,9 @@ mod tests {
     use super::*;
     use crate::provider::account::tests::build_account;
     use crate::provider::anthropic::MessagesDecoder;
+    use crate::provider::api_kind::ApiKind;
     use crate::provider::http::HttpSettings;
     use crate::provider::openai::ChatDecoder;
-    use crate::provider::registry::ApiKind;
     use crate::provider::stream::StopReason;
 
     const LIMITS: StreamLimits = StreamLimits {

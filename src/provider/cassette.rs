@@ -40,8 +40,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::account::ProviderAccount;
-use super::classify::{self, Failure, RefusedResponse};
-use super::error::{ProviderError, ProviderFault, TimeoutPhase};
+use super::classify::{self, RefusedResponse};
+use super::error::{Failure, ProviderError, ProviderFault, TimeoutPhase};
 use super::request::ModelRequest;
 use super::stream::{StopReason, StreamEvent};
 use crate::domain::{Cost, Message, Role, Usage};

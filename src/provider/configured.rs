@@ -2,8 +2,10 @@
 //!
 //! The only file of this module that knows the configuration's schema. It decides no defaults: `config` does.
 
+use super::api_kind::ApiKind;
+use super::call::CallLimits;
 use super::models::ModelOverride;
-use super::registry::{ApiKind, CallLimits, ProviderSpec};
+use super::registry::ProviderSpec;
 use super::retry::RetryPolicy;
 use crate::config::{ModelSettings, ProviderKind, ProviderSettings, Redactor, RetryProfile, Settings};
 

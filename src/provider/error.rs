@@ -28,6 +28,45 @@ pub struct ProviderError {
     pub should_retry: Option<bool>,
 }
 
+/// A failed call without its account. May contain secrets until [`build_provider_error`] redacts
+/// them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    pub(crate) fault: ProviderFault,
+    pub(crate) message: String,
+    pub(crate) status: Option<u16>,
+    pub(crate) request_id: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) user_action: Option<String>,
+    pub(crate) should_retry: Option<bool>,
+}
+
+impl Failure {
+    /// Creates a failure with only a fault and a message.
+    pub(crate) fn new(fault: ProviderFault, message: impl Into<String>) -> Self {
+        Self {
+            fault,
+            message: message.into(),
+            status: None,
+            request_id: None,
+            retry_after: None,
+            user_action: None,
+            should_retry: None,
+        }
+    }
+
+    /// Creates the failure of a stream that is malformed or ended before its stop event.
+    pub(crate) fn broken_stream(message: impl Into<String>) -> Self {
+        Self::new(ProviderFault::BrokenStream, message)
+    }
+
+    /// Adds what the user can do.
+    pub(crate) fn with_user_action(mut self, action: impl Into<String>) -> Self {
+        self.user_action = Some(action.into());
+        self
+    }
+}
+
 /// What went wrong with a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderFault {

@@ -17,8 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 
 use super::account::{ProviderAccount, is_loopback};
-use super::classify::Failure;
-use super::error::{ProviderFault, TimeoutPhase};
+use super::error::{Failure, ProviderFault, TimeoutPhase};
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::tls::{self, TlsError};

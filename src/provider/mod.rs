@@ -15,6 +15,7 @@ pub mod account_health;
 mod anthropic;
 #[cfg(test)]
 mod any_bytes_tests;
+mod api_kind;
 mod body;
 mod call;
 mod cassette;
@@ -42,12 +43,14 @@ mod sse;
 mod stream;
 
 pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};
+pub use api_kind::ApiKind;
+pub use call::CallLimits;
 pub use configured::build_spec;
 pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};
 pub use health_tracking::{Health, WatchedProvider};
 pub use models::{ModelInfo, ModelOverride, PriceSource, is_thinking_enabled};
 pub use probe::{ModelList, ProbeResult, fetch_list, list_models, probe_provider};
-pub use registry::{ApiKind, CallLimits, CallSlot, CallSlots, ProviderSpec, build};
+pub use registry::{CallSlot, CallSlots, ProviderSpec, build};
 pub use request::{Effort, HistoryItem, ModelRequest, RequestShape};
 pub use retry::{GiveUp, RetryPolicy, RetryState, RetryVerdict};
 pub use script::Script;

@@ -2,15 +2,20 @@
 //!
 //! Prices are list prices in US dollars per million tokens, in the band for short prompts if there are several.
 //! A cost that the provider reports overrides them, and the configuration may override every number.
-//! Knows no provider's settings and no network. `table` has the facts, `defaults` chooses the models to offer, and
-//! `judge` decides whether a name can be a model.
+//! Knows no provider's settings and no network. `table` has the facts, `name` takes names apart, `defaults` chooses the
+//! models to offer, and `judge` decides whether a name can be a model.
 
 mod defaults;
+mod info;
 mod judge;
+mod name;
 mod table;
 
 pub use self::defaults::{current_day, list_offered_models};
+pub use self::info::{ModelInfo, ModelOverride};
 pub use self::judge::{KnownList, ModelNaming, NameVerdict, check_model_name, suggest_model_names};
+pub use self::name::strip_date;
+pub(crate) use self::name::{claude_version, plain_name};
 pub use self::table::{Retirement, lookup_retirement};
 
 use self::table::{ModelRow, TABLE, is_closed};
@@ -30,50 +35,6 @@ pub(super) const FREE: Price = Price {
     cache_read: 0.0,
     cache_write: 0.0,
 };
-
-/// The known or assumed facts about a model.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ModelInfo {
-    /// Tokens that fit into a prompt and its answer together.
-    pub window: u64,
-    /// The most tokens in one answer.
-    pub max_output: u32,
-    /// Whether `max_output` is known rather than assumed.
-    pub knows_max_output: bool,
-    /// `None` means unknown, not free (R-PROV-7).
-    pub price: Option<Price>,
-    /// The model can reason.
-    pub reasoning: bool,
-    /// The model accepts images.
-    pub images: bool,
-    pub tools: bool,
-}
-
-/// Configured facts about a model; each set field overrides the table. See [`ModelInfo`] for the fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ModelOverride {
-    pub window: Option<u64>,
-    pub max_output: Option<u32>,
-    pub price: Option<Price>,
-    pub reasoning: Option<bool>,
-    pub images: Option<bool>,
-    pub tools: Option<bool>,
-}
-
-impl ModelOverride {
-    /// Returns `info` with the fields that are set here.
-    pub fn apply(&self, info: ModelInfo) -> ModelInfo {
-        ModelInfo {
-            window: self.window.unwrap_or(info.window),
-            max_output: self.max_output.unwrap_or(info.max_output),
-            knows_max_output: info.knows_max_output || self.max_output.is_some(),
-            price: self.price.or(info.price),
-            reasoning: self.reasoning.unwrap_or(info.reasoning),
-            images: self.images.unwrap_or(info.images),
-            tools: self.tools.unwrap_or(info.tools),
-        }
-    }
-}
 
 /// Returns what the table knows about `model`. The name may have a vendor prefix and a date suffix.
 pub fn lookup_model(model: &str) -> ModelInfo {
@@ -151,68 +112,6 @@ pub enum PriceSource {
     /// The model is free: a local engine runs it, or its name says so.
     Free,
     Unknown,
-}
-
-/// Returns the name of a model without vendor, date, variant and region. Claude's versions get dashes, as in the
-/// table.
-pub(crate) fn plain_name(model: &str) -> String {
-    let lower = model.to_ascii_lowercase();
-    // Gateways add a vendor (`openai/`), Bedrock a region (`us.anthropic.`), Vertex a date (`@20250805`), OpenRouter
-    // and Ollama a variant (`:beta`, `:8b`), and users a window (`[1m]`).
-    let name = lower.rsplit('/').next().unwrap_or(&lower);
-    let name = name.rsplit_once("anthropic.").map_or(name, |(_, name)| name);
-    let name = name.split(['[', '@']).next().unwrap_or(name);
-    let name = match name.split_once(':') {
-        Some((name, _)) => name,
-        None => name,
-    };
-    let mut name = name.to_owned();
-    if name.starts_with("claude") {
-        name = name.replace('.', "-");
-    }
-    for suffix in ["-latest", "-v1", "-preview"] {
-        name.truncate(name.strip_suffix(suffix).unwrap_or(&name).len());
-    }
-    let undated = strip_date(&name).len();
-    name.truncate(undated);
-    name
-}
-
-/// Reports whether `name` begins with `family` and a digit.
-fn is_digit_after(name: &str, family: &str) -> bool {
-    let rest = name.strip_prefix(family);
-    rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
-}
-
-/// Removes a date like `-20250514` or `-2025-05-14` at the end.
-pub fn strip_date(name: &str) -> &str {
-    let is_date = |text: &str| {
-        let digits: String = text.chars().filter(|c| *c != '-').collect();
-        let shaped = text.len() == 8 || text.len() == 10 && text.matches('-').count() == 2;
-        shaped && digits.len() == 8 && digits.starts_with("20") && digits.bytes().all(|b| b.is_ascii_digit())
-    };
-    for length in [8, 10] {
-        if let Some(at) = name.len().checked_sub(length + 1)
-            && name.is_char_boundary(at)
-            && name.as_bytes()[at] == b'-'
-            && is_date(&name[at + 1..])
-        {
-            return &name[..at];
-        }
-    }
-    name
-}
-
-/// Returns the version in the name of a Claude model: `claude-sonnet-4-5` → (4, 5), `claude-3-7-sonnet` → (3, 7).
-pub(crate) fn claude_version(model: &str) -> Option<(u32, u32)> {
-    let name = plain_name(model);
-    let mut numbers = name
-        .strip_prefix("claude-")?
-        .split('-')
-        .skip_while(|part| part.parse::<u32>().is_err());
-    let major = numbers.next()?.parse().ok()?;
-    let minor = numbers.next().and_then(|part| part.parse().ok()).unwrap_or(0);
-    Some((major, minor))
 }
 
 #[cfg(test)]

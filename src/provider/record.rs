@@ -19,11 +19,11 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use super::api_kind::ApiKind;
 use super::cassette::{
     CassetteEvent, CassetteMatch, CassetteTool, RECORDED, RecordedEvent as Origin, RecordedExchange,
     RecordedTokens,
 };
-use super::registry::ApiKind;
 use super::{EventStream, ModelRequest, Provider, ProviderError, StreamEvent};
 use crate::base::clock;
 use crate::config::Redactor;

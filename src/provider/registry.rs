@@ -6,18 +6,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
-use super::account::{ProviderAccount, is_local};
+use super::Provider;
+use super::account::{ProviderAccount, is_local, naming_at};
 use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
-use super::call::StreamLimits;
-use super::error::{ProviderError, ProviderFault};
+use super::api_kind::ApiKind;
+use super::call::CallLimits;
+use super::error::{Failure, ProviderError, ProviderFault};
 use super::http::{Http, HttpSettings};
 use super::models::{FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, lookup_local, lookup_model};
 use super::openai::{Flavour, OpenAi};
@@ -25,49 +26,11 @@ use super::record::RecordingProvider;
 use super::responses::Responses;
 use super::retry::RetryPolicy;
 use super::script::Script;
-use super::{Provider, classify::Failure};
 use crate::config::{Redactor, long_words};
 use crate::domain::circuit::CircuitPolicy;
 
 /// Concurrent calls over all providers of a server.
 pub const MAX_CONCURRENT_CALLS: usize = 256;
-
-/// The vendors' own hosts, and the prefixes of their models' names.
-const VENDORS: [(&str, &[&str]); 3] = [
-    ("api.anthropic.com", &["claude-"]),
-    ("api.openai.com", &["gpt-", "chatgpt-", "o1", "o3", "o4"]),
-    ("api.deepseek.com", &["deepseek-"]),
-];
-
-/// Which API a provider speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ApiKind {
-    Anthropic,
-    /// The Chat Completions API.
-    OpenAi,
-    Responses,
-    /// A cassette that is replayed in-process.
-    Script,
-}
-
-impl ApiKind {
-    /// Returns the name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Responses => "openai-responses",
-            Self::Script => "script",
-        }
-    }
-
-    /// Returns the kind with this name in the configuration.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Anthropic, Self::OpenAi, Self::Responses, Self::Script]
-            .into_iter()
-            .find(|kind| kind.name() == name)
-    }
-}
 
 /// Everything that the configuration says about a provider. `Debug` shows no key, header value or proxy.
 #[derive(Clone, Debug)]
@@ -101,37 +64,6 @@ pub struct ProviderSpec {
     pub record: Option<PathBuf>,
     /// Knows the keys of all providers, so that none reaches another (I15).
     pub redactor: Redactor,
-}
-
-/// Configured time limits (R-PROV-2). An unset limit depends on the host and the model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallLimits {
-    /// For connecting. Default 10 s.
-    pub connect: Option<Duration>,
-    /// For the response headers and the first event. Default 60 s; 300 s for local addresses and with reasoning.
-    pub first_event: Option<Duration>,
-    /// Between two content events. Default 90 s; 300 s where the API streams no reasoning.
-    pub gap: Option<Duration>,
-}
-
-impl CallLimits {
-    /// Returns the limits of one call. `thinks`: the model reasons first; `silent`: it does so without streaming.
-    pub(crate) fn for_call(self, local: bool, thinks: bool, silent: bool) -> StreamLimits {
-        let (short, long) = (Duration::from_secs(60), Duration::from_secs(300));
-        let gap = if silent { long } else { Duration::from_secs(90) };
-        StreamLimits {
-            connect: self.connect_or_default(),
-            first_event: self
-                .first_event
-                .unwrap_or(if local || thinks { long } else { short }),
-            gap: self.gap.unwrap_or(gap),
-        }
-    }
-
-    /// Returns the connect limit, which does not depend on the call.
-    pub(super) fn connect_or_default(self) -> Duration {
-        self.connect.unwrap_or(Duration::from_secs(10))
-    }
 }
 
 impl ProviderSpec {
@@ -263,18 +195,6 @@ impl ProviderSpec {
             )
             .with_user_action(format!("check [provider.{}] api_key", self.name))
         })
-    }
-}
-
-/// Returns who names the models at an address.
-pub(super) fn naming_at(kind: ApiKind, address: &Url) -> ModelNaming {
-    let host = address.host_str().unwrap_or_default();
-    let vendor = VENDORS.iter().find(|(vendor, _)| host == *vendor);
-    match (kind, vendor) {
-        (ApiKind::Script, _) => ModelNaming::Free,
-        (_, Some((_, families))) => ModelNaming::Vendor(families),
-        (ApiKind::Anthropic, None) if !is_local(address) => ModelNaming::Gateway,
-        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses, None) => ModelNaming::Free,
     }
 }
 
@@ -473,6 +393,8 @@ impl Default for CallSlots {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn refused(spec: &ProviderSpec) -> ProviderError {

@@ -13,10 +13,9 @@ use url::Url;
 
 use super::Provider;
 use super::account::ProviderAccount;
+use super::api_kind::ApiKind;
 use super::cassette::{RecordedExchange, parse};
-use super::classify::Failure;
-use super::error::{ProviderError, ProviderFault};
-use super::registry::ApiKind;
+use super::error::{Failure, ProviderError, ProviderFault};
 use super::request::ModelRequest;
 use super::stream::{EventStream, StopReason, StreamEvent};
 use crate::domain::circuit::CircuitPolicy;

@@ -5,7 +5,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{fail_with_message, format_title};
+use super::files::format_title;
+use super::output::fail_with_message;
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::strip_control_characters;
 use crate::domain::{AgentQuestion, Effect, FieldChoice, InquiryReply, QuestionField};

@@ -9,10 +9,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::files::fail_with_message;
+use super::output::fail_with_message;
+use super::progress::{OutputClosed, ToolProgress};
 use super::{EditorLink, Spawner, ToolError};
 use crate::base::CancellationToken;
-use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanItem, SessionId, ToolCallId};
+use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, SessionId, ToolCallId};
 use crate::workspace::prompts::Skills;
 use crate::workspace::{ResolvedPath, Workspace};
 
@@ -98,20 +99,6 @@ pub enum PartialReason {
     /// The turn was canceled, and the comparison took too long.
     CutShort,
 }
-
-/// What a tool reports while it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolProgress {
-    /// Live output, raw.
-    Output(String),
-    /// The complete plan.
-    Plan(Vec<PlanItem>),
-}
-
-/// The turn has ended, so progress has no receiver any more.
-#[derive(Debug, thiserror::Error)]
-#[error("the turn has ended")]
-pub struct OutputClosed;
 
 impl ToolContext {
     /// Resolves a path from the call's arguments.

@@ -11,7 +11,8 @@ use futures::{FutureExt, StreamExt};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{fail_with_message, format_title};
+use super::files::format_title;
+use super::output::fail_with_message;
 use super::{
     ChildState, DelegateResult, SubagentJob, SubagentReport, Tool, ToolContext, ToolError, ToolOutput,
 };

@@ -9,7 +9,8 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, fail_with_message};
+use super::files;
+use super::output::fail_with_message;
 use super::{DiagnosticSeverity, EditorDiagnostic, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{one_line, strip_control_characters};

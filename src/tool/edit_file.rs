@@ -5,8 +5,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, ContentChange, PlanPurpose};
-use super::files::{self, fail_with_message};
+use super::change::{self, PlanPurpose};
+use super::content_change::{ContentChange, load_editable_file};
+use super::files;
+use super::output::fail_with_message;
 use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::ResolvedPath;
@@ -90,7 +92,7 @@ impl EditFileInput {
         target: &ResolvedPath,
         aim: PlanPurpose,
     ) -> Result<ContentChange, ToolError> {
-        let Some(before) = change::load_editable_file(cx, target)? else {
+        let Some(before) = load_editable_file(cx, target)? else {
             return fail_with_message(format!(
                 "`{}` does not exist{}; to create a file use write_file",
                 target.display,

@@ -7,14 +7,15 @@
 //!
 //! A document without unsaved changes is changed on the disk instead in three cases: the client cannot edit and save
 //! it, its text is not known for certain, or an editor may not preserve it (mixed line ends). Must not compute the
-//! change; see `change`.
+//! change; see `content_change`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::change::{self, ContentChange};
+use super::content_change::{self, ContentChange};
 use super::editor::{DocumentEdit, EditorError};
-use super::files::{self, fail_with_message};
+use super::files;
+use super::output::fail_with_message;
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::workspace::text_edits::{self, TextEdit};
 use crate::workspace::text_file::unix_lines;
@@ -60,7 +61,7 @@ pub(super) fn route_to_editor(
         // Without unsaved text, edit there only if the document can be saved and the editor keeps its line ends.
         Some(edits) if can.apply && can.save && !mixed_line_ends(before) => edits,
         _ if !opened.unsaved => return Ok(None),
-        Some(_) => return change::cannot_edit_unsaved(target, "has unsaved changes in the editor"),
+        Some(_) => return content_change::cannot_edit_unsaved(target, "has unsaved changes in the editor"),
         None => {
             return fail_with_message(format!(
                 "`{}` has unsaved changes in the editor and carriage returns that end no line, which editors count in \
@@ -192,7 +193,7 @@ impl EditorEdit {
 }
 
 fn changed_meanwhile(cx: &ToolContext, target: &ResolvedPath, now: &str) -> ToolError {
-    change::refuse_with_current_text(
+    content_change::refuse_with_current_text(
         cx,
         target,
         now,

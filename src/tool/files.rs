@@ -34,11 +34,6 @@ impl From<WriteError> for ToolError {
     }
 }
 
-/// Returns a failed result with this text for the model.
-pub(super) fn fail_with_message<T>(text: impl Into<String>) -> Result<T, ToolError> {
-    Err(ToolError::Reported(text.into()))
-}
-
 /// Builds the effect of touching `targets`.
 pub(super) fn build_effect(kind: EffectKind, targets: &[ResolvedPath]) -> Effect {
     Effect {

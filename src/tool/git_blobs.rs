@@ -12,7 +12,7 @@ use crate::domain::FileState;
 use crate::workspace::checkpoint::regular_file_state;
 use crate::workspace::git_files;
 use crate::workspace::git_index::CleanFiles;
-use crate::workspace::process::{Command, Stdin, Stream, git_command};
+use crate::workspace::process::{Stdin, git_command};
 use crate::workspace::watch::FileStamp;
 
 /// Time limit for reading from git.
@@ -25,6 +25,9 @@ const AT_ONCE: u64 = 32 << 20;
 
 /// Attributes with which git may store other bytes than the file has.
 const CONVERTS: [&str; 3] = ["filter", "ident", "working-tree-encoding"];
+
+/// Most bytes of a header of `git cat-file --batch`, besides the name: the kind, a length, a line feed after the content.
+const HEADER: usize = 40;
 
 /// Longest output of `check-attr` that is read, in bytes.
 const MAX_ATTRIBUTES: usize = 64 << 20;
@@ -82,11 +85,12 @@ async fn read(
             .count();
         // At least one, even if it exceeds the limit alone.
         let rest = files.split_off(count.max(1));
-        let blobs = read_blobs(cx, root, &files).await?;
+        let output = read_blobs(cx, root, &files).await?;
         let (inner, some) = (cx.clone(), std::mem::replace(&mut files, rest));
         let done = tokio::task::spawn_blocking(move || {
+            let blobs = parse_batch(&output);
             let state = |file: CleanFiles| {
-                let state = store_blob(&inner, blobs.get(&file.id)?, file.stamp)?;
+                let state = store_blob(&inner, blobs.get(file.id.as_str())?, file.stamp)?;
                 inner
                     .workspace
                     .known_files()
@@ -140,96 +144,44 @@ async fn find_converted_files(cx: &ToolContext, root: &Path, files: &[CleanFiles
         .collect()
 }
 
-/// Reads the contents of blobs, by name.
-async fn read_blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<HashMap<String, Vec<u8>>> {
+/// Runs `git cat-file --batch` for the blobs of `files`, and returns its output. Any output beyond the files' own sizes
+/// is cut.
+async fn read_blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<Vec<u8>> {
     let input: String = files.iter().map(|file| format!("{}\n", file.id)).collect();
-    let command: Command = git_command(["cat-file", "--batch", "--buffer"])
+    let contents: u64 = files.iter().map(|file| file.stamp.bytes()).sum();
+    let headers = input.len() + files.len() * HEADER;
+    let limit = usize::try_from(contents)
+        .unwrap_or(usize::MAX)
+        .saturating_add(headers);
+    let command = git_command(["cat-file", "--batch", "--buffer"])
         .current_dir(root)
         .stdin(Stdin::Bytes(input.into_bytes()));
-    let mut child = cx.workspace.shared().launcher().spawn(command).await.ok()?;
-    let mut batch = BlobBatch::new(files);
-    while let Some(chunk) = child.output.next().await {
-        if chunk.stream == Stream::Stdout {
-            batch.push(&chunk.bytes);
-        }
-    }
-    Some(batch.blobs)
+    let child = cx.workspace.shared().launcher().spawn(command).await.ok()?;
+    Some(child.collect_output(limit).await.stdout)
 }
 
-/// Parses the output of `git cat-file --batch` as it arrives.
-struct BlobBatch {
-    blobs: HashMap<String, Vec<u8>>,
-    /// Length of the longest blob that is needed, in bytes.
-    longest: usize,
-    head: Vec<u8>,
-    body: Option<BlobReader>,
-}
-
-struct BlobReader {
-    id: String,
-    bytes: Vec<u8>,
-    /// Bytes still to come, including the line feed after the blob.
-    left: usize,
-    wanted: bool,
-}
-
-impl BlobBatch {
-    fn new(files: &[CleanFiles]) -> Self {
-        let longest = files.iter().map(|file| file.stamp.bytes()).max().unwrap_or(0);
-        Self {
-            blobs: HashMap::new(),
-            longest: usize::try_from(longest).unwrap_or(usize::MAX),
-            head: Vec::new(),
-            body: None,
+/// Finds the complete blobs in the output of `git cat-file --batch`, by name.
+fn parse_batch(mut output: &[u8]) -> HashMap<&str, &[u8]> {
+    let mut blobs = HashMap::new();
+    while let Some(end) = memchr::memchr(b'\n', output) {
+        let (head, rest) = (&output[..end], &output[end + 1..]);
+        // `<id> <kind> <length>`; a missing object has no length, and no content follows.
+        let mut words = std::str::from_utf8(head).unwrap_or_default().split(' ');
+        let (id, kind) = (words.next(), words.next());
+        let Some(length) = words.next().and_then(|length| length.parse::<usize>().ok()) else {
+            output = rest;
+            continue;
+        };
+        // A line feed ends each content.
+        let Some((content, rest)) = rest.split_at_checked(length).filter(|(_, rest)| !rest.is_empty()) else {
+            break;
+        };
+        if let (Some(id), Some("blob")) = (id, kind) {
+            blobs.insert(id, content);
         }
+        output = &rest[1..];
     }
-
-    fn push(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let Some(body) = &mut self.body else {
-                let Some(end) = memchr::memchr(b'\n', bytes) else {
-                    return self.head.extend_from_slice(bytes);
-                };
-                self.head.extend_from_slice(&bytes[..end]);
-                bytes = &bytes[end + 1..];
-                let head = std::mem::take(&mut self.head);
-                self.body = self.parse_header(&head);
-                continue;
-            };
-            let (now, later) = bytes.split_at(bytes.len().min(body.left));
-            if body.wanted {
-                body.bytes.extend_from_slice(now);
-            }
-            body.left -= now.len();
-            bytes = later;
-            if body.left == 0
-                && let Some(BlobReader {
-                    id,
-                    mut bytes,
-                    wanted: true,
-                    ..
-                }) = self.body.take()
-            {
-                // The line feed that ends each object.
-                bytes.pop();
-                self.blobs.insert(id, bytes);
-            }
-        }
-    }
-
-    /// Parses `<id> blob <length>`; a missing object has no length.
-    fn parse_header(&self, head: &[u8]) -> Option<BlobReader> {
-        let mut words = std::str::from_utf8(head).ok()?.split(' ');
-        let (id, kind) = (words.next()?, words.next()?);
-        let length: usize = words.next()?.parse().ok()?;
-        // Other objects are read past, without keeping their bytes.
-        Some(BlobReader {
-            id: id.to_owned(),
-            bytes: Vec::new(),
-            left: length.checked_add(1)?,
-            wanted: kind == "blob" && length <= self.longest,
-        })
-    }
+    blobs
 }
 
 #[cfg(test)]
@@ -237,24 +189,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_parsed_wherever_it_is_split() {
-        let out = b"aa blob 3\nx\ny\nbb missing\ncc tree 2\nzz\ndd blob 0\n\nee blob 9\n123456789\nff blob 4\nlast\n";
+    fn complete_blobs_of_a_cut_batch_are_found() {
+        let out = b"aa blob 3\nx\ny\nbb missing\ncc tree 2\nzz\ndd blob 0\n\nff blob 4\nlast\n";
         for cut in 0..=out.len() {
-            let mut batch = BlobBatch::new(&[]);
-            batch.longest = 4;
-            batch.push(&out[..cut]);
-            batch.push(&out[cut..]);
-            let mut blobs: Vec<(&str, &[u8])> = batch
-                .blobs
-                .iter()
-                .map(|(id, bytes)| (id.as_str(), bytes.as_slice()))
-                .collect();
+            let mut blobs: Vec<(&str, &[u8])> = parse_batch(&out[..cut]).into_iter().collect();
             blobs.sort_unstable();
-            assert_eq!(
-                blobs,
-                [("aa", &b"x\ny"[..]), ("dd", b""), ("ff", b"last")],
-                "{cut}"
-            );
+            let all = [("aa", &b"x\ny"[..]), ("dd", b""), ("ff", b"last")];
+            let complete = [14, 49, out.len()].iter().filter(|end| cut >= **end).count();
+            assert_eq!(blobs, all[..complete], "{cut}");
         }
     }
 }

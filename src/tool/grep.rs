@@ -14,7 +14,8 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, fail_with_message};
+use super::files;
+use super::output::fail_with_message;
 use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind, RegularFile};

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, fail_with_message};
+use super::files;
+use super::output::fail_with_message;
 use super::walk::{MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind, OpenFolder};

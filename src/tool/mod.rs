@@ -10,6 +10,7 @@ pub mod bash_output;
 mod change;
 mod command_snapshot;
 pub mod command_tool;
+mod content_change;
 mod context;
 #[cfg(test)]
 mod contract_tests;
@@ -24,6 +25,8 @@ mod git_blobs;
 pub mod glob;
 pub mod grep;
 pub mod list_dir;
+mod output;
+mod progress;
 pub mod read_file;
 pub mod read_skill;
 mod registry;
@@ -41,24 +44,24 @@ pub mod web_fetch;
 pub mod write_file;
 
 pub use context::{
-    Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, OutputClosed, PartialReason, ToolContext,
-    ToolProgress, UserPrompt,
+    Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
 };
 pub use editor::{
     DiagnosticSeverity, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink, NoEditor,
 };
 pub use erased::{DynTool, PreparedCall};
+pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};
+pub use progress::{OutputClosed, ToolProgress};
 pub use registry::{Registry, create_builtin_tools};
 pub use spawner::{ChildState, NoSpawner, Spawner, SubagentJob, SubagentReport};
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::domain::{ContentRef, Effect, FileLocation, ImageData};
+use crate::domain::Effect;
 
 /// A tool. The doc comments of `Input`'s fields describe its arguments to the model.
 pub trait Tool: Send + Sync + 'static {
@@ -145,74 +148,3 @@ pub fn is_untrusted(tool: &str) -> bool {
 
 /// Default time limit of a call: two minutes, counted while the tool runs (R-TOOL-1).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// What a user sees before deciding about a call.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CallPreview {
-    /// A unified diff.
-    pub diff: Option<Arc<str>>,
-    pub locations: Vec<FileLocation>,
-}
-
-/// The result of a call.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ToolOutput {
-    /// For the model. The caller cuts it beyond 30,000 characters unless `paged` is set.
-    pub text: String,
-    /// The tool itself limits its text, to at most 64 KiB or 30,000 characters plus a few status lines, and states what
-    /// is missing. The caller does not cut it further.
-    pub paged: bool,
-    /// For the model.
-    pub images: Vec<ImageData>,
-    /// The result is an error for the model although the tool worked. A non-zero exit code is not one.
-    pub is_error: bool,
-    /// How a command that the tool ran ended: its exit code, or 128 plus the number of the signal that killed it.
-    ///
-    /// Anything but 0 makes this a failed call, though the output is still a result for the model.
-    pub exit_code: Option<i32>,
-    /// The time limit was reached; `is_error` is set too.
-    pub timed_out: bool,
-    /// Sub-agents made the call fail; `is_error` is set too.
-    pub delegated: Option<DelegateResult>,
-    /// The change as a unified diff.
-    pub diff: Option<Arc<str>>,
-    pub locations: Vec<FileLocation>,
-    /// Where the complete output is kept if `text` is only a part of it.
-    pub full: Option<ContentRef>,
-}
-
-impl ToolOutput {
-    /// Creates a result that is only text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            ..Self::default()
-        }
-    }
-}
-
-/// How sub-agents make the call fail that delegated to them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DelegateResult {
-    /// One failed although all are required.
-    Failed,
-    /// The named join condition is not met.
-    Violated,
-}
-
-/// The reason why a call has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum ToolError {
-    /// A failed result with this text for the model.
-    #[error("{0}")]
-    Reported(String),
-    /// The cancel came first.
-    #[error("cancelled")]
-    Cancelled,
-    /// The cancel came while the call ran; this is the result until then.
-    #[error("cancelled while it ran")]
-    CutShort(Box<ToolOutput>),
-    /// A bug of ours; the model learns that the tool failed.
-    #[error("internal error: {0}")]
-    Internal(String),
-}

@@ -11,7 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, NumberedLines, build_location, count_lines, fail_with_message};
+use super::files::{self, NumberedLines, build_location, count_lines};
+use super::output::fail_with_message;
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::change::{ContentChange, load_editable_file};
+use super::content_change::{ContentChange, load_editable_file};
 use super::{ToolContext, ToolError, editor_edit};
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, same_content};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::fail_with_message;
+use super::output::fail_with_message;
 use super::{Tool, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::text::one_line;
 use crate::domain::{Effect, PlanItem, PlanStatus};

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use url::Url;
 
-use super::files::{self, fail_with_message, format_title};
+use super::files::{self, format_title};
+use super::output::fail_with_message;
 use super::walk::{MAX_TIME, WalkBound};
 use super::web::markdown;
 use super::web::{ContentKind, FetchResult, FetchedBody, Web};

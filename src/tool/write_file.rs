@@ -6,8 +6,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, ContentChange, PlanPurpose};
-use super::files::{self, fail_with_message};
+use super::change::{self, PlanPurpose};
+use super::content_change::{ContentChange, load_editable_file};
+use super::files;
+use super::output::fail_with_message;
 use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::text_file::{MAX_TEXT, TextFile, unix_lines, with_line_ends_of};
@@ -79,7 +81,7 @@ impl WriteFileInput {
         if self.content.len() > MAX_TEXT {
             return fail_with_message(format!("content is larger than {} MiB", MAX_TEXT >> 20));
         }
-        let Some(before) = change::load_editable_file(cx, target)? else {
+        let Some(before) = load_editable_file(cx, target)? else {
             return Ok(ContentChange {
                 before: None,
                 after: TextFile {

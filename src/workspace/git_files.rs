@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::git_index::git_folder;
-use super::resolve::{PathError, real_path};
+use super::git_folder::find_git_folder;
+use super::real_path::{PathError, real_path};
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder};
 
 /// Largest config file, attributes file, or pointer, in bytes.
@@ -36,7 +36,7 @@ fn check_repository_files<'a>(
     files: impl IntoIterator<Item = &'a Path>,
     objects: impl IntoIterator<Item = &'a str>,
 ) -> Option<()> {
-    let own = real_path(&git_folder(root)?).ok()?;
+    let own = real_path(&find_git_folder(root)?).ok()?;
     // A linked work tree shares settings and objects with the main repository.
     let common = match text(&own.join("commondir"))? {
         Some(pointer) => real_path(&own.join(pointer.trim_end())).ok()?,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::process::{Command, Launcher, git_command};
-use super::resolve::real_path;
+use super::real_path::real_path;
 use crate::base::nofollow::{self, FileKind, OpenError, RegularFile};
 
 /// Largest config file that is read, and longest listing of one, in bytes.

@@ -7,15 +7,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::resolve::real_path;
+use super::git_folder::find_git_folder;
+use super::real_path::real_path;
 use super::watch::FileStamp;
-use crate::base::nofollow::{self, FileKind, RegularFile};
+use crate::base::nofollow::RegularFile;
 
 /// Longest index that is read, in bytes.
 const MAX_INDEX: u64 = 64 << 20;
-
-/// Longest `.git` file that counts as a pointer, in bytes.
-const MAX_POINTER: u64 = 4 << 10;
 
 /// A snapshot of a work tree's index.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,7 +47,7 @@ struct IndexEntry<'a> {
 impl GitIndex {
     /// Reads the index of the work tree `root`, which has a `.git`; `None` if there is none that can be read. Blocks.
     pub fn read(root: &Path) -> Option<Self> {
-        let path = real_path(&git_folder(root)?.join("index")).ok()?;
+        let path = real_path(&find_git_folder(root)?.join("index")).ok()?;
         let mut file = RegularFile::open(&path).ok()?;
         let modified = file.metadata().modified().ok()?;
         Some(Self {
@@ -114,16 +112,6 @@ impl std::fmt::Debug for GitIndex {
             .field("root", &self.root)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the folder where git keeps what belongs to the work tree: `.git`, or where that file points.
-pub(super) fn git_folder(root: &Path) -> Option<PathBuf> {
-    let dot = real_path(&root.join(".git")).ok()?;
-    if nofollow::kind(&dot)? == FileKind::Folder {
-        return Some(dot);
-    }
-    let pointer = String::from_utf8(nofollow::read(&dot, MAX_POINTER).ok()?).ok()?;
-    Some(root.join(pointer.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r'])))
 }
 
 /// Visits all entries. `None` means that this is no index or not understood; what was visited is then void.

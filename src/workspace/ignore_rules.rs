@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 
-use super::git_index::git_folder;
-use super::resolve::real_path;
+use super::git_folder::find_git_folder;
+use super::real_path::real_path;
 use crate::base::nofollow::{self, FileKind, OpenError};
 
 /// Largest ignore file, in bytes.
@@ -259,7 +259,7 @@ fn has_wildcards(line: &str) -> bool {
 /// Returns the file where git keeps what only this clone of the repository excludes.
 fn exclude_file(repository: &Path) -> Option<PathBuf> {
     const MAX_POINTER: u64 = 4 << 10;
-    let own = git_folder(repository)?;
+    let own = find_git_folder(repository)?;
     let common = nofollow::read(&own.join("commondir"), MAX_POINTER)
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::resolve::real_path;
+use super::real_path::real_path;
 
 /// A workspace folder as the client names it.
 #[derive(Clone, Debug, PartialEq, Eq)]

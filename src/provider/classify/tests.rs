@@ -4,8 +4,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
 use crate::provider::account::tests::build_account;
+use crate::provider::api_kind::ApiKind;
 use crate::provider::error::Disposition;
-use crate::provider::registry::ApiKind;
 
 fn classify(status: u16, body: &str) -> Failure {
     classify_at("https://api.example.com/v1", status, &[], body)

@@ -3,7 +3,8 @@
 //! Compact on purpose: it lists the models that agents use today. Sources: the vendors' own pages and models.dev.
 //! Only data and lookups by plain name; see the parent module for fallbacks.
 
-use super::{ModelInfo, is_digit_after, plain_name};
+use super::info::ModelInfo;
+use super::name::{is_digit_after, plain_name};
 use crate::domain::Price;
 use crate::provider::classify::days_since_epoch;
 

@@ -5,7 +5,8 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Flavour, opaque};
+use super::flavour::Flavour;
+use super::opaque;
 use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};

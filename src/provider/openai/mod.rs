@@ -5,10 +5,12 @@
 
 mod decode;
 mod encode;
+mod flavour;
 mod opaque;
 
 pub(crate) use decode::ChatDecoder;
 pub(super) use encode::result_text;
+pub(crate) use flavour::Flavour;
 
 use std::sync::Arc;
 
@@ -17,50 +19,14 @@ use futures::future::BoxFuture;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::account::ProviderAccount;
-use super::call::{StreamCall, open};
+use super::call::{CallLimits, StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
 use super::models::is_thinking_enabled;
-use super::registry::CallLimits;
 use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
-
-/// The server behind the API, as far as it affects what may be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flavour {
-    /// OpenAI itself, also on Azure.
-    OpenAi,
-    OpenRouter,
-    /// Requires ids of nine characters, and refuses unknown fields.
-    Mistral,
-    /// Requires its reasoning back within a tool loop (DeepSeek, Moonshot).
-    ReasoningBack,
-    Other,
-}
-
-impl Flavour {
-    /// Recognizes the server by its host or its configured name.
-    pub(crate) fn from_account(account: &ProviderAccount) -> Self {
-        let host = account.base.host_str().unwrap_or_default().to_ascii_lowercase();
-        // The name counts too, so that a proxy in front of a vendor keeps the vendor's dialect.
-        let is = |name: &str, hosts: &[&str]| {
-            account.name.eq_ignore_ascii_case(name) || hosts.iter().any(|end| host.ends_with(end))
-        };
-        if is("mistral", &["mistral.ai"]) {
-            Self::Mistral
-        } else if is("deepseek", &["deepseek.com"]) || is("moonshot", &["moonshot.ai", "moonshot.cn"]) {
-            Self::ReasoningBack
-        } else if host.ends_with("openrouter.ai") {
-            Self::OpenRouter
-        } else if host.ends_with("openai.com") || host.ends_with("openai.azure.com") {
-            Self::OpenAi
-        } else {
-            Self::Other
-        }
-    }
-}
 
 /// An account at a server with this API.
 pub(crate) struct OpenAi {
@@ -119,7 +85,7 @@ impl Provider for OpenAi {
 mod tests {
     use super::*;
     use crate::provider::account::tests::build_account;
-    use crate::provider::registry::ApiKind;
+    use crate::provider::api_kind::ApiKind;
 
     #[test]
     fn flavour_follows_from_host_or_name() {

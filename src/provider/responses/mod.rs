@@ -16,12 +16,11 @@ use futures::future::BoxFuture;
 use reqwest::header::HeaderMap;
 
 use super::account::ProviderAccount;
-use super::call::{StreamCall, open};
+use super::call::{CallLimits, StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
 use super::models::is_thinking_enabled;
-use super::registry::CallLimits;
 use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};

@@ -30,6 +30,19 @@ const PIECE: usize = 16 << 10;
 const MAX_ADDRESS: usize = 2_000;
 /// A `main` element with less text than this, in bytes, does not count as the page.
 const MIN_MAIN: usize = 200;
+/// Elements without text to read, or with none of the page itself.
+const WITHOUT_TEXT: &str = "\
+    script style noscript template svg canvas iframe object audio video select textarea noembed noframes \
+    nav dialog";
+/// Elements whose end tag is always written.
+const ALWAYS_ENDED: &str = "\
+    div span section aside a ul ol table button label figure form header footer article h1 h2 h3 h4 h5 \
+    h6 b i em strong small font pre blockquote";
+/// Elements that begin a block.
+const BLOCKS: &str = "\
+    p div section article header footer aside main h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table tr caption \
+    figure figcaption blockquote address details summary fieldset legend form center body html head \
+    hgroup option button";
 
 /// A page as Markdown.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -208,7 +221,8 @@ impl MarkdownWriter {
             }
             return true;
         }
-        let leaves_out = starts && !tag.self_closing && (is_no_text(name) || is_hidden(tag, name));
+        let leaves_out =
+            starts && !tag.self_closing && (is_listed(WITHOUT_TEXT, name) || is_hidden(tag, name));
         if leaves_out {
             self.hidden = Some((name.to_owned(), 1));
         }
@@ -283,7 +297,7 @@ impl MarkdownWriter {
             }
             _ => match InlineMark::from_element(name) {
                 Some(mark) => self.line.begin_mark(mark),
-                None if is_block(name) => self.end_paragraph(),
+                None if is_listed(BLOCKS, name) => self.end_paragraph(),
                 None => {}
             },
         }
@@ -293,7 +307,7 @@ impl MarkdownWriter {
         if self.code.is_some() {
             return match name {
                 "pre" | "xmp" | "body" | "html" => self.end_code(),
-                name if is_block(name) => self.code_line(),
+                name if is_listed(BLOCKS, name) => self.code_line(),
                 _ => {}
             };
         }
@@ -314,7 +328,7 @@ impl MarkdownWriter {
             "td" | "th" | "tr" => self.end_cell(),
             _ => match InlineMark::from_element(name) {
                 Some(mark) => self.line.end_mark(mark),
-                None if is_block(name) => self.end_paragraph(),
+                None if is_listed(BLOCKS, name) => self.end_paragraph(),
                 None => {}
             },
         }
@@ -339,7 +353,7 @@ impl MarkdownWriter {
         match name {
             "br" => code.text.push('\n'),
             "code" if code.language.is_empty() => code.language = find_code_language(tag),
-            name if is_block(name) => self.code_line(),
+            name if is_listed(BLOCKS, name) => self.code_line(),
             _ => {}
         }
     }
@@ -569,6 +583,11 @@ impl MarkdownWriter {
     }
 }
 
+/// Returns whether `names`, separated by blanks, contain `name`.
+fn is_listed(names: &str, name: &str) -> bool {
+    names.split(' ').any(|listed| listed == name)
+}
+
 fn find_attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
     let found = tag
         .attrs
@@ -577,118 +596,20 @@ fn find_attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
     Some(&found.value)
 }
 
-/// Returns whether an element has no text to read, or none of the page itself.
-fn is_no_text(name: &str) -> bool {
-    matches!(
-        name,
-        "script"
-            | "style"
-            | "noscript"
-            | "template"
-            | "svg"
-            | "canvas"
-            | "iframe"
-            | "object"
-            | "audio"
-            | "video"
-            | "select"
-            | "textarea"
-            | "noembed"
-            | "noframes"
-            | "nav"
-            | "dialog"
-    )
-}
-
 /// Returns whether an element is hidden.
 ///
 /// Only elements whose end tag is always written count: otherwise the rest of the page would be hidden.
 fn is_hidden(tag: &Tag, name: &str) -> bool {
-    let ends = matches!(
-        name,
-        "div"
-            | "span"
-            | "section"
-            | "aside"
-            | "a"
-            | "ul"
-            | "ol"
-            | "table"
-            | "button"
-            | "label"
-            | "figure"
-            | "form"
-            | "header"
-            | "footer"
-            | "article"
-            | "h1"
-            | "h2"
-            | "h3"
-            | "h4"
-            | "h5"
-            | "h6"
-            | "b"
-            | "i"
-            | "em"
-            | "strong"
-            | "small"
-            | "font"
-            | "pre"
-            | "blockquote"
-    );
     let styled = || {
         let style = find_attribute(tag, "style").unwrap_or_default();
         let style: String = style.chars().filter(|c| !c.is_whitespace()).collect();
         let style = style.to_ascii_lowercase();
         style.contains("display:none") || style.contains("visibility:hidden")
     };
-    ends && (find_attribute(tag, "hidden").is_some()
-        || find_attribute(tag, "aria-hidden") == Some("true")
-        || styled())
-}
-
-fn is_block(name: &str) -> bool {
-    matches!(
-        name,
-        "p" | "div"
-            | "section"
-            | "article"
-            | "header"
-            | "footer"
-            | "aside"
-            | "main"
-            | "h1"
-            | "h2"
-            | "h3"
-            | "h4"
-            | "h5"
-            | "h6"
-            | "ul"
-            | "ol"
-            | "li"
-            | "dl"
-            | "dt"
-            | "dd"
-            | "table"
-            | "tr"
-            | "caption"
-            | "figure"
-            | "figcaption"
-            | "blockquote"
-            | "address"
-            | "details"
-            | "summary"
-            | "fieldset"
-            | "legend"
-            | "form"
-            | "center"
-            | "body"
-            | "html"
-            | "head"
-            | "hgroup"
-            | "option"
-            | "button"
-    )
+    is_listed(ALWAYS_ENDED, name)
+        && (find_attribute(tag, "hidden").is_some()
+            || find_attribute(tag, "aria-hidden") == Some("true")
+            || styled())
 }
 
 fn to_heading_marker(name: &str) -> &'static str {

@@ -12,11 +12,12 @@ use tokio::net::{UnixStream, unix::pipe};
 use tokio::sync::watch;
 
 use crate::base::CancellationToken;
-use crate::base::clock::{self, Instant};
+use crate::base::clock;
 use crate::base::spawn::spawn;
 use crate::workspace::process::exec_protocol::{HelperReport, StopStage};
 use crate::workspace::process::orphans::{self, Helper};
 use crate::workspace::process::output::{Output, Stream};
+use crate::workspace::process::state::{ExitStatus, State};
 
 /// From SIGINT to SIGTERM, and from SIGTERM to SIGKILL (R-CANCEL).
 const STEP: Duration = Duration::from_secs(1);
@@ -45,22 +46,6 @@ pub struct Process {
     control: Arc<UnixStream>,
     state: watch::Receiver<State>,
     overdue: CancellationToken,
-}
-
-/// The exit status of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitStatus {
-    Code(i32),
-    Signal(i32),
-    /// The helper was killed from outside, or the command could not be killed.
-    Unknown,
-}
-
-impl ExitStatus {
-    /// Returns whether the command exited with 0.
-    pub fn success(self) -> bool {
-        self == Self::Code(0)
-    }
 }
 
 /// The end of a command and its descendants.
@@ -92,34 +77,6 @@ pub struct Collected {
     pub stderr: Vec<u8>,
     /// There was more than the limit; the rest was read and discarded.
     pub cut: bool,
-}
-
-/// What is known about a command.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum State {
-    Running,
-    Ended(ExitStatus),
-    Gone {
-        status: ExitStatus,
-        left: u32,
-        at: Instant,
-    },
-}
-
-impl State {
-    pub(super) fn gone_at(&self) -> Option<Instant> {
-        match self {
-            Self::Gone { at, .. } => Some(*at),
-            Self::Running | Self::Ended(_) => None,
-        }
-    }
-
-    fn exit_status(&self) -> Option<ExitStatus> {
-        match self {
-            Self::Running => None,
-            Self::Ended(status) | Self::Gone { status, .. } => Some(*status),
-        }
-    }
 }
 
 /// Reads the helper's lines.

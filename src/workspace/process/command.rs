@@ -7,8 +7,6 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::workspace::process::git::FOR_COMMANDS;
-
 /// A command to start. It inherits our environment without what the launcher strips, plus the additions made here.
 #[derive(Clone)]
 pub struct Command {
@@ -100,17 +98,6 @@ impl Command {
     pub fn merge_stderr(mut self) -> Self {
         self.merge = true;
         self
-    }
-
-    /// Keeps every git below from starting a file system monitor, pager, or signature check that a repository names.
-    ///
-    /// See R-TOOL-7. The repository's hooks still run, and settings that a command passes with `git -c` win.
-    #[must_use]
-    pub fn harden_git(self) -> Self {
-        let settings = FOR_COMMANDS.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        self.git_settings(settings)
-            // Without it, `git status` writes the index, which runs a hook.
-            .env("GIT_OPTIONAL_LOCKS", "0")
     }
 
     /// Adds settings forevery git below; a later one wins over an earlier one, and over those of a repository.

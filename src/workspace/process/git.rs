@@ -31,7 +31,7 @@ const SETTINGS: [&str; 15] = [
 ///
 /// External diffs, text conversions, and filters are not included, since git has no setting that means "none". An empty
 /// `diff.external` is a missing program, and only the command line has `--no-ext-diff`.
-pub(super) const FOR_COMMANDS: [(&str, &str); 5] = [
+const FOR_COMMANDS: [(&str, &str); 5] = [
     // A folder of a clone may be a whole repository with its own settings.
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
@@ -96,4 +96,17 @@ where
         command = command.env_remove(name);
     }
     command
+}
+
+impl Command {
+    /// Keeps every git below from starting a file system monitor, pager, or signature check that a repository names.
+    ///
+    /// See R-TOOL-7. The repository's hooks still run, and settings that a command passes with `git -c` win.
+    #[must_use]
+    pub fn harden_git(self) -> Self {
+        let settings = FOR_COMMANDS.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.git_settings(settings)
+            // Without it, `git status` writes the index, which runs a hook.
+            .env("GIT_OPTIONAL_LOCKS", "0")
+    }
 }

@@ -16,8 +16,9 @@ mod orphans;
 mod output;
 mod process_tree;
 mod spawn;
+mod state;
 
-pub use child::{Child, Collected, CommandEnd, ExitStatus, Process, StopMode};
+pub use child::{Child, Collected, CommandEnd, Process, StopMode};
 pub use command::{Command, Stdin};
 pub use exec::exec_main;
 pub use exec_protocol::EXEC_COMMAND;
@@ -27,3 +28,4 @@ pub use lookup::find_own_program;
 pub use orphans::{adopt_orphans, sweep_orphans};
 pub use output::{Chunk, Output, Stream};
 pub use spawn::{Launcher, SpawnError};
+pub use state::ExitStatus;

@@ -14,7 +14,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use crate::base::clock::Instant;
-use crate::workspace::process::child::State;
+use crate::workspace::process::state::State;
 
 /// Largest chunk, in bytes: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;

@@ -1,0 +1,47 @@
+//! What is known about a model, and how the configuration overrides it. Plain values; knows no model.
+
+use crate::domain::Price;
+
+/// The known or assumed facts about a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelInfo {
+    /// Tokens that fit into a prompt and its answer together.
+    pub window: u64,
+    /// The most tokens in one answer.
+    pub max_output: u32,
+    /// Whether `max_output` is known rather than assumed.
+    pub knows_max_output: bool,
+    /// `None` means unknown, not free (R-PROV-7).
+    pub price: Option<Price>,
+    /// The model can reason.
+    pub reasoning: bool,
+    /// The model accepts images.
+    pub images: bool,
+    pub tools: bool,
+}
+
+/// Configured facts about a model; each set field overrides the table. See [`ModelInfo`] for the fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelOverride {
+    pub window: Option<u64>,
+    pub max_output: Option<u32>,
+    pub price: Option<Price>,
+    pub reasoning: Option<bool>,
+    pub images: Option<bool>,
+    pub tools: Option<bool>,
+}
+
+impl ModelOverride {
+    /// Returns `info` with the fields that are set here.
+    pub fn apply(&self, info: ModelInfo) -> ModelInfo {
+        ModelInfo {
+            window: self.window.unwrap_or(info.window),
+            max_output: self.max_output.unwrap_or(info.max_output),
+            knows_max_output: info.knows_max_output || self.max_output.is_some(),
+            price: self.price.or(info.price),
+            reasoning: self.reasoning.unwrap_or(info.reasoning),
+            images: self.images.unwrap_or(info.images),
+            tools: self.tools.unwrap_or(info.tools),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A computed change of one file, and the texts that refuse one.
+//!
+//! Must not decide whether the disk or the editor gets the change; see `change` and `editor_edit`.
+
+use std::sync::Arc;
+
+use super::files::{NumberedLines, build_location, count_lines};
+use super::output::fail_with_message;
+use super::{ToolContext, ToolError, ToolOutput};
+use crate::domain::{FileChange, FileState};
+use crate::workspace::diff::{Diff, DiffSides, build_unified_diff};
+use crate::workspace::text_file::TextFile;
+use crate::workspace::{Buffer, LoadError, ResolvedPath, checkpoint, write};
+
+/// Most of a changed file's text that a refusal shows, in bytes.
+const MAX_SHOWN: usize = 16 << 10;
+
+/// A change of one file: its old and its new content.
+pub(super) struct ContentChange {
+    /// `None` if the file does not exist yet.
+    pub(super) before: Option<TextFile>,
+    pub(super) after: TextFile,
+    /// The report once the change is made, without the line counts.
+    pub(super) done: String,
+}
+
+impl ContentChange {
+    /// Stores the old and the new content; `None` if that fails and the user has approved the call anyway.
+    pub(super) fn store_contents(
+        &self,
+        cx: &ToolContext,
+        target: &ResolvedPath,
+    ) -> Result<Option<FileChange>, ToolError> {
+        let path = &target.absolute;
+        let keep = |file: &TextFile| {
+            let bytes = file.to_bytes();
+            cx.checkpoints.store_content(&bytes)?;
+            Ok::<_, String>(checkpoint::regular_file_state(&bytes, checkpoint::mode_of(path)))
+        };
+        let kept = || {
+            let before = self.before.as_ref().map(keep).transpose()?;
+            Ok::<_, String>(FileChange {
+                path: path.to_str().ok_or("its name is not UTF-8")?.to_owned(),
+                before: before.unwrap_or(FileState::Absent),
+                after: keep(&self.after)?,
+            })
+        };
+        match kept() {
+            Ok(kept) => Ok(Some(kept)),
+            Err(_) if cx.allows_uncheckpointed => Ok(None),
+            Err(why) => not_kept(target, &why),
+        }
+    }
+
+    pub(super) fn compute_diff(&self, target: &ResolvedPath) -> Diff {
+        let (sides, before) = match &self.before {
+            Some(file) => (DiffSides::Both, file.text.as_str()),
+            None => (DiffSides::OnlyNew, ""),
+        };
+        build_unified_diff(&target.display, sides, before, &self.after.text)
+    }
+
+    pub(super) fn nothing_to_do(&self, cx: &ToolContext, target: &ResolvedPath) -> Option<ToolOutput> {
+        (self.before.as_ref() == Some(&self.after)).then(|| {
+            cx.workspace
+                .read_log()
+                .record_text(&target.absolute, &self.after.text);
+            ToolOutput::text(format!("{} already has this text", target.display))
+        })
+    }
+
+    pub(super) fn write(self, cx: &ToolContext, target: &ResolvedPath) -> Result<ToolOutput, ToolError> {
+        let output = self.build_output(target);
+        write::write(&target.absolute, &self.after.to_bytes())?;
+        // Only a successful write counts as text that the model knows.
+        cx.workspace
+            .read_log()
+            .record_text(&target.absolute, &self.after.text);
+        Ok(output)
+    }
+
+    /// Builds the result of the change.
+    pub(super) fn build_output(&self, target: &ResolvedPath) -> ToolOutput {
+        let diff = self.compute_diff(target);
+        let line = first_changed_line(
+            self.before.as_ref().map_or("", |file| &file.text),
+            &self.after.text,
+        );
+        ToolOutput {
+            text: format!("{} (+{} −{} lines)", self.done, diff.added, diff.removed),
+            diff: Some(Arc::from(diff.text)),
+            locations: vec![build_location(&target.absolute, Some(line))],
+            ..ToolOutput::default()
+        }
+    }
+}
+
+/// Loads the file if it may be changed; `None` if it does not exist.
+pub(super) fn load_editable_file(
+    cx: &ToolContext,
+    target: &ResolvedPath,
+) -> Result<Option<TextFile>, ToolError> {
+    let path = &target.absolute;
+    match cx.workspace.overlay().lookup_buffer(path) {
+        Buffer::Saved => {}
+        Buffer::Unsaved(_) if cx.editor.abilities().apply => {}
+        Buffer::Unsaved(_) => return cannot_edit_unsaved(target, "has unsaved changes in the editor"),
+        Buffer::Unknown => {
+            return fail_with_message(format!(
+                "`{}` may have unknown unsaved changes in the editor; ask the user to save it, then try again",
+                target.display
+            ));
+        }
+    }
+    match cx.workspace.load_file(path) {
+        Ok(loaded) => Ok(Some(loaded.file)),
+        Err(LoadError::Missing(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses to change unsaved text if the client does not accept edits.
+pub(super) fn cannot_edit_unsaved<T>(target: &ResolvedPath, why: &str) -> Result<T, ToolError> {
+    fail_with_message(format!(
+        "`{}` {why}, and this editor does not accept edits; ask the user to save it, then try again",
+        target.display
+    ))
+}
+
+/// Refuses a change whose old content could not be kept.
+pub(super) fn not_kept<T>(target: &ResolvedPath, why: &str) -> Result<T, ToolError> {
+    fail_with_message(format!(
+        "`{}` was not changed, because its old content could not be kept ({why}); try again",
+        target.display
+    ))
+}
+
+/// Builds a refusal with the current text. If all of it fits, the model has seen it then.
+pub(super) fn refuse_with_current_text(
+    cx: &ToolContext,
+    target: &ResolvedPath,
+    now: &str,
+    why: &str,
+) -> ToolError {
+    let (refusal, whole) = changed_text(target, now, why);
+    if whole {
+        cx.workspace.read_log().record_text(&target.absolute, now);
+    }
+    ToolError::Reported(refusal)
+}
+
+/// Formats a refusal with the current text, and returns whether all of it fits.
+pub(super) fn changed_text(target: &ResolvedPath, now: &str, why: &str) -> (String, bool) {
+    let mut shown = NumberedLines::default();
+    for (number, line) in (1..).zip(now.lines()) {
+        shown.push(number, line, line.len(), MAX_SHOWN);
+        if shown.full {
+            break;
+        }
+    }
+    let mut refusal = format!("`{}` {why}. Its text now:\n{}", target.display, shown.text);
+    if shown.full {
+        refusal.push_str(&format!(
+            "[lines 1 to {} of {}; read the rest with read_file first]",
+            shown.last,
+            count_lines(now)
+        ));
+    }
+    (refusal, !shown.full)
+}
+
+fn first_changed_line(before: &str, after: &str) -> usize {
+    let same = before
+        .lines()
+        .zip(after.lines())
+        .take_while(|(a, b)| a == b)
+        .count();
+    (same + 1).min(count_lines(after).max(1))
+}

@@ -1,0 +1,81 @@
+//! What a call returns: a preview, a result, or an error. Plain values; knows no tool.
+
+use std::sync::Arc;
+
+use crate::domain::{ContentRef, FileLocation, ImageData};
+
+/// What a user sees before deciding about a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallPreview {
+    /// A unified diff.
+    pub diff: Option<Arc<str>>,
+    pub locations: Vec<FileLocation>,
+}
+
+/// The result of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolOutput {
+    /// For the model. The caller cuts it beyond 30,000 characters unless `paged` is set.
+    pub text: String,
+    /// The tool itself limits its text, to at most 64 KiB or 30,000 characters plus a few status lines, and states what
+    /// is missing. The caller does not cut it further.
+    pub paged: bool,
+    /// For the model.
+    pub images: Vec<ImageData>,
+    /// The result is an error for the model although the tool worked. A non-zero exit code is not one.
+    pub is_error: bool,
+    /// How a command that the tool ran ended: its exit code, or 128 plus the number of the signal that killed it.
+    ///
+    /// Anything but 0 makes this a failed call, though the output is still a result for the model.
+    pub exit_code: Option<i32>,
+    /// The time limit was reached; `is_error` is set too.
+    pub timed_out: bool,
+    /// Sub-agents made the call fail; `is_error` is set too.
+    pub delegated: Option<DelegateResult>,
+    /// The change as a unified diff.
+    pub diff: Option<Arc<str>>,
+    pub locations: Vec<FileLocation>,
+    /// Where the complete output is kept if `text` is only a part of it.
+    pub full: Option<ContentRef>,
+}
+
+impl ToolOutput {
+    /// Creates a result that is only text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// How sub-agents make the call fail that delegated to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelegateResult {
+    /// One failed although all are required.
+    Failed,
+    /// The named join condition is not met.
+    Violated,
+}
+
+/// The reason why a call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// A failed result with this text for the model.
+    #[error("{0}")]
+    Reported(String),
+    /// The cancel came first.
+    #[error("cancelled")]
+    Cancelled,
+    /// The cancel came while the call ran; this is the result until then.
+    #[error("cancelled while it ran")]
+    CutShort(Box<ToolOutput>),
+    /// A bug of ours; the model learns that the tool failed.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// Returns a failed result with this text for the model.
+pub(super) fn fail_with_message<T>(text: impl Into<String>) -> Result<T, ToolError> {
+    Err(ToolError::Reported(text.into()))
+}
