@@ -6,21 +6,26 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids::{ApprovalId, ToolCallId, TurnId};
 
 /// How freely the agent may act (R-APPR-1). Rules and grants refine it; see `approval::policy` for the order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+///
+/// The comments of the modes are their descriptions in the configuration's schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// Reads only: denies writes, network access, and commands that do more than read.
+    /// Reads only.
     Plan,
-    /// Reads are free; commands, writes, and network access ask.
+    /// Reads need no approval; commands, writes and network access do.
     #[default]
     Ask,
-    /// Like `Ask`, and edits inside the workspace are free.
+    /// Edits inside the workspace need no approval either.
     AutoEdit,
-    /// Everything is free, except what a `deny` or `require_approval` rule catches.
+    /// Nothing needs approval.
     Full,
 }
 

@@ -27,6 +27,7 @@ use super::responses::Responses;
 use super::retry::RetryPolicy;
 use super::script::Script;
 use super::{Provider, classify::Failure};
+pub use crate::config::ApiKind;
 use crate::config::{Redactor, long_words};
 
 /// Concurrent calls over all providers of a server.
@@ -38,36 +39,6 @@ const VENDORS: [(&str, &[&str]); 3] = [
     ("api.openai.com", &["gpt-", "chatgpt-", "o1", "o3", "o4"]),
     ("api.deepseek.com", &["deepseek-"]),
 ];
-
-/// Which API a provider speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ApiKind {
-    Anthropic,
-    /// The Chat Completions API.
-    OpenAi,
-    Responses,
-    /// A cassette that is replayed in-process.
-    Script,
-}
-
-impl ApiKind {
-    /// Returns the name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Responses => "openai-responses",
-            Self::Script => "script",
-        }
-    }
-
-    /// Returns the kind with this name in the configuration.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Anthropic, Self::OpenAi, Self::Responses, Self::Script]
-            .into_iter()
-            .find(|kind| kind.name() == name)
-    }
-}
 
 /// Everything that the configuration says about a provider. `Debug` shows no key, header value or proxy.
 #[derive(Clone, Debug)]
@@ -182,15 +153,16 @@ impl ProviderSpec {
     }
 
     fn listed_info(&self, model: &str) -> ModelInfo {
-        match self.kind {
-            ApiKind::Script => ModelInfo {
+        if self.kind == ApiKind::Script {
+            return ModelInfo {
                 price: Some(FREE),
                 ..lookup_model(model)
-            },
-            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses if self.is_local() => {
-                lookup_local(model)
-            }
-            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses => lookup_model(model),
+            };
+        }
+        if self.is_local() {
+            lookup_local(model)
+        } else {
+            lookup_model(model)
         }
     }
 
@@ -207,12 +179,8 @@ impl ProviderSpec {
 
     /// Returns the configured address, or the default one of the kind.
     pub(super) fn resolve_base_url(&self) -> Result<Url, Failure> {
-        let default = match self.kind {
-            ApiKind::Anthropic => "https://api.anthropic.com",
-            ApiKind::OpenAi | ApiKind::Responses => "https://api.openai.com/v1",
-            ApiKind::Script => "script:",
-        };
-        let text = self.base_url.as_deref().unwrap_or(default);
+        let default = self.kind.default_base_url();
+        let text = self.base_url.as_deref().or(default).unwrap_or("script:");
         let wrong = |what: String| {
             Failure::new(
                 ProviderFault::Local,
@@ -274,7 +242,7 @@ pub(super) fn naming_at(kind: ApiKind, address: &Url) -> ModelNaming {
         (ApiKind::Script, _) => ModelNaming::Free,
         (_, Some((_, families))) => ModelNaming::Vendor(families),
         (ApiKind::Anthropic, None) if !is_local(address) => ModelNaming::Gateway,
-        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses, None) => ModelNaming::Free,
+        (_, None) => ModelNaming::Free,
     }
 }
 
