@@ -108,7 +108,7 @@ fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
                 tracing::warn!(%error, "the log settings were not applied");
             }
         }),
-        delta_frame: settings.server.delta_frame,
+        delta_frame: settings.server.delta_frame_ms.0,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(server::run_server(options));

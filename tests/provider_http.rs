@@ -23,9 +23,10 @@ use support::mock_llm::{Cut, Gate, MockLlm, Reply};
 const KINDS: [ApiKind; 3] = [ApiKind::Anthropic, ApiKind::OpenAi, ApiKind::Responses];
 
 fn spec(mock: &MockLlm, kind: ApiKind) -> ProviderSpec {
-    let base = match kind {
-        ApiKind::Anthropic => mock.anthropic_url(),
-        ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => mock.openai_url(),
+    let base = if kind == ApiKind::Anthropic {
+        mock.anthropic_url()
+    } else {
+        mock.openai_url()
     };
     ProviderSpec {
         base_url: Some(base),

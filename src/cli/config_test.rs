@@ -189,7 +189,7 @@ fn deciding_rule(
         Verdict::Ask { .. } => vec![&approvals.require_approval, &approvals.deny],
         Verdict::Deny { .. } => vec![&approvals.deny],
     };
-    let mut rules = lists.into_iter().flatten();
+    let mut rules = lists.into_iter().flat_map(|list| list.iter());
     let rule = rules.find(|rule| {
         said.contains(&format!("rule `{rule}`")) || said.contains(&format!("`{rule}` always asks"))
     })?;

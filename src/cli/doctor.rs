@@ -18,9 +18,7 @@ use super::doctor_models::{self, Finding, FindingSeverity};
 use super::screen::{Screen, print_json};
 use super::style::Color;
 use crate::base::clock;
-use crate::config::{
-    ConfigSource, DefaultChoice, LoadedConfig, ProviderKind, Settings, Trust, select_default,
-};
+use crate::config::{ApiKind, ConfigSource, DefaultChoice, LoadedConfig, Settings, Trust, select_default};
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
 use crate::provider::models::current_day;
@@ -230,7 +228,7 @@ impl Doctor<'_> {
             (None, Some(model)) => format!("{name}, model {model}"),
             (None, None) => format!("{name}, any model"),
         };
-        if chosen.needs_key && chosen.api_key.is_none() {
+        if chosen.needs_key() && chosen.api_key.is_none() {
             let todo = format!("set [provider.{name}] api_key, preferably as \"${{NAME_OF_A_VARIABLE}}\"");
             return self.report_check(
                 CheckState::Fail,
@@ -239,7 +237,7 @@ impl Doctor<'_> {
                 Some(&todo),
             );
         }
-        if chosen.kind == ProviderKind::Script {
+        if chosen.kind == ApiKind::Script {
             return self.report_check(
                 CheckState::Ok,
                 "provider",

@@ -3,56 +3,14 @@
 //! Running them is `tool`'s job. This module accepts exactly the JSON Schema keywords that `tool::schema` checks: an
 //! unknown keyword would let arguments pass that do not fit.
 
-use std::fmt;
-
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::file::{StringOrList, ToolTable};
-use super::hooks::CommandLine;
+use super::settings::{CommandToolSettings, ToolTable};
 
 /// The longest tool name that all providers accept.
 const MAX_NAME: usize = 64;
 /// The deepest nesting of a schema.
 const MAX_DEPTH: usize = 20;
-
-/// The kind of effect that a call of your own tool has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ToolEffect {
-    /// It reads and changes nothing: needs no approval in any mode.
-    Read,
-    /// It changes files of the workspace: needs no approval in `autoEdit`.
-    Write,
-    /// It may do anything: needs approval, except in `full`.
-    #[default]
-    Execute,
-    /// It uses the network: needs approval, except in `full`.
-    Network,
-}
-
-/// A command that the model can call.
-#[derive(Clone, PartialEq, Eq)]
-pub struct CommandToolSettings {
-    pub name: String,
-    /// What the tool does and when to use it, for the model.
-    pub description: String,
-    /// The command; it reads the arguments as one JSON object.
-    pub command: CommandLine,
-    /// The JSON Schema of the arguments.
-    pub schema: Value,
-    pub effect: ToolEffect,
-}
-
-/// Omits the command, which may contain secrets.
-impl fmt::Debug for CommandToolSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CommandToolSettings")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A problem with one key of a tool's table.
 pub(super) struct SchemaError {
@@ -75,17 +33,11 @@ pub(super) fn is_command_tool(table: &ToolTable) -> bool {
 ///
 /// Names the key that is missing or does not fit.
 pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolSettings, SchemaError> {
-    let command = match &table.command {
-        Some(StringOrList::One(script)) if !script.trim().is_empty() => CommandLine::Shell(script.clone()),
-        Some(StringOrList::Many(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
-            CommandLine::Argv(argv.clone())
-        }
-        Some(_) | None => {
-            return reject_key(
-                "command",
-                "needs a `command`: a script, or a program and its arguments",
-            );
-        }
+    let Some(command) = table.command.clone().filter(|command| !command.is_empty()) else {
+        return reject_key(
+            "command",
+            "needs a `command`: a script, or a program and its arguments",
+        );
     };
     let usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.len() > MAX_NAME || !name.chars().all(usable) {

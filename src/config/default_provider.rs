@@ -4,8 +4,9 @@
 //! the caller to find out.
 
 use super::Env;
+use super::api_kind::ApiKind;
 use super::names::{BY_KEY, PROVIDER_PRESETS};
-use super::settings::{AgentSettings, ProviderKind, ProviderSettings, Settings};
+use super::settings::{AgentSettings, ProviderSettings, Settings};
 
 /// The selected provider and model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +64,8 @@ pub fn select_for(
     }
     let usable = |provider: &&ProviderSettings| {
         provider.configured
-            && provider.kind != ProviderKind::Script
-            && (provider.api_key.is_some() || !provider.needs_key)
+            && provider.kind != ApiKind::Script
+            && (provider.api_key.is_some() || !provider.needs_key())
     };
     let first = PROVIDER_PRESETS[..BY_KEY]
         .iter()

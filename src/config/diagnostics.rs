@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::tree::ConfigLocation;
+use super::location::ConfigLocation;
 pub(super) use crate::base::nearest::nearest_name;
 use crate::base::text::reveal_hidden_characters;
 

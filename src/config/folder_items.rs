@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::base::text::{cut_middle, reveal_hidden_characters};
 
-use super::tree::{ConfigLocation, Node, SpannedValue, ValueSource, join};
+use super::location::{ConfigLocation, ValueSource};
+use super::tree::{Node, SpannedValue, join};
 use super::trust;
 
 /// How many items are listed.

@@ -1,11 +1,11 @@
 //! Presets of well-known providers: what their name alone implies. Knows no models.
 
-use super::file::KindSetting;
+use super::api_kind::ApiKind;
 
 /// The defaults of a well-known provider.
 pub(super) struct ProviderPreset {
     pub(super) name: &'static str,
-    pub(super) kind: KindSetting,
+    pub(super) kind: ApiKind,
     pub(super) base_url: &'static str,
     /// The variable that usually contains the key; `None` if the provider needs none.
     pub(super) key_variable: Option<&'static str>,
@@ -16,7 +16,7 @@ pub(super) struct ProviderPreset {
 const fn new_keyed_preset(name: &'static str, base_url: &'static str, key: &'static str) -> ProviderPreset {
     ProviderPreset {
         name,
-        kind: KindSetting::OpenAi,
+        kind: ApiKind::OpenAi,
         base_url,
         key_variable: Some(key),
         offered: true,
@@ -26,7 +26,7 @@ const fn new_keyed_preset(name: &'static str, base_url: &'static str, key: &'sta
 const fn new_local_preset(name: &'static str, base_url: &'static str) -> ProviderPreset {
     ProviderPreset {
         name,
-        kind: KindSetting::OpenAi,
+        kind: ApiKind::OpenAi,
         base_url,
         key_variable: None,
         offered: true,
@@ -37,7 +37,7 @@ const fn new_local_preset(name: &'static str, base_url: &'static str) -> Provide
 pub(super) const PROVIDER_PRESETS: [ProviderPreset; 12] = [
     ProviderPreset {
         name: "anthropic",
-        kind: KindSetting::Anthropic,
+        kind: ApiKind::Anthropic,
         base_url: "https://api.anthropic.com",
         key_variable: Some("ANTHROPIC_API_KEY"),
         offered: true,
@@ -55,7 +55,7 @@ pub(super) const PROVIDER_PRESETS: [ProviderPreset; 12] = [
     // The other API of `openai`, with the same key.
     ProviderPreset {
         name: "openai-responses",
-        kind: KindSetting::Responses,
+        kind: ApiKind::Responses,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
         offered: false,

@@ -11,10 +11,12 @@ use url::Url;
 
 use crate::base::text::reveal_hidden_characters;
 
+use super::api_kind::ApiKind;
 use super::diagnostics::Diagnostic;
+use super::location::ValueSource;
 use super::names::find_preset;
-use super::settings::{ProviderKind, ProviderSettings, Settings};
-use super::tree::{Node, SpannedValue, ValueSource, join_keys};
+use super::settings::{ProviderSettings, Settings};
+use super::tree::{Node, SpannedValue, join_keys};
 
 /// The provider's name in a redirect of all providers, by a proxy or certificates.
 const ALL: &str = "*";
@@ -151,7 +153,7 @@ impl RedirectFinder<'_> {
     fn of_provider(&self, provider: &ProviderSettings) -> Option<ProviderRedirect> {
         let name = provider.name.as_str();
         self.folder.tree.find(&["provider", name])?;
-        if provider.kind == ProviderKind::Script || !self.carries_secret(provider) {
+        if provider.kind == ApiKind::Script || !self.carries_secret(provider) {
             return None;
         }
         let own = self.own.settings.providers.get(name);

@@ -1,12 +1,17 @@
 //! The JSON Schema of a config file. [`validate`](super::validate) checks against the published schema itself, so both
 //! always agree.
+//!
+//! The annotated schema also contains what the fields state for us: keywords that begin with `x-`.
 
 use std::sync::LazyLock;
 
 use schemars::generate::SchemaSettings;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::file::ConfigFile;
+use super::settings::Settings;
+use super::tree::split_keys;
+use super::untrusted::Untrusted;
 
 /// Aliases of agent settings, and their proper names.
 pub(super) const AGENT_ALIASES: [(&str, &str); 2] = [
@@ -14,23 +19,77 @@ pub(super) const AGENT_ALIASES: [(&str, &str); 2] = [
     ("max_total_cost_usd", "max_session_cost"),
 ];
 
-static SCHEMA: LazyLock<Value> = LazyLock::new(build);
+static ANNOTATED: LazyLock<Value> = LazyLock::new(build);
 
 /// Returns the JSON Schema of a config file, as `agentls config schema` prints it.
 pub fn export_json_schema() -> Value {
-    SCHEMA.clone()
+    let mut schema = ANNOTATED.clone();
+    remove_annotations(&mut schema);
+    schema
 }
 
-/// Returns the same schema without a copy.
-pub(super) fn shared_schema() -> &'static Value {
-    &SCHEMA
+/// Returns the same schema with the annotations of the fields.
+pub(super) fn annotated_schema() -> &'static Value {
+    &ANNOTATED
+}
+
+/// Returns the schema of an entry of a table.
+pub(super) fn find_property<'a>(table: &'a Value, key: &str) -> Option<&'a Value> {
+    let named = table.get("properties").and_then(|all| all.get(key));
+    named.or_else(|| table.get("additionalProperties").filter(|more| more.is_object()))
+}
+
+/// A setting as far as trust is concerned.
+pub(super) struct TrustRule {
+    pub(super) untrusted: Untrusted,
+    /// The default, if it is a number.
+    pub(super) default: Option<f64>,
+}
+
+/// Returns what an untrusted folder may do with the setting at a path, or below it. What the schema does not know is
+/// not a setting: it has no effect.
+pub(super) fn find_trust_rule(path: &str) -> TrustRule {
+    let mut schema = annotated_schema();
+    for key in split_keys(path) {
+        // Applies to everything below, too.
+        if untrusted_rule(schema) == Untrusted::Never {
+            break;
+        }
+        match find_property(schema, &key) {
+            Some(property) => schema = property,
+            None => {
+                return TrustRule {
+                    untrusted: Untrusted::Any,
+                    default: None,
+                };
+            }
+        }
+    }
+    TrustRule {
+        untrusted: untrusted_rule(schema),
+        default: schema.get("default").and_then(Value::as_f64),
+    }
+}
+
+fn untrusted_rule(schema: &Value) -> Untrusted {
+    if let Some(stated) = schema.get("x-untrusted") {
+        return Untrusted::deserialize(stated).unwrap_or_default();
+    }
+    // The settings of a table state it one by one.
+    let is_table = schema.get("properties").is_some()
+        || schema.get("additionalProperties").is_some_and(Value::is_object);
+    if is_table {
+        Untrusted::Any
+    } else {
+        Untrusted::Never
+    }
 }
 
 fn build() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings
         .into_generator()
-        .into_root_schema_for::<ConfigFile>()
+        .into_root_schema_for::<Settings>()
         .to_value();
     normalize_schema(&mut schema);
     if let Some(Value::Object(agent)) =
@@ -44,6 +103,17 @@ fn build() -> Value {
         }
     }
     schema
+}
+
+fn remove_annotations(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            object.retain(|key, _| !key.starts_with("x-"));
+            object.values_mut().for_each(remove_annotations);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_annotations),
+        _ => {}
+    }
 }
 
 /// Removes `null` from types, because TOML has none. Turns number formats into limits, which every validator knows.
@@ -76,10 +146,10 @@ fn drop_null(object: &mut Map<String, Value>) {
     if object.get("default") == Some(&Value::Null) {
         object.remove("default");
     }
-    // The default of a whole table repeats what its entries say.
+    // The default of a whole table repeats what its entries say, and an empty text stands for none.
     if object
         .get("default")
-        .is_some_and(|default| default.is_object() || default.is_array())
+        .is_some_and(|default| default.is_object() || default.is_array() || default == "")
     {
         object.remove("default");
     }
@@ -122,15 +192,39 @@ mod tests {
             }
         }
         let mut undescribed = Vec::new();
-        walk(shared_schema(), "", &mut undescribed);
+        walk(annotated_schema(), "", &mut undescribed);
         assert!(undescribed.is_empty(), "{undescribed:?}");
         assert!(!export_json_schema().to_string().contains("null"));
     }
 
     #[test]
+    fn setting_without_a_rule_is_closed_to_untrusted_folders() {
+        for (path, rule) in [
+            ("provider.x.base_url", Untrusted::Never),
+            ("provider.x.headers.a", Untrusted::Never),
+            ("agent.x.prompt_file", Untrusted::Never),
+            ("tool.bash.pass_env", Untrusted::Never),
+            ("tool.x.schema.properties", Untrusted::Never),
+            ("hook.x.on", Untrusted::Never),
+            ("trusted", Untrusted::Never),
+            ("agent.x.model", Untrusted::Any),
+            ("agent.x.max_iterations", Untrusted::Lower),
+            ("agent.x", Untrusted::Any),
+            ("agent.x.nonsense", Untrusted::Any),
+        ] {
+            assert_eq!(find_trust_rule(path).untrusted, rule, "{path}");
+        }
+    }
+
+    #[test]
+    fn published_schema_contains_no_annotations() {
+        assert!(!export_json_schema().to_string().contains("\"x-"));
+    }
+
+    #[test]
     fn aliases_types_and_limits_are_in_the_schema() {
         let agent = "/properties/agent/additionalProperties/properties";
-        let at = |path: &str| shared_schema().pointer(path).cloned().unwrap_or_default();
+        let at = |path: &str| annotated_schema().pointer(path).cloned().unwrap_or_default();
         assert_eq!(at(&format!("{agent}/max_iterations/maximum")), 100_000);
         assert_eq!(at(&format!("{agent}/max_steps/type")), "integer");
         assert_eq!(at(&format!("{agent}/max_steps/default")), 50);

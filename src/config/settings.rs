@@ -1,52 +1,92 @@
-//! Settings as the rest of the program uses them: complete, validated, in proper types.
+//! The shape of a configuration, as serde types, and what the rest of the program uses of it.
 //!
-//! Every field has its default here or in `names`, so no other module fills gaps. Knows nothing about files and layers;
-//! `resolve` builds these values.
+//! Each setting is written once: its comment is its description in the JSON Schema and the reference, its range is
+//! `#[schemars(range)]`, and its default is in the `Default` of its table. `x-untrusted` says what an untrusted folder
+//! may do with it (see [`Untrusted`]); `x-path` marks a path that may start at the config file's folder. A value is
+//! optional only where "not set" has a meaning of its own.
+//!
+//! Fields that are not read from a file (`#[serde(skip)]`) are filled in by `resolve`. Knows nothing about files and
+//! layers.
+
+mod agent;
+mod provider;
+mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Duration;
 
+use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 
-use crate::base::backoff::{Backoff, JITTER};
 use crate::base::credential_env::is_credential;
-use crate::domain::{Cost, Mode, Price};
+use crate::domain::Price;
 
-use super::command_tools::CommandToolSettings;
 use super::env::Env;
-use super::hooks::HookSettings;
 use super::names::KEY_VARIABLES;
+use super::untrusted::Untrusted;
+use super::values::{Milliseconds, Seconds, StringList};
+
+pub(super) use agent::parse_route_step;
+pub use agent::{
+    AgentSettings, FailurePolicy, LimitPolicy, OutputEscalation, ReasoningEffort, Reflection, ToolChoice,
+};
+pub use provider::{ProviderSettings, RetryPolicy, RetryProfile};
+pub use tool::{
+    BashSettings, CommandToolSettings, HookMoment, HookSettings, OnCancel, ToolEffect, ToolSettings,
+    ToolTable, WebFetchSettings,
+};
 
 /// Shorter keys are common words (`ollama`), so a variable is not secret merely because it contains one.
 const SHORTEST_KEY: usize = 16;
 
-/// The complete configuration of a workspace root.
-#[derive(Clone, Debug)]
+/// Configuration of agentls.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "ConfigFile")]
 pub struct Settings {
-    /// Providers by name, both configured and preset. Broken ones are in `broken_providers` instead.
+    /// LLM providers by name. `anthropic`, `openai`, `openai-responses`, `openrouter`, `ollama`, `deepseek`, `groq`,
+    /// `mistral`, `eachlabs`, `lmstudio`, `vllm` and `llamacpp` have a preset `kind` and `base_url`. Without
+    /// `api_key`, the first nine except `ollama` take their key from the environment (`ANTHROPIC_API_KEY` and so on).
+    // After `resolve`, presets are here too, and unusable ones are in `broken_providers` instead.
+    #[serde(rename = "provider")]
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// Providers whose configuration is unusable, with the reason. Nothing may be sent to a default in their place.
-    pub broken_providers: BTreeMap<String, String>,
-    /// The user's settings for models, by the name that is sent.
-    pub models: BTreeMap<String, ModelSettings>,
-    /// Agents by name; `default` always exists.
+    /// Agents by name. A named agent inherits from `default`; set only what differs.
+    // After `resolve`, `default` always exists.
+    #[serde(rename = "agent")]
     pub agents: BTreeMap<String, AgentSettings>,
-    /// Rules in addition to the mode.
+    /// Prices and limits of models, by the name sent to the provider. They override the built-in ones.
+    // Never from an untrusted folder: a price of zero would disable a cost limit.
+    #[serde(rename = "model")]
+    #[schemars(extend("x-untrusted" = Untrusted::Never))]
+    pub models: BTreeMap<String, ModelSettings>,
+    /// What is allowed, denied, or asked, in addition to the mode. Lists of several config files are joined.
     pub approvals: ApprovalSettings,
-    /// Tools.
+    /// Tools by name; `default` applies to every tool that does not set the value itself.
+    #[serde(rename = "tool")]
     pub tools: ToolSettings,
-    /// Hooks in the order in which they run.
-    pub hooks: Vec<HookSettings>,
+    /// Your commands that run at certain moments of every turn, by name. Several run in the order of their names.
+    // Never from an untrusted folder: it would start commands, or disable the user's own hooks.
+    #[serde(rename = "hook")]
+    #[schemars(extend("x-untrusted" = Untrusted::Never))]
+    pub hooks: BTreeMap<String, HookSettings>,
     /// How to reach providers.
+    #[schemars(extend("x-untrusted" = Untrusted::Never))]
     pub network: NetworkSettings,
     /// Settings of the server itself.
     pub server: ServerSettings,
     /// The log.
+    // Never from an untrusted folder: it would append to any of the user's files.
+    #[schemars(extend("x-untrusted" = Untrusted::Never))]
     pub logging: LoggingSettings,
-    /// Folders that the user file and `initializationOptions` trust.
-    pub trusted: BTreeSet<PathBuf>,
+    /// Workspace folders (absolute paths, `~/…` or file URIs) whose own config files are trusted. Has no effect in a
+    /// workspace's own files.
+    pub trusted: Vec<String>,
+    /// Providers whose configuration is unusable, with the reason. Nothing may be sent to a default in their place.
+    #[serde(skip)]
+    pub broken_providers: BTreeMap<String, String>,
     /// Variables that the configuration names in `${…}`.
+    #[serde(skip)]
     pub(super) named_variables: BTreeSet<String>,
 }
 
@@ -94,7 +134,7 @@ impl Settings {
             .chain(found.flatten())
             .filter(|name| !harmless(name))
             .chain(KEY_VARIABLES)
-            .filter(|name| !self.tools.pass_env.iter().any(|passed| passed == name))
+            .filter(|name| !self.tools.bash.pass_env.iter().any(|passed| passed == name))
             .map(str::to_owned)
             .collect()
     }
@@ -142,481 +182,149 @@ impl Settings {
     }
 }
 
-/// The API that a provider speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProviderKind {
-    /// Anthropic's Messages API.
-    Anthropic,
-    /// OpenAI's Chat Completions API.
-    OpenAi,
-    /// OpenAI's Responses API.
-    Responses,
-    /// Replays a cassette.
-    Script,
-}
-
-/// A provider: an LLM API with an account.
-#[derive(Clone, Debug)]
-pub struct ProviderSettings {
-    /// The name in the configuration.
-    pub name: String,
-    /// True if the configuration contains it; false for a mere preset.
-    pub configured: bool,
-    /// The API that it speaks.
-    pub kind: ProviderKind,
-    /// The address of the API, without a trailing `/`. Empty for `script`.
-    pub base_url: String,
-    /// The host is this machine or in its private network.
-    pub local: bool,
-    /// The key, from the configuration or from the variable that is usual for this name.
-    pub api_key: Option<SecretString>,
-    /// The API usually requires a key.
-    pub needs_key: bool,
-    /// The model for agents that name none.
-    pub model: Option<String>,
-    /// How to retry failed calls.
-    pub retry: RetrySettings,
-    /// The time limits of a call.
-    pub limits: TimeLimits,
-    /// Extra headers for every request.
-    pub headers: BTreeMap<String, SecretString>,
-    /// The most that a day may cost at this provider, over all sessions.
-    pub max_day_cost: Option<Cost>,
-    /// The providers that take over, in order. Only known names, without cycles.
-    pub fallback: Vec<String>,
-    /// The model that answers while the usual one is overloaded.
-    pub fallback_model: Option<String>,
-    /// How long to pause calls after too many failures in a row.
-    pub circuit_cooldown: Duration,
-    /// The cassette of a `script` provider.
-    pub cassette: Option<PathBuf>,
-    /// The file that records its calls.
-    pub record: Option<PathBuf>,
-}
-
-/// A retry profile (R-PROV-1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum RetryProfile {
-    /// 3 retries; the waits start at 1 s and reach at most 30 s.
-    #[default]
-    Interactive,
-    /// 10 retries; the waits start at 0.5 s and reach at most 32 s.
-    Persistent,
-    /// 10 retries; the waits start at 1 s and reach at most 60 s. A wait that the provider asks for has no limit.
-    Patient,
-}
-
-/// How to retry failed calls (R-PROV-1).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RetrySettings {
-    /// The profile. `Patient` also waits longer than `max_retry_after`.
-    pub profile: RetryProfile,
-    /// Retries after the first attempt.
-    pub max_retries: u32,
-    /// How many of the retries may follow a timeout.
-    pub max_timeout_retries: u32,
-    /// How the waits grow.
-    pub backoff: Backoff,
-    /// The longest wait that a provider may ask for.
-    pub max_retry_after: Duration,
-}
-
-impl RetrySettings {
-    /// Returns the settings of a profile.
-    pub fn from_profile(profile: RetryProfile) -> Self {
-        let (max_retries, initial_ms, max_s) = match profile {
-            RetryProfile::Interactive => (3, 1_000, 30),
-            RetryProfile::Persistent => (10, 500, 32),
-            RetryProfile::Patient => (10, 1_000, 60),
-        };
-        Self {
-            profile,
-            max_retries,
-            max_timeout_retries: 1,
-            backoff: Backoff {
-                initial: Duration::from_millis(initial_ms),
-                factor: 2.0,
-                max: Duration::from_secs(max_s),
-                jitter: JITTER,
-            },
-            max_retry_after: Duration::from_secs(60),
-        }
-    }
-}
-
-/// Time limits of a call (R-PROV-2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeLimits {
-    /// The limit for connecting.
-    pub connect: Duration,
-    /// The limit for response headers or the first event, if configured.
-    pub first_event: Option<Duration>,
-    /// The limit between two content events, if configured.
-    pub event_gap: Option<Duration>,
-}
-
-impl Default for TimeLimits {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            first_event: None,
-            event_gap: None,
-        }
-    }
-}
-
-impl ProviderSettings {
-    /// Returns whether the provider would use a key from the editor: it has no other key and may need one.
-    pub fn takes_editor_key(&self) -> bool {
-        self.api_key.is_none()
-            && self.kind != ProviderKind::Script
-            && (self.needs_key || !self.local && self.headers.is_empty())
-    }
-
-    /// Returns the limit for response headers or the first event: as configured, else 60 s, or 300 s for local
-    /// addresses and with reasoning on.
-    pub fn first_event_limit(&self, reasoning: bool) -> Duration {
-        let usual = if self.local || reasoning { 300 } else { 60 };
-        self.limits.first_event.unwrap_or(Duration::from_secs(usual))
-    }
-
-    /// Returns the limit between two content events: as configured, else 90 s, or 300 s if the API streams no
-    /// reasoning.
-    pub fn event_gap_limit(&self, streams_reasoning: bool) -> Duration {
-        let usual = if streams_reasoning { 90 } else { 300 };
-        self.limits.event_gap.unwrap_or(Duration::from_secs(usual))
-    }
-}
-
-/// The user's settings for a model. They override what is built in.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A model's prices (US dollars per million tokens) and capabilities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ModelSettings {
-    /// Its price.
-    pub price: Option<Price>,
+    /// The input price. Prices have an effect only if `input` and `output` are both set.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub input: Option<f64>,
+    /// The output price.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub output: Option<f64>,
+    /// The price of input read from the provider's cache. Default: the same as `input`.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub cache_read: Option<f64>,
+    /// The price of input written to the provider's cache. Default: the same as `input`.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub cache_write: Option<f64>,
     /// The size of the context window, in tokens.
+    #[schemars(range(min = 1))]
     pub context_window: Option<u64>,
-    /// The output limit of one answer, in tokens.
+    /// How many tokens the model can write in one answer.
+    #[schemars(range(min = 1))]
     pub max_output_tokens: Option<u64>,
-    /// Whether it accepts images.
+    /// Whether the model accepts images. Default: as built in; yes for an unknown model.
     pub images: Option<bool>,
-    /// Whether it can use tools.
+    /// Whether the model can use tools; one that cannot never takes over from another. Default: yes.
+    #[schemars(extend("default" = true))]
     pub tools: Option<bool>,
 }
 
-/// How hard a model thinks. Where it is optional, `None` turns reasoning off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReasoningEffort {
-    /// A little.
-    Low,
-    /// More.
-    Medium,
-    /// A lot.
-    High,
-}
-
-impl ReasoningEffort {
-    /// Returns the name in the configuration and on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
-
-/// How the output limit grows after an answer was cut off (R-LOOP-1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OutputEscalation {
-    /// Once, to the large limit.
-    #[default]
-    Large,
-    /// To twice the previous limit, up to three times.
-    Double,
-}
-
-/// The effect of a failure on the turn (R-ERR-3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum FailurePolicy {
-    /// The model sees the failure and continues.
-    #[default]
-    Continue,
-    /// The model continues, and the turn ends no better than `degraded`.
-    Degrade,
-    /// The turn ends.
-    Fail,
-}
-
-/// A provider that takes over from another, and its model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteStep {
-    /// The name of the provider.
-    pub provider: String,
-    /// The model to use; `None` uses the provider's own.
-    pub model: Option<String>,
-}
-
-/// The tools that an agent has, by names in which `*` matches any characters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolChoice {
-    /// Only these; `None` allows all.
-    pub only: Option<Vec<String>>,
-    /// None of these.
-    pub never: Vec<String>,
-}
-
-impl ToolChoice {
-    /// Returns whether the agent has the tool with this name.
-    pub fn is_allowed(&self, tool: &str) -> bool {
-        let names = |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, tool));
-        self.only.as_deref().is_none_or(names) && !names(&self.never)
-    }
-
-    /// Returns whether there is no restriction.
-    pub fn is_all(&self) -> bool {
-        self.only.is_none() && self.never.is_empty()
-    }
-}
-
-/// Returns whether a name matches a pattern. The texts between its `*` must occur in order, the outer ones at the ends.
-fn matches_pattern(pattern: &str, name: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else {
-        return pattern == name;
-    };
-    let Some(mut left) = name.strip_prefix(first) else {
-        return false;
-    };
-    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-    for part in middle.split('*') {
-        // The leftmost match leaves the most text for the remaining parts, so there is no need to backtrack.
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    left.ends_with(last)
-}
-
-/// An agent. Values that a named one leaves out come from `default`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AgentSettings {
-    /// The name in the configuration.
-    pub name: String,
-    /// The agent names a provider or a model itself instead of inheriting both from `default`.
-    pub names_model: bool,
-    /// The provider it names.
-    pub provider: Option<String>,
-    /// The model it names.
-    pub model: Option<String>,
-    /// What may run without approval.
-    pub mode: Mode,
-    /// How hard its model thinks; `None` turns reasoning off.
-    pub reasoning_effort: Option<ReasoningEffort>,
-    /// The purpose of the agent, for lists.
-    pub description: Option<String>,
-    /// Instructions that replace the built-in ones.
-    pub system_prompt: Option<String>,
-    /// A file with such instructions, read again in each turn; overrides `system_prompt`.
-    pub prompt_file: Option<PathBuf>,
-    /// Who takes over from its provider, in order. Only known providers.
-    pub route: Option<Vec<RouteStep>>,
-    /// Which tools it has.
-    pub tools: ToolChoice,
-    /// How the output limit grows after an answer was cut off.
-    pub output_escalation: OutputEscalation,
-    /// Summarize the history automatically when it gets too long.
-    pub auto_compact: bool,
-    /// The model that writes such summaries.
-    pub compaction_model: Option<String>,
-    /// The fraction of the available context, 0 to 1, at which the history is summarized.
-    pub compaction_threshold: f64,
-    /// Tokens of the context window to keep free for the answer.
-    pub output_reserve: u64,
-    /// The number of output tokens that a turn should reach.
-    pub token_target: Option<u64>,
-    /// Ask for a plan at a session's first prompt (R-LOOP-2).
-    pub planning: bool,
-    /// Ask the agent to judge its progress after this many tool calls (R-LOOP-3).
-    pub reflection: Option<u32>,
-    /// The effect of a failed tool on the turn.
-    pub tool_failure: FailurePolicy,
-    /// The effect of a tool's timeout on the turn.
-    pub tool_timeout: FailurePolicy,
-    /// The effect of a failed sub-agent on the turn.
-    pub subagent_failure: FailurePolicy,
-    /// The most model calls that a prompt may cause.
-    pub max_steps: u32,
-    /// The most that a session may cost.
-    pub max_session_cost: Option<Cost>,
-    /// The most that a turn may cost.
-    pub max_turn_cost: Option<Cost>,
-    /// The most that a day may cost, over all sessions.
-    pub max_day_cost: Option<Cost>,
-    /// The most tool calls that a prompt may cause.
-    pub max_tool_calls: Option<u32>,
-    /// The most sub-agents that a prompt may start, including those that sub-agents start.
-    pub max_subagents: u32,
-    /// How long a turn may run, without the time it waits for people.
-    pub max_wall_time: Option<Duration>,
-    /// At the limit of steps or tool calls, the turn ends with a summary instead of an error.
-    pub degrade_at_limit: bool,
-}
-
-impl Default for AgentSettings {
-    fn default() -> Self {
-        Self {
-            name: "default".to_owned(),
-            names_model: false,
-            provider: None,
-            model: None,
-            mode: Mode::default(),
-            reasoning_effort: None,
-            description: None,
-            system_prompt: None,
-            prompt_file: None,
-            route: None,
-            tools: ToolChoice::default(),
-            output_escalation: OutputEscalation::default(),
-            auto_compact: true,
-            compaction_model: None,
-            compaction_threshold: 0.75,
-            output_reserve: 8_192,
-            token_target: None,
-            planning: false,
-            reflection: None,
-            tool_failure: FailurePolicy::default(),
-            tool_timeout: FailurePolicy::default(),
-            subagent_failure: FailurePolicy::default(),
-            max_steps: 50,
-            max_session_cost: None,
-            max_turn_cost: None,
-            max_day_cost: None,
-            max_tool_calls: None,
-            max_subagents: 100,
-            max_wall_time: None,
-            degrade_at_limit: false,
-        }
-    }
-}
-
-/// Rules in addition to the mode, as written (R-APPR-1). `deny` wins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApprovalSettings {
-    /// What runs without approval.
-    pub allow: Vec<String>,
-    /// What never runs.
-    pub deny: Vec<String>,
-    /// What always needs approval.
-    pub require_approval: Vec<String>,
-    /// Reasons, for people, why rules of `deny` and `require_approval` may be missing. With any such reason, everything
-    /// except plain reading needs approval.
-    pub unreadable: Vec<String>,
-    /// After this time an open approval is denied; `None` means never.
-    pub timeout: Option<Duration>,
-}
-
-/// The effect of a cancel on a running command (R-CANCEL).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnCancel {
-    /// Sends SIGINT immediately.
-    #[default]
-    Interrupt,
-    /// Waits up to this long for the command to end, then interrupts it.
-    Finish(Duration),
-}
-
-/// Tools.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolSettings {
-    /// How long a call may run.
-    pub default_timeout: Duration,
-    /// How long a call may run, for tools with a limit of their own.
-    pub timeouts: BTreeMap<String, Duration>,
-    /// How long a tool is paused after repeated failures (R-TOOL-4).
-    pub default_cooldown: Duration,
-    /// How long a tool is paused, for tools with a pause of their own.
-    pub cooldowns: BTreeMap<String, Duration>,
-    /// The effect of a cancel on a running `bash`.
-    pub on_cancel: OnCancel,
-    /// Variables that children receive although they would otherwise be withheld.
-    pub pass_env: Vec<String>,
-    /// Hosts of this machine or the private network that `web_fetch` may read: `host` or `host:port`, in lower case.
-    pub private_hosts: Vec<String>,
-    /// The user's own tools, in the order of their names.
-    pub commands: Vec<CommandToolSettings>,
-}
-
-/// How long a sub-agent may work (R-SUB).
-const DELEGATE_TIMEOUT: Duration = Duration::from_secs(300);
-
-impl ToolSettings {
-    /// Returns how long a call of this tool may run, without the time it waits for a user.
-    pub fn timeout_for(&self, tool: &str) -> Duration {
-        let own = self.timeouts.get(tool).copied();
-        own.unwrap_or(match tool {
-            "delegate" => DELEGATE_TIMEOUT,
-            _ => self.default_timeout,
+impl ModelSettings {
+    /// Returns the configured price; `None` without both `input` and `output`.
+    pub fn price(&self) -> Option<Price> {
+        let (input, output) = (self.input?, self.output?);
+        Some(Price {
+            input,
+            output,
+            cache_read: self.cache_read.unwrap_or(input),
+            cache_write: self.cache_write.unwrap_or(input),
         })
     }
 
-    /// Returns how long this tool is paused after it repeatedly failed in the same way.
-    pub fn cooldown_for(&self, tool: &str) -> Duration {
-        self.cooldowns.get(tool).copied().unwrap_or(self.default_cooldown)
+    /// Returns whether some prices are set, but not both `input` and `output`.
+    pub(super) fn has_partial_price(&self) -> bool {
+        let prices = [self.input, self.output, self.cache_read, self.cache_write];
+        self.price().is_none() && prices.iter().any(Option::is_some)
     }
 }
 
-impl Default for ToolSettings {
-    fn default() -> Self {
-        Self {
-            default_timeout: Duration::from_secs(120),
-            timeouts: BTreeMap::new(),
-            default_cooldown: Duration::from_secs(60),
-            cooldowns: BTreeMap::new(),
-            on_cancel: OnCancel::default(),
-            pass_env: Vec::new(),
-            private_hosts: Vec::new(),
-            commands: Vec::new(),
-        }
-    }
+/// Rules in addition to the mode. A rule is a tool's name, or a name and a pattern: `bash(git status *)`,
+/// `edit_file(src/**)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalSettings {
+    /// What runs without approval.
+    pub allow: StringList,
+    /// What never runs. Overrides everything else.
+    #[schemars(extend("x-untrusted" = Untrusted::Any))]
+    pub deny: StringList,
+    /// What always needs approval, regardless of the mode and `allow`.
+    #[schemars(extend("x-untrusted" = Untrusted::Any))]
+    pub require_approval: StringList,
+    /// After this many seconds an unanswered approval counts as denied. Default: never.
+    #[schemars(range(min = 0.001, max = 31_536_000), extend("x-untrusted" = Untrusted::Any))]
+    pub timeout_s: Option<Seconds>,
+    /// Reasons, for people, why rules of `deny` and `require_approval` may be missing. With any such reason, everything
+    /// except plain reading needs approval.
+    #[serde(skip)]
+    pub unreadable: Vec<String>,
 }
 
-/// How to reach providers (R-PROV-8). The choice between configuration and environment is already made.
-#[derive(Clone, Debug, Default)]
+/// How to reach providers.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct NetworkSettings {
+    /// The proxy for all requests, such as `http://proxy.example.com:3128`. Default: `HTTPS_PROXY`, `http_proxy`,
+    /// `ALL_PROXY`.
+    // The choice between the configuration and the environment is in `https_proxy` and `http_proxy`.
+    #[schemars(with = "Option<String>")]
+    pub proxy: Option<SecretString>,
+    /// Hosts to reach without the proxy, separated by commas. Default: `NO_PROXY`.
+    pub no_proxy: Option<String>,
+    /// A PEM file of certificate authorities to trust in addition to the system's. A relative path starts at the config
+    /// file's folder.
+    #[schemars(extend("x-path" = true))]
+    pub ca_file: Option<PathBuf>,
     /// The proxy URL for `https:` addresses; may contain a password.
+    #[serde(skip)]
     pub https_proxy: Option<SecretString>,
     /// The proxy URL for `http:` addresses; may contain a password.
+    #[serde(skip)]
     pub http_proxy: Option<SecretString>,
-    /// Hosts to reach directly, separated by commas.
-    pub no_proxy: Option<String>,
-    /// A PEM file of certificate authorities in addition to the system's.
-    pub ca_file: Option<PathBuf>,
 }
 
 /// Settings of the server itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ServerSettings {
-    /// The period in which streamed deltas are merged (R-WIRE-3); zero disables merging.
-    pub delta_frame: Duration,
+    /// Merges streamed text that arrives faster than two notifications in this many milliseconds; 0 sends each piece.
+    /// Default: 16.
+    #[schemars(range(max = 10_000), extend("x-untrusted" = Untrusted::Any))]
+    pub delta_frame_ms: Milliseconds,
 }
 
 impl Default for ServerSettings {
     fn default() -> Self {
         Self {
-            delta_frame: Duration::from_millis(16),
+            delta_frame_ms: Milliseconds::from(16),
         }
     }
 }
 
-/// A log level, from none to most verbose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// The log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoggingSettings {
+    /// The least severe level to log. Default: `info`.
+    pub level: LogLevel,
+    /// Levels by module, such as `info,agentls::provider=debug`; overrides `level`.
+    pub filter: Option<String>,
+    /// The log file. A new one starts every day; old ones get the day's date and are kept for a week. Default:
+    /// `agentls.log` in the state folder.
+    #[schemars(extend("x-path" = true))]
+    pub file: Option<PathBuf>,
+    /// The format of a log line. Default: `text`.
+    pub format: LogFormat,
+}
+
+/// A log level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum LogLevel {
+    /// Nothing.
     Off,
+    /// Failures.
     Error,
+    /// Also doubtful situations.
     Warn,
+    /// Also normal events.
     #[default]
     Info,
+    /// Also details.
     Debug,
+    /// Everything.
     Trace,
 }
 
@@ -635,26 +343,14 @@ impl LogLevel {
 }
 
 /// The format of a log line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
     /// Readable text.
     #[default]
     Text,
     /// One JSON object per line.
     Json,
-}
-
-/// The log (R-OBS).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LoggingSettings {
-    /// The least severe level that is logged.
-    pub level: LogLevel,
-    /// Levels by module; overrides `level`. The syntax is valid.
-    pub filter: Option<String>,
-    /// The log file; `None` only without a state folder.
-    pub file: Option<PathBuf>,
-    /// The format of a line.
-    pub format: LogFormat,
 }
 
 impl LoggingSettings {

@@ -4,67 +4,18 @@
 //! lost settings are recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::Diagnostic;
+use super::location::ConfigLocation;
 
 /// How many syntax errors of a file are listed individually.
 const MAX_ERRORS: usize = 20;
-
-/// The layer that a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ValueSource {
-    File(PathBuf),
-    Options,
-    Editor,
-    Variable(&'static str),
-    Flag(&'static str),
-}
-
-impl fmt::Display for ValueSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => path.display().fmt(f),
-            Self::Options => f.write_str("initializationOptions"),
-            Self::Editor => f.write_str("workspace/didChangeConfiguration"),
-            Self::Variable(name) | Self::Flag(name) => f.write_str(name),
-        }
-    }
-}
-
-/// Where a value is written. Line and column count from 1; both are 0 where there are no lines.
-#[derive(Clone, Debug)]
-pub(super) struct ConfigLocation {
-    pub(super) origin: Arc<ValueSource>,
-    pub(super) line: u32,
-    pub(super) column: u32,
-}
-
-impl ConfigLocation {
-    pub(super) fn without_position(origin: ValueSource) -> Self {
-        Self {
-            origin: Arc::new(origin),
-            line: 0,
-            column: 0,
-        }
-    }
-
-    /// Returns the location of the start of a file.
-    pub(super) fn start_of_file(path: &Path) -> Self {
-        Self {
-            origin: Arc::new(ValueSource::File(path.to_path_buf())),
-            line: 1,
-            column: 1,
-        }
-    }
-}
 
 /// A value and its location.
 #[derive(Clone, Debug)]

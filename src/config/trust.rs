@@ -1,8 +1,9 @@
 //! What the files of an untrusted folder may not do (R-CONF). They must not loosen approvals, redirect requests or
 //! keys, send code to another provider, pass secrets on, or write elsewhere.
 //!
-//! They may choose models of the user's own provider, and be stricter. Pure: it filters trees; `layers` decides which
-//! folders are trusted, and `redirect` handles the trusted ones.
+//! They may choose models of the user's own provider, and be stricter. Each setting states its rule at its field; see
+//! [`Untrusted`]. Pure: it filters trees; `layers` decides which folders are trusted, and `redirect` handles the
+//! trusted ones.
 
 use std::path::Path;
 
@@ -10,52 +11,14 @@ use crate::domain::Mode;
 
 use super::diagnostics::Diagnostic;
 use super::expand::names_variable;
-use super::settings::{AgentSettings, RetryProfile, RetrySettings};
+use super::schema::{TrustRule, find_trust_rule};
+use super::settings::{RetryPolicy, RetryProfile};
 use super::tree::{Node, SpannedValue, join, split_keys};
-
-/// Settings that an untrusted folder's files must not contain; `*` matches any one name.
-const FORBIDDEN: &[&str] = &[
-    "provider.*.kind",
-    "provider.*.base_url",
-    "provider.*.api_key",
-    "provider.*.headers",
-    "provider.*.cassette",
-    // Would write to any of the user's files.
-    "provider.*.record",
-    "approvals.allow",
-    // Would send any of the user's files to a model.
-    "agent.*.prompt_file",
-    "tool.bash.pass_env",
-    // Would open what only this machine or its network can reach.
-    "tool.web_fetch.private_hosts",
-    // Would start commands, or change the user's own tools and what they may do.
-    "tool.*.command",
-    "tool.*.description",
-    "tool.*.schema",
-    "tool.*.effect",
-    // Would start commands, or disable the user's own hooks.
-    "hook",
-    // Would cause model calls that the user did not ask for.
-    "agent.*.reflection",
-    // A price of zero would disable a cost limit.
-    "model",
-    "network",
-    // Would append to any of the user's files.
-    "logging",
-    "trusted",
-];
+use super::untrusted::Untrusted;
 
 /// Returns whether a path is, or is below, something that an untrusted folder must not set.
 pub(super) fn is_forbidden(path: &str) -> bool {
-    let have = split_keys(path);
-    FORBIDDEN.iter().any(|pattern| {
-        let want: Vec<&str> = pattern.split('.').collect();
-        have.len() >= want.len()
-            && want
-                .iter()
-                .zip(&have)
-                .all(|(want, have)| *want == "*" || want == have)
-    })
+    find_trust_rule(path).untrusted == Untrusted::Never
 }
 
 /// Removes values with variables before their expansion: an untrusted file could send any variable to a model.
@@ -109,19 +72,40 @@ pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<
 
 /// Returns why an untrusted folder must not set this; `None` if it may.
 fn why_refused(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<&'static str> {
-    if is_forbidden(path) {
-        Some("ignored")
-    } else if loosens_mode(path, value, user) {
-        Some("ignored, because it is less strict than your own")
-    } else if raises_limit(path, value, user) || raises_retries(path, value, user) {
-        Some("ignored, because it is above your own")
-    } else if replaces_tools(path, user) {
-        Some("ignored, because you chose the tools yourself")
-    } else if chooses_provider(path, value, user) {
-        Some("ignored, because it would send your code to a provider you did not choose")
-    } else {
-        None
+    const ABOVE: &str = "ignored, because it is above your own";
+    let TrustRule { untrusted, default } = find_trust_rule(path);
+    let keys = split_keys(path);
+    let own = find_own(user, &keys);
+    let is_above = |usual: Option<f64>| {
+        let own = own.and_then(SpannedValue::as_f64).or(usual);
+        own.is_some_and(|own| value.as_f64().is_some_and(|given| given > own))
+    };
+    match untrusted {
+        Untrusted::Never => Some("ignored"),
+        Untrusted::Any => None,
+        Untrusted::Lower => is_above(default).then_some(ABOVE),
+        Untrusted::LowerOrZero => is_above(Some(0.0)).then_some(ABOVE),
+        Untrusted::FewerRetries => raises_retries(&keys, value, user).then_some(ABOVE),
+        Untrusted::StricterMode => {
+            let own = own.and_then(to_mode).unwrap_or_default();
+            let is_looser = to_mode(value).is_some_and(|given| is_looser(given, own));
+            is_looser.then_some("ignored, because it is less strict than your own")
+        }
+        Untrusted::IfUnset => own.map(|_| "ignored, because you chose the tools yourself"),
+        Untrusted::Repeat => (own.map(SpannedValue::to_json) != Some(value.to_json()))
+            .then_some("ignored, because it would send your code to a provider you did not choose"),
     }
+}
+
+/// Returns the user's own value of a setting. An agent without one inherits that of `default`.
+fn find_own<'a>(user: &'a SpannedValue, keys: &[String]) -> Option<&'a SpannedValue> {
+    let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let own = user.find(&keys);
+    if own.is_none() && keys.first() == Some(&"agent") && keys.len() > 2 {
+        keys[1] = "default";
+        return user.find(&keys);
+    }
+    own
 }
 
 /// Removes `trusted` from a workspace's file, trusted or not: a folder cannot trust itself.
@@ -142,16 +126,6 @@ fn build_refusal(value: &SpannedValue, path: &str, what: &str, folder: &Path) ->
         .with_hint("to use it, trust the folder (`/trust` in a chat, or `agent/setTrust`), or list it under `trusted` in your own config file")
 }
 
-fn loosens_mode(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
-    let Some(agent) = agent_key(path, "mode") else {
-        return false;
-    };
-    let Some(mode) = value.text().and_then(Mode::from_name) else {
-        return false;
-    };
-    is_looser(mode, read_mode(user, &agent))
-}
-
 /// Returns whether `mode` allows more than `than`.
 pub(super) fn is_looser(mode: Mode, than: Mode) -> bool {
     let rank = |mode: Mode| Mode::ALL.iter().position(|each| *each == mode);
@@ -160,116 +134,34 @@ pub(super) fn is_looser(mode: Mode, than: Mode) -> bool {
 
 /// Returns an agent's mode in this tree, or the default mode.
 pub(super) fn read_mode(tree: &SpannedValue, agent: &str) -> Mode {
-    of_agent(tree, agent, "mode")
-        .and_then(SpannedValue::text)
-        .and_then(Mode::from_name)
+    let keys = ["agent", agent, "mode"].map(str::to_owned);
+    find_own(tree, &keys).and_then(to_mode).unwrap_or_default()
+}
+
+fn to_mode(value: &SpannedValue) -> Option<Mode> {
+    value.text().and_then(Mode::from_name)
+}
+
+/// Returns whether a provider's `retry` or `max_retries` causes more retries, or longer waits, than the user wants.
+fn raises_retries(keys: &[String], value: &SpannedValue, user: &SpannedValue) -> bool {
+    let [_, provider, key] = keys else { return true };
+    let policy_of = |profile| RetryPolicy::from_profile(to_retry_profile(profile));
+    let own = policy_of(user.find(&["provider", provider, "retry"]));
+    if key == "retry" {
+        let given = policy_of(Some(value));
+        return given.patient && !own.patient || given.max_retries > own.max_retries;
+    }
+    let own_retries = user.find(&["provider", provider, "max_retries"]);
+    let most = own_retries
+        .and_then(SpannedValue::as_f64)
+        .unwrap_or(f64::from(own.max_retries));
+    value.as_f64().is_some_and(|given| given > most)
+}
+
+fn to_retry_profile(value: Option<&SpannedValue>) -> RetryProfile {
+    value
+        .and_then(|value| serde_json::from_value(value.to_json()).ok())
         .unwrap_or_default()
-}
-
-/// Limits of R-BUDGET. A folder may set those that the user has not set, and lower the others.
-const LIMITS: [&str; 8] = [
-    "token_target",
-    "max_subagents",
-    "max_steps",
-    "max_tool_calls",
-    "max_turn_cost",
-    "max_session_cost",
-    "max_day_cost",
-    "max_wall_time_s",
-];
-
-fn raises_limit(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
-    let of_agents = LIMITS.iter().find_map(|limit| {
-        let agent = agent_key(path, limit)?;
-        let usual = match *limit {
-            "max_steps" => Some(f64::from(AgentSettings::default().max_steps)),
-            // Without a target the agent ends on its own, so any target makes turns longer.
-            "token_target" => Some(0.0),
-            "max_subagents" => Some(f64::from(AgentSettings::default().max_subagents)),
-            _ => None,
-        };
-        of_agent(user, &agent, limit)
-            .and_then(SpannedValue::as_f64)
-            .or(usual)
-    });
-    let own = of_agents.or_else(|| match <[String; 3]>::try_from(split_keys(path)) {
-        Ok([table, provider, last]) if table == "provider" && last == "max_day_cost" => {
-            user.find(&["provider", &provider, "max_day_cost"])?.as_f64()
-        }
-        _ => None,
-    });
-    own.is_some_and(|own| value.as_f64().is_some_and(|given| given > own))
-}
-
-/// Returns whether a value causes more retries, or longer waits, than the user wants.
-fn raises_retries(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
-    let Ok([table, provider, key]) = <[String; 3]>::try_from(split_keys(path)) else {
-        return false;
-    };
-    if table != "provider" {
-        return false;
-    }
-    let of_user = |key: &str| user.find(&["provider", &provider, key]);
-    let own = retry_profile(of_user("retry"));
-    let own_retries = of_user("max_retries").and_then(SpannedValue::as_f64);
-    match key.as_str() {
-        "max_retries" => {
-            let own = own_retries.unwrap_or_else(|| f64::from(RetrySettings::from_profile(own).max_retries));
-            value.as_f64().is_some_and(|given| given > own)
-        }
-        "max_timeout_retries" => {
-            let own = of_user("max_timeout_retries")
-                .and_then(SpannedValue::as_f64)
-                .unwrap_or(1.0);
-            value.as_f64().is_some_and(|given| given > own)
-        }
-        "retry" => {
-            let given = retry_profile(Some(value));
-            let waits_longer = given == RetryProfile::Patient && own != RetryProfile::Patient;
-            waits_longer
-                || RetrySettings::from_profile(given).max_retries
-                    > RetrySettings::from_profile(own).max_retries
-        }
-        _ => false,
-    }
-}
-
-fn retry_profile(value: Option<&SpannedValue>) -> RetryProfile {
-    match value.and_then(SpannedValue::text) {
-        Some("persistent") => RetryProfile::Persistent,
-        Some("patient") => RetryProfile::Patient,
-        _ => RetryProfile::Interactive,
-    }
-}
-
-/// Returns whether a value sends code to a provider that the user did not choose for this agent or provider.
-fn chooses_provider(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
-    let of_agents = ["provider", "route", "compaction_model"].iter().find_map(|key| {
-        let agent = agent_key(path, key)?;
-        Some(of_agent(user, &agent, key))
-    });
-    let own = match <[String; 3]>::try_from(split_keys(path)) {
-        Ok([table, provider, last]) if table == "provider" && last == "fallback" => {
-            Some(user.find(&["provider", &provider, "fallback"]))
-        }
-        _ => of_agents,
-    };
-    // A folder may repeat the user's own choice.
-    own.is_some_and(|own| own.map(SpannedValue::to_json) != Some(value.to_json()))
-}
-
-/// Returns whether a value replaces the user's own choice of an agent's tools.
-fn replaces_tools(path: &str, user: &SpannedValue) -> bool {
-    ["tools", "deny_tools"].iter().any(|key| {
-        let agent = agent_key(path, key);
-        agent.is_some_and(|agent| of_agent(user, &agent, key).is_some())
-    })
-}
-
-/// Returns an agent's own value, or the one of `default`.
-fn of_agent<'a>(tree: &'a SpannedValue, agent: &str, key: &str) -> Option<&'a SpannedValue> {
-    tree.find(&["agent", agent, key])
-        .or_else(|| tree.find(&["agent", "default", key]))
 }
 
 /// Extracts `NAME` from `agent.NAME.KEY`.

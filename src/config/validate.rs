@@ -33,7 +33,7 @@ pub(super) struct ValidatedTree {
 pub(super) fn validate_tree(tree: &mut SpannedValue) -> ValidatedTree {
     let mut checked = ValidatedTree::default();
     rename_aliases(tree, &mut checked);
-    checked.value(tree, schema::shared_schema(), "");
+    checked.value(tree, schema::annotated_schema(), "");
     checked
 }
 

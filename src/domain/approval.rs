@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,16 +16,19 @@ use super::words::word_enum;
 
 word_enum! {
     /// How freely the agent may act (R-APPR-1). Rules and grants refine it; see `approval::policy` for the order.
-    #[derive(Default)]
+    ///
+    /// The comments of the modes are their descriptions in the configuration's schema.
+    #[derive(Default, JsonSchema)]
+    #[schemars(rename_all = "camelCase")]
     Mode {
-        /// Reads only: denies writes, network access, and commands that do more than read.
+        /// Reads only.
         Plan = "plan",
-        /// Reads are free; commands, writes, and network access ask.
+        /// Reads need no approval; commands, writes and network access do.
         #[default]
         Ask = "ask",
-        /// Like `Ask`, and edits inside the workspace are free.
+        /// Edits inside the workspace need no approval either.
         AutoEdit = "autoEdit",
-        /// Everything is free, except what a `deny` or `require_approval` rule catches.
+        /// Nothing needs approval.
         Full = "full",
     }
 }

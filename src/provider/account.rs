@@ -42,6 +42,21 @@ const MAX_MESSAGE_CHARS: usize = 2_000;
 /// Values below this length in bytes are not redacted: they are not secrets, and replacing them garbles messages.
 const MIN_SECRET_LEN: usize = 6;
 
+/// The variables that usually hold a vendor's key, by the vendor's domain and its APIs.
+const KEY_VARIABLES: [(&str, &[ApiKind], &str); 3] = [
+    ("anthropic.com", &[ApiKind::Anthropic], "ANTHROPIC_API_KEY"),
+    (
+        "openrouter.ai",
+        &[ApiKind::OpenAi, ApiKind::Responses],
+        "OPENROUTER_API_KEY",
+    ),
+    (
+        "openai.com",
+        &[ApiKind::OpenAi, ApiKind::Responses],
+        "OPENAI_API_KEY",
+    ),
+];
+
 impl ProviderAccount {
     /// Turns a failure into an error of this account, with all secrets removed from its texts.
     pub(crate) fn build_provider_error(&self, model: &str, failure: Failure) -> ProviderError {
@@ -82,14 +97,10 @@ impl ProviderAccount {
     pub(crate) fn key_hint(&self) -> String {
         let host = self.base.host_str().unwrap_or_default();
         // Only the vendor's own host takes the vendor's variable; another server has its own key.
-        let variable = match self.kind {
-            ApiKind::Anthropic if host.ends_with("anthropic.com") => Some("ANTHROPIC_API_KEY"),
-            ApiKind::OpenAi | ApiKind::Responses if host.ends_with("openrouter.ai") => {
-                Some("OPENROUTER_API_KEY")
-            }
-            ApiKind::OpenAi | ApiKind::Responses if host.ends_with("openai.com") => Some("OPENAI_API_KEY"),
-            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => None,
-        };
+        let known = KEY_VARIABLES
+            .iter()
+            .find(|(domain, kinds, _)| host.ends_with(domain) && kinds.contains(&self.kind));
+        let variable = known.map(|(.., variable)| variable);
         let setting = format!("[provider.{}] api_key", self.name);
         match variable {
             Some(variable) => format!("check the key in {variable} or {setting}"),

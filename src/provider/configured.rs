@@ -2,12 +2,10 @@
 //!
 //! The only file of this module that knows the configuration's schema. It decides no defaults: `config` does.
 
-use super::api_kind::ApiKind;
 use super::call::CallLimits;
 use super::models::ModelOverride;
 use super::registry::ProviderSpec;
-use super::retry::RetryPolicy;
-use crate::config::{ModelSettings, ProviderKind, ProviderSettings, Redactor, RetryProfile, Settings};
+use crate::config::{ModelSettings, ProviderSettings, Redactor, Settings};
 
 /// Returns the specification of `provider`, which must be one of the providers in `settings`.
 pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
@@ -18,24 +16,16 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderS
     } else {
         network.http_proxy.as_ref()
     };
-    let retry = provider.retry;
     ProviderSpec {
         base_url: (!provider.base_url.is_empty()).then(|| provider.base_url.clone()),
         api_key: provider.api_key.clone(),
         headers: provider.headers.clone(),
         model: provider.model.clone(),
-        retry: RetryPolicy {
-            max_retries: retry.max_retries,
-            max_timeout_retries: retry.max_timeout_retries,
-            backoff: retry.backoff,
-            max_retry_after: retry.max_retry_after,
-            patient: retry.profile == RetryProfile::Patient,
-            persists: retry.profile != RetryProfile::Interactive,
-        },
+        retry: provider.retry_policy(),
         limits: CallLimits {
-            connect: Some(provider.limits.connect),
-            first_event: provider.limits.first_event,
-            gap: provider.limits.event_gap,
+            connect: Some(provider.connect_timeout_s.0),
+            first_event: provider.first_event_timeout_s.map(|limit| limit.0),
+            gap: provider.event_gap_timeout_s.map(|limit| limit.0),
         },
         ca_file: network.ca_file.clone(),
         proxy: proxy.cloned(),
@@ -48,7 +38,7 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderS
         cassette: provider.cassette.clone(),
         record: provider.record.clone(),
         redactor: build_redactor(settings),
-        ..ProviderSpec::new(&provider.name, kind(provider.kind))
+        ..ProviderSpec::new(&provider.name, provider.kind)
     }
 }
 
@@ -59,22 +49,13 @@ fn build_redactor(settings: &Settings) -> Redactor {
     redactor
 }
 
-fn kind(kind: ProviderKind) -> ApiKind {
-    match kind {
-        ProviderKind::Anthropic => ApiKind::Anthropic,
-        ProviderKind::OpenAi => ApiKind::OpenAi,
-        ProviderKind::Responses => ApiKind::Responses,
-        ProviderKind::Script => ApiKind::Script,
-    }
-}
-
 fn to_model_override(told: &ModelSettings) -> ModelOverride {
     ModelOverride {
         window: told.context_window,
         max_output: told
             .max_output_tokens
             .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
-        price: told.price,
+        price: told.price(),
         images: told.images,
         tools: told.tools,
         ..ModelOverride::default()

@@ -141,11 +141,10 @@ async fn get(
     path: &str,
 ) -> Result<Option<ModelList>, Failure> {
     let extra = spec.extra_headers()?;
-    let mut headers = match spec.kind {
-        ApiKind::Anthropic => Anthropic::build_headers(spec.build_key_header("")?, extra),
-        ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => {
-            OpenAi::build_headers(spec.build_key_header("Bearer ")?, extra)
-        }
+    let mut headers = if spec.kind == ApiKind::Anthropic {
+        Anthropic::build_headers(spec.build_key_header("")?, extra)
+    } else {
+        OpenAi::build_headers(spec.build_key_header("Bearer ")?, extra)
     };
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let connect = spec.limits.connect_or_default();
@@ -188,9 +187,10 @@ fn choose_probe_path(account: &ProviderAccount) -> &'static str {
 
 /// Returns the path of the list of models.
 fn list_path(account: &ProviderAccount) -> &'static str {
-    match account.kind {
-        ApiKind::Anthropic => "v1/models",
-        ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => "models",
+    if account.kind == ApiKind::Anthropic {
+        "v1/models"
+    } else {
+        "models"
     }
 }
 

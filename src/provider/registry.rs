@@ -16,7 +16,6 @@ use super::Provider;
 use super::account::{ProviderAccount, is_local, naming_at};
 use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
-use super::api_kind::ApiKind;
 use super::call::CallLimits;
 use super::error::{Failure, ProviderError, ProviderFault};
 use super::http::{Http, HttpSettings};
@@ -26,6 +25,7 @@ use super::record::RecordingProvider;
 use super::responses::Responses;
 use super::retry::RetryPolicy;
 use super::script::Script;
+use crate::config::ApiKind;
 use crate::config::{Redactor, long_words};
 use crate::domain::circuit::CircuitPolicy;
 
@@ -114,15 +114,16 @@ impl ProviderSpec {
     }
 
     fn listed_info(&self, model: &str) -> ModelInfo {
-        match self.kind {
-            ApiKind::Script => ModelInfo {
+        if self.kind == ApiKind::Script {
+            return ModelInfo {
                 price: Some(FREE),
                 ..lookup_model(model)
-            },
-            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses if self.is_local() => {
-                lookup_local(model)
-            }
-            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses => lookup_model(model),
+            };
+        }
+        if self.is_local() {
+            lookup_local(model)
+        } else {
+            lookup_model(model)
         }
     }
 
@@ -139,12 +140,8 @@ impl ProviderSpec {
 
     /// Returns the configured address, or the default one of the kind.
     pub(super) fn resolve_base_url(&self) -> Result<Url, Failure> {
-        let default = match self.kind {
-            ApiKind::Anthropic => "https://api.anthropic.com",
-            ApiKind::OpenAi | ApiKind::Responses => "https://api.openai.com/v1",
-            ApiKind::Script => "script:",
-        };
-        let text = self.base_url.as_deref().unwrap_or(default);
+        let default = self.kind.default_base_url();
+        let text = self.base_url.as_deref().or(default).unwrap_or("script:");
         let wrong = |what: String| {
             Failure::new(
                 ProviderFault::Local,

@@ -6,82 +6,10 @@
 use std::time::Duration;
 
 use super::error::{Disposition, ProviderError};
-use crate::base::backoff::{Backoff, JITTER};
+pub use crate::config::RetryPolicy;
 
 /// The most that jitter adds to a wait that the provider asked for (R-PROV-1).
 const RETRY_AFTER_JITTER: Duration = Duration::from_millis(250);
-
-/// How often, and after which waits, a failed call is made again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RetryPolicy {
-    /// Retries after the first attempt.
-    pub max_retries: u32,
-    /// How many of the retries may follow a time limit. Default 1 (R-PROV-2).
-    pub max_timeout_retries: u32,
-    /// The waits when the provider names none.
-    pub backoff: Backoff,
-    /// The longest wait for which the provider may ask unless `patient` is set. Default 60 s.
-    pub max_retry_after: Duration,
-    /// Whether to wait as long as the provider asks.
-    pub patient: bool,
-    /// Whether to wait for the trial of an open circuit when no other provider is left; otherwise the call fails.
-    pub persists: bool,
-}
-
-impl RetryPolicy {
-    /// Returns the default profile, for a user who waits: 3 retries, 1 s, ×2, at most 30 s.
-    pub fn interactive() -> Self {
-        Self::new(3, 1_000, 30_000)
-    }
-
-    /// Returns the profile for unattended work: 10 retries, 0.5 s, ×2, at most 32 s.
-    pub fn persistent() -> Self {
-        Self {
-            persists: true,
-            ..Self::new(10, 500, 32_000)
-        }
-    }
-
-    /// Returns the persistent profile that also waits as long as the provider asks.
-    pub fn patient() -> Self {
-        Self {
-            patient: true,
-            ..Self::persistent()
-        }
-    }
-
-    /// Returns the profile with this name, as settings write it.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "interactive" => Some(Self::interactive()),
-            "persistent" => Some(Self::persistent()),
-            "patient" => Some(Self::patient()),
-            _ => None,
-        }
-    }
-
-    fn new(max_retries: u32, initial_ms: u64, max_ms: u64) -> Self {
-        Self {
-            max_retries,
-            max_timeout_retries: 1,
-            backoff: Backoff {
-                initial: Duration::from_millis(initial_ms),
-                factor: 2.0,
-                max: Duration::from_millis(max_ms),
-                jitter: JITTER,
-            },
-            max_retry_after: Duration::from_secs(60),
-            patient: false,
-            persists: false,
-        }
-    }
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self::interactive()
-    }
-}
 
 /// What to do after a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,6 +123,7 @@ impl RetryState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RetryProfile;
     use crate::provider::error::{ProviderFault, TimeoutPhase};
 
     fn error(fault: ProviderFault, retry_after_ms: Option<u64>) -> ProviderError {
@@ -224,7 +153,7 @@ mod tests {
 
     #[test]
     fn profiles_wait_as_specified() {
-        let interactive = RetryPolicy::interactive();
+        let interactive = RetryPolicy::default();
         assert_eq!(
             delays(interactive, 0.0, 4),
             [Some(1000), Some(2000), Some(4000), None]
@@ -233,7 +162,7 @@ mod tests {
             delays(interactive, 1.0, 4),
             [Some(1250), Some(2500), Some(5000), None]
         );
-        let persistent = delays(RetryPolicy::persistent(), 0.0, 11);
+        let persistent = delays(RetryPolicy::from_profile(RetryProfile::Persistent), 0.0, 11);
         let expected = [500, 1000, 2000, 4000, 8000, 16000, 32000, 32000, 32000, 32000];
         assert_eq!(persistent[..10], expected.map(Some));
         assert_eq!(persistent[10], None);
@@ -241,7 +170,7 @@ mod tests {
 
     #[test]
     fn attempts_count_from_one() {
-        let mut state = RetryState::new(RetryPolicy::interactive());
+        let mut state = RetryState::new(RetryPolicy::default());
         let verdict = state.next(&error(ProviderFault::Overloaded, None), 0.0);
         let expected = RetryVerdict::Retry {
             attempt: 1,
@@ -268,7 +197,7 @@ mod tests {
         for (asked, patient, unit, expected) in cases {
             let mut state = RetryState::new(RetryPolicy {
                 patient,
-                ..RetryPolicy::interactive()
+                ..RetryPolicy::default()
             });
             let verdict = state.next(&error(ProviderFault::Throttled, Some(asked)), unit);
             match (verdict, expected) {
@@ -288,7 +217,7 @@ mod tests {
 
     #[test]
     fn timeouts_are_retried_once() {
-        let mut state = RetryState::new(RetryPolicy::persistent());
+        let mut state = RetryState::new(RetryPolicy::from_profile(RetryProfile::Persistent));
         assert!(matches!(
             state.next(&error(ProviderFault::TimedOut(TimeoutPhase::Gap), None), 0.0),
             RetryVerdict::Retry { .. }
@@ -312,7 +241,7 @@ mod tests {
             let mut state = RetryState::new(RetryPolicy {
                 max_retries: retries,
                 max_timeout_retries: timeouts,
-                ..RetryPolicy::interactive()
+                ..RetryPolicy::default()
             });
             let silent = error(ProviderFault::TimedOut(TimeoutPhase::FirstEvent), None);
             let lefts: Vec<u32> = std::iter::from_fn(|| match state.next(&silent, 0.0) {
@@ -341,7 +270,7 @@ mod tests {
             (vec![server(), server()], silent()),
             (vec![silent(), server()], server()),
         ] {
-            let mut state = RetryState::new(RetryPolicy::interactive());
+            let mut state = RetryState::new(RetryPolicy::default());
             for failure in &before {
                 state.next(failure, 0.0);
             }
@@ -368,7 +297,7 @@ mod tests {
             (ProviderFault::Tls, Disposition::Fail),
             (ProviderFault::NotTheApi, Disposition::Fail),
         ] {
-            let mut state = RetryState::new(RetryPolicy::persistent());
+            let mut state = RetryState::new(RetryPolicy::from_profile(RetryProfile::Persistent));
             let verdict = state.next(&error(fault, Some(1)), 0.0);
             assert_eq!(
                 verdict,
@@ -383,7 +312,7 @@ mod tests {
     fn zero_retries_give_up_after_the_first_failure() {
         let policy = RetryPolicy {
             max_retries: 0,
-            ..RetryPolicy::interactive()
+            ..RetryPolicy::default()
         };
         let verdict = RetryState::new(policy).next(&error(ProviderFault::Server, Some(1)), 0.0);
         assert_eq!(

@@ -93,7 +93,7 @@ impl ServerState {
             let loaded = self.configured.folder_config(folder);
             if n == 0 {
                 self.outbox
-                    .set_delta_frame(loaded.loaded.settings.server.delta_frame);
+                    .set_delta_frame(loaded.loaded.settings.server.delta_frame_ms.0);
                 (self.on_settings)(&loaded.loaded.settings);
             }
             self.report_problems(folder);

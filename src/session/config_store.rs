@@ -252,7 +252,10 @@ impl ConfigStore {
 
 /// Returns the tools that the settings set up, and the user's own.
 fn build_tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
-    let web = WebFetch::new(settings.network.clone(), settings.tools.private_hosts.clone());
+    let web = WebFetch::new(
+        settings.network.clone(),
+        settings.tools.web_fetch.private_hosts.clone(),
+    );
     let own = settings.tools.commands.iter().cloned();
     std::iter::once(Arc::new(web) as Arc<dyn DynTool>)
         .chain(own.map(|settings| Arc::new(CommandTool::new(settings)) as Arc<dyn DynTool>))
@@ -279,7 +282,7 @@ impl SettingsSource for ConfigStore {
             token_target: agent.token_target,
             max_tool_calls: agent.max_tool_calls,
             max_subagents: agent.max_subagents,
-            degrade: agent.degrade_at_limit,
+            degrade: agent.limit_reached == config::LimitPolicy::Degrade,
         };
         let of_providers = settings.providers.values();
         let budgets = Budgets {
@@ -313,31 +316,33 @@ impl SettingsSource for ConfigStore {
                     move |tool| Some(tools.timeout_for(tool))
                 }),
                 tool_cooldowns: Arc::new(move |tool| tools.cooldown_for(tool)),
-                hooks: Hooks::new(&settings.hooks, Arc::new(HookCommands)),
+                hooks: Hooks::new(settings.hooks.values().cloned().collect(), Arc::new(HookCommands)),
                 policy: AgentPolicy {
                     planning: agent.planning,
-                    reflection: agent.reflection,
+                    reflection: agent.reflection.interval(),
                     tool_failure: agent.tool_failure,
                     tool_timeout: agent.tool_timeout,
                     subagent_failure: agent.subagent_failure,
                 },
             },
             own_tools: folder.tools.clone(),
-            tools: agent.tools.clone(),
+            tools: agent.tool_choice(),
             names_model: agent.names_model,
             read_only: agent.mode == Mode::Plan,
             budgets,
-            wall_time: agent.max_wall_time,
+            wall_time: agent.max_wall_time_s.map(|limit| limit.0),
             rules: Rules {
                 require_approval: parse_rules(&settings.approvals.require_approval),
                 allow: parse_rules(&settings.approvals.allow),
                 deny: parse_rules(&settings.approvals.deny),
                 unreadable: settings.approvals.unreadable.clone(),
             },
-            approval_timeout: settings.approvals.timeout,
-            on_cancel: match settings.tools.on_cancel {
+            approval_timeout: settings.approvals.timeout_s.map(|limit| limit.0),
+            on_cancel: match settings.tools.bash.on_cancel {
                 config::OnCancel::Interrupt => workspace::OnCancel::Interrupt,
-                config::OnCancel::Finish(limit) => workspace::OnCancel::Finish(limit),
+                config::OnCancel::Finish => {
+                    workspace::OnCancel::Finish(settings.tools.bash.finish_timeout_s.0)
+                }
             },
         }
     }

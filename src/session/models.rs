@@ -19,7 +19,7 @@ pub use self::check::ModelVerdict;
 use self::credentials::{explain_missing_key, is_same_key};
 pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
-use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, Settings};
+use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, ReasoningEffort, Settings};
 use crate::domain::circuit::CircuitPolicy;
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
@@ -212,7 +212,7 @@ impl Models {
     }
 
     fn to_listed_provider(&self, settings: &ProviderSettings) -> ListedProvider {
-        let missing = settings.needs_key && settings.api_key.is_none();
+        let missing = settings.needs_key() && settings.api_key.is_none();
         let health = self
             .lock()
             .get(&settings.name)
@@ -304,7 +304,7 @@ impl Models {
     }
 
     fn open_provider(&self, settings: &ProviderSettings) -> Result<Arc<WatchedProvider>, AgentError> {
-        if settings.needs_key && settings.api_key.is_none() {
+        if settings.needs_key() && settings.api_key.is_none() {
             return Err(not_configured(format!(
                 "the provider {:?} has no API key",
                 settings.name
@@ -330,7 +330,7 @@ impl Models {
 
     fn provider_spec(&self, settings: &ProviderSettings) -> ProviderSpec {
         let policy = CircuitPolicy {
-            rest: settings.circuit_cooldown,
+            rest: settings.circuit_cooldown_s.0,
             ..CircuitPolicy::default()
         };
         let key = settings.api_key.as_ref().map(ExposeSecret::expose_secret);
@@ -386,9 +386,12 @@ impl Models {
             .as_deref()
             .and_then(|agent| self.settings.find_agent(agent));
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
-        let configured = agent
-            .reasoning_effort
-            .and_then(|effort| Effort::from_name(effort.name()));
+        let configured = match agent.reasoning_effort {
+            ReasoningEffort::Off => None,
+            ReasoningEffort::Low => Some(Effort::Low),
+            ReasoningEffort::Medium => Some(Effort::Medium),
+            ReasoningEffort::High => Some(Effort::High),
+        };
         Ok(ResolvedModel {
             provider: self.open_provider(settings)?,
             info: self.model_info(settings, &model),
@@ -407,10 +410,10 @@ impl Models {
 impl Models {
     /// Returns the fallbacks of `first` for this agent: its own route, or the provider's.
     fn resolve_route(&self, agent: &AgentSettings, first: &ProviderSettings) -> Vec<String> {
-        let Some(route) = &agent.route else {
+        if agent.route.is_none() {
             return self.fallback_route(first);
-        };
-        let names = route.iter().map(|step| step.provider.clone());
+        }
+        let names = agent.iter_route().map(|(provider, _)| provider.to_owned());
         names.filter(|name| *name != first.name).collect()
     }
 
@@ -421,7 +424,7 @@ impl Models {
 
     /// Returns the fallbacks in order: the provider's own list, then the lists of those, each name once.
     fn fallback_route(&self, first: &ProviderSettings) -> Vec<String> {
-        let mut route: Vec<String> = first.fallback.clone();
+        let mut route: Vec<String> = first.fallback.0.clone();
         let mut at = 0;
         // Each name enters once, so that fallbacks which name each other end.
         while let Some(name) = route.get(at) {
@@ -429,7 +432,7 @@ impl Models {
                 .settings
                 .providers
                 .get(name)
-                .map(|provider| &provider.fallback);
+                .map(|provider| provider.fallback.iter());
             let new = |name: &&String| **name != first.name && !route.contains(name);
             let further: Vec<String> = further.into_iter().flatten().filter(new).cloned().collect();
             route.extend(further);
@@ -482,11 +485,11 @@ impl ModelSource for Arc<Models> {
             .and_then(|name| self.settings.find_agent(name));
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
         let mut chosen = self.choose_by_name(provider, agent)?;
-        let steps = agent.route.iter().flatten();
         // The agent's own route may name a model for this provider.
-        let of_route = steps
-            .filter(|step| step.provider == provider)
-            .find_map(|step| step.model.as_deref());
+        let of_route = agent
+            .iter_route()
+            .filter(|(named, _)| *named == provider)
+            .find_map(|(_, model)| model);
         if let (ChosenModel::Known { model: its, .. }, Some(other)) = (&mut chosen, model.or(of_route)) {
             *its = Some(other.to_owned());
         }

@@ -21,7 +21,7 @@ use super::services::{Services, SessionSettings};
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::spawn::{TaskError, spawn};
-use crate::config::ToolChoice;
+use crate::config::{StringList, ToolChoice};
 use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
 use crate::tool::{ChildState, Registry, Spawner, SubagentJob, SubagentReport, Tool};
@@ -51,7 +51,7 @@ pub(super) struct SubagentFactory {
     services: Arc<Services>,
     info: SessionInfo,
     /// Tools that no sub-agent may have, because an agent above it must not have them.
-    denied: Vec<String>,
+    denied: StringList,
 }
 
 impl SubagentFactory {

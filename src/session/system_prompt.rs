@@ -54,7 +54,7 @@ impl ConfigStore {
 
     /// Returns the agents to which this agent may delegate, as name and description.
     fn delegable_agents(&self, session: &SessionInfo, agent: &AgentSettings) -> Vec<(String, String)> {
-        if !agent.tools.is_allowed(Delegate::NAME) {
+        if !agent.tool_choice().is_allowed(Delegate::NAME) {
             return Vec::new();
         }
         let folder = self.folder_config(&session.folder);

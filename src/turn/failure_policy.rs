@@ -162,6 +162,7 @@ fn what_next(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RetryProfile;
     use crate::provider::{RetryState, TimeoutPhase};
 
     fn error(fault: ProviderFault) -> ProviderError {
@@ -246,9 +247,9 @@ mod tests {
     fn the_announced_next_action_happens() {
         let nine = RetryPolicy {
             max_retries: 9,
-            ..RetryPolicy::interactive()
+            ..RetryPolicy::default()
         };
-        let three = RetryPolicy::interactive();
+        let three = RetryPolicy::default();
         let silent = ProviderFault::TimedOut(TimeoutPhase::Gap);
         let failed = |why: &str| FailureAction::Leave(Some(FallbackReason::Failed(why.to_owned())));
         let ends = "the turn will fail with this error";
@@ -364,7 +365,7 @@ mod tests {
             ),
             (
                 &ROUTE,
-                RetryPolicy::persistent(),
+                RetryPolicy::from_profile(RetryProfile::Persistent),
                 &ProviderFault::Server,
                 4,
                 hop,
@@ -389,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_persistent_policy_without_fallback_waits_for_the_circuit() {
-        let policy = RetryPolicy::persistent();
+        let policy = RetryPolicy::from_profile(RetryProfile::Persistent);
         let (told, done) = state(&ALONE, policy, &ProviderFault::Server);
         assert_eq!(told.len(), 10);
         assert_eq!(
@@ -428,10 +429,14 @@ mod tests {
         let left = FailureAction::Leave(Some(FallbackReason::Failed(
             "p asks to wait for 3600 s: words".to_owned(),
         )));
-        assert_eq!(done(&ROUTE, RetryPolicy::patient()), left);
-        assert_eq!(done(&ROUTE, RetryPolicy::interactive()), left);
-        assert_eq!(done(&ALONE, RetryPolicy::interactive()), left);
-        let FailureAction::Retry(again) = done(&ALONE, RetryPolicy::patient()) else {
+        assert_eq!(
+            done(&ROUTE, RetryPolicy::from_profile(RetryProfile::Patient)),
+            left
+        );
+        assert_eq!(done(&ROUTE, RetryPolicy::default()), left);
+        assert_eq!(done(&ALONE, RetryPolicy::default()), left);
+        let FailureAction::Retry(again) = done(&ALONE, RetryPolicy::from_profile(RetryProfile::Patient))
+        else {
             panic!("no patience");
         };
         assert_eq!(again.delay, Duration::from_secs(3_600));
@@ -439,7 +444,7 @@ mod tests {
 
     #[test]
     fn permanent_errors_do_not_fall_back() {
-        let policy = RetryPolicy::persistent();
+        let policy = RetryPolicy::from_profile(RetryProfile::Persistent);
         for (fault, left) in [
             (ProviderFault::Unauthorized, None),
             (ProviderFault::InvalidRequest, None),

@@ -62,14 +62,14 @@ async fn run_hook_command(
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let first = tokio::select! { biased;
         () = place.cancel.cancelled() => HookRunEnd::Cancelled,
-        () = tokio::time::sleep(hook.timeout) => HookRunEnd::TimedOut,
+        () = tokio::time::sleep(hook.timeout_s.0) => HookRunEnd::TimedOut,
         ending = collect_output(&process, &mut output, [&mut stdout, &mut stderr]) => HookRunEnd::Ended(ending),
     };
     match first {
         HookRunEnd::Ended(ending) => Ok(to_hook_exit(ending, &stdout, &stderr)),
         HookRunEnd::TimedOut => {
             kill_process(&process, output).await;
-            let limit = hook.timeout.as_secs_f64();
+            let limit = hook.timeout_s.0.as_secs_f64();
             Ok(HookExit::Failed(format!(
                 "timed out after {limit} s and was killed"
             )))

@@ -114,7 +114,7 @@ fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
 
 /// Runs one hook, and announces a wait if it is slow.
 async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, TurnStopped> {
-    let until = clock::wall_ms().saturating_add_unsigned(hook.timeout.as_millis() as u64);
+    let until = clock::wall_ms().saturating_add_unsigned(hook.timeout_s.0.as_millis() as u64);
     let place = HookContext {
         session: &cx.session,
         turn: &cx.turn,

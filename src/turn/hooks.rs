@@ -66,11 +66,8 @@ impl fmt::Debug for Hooks {
 
 impl Hooks {
     /// Creates the hooks, which `runner` runs in their order.
-    pub fn new(hooks: &[HookSettings], runner: Arc<dyn HookRunner>) -> Self {
-        Self {
-            hooks: hooks.into(),
-            runner,
-        }
+    pub fn new(hooks: Arc<[HookSettings]>, runner: Arc<dyn HookRunner>) -> Self {
+        Self { hooks, runner }
     }
 
     /// Returns the hooks of a sub-agent: only those for tools. No user wrote its prompt, and its end is not the

@@ -1,7 +1,6 @@
 //! Simulated hooks: they pass, change, object, end turns and fail, at their leisure, and obey a cancel at once.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Value, json};
@@ -23,17 +22,15 @@ const MOMENTS: [HookMoment; 4] = [
 /// The hooks of a world's sessions: at none, some or all moments.
 pub(super) fn build_hooks(world: &Arc<World>) -> Hooks {
     let moments = MOMENTS.iter().zip(0..);
-    let hooks: Vec<HookSettings> = moments
+    let hooks = moments
         .filter(|(_, at)| world.knobs.hooks_at & (1 << at) != 0)
         .map(|(on, _)| HookSettings {
             name: format!("sim-{on}"),
             on: *on,
-            command: CommandLine::Argv(Vec::new()),
-            tools: Vec::new(),
-            timeout: Duration::from_secs(60),
+            ..HookSettings::default()
         })
         .collect();
-    Hooks::new(&hooks, Arc::new(SimHooks(world.clone())))
+    Hooks::new(hooks, Arc::new(SimHooks(world.clone())))
 }
 
 struct SimHooks(Arc<World>);

@@ -51,7 +51,7 @@ impl SimModels {
         let retry = RetryPolicy {
             max_retries: rng.next_below(world.knobs.max_retries) as u32,
             persists: rng.chance(300),
-            ..RetryPolicy::interactive()
+            ..RetryPolicy::default()
         };
         let standing = self
             .accounts

@@ -1,97 +1,97 @@
-//! Merges one agent's table with the default agent's settings.
-//!
-//! Knows nothing about files and their locations; `resolve` adds `prompt_file` and `route`, which need them.
+//! Resolves agents: what a named one inherits from `default`, and the providers that they name.
 
-use super::super::file::{
-    AgentTable, EffortName, EscalationName, LimitPolicyName, ModeName, PolicyName, Reflection, StringOrList,
-};
-use super::super::settings::{AgentSettings, FailurePolicy, OutputEscalation, ReasoningEffort, ToolChoice};
-use super::{REFLECTION, duration_from_secs};
-use crate::domain::{Cost, Mode};
+use std::collections::BTreeMap;
 
-/// Merges an agent's own values over those of `base`, the default agent.
-pub(super) fn merge_agent_table(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
-    AgentSettings {
-        name: name.to_owned(),
-        names_model: table.provider.is_some() || table.model.is_some(),
-        // A model name of another provider means nothing here.
-        model: match &table.provider {
-            Some(provider) if base.provider.as_ref() != Some(provider) => table.model,
-            _ => table.model.or_else(|| base.model.clone()),
-        },
-        provider: table.provider.or_else(|| base.provider.clone()),
-        mode: table.mode.map_or(base.mode, |mode| match mode {
-            ModeName::Plan => Mode::Plan,
-            ModeName::Ask => Mode::Ask,
-            ModeName::AutoEdit => Mode::AutoEdit,
-            ModeName::Full => Mode::Full,
-        }),
-        reasoning_effort: table
-            .reasoning_effort
-            .map_or(base.reasoning_effort, |effort| match effort {
-                EffortName::Off => None,
-                EffortName::Low => Some(ReasoningEffort::Low),
-                EffortName::Medium => Some(ReasoningEffort::Medium),
-                EffortName::High => Some(ReasoningEffort::High),
-            }),
-        // Not inherited: it says what this agent is for.
-        description: table.description,
-        system_prompt: table.system_prompt.or_else(|| base.system_prompt.clone()),
-        prompt_file: None,
-        route: None,
-        tools: ToolChoice {
-            only: table
-                .tools
-                .map(StringOrList::into_vec)
-                .or_else(|| base.tools.only.clone()),
-            never: table
-                .deny_tools
-                .map_or_else(|| base.tools.never.clone(), StringOrList::into_vec),
-        },
-        output_escalation: table
-            .output_escalation
-            .map_or(base.output_escalation, |escalation| match escalation {
-                EscalationName::Large => OutputEscalation::Large,
-                EscalationName::Double => OutputEscalation::Double,
-            }),
-        auto_compact: table.auto_compact.unwrap_or(base.auto_compact),
-        compaction_model: table.compaction_model.or_else(|| base.compaction_model.clone()),
-        compaction_threshold: table.compaction_threshold.unwrap_or(base.compaction_threshold),
-        output_reserve: table.output_reserve.unwrap_or(base.output_reserve),
-        token_target: table.token_target.or(base.token_target),
-        planning: table.planning.unwrap_or(base.planning),
-        reflection: match table.reflection {
-            None => base.reflection,
-            Some(Reflection::On(false)) => None,
-            Some(Reflection::On(true)) => Some(REFLECTION),
-            Some(Reflection::Every(calls)) => Some(calls),
-        },
-        tool_failure: resolve_failure_policy(table.tool_failure, base.tool_failure),
-        tool_timeout: resolve_failure_policy(table.tool_timeout, base.tool_timeout),
-        subagent_failure: resolve_failure_policy(table.subagent_failure, base.subagent_failure),
-        max_steps: table.max_steps.unwrap_or(base.max_steps),
-        max_session_cost: table
-            .max_session_cost
-            .map(Cost::from_usd)
-            .or(base.max_session_cost),
-        max_turn_cost: table.max_turn_cost.map(Cost::from_usd).or(base.max_turn_cost),
-        max_day_cost: table.max_day_cost.map(Cost::from_usd).or(base.max_day_cost),
-        max_tool_calls: table.max_tool_calls.or(base.max_tool_calls),
-        max_subagents: table.max_subagents.unwrap_or(base.max_subagents),
-        max_wall_time: table
-            .max_wall_time_s
-            .map(duration_from_secs)
-            .or(base.max_wall_time),
-        degrade_at_limit: table
-            .limit_reached
-            .map_or(base.degrade_at_limit, |policy| policy == LimitPolicyName::Degrade),
+use super::resolver::Resolver;
+use crate::config::diagnostics::nearest_name;
+use crate::config::settings::{AgentSettings, ProviderSettings, Settings, parse_route_step};
+use crate::config::tree::{Node, SpannedValue};
+
+/// Copies to each named agent what it inherits from `default`.
+pub(super) fn inherit_from_default(tree: &mut SpannedValue) {
+    let Some(mut agents) = tree.take(&["agent"]) else {
+        return;
+    };
+    if let Node::Table(tables) = &mut agents.node {
+        for agent in tables.values_mut() {
+            if agent.find(&["prompt_file"]).and_then(SpannedValue::text) == Some("") {
+                agent.take(&["prompt_file"]);
+            }
+        }
+        if let Some(Node::Table(base)) = tables.get("default").map(|base| base.node.clone()) {
+            let named = tables.iter_mut().filter(|(name, _)| *name != "default");
+            for (_, agent) in named {
+                inherit_values(agent, &base);
+            }
+        }
+    }
+    tree.insert_at(&["agent"], agents);
+}
+
+fn inherit_values(agent: &mut SpannedValue, base: &BTreeMap<String, SpannedValue>) {
+    let Node::Table(own) = &mut agent.node else { return };
+    let provider_of = |table: &BTreeMap<String, SpannedValue>| {
+        let provider = table.get("provider").and_then(SpannedValue::text);
+        provider.map(str::to_owned)
+    };
+    let is_elsewhere = own.contains_key("provider") && provider_of(own) != provider_of(base);
+    let has_prompt = own.contains_key("system_prompt");
+    for (key, value) in base {
+        let is_inherited = match key.as_str() {
+            // It says what one agent is for.
+            "description" => false,
+            // They mean nothing at another provider.
+            "model" | "route" => !is_elsewhere,
+            // The agent's own prompt overrides the default agent's file.
+            "prompt_file" => !has_prompt,
+            _ => true,
+        };
+        if is_inherited {
+            own.entry(key.clone()).or_insert_with(|| value.clone());
+        }
     }
 }
 
-fn resolve_failure_policy(named: Option<PolicyName>, base: FailurePolicy) -> FailurePolicy {
-    named.map_or(base, |name| match name {
-        PolicyName::Continue => FailurePolicy::Continue,
-        PolicyName::Degrade => FailurePolicy::Degrade,
-        PolicyName::Fail => FailurePolicy::Fail,
-    })
+impl Resolver<'_> {
+    pub(super) fn resolve_agents(&mut self, settings: &mut Settings) {
+        let mut agents = std::mem::take(&mut settings.agents);
+        agents.entry("default".to_owned()).or_default();
+        for (name, agent) in &mut agents {
+            agent.name.clone_from(name);
+            agent.names_model =
+                self.is_set(&["agent", name, "provider"]) || self.is_set(&["agent", name, "model"]);
+            let path = ["agent", name, "provider"];
+            if let Some(provider) = agent.provider.as_deref().filter(|_| self.is_set(&path))
+                && !settings.providers.contains_key(provider)
+                && !settings.broken_providers.contains_key(provider)
+            {
+                let meant = nearest_name(provider, settings.providers.keys().map(String::as_str));
+                self.report_misspelling(&path, "unknown provider", meant);
+            }
+            self.prune_route(agent, &settings.providers);
+        }
+        settings.agents = agents;
+    }
+
+    /// Removes unknown and repeated providers from an agent's route.
+    fn prune_route(&mut self, agent: &mut AgentSettings, providers: &BTreeMap<String, ProviderSettings>) {
+        let Some(route) = &mut agent.route else { return };
+        let path = ["agent", &agent.name, "route"];
+        // A route that is inherited is reported where it is written.
+        let is_own = self.is_set(&path);
+        let mut known: Vec<String> = Vec::new();
+        for step in std::mem::take(&mut route.0) {
+            let (provider, _) = parse_route_step(&step);
+            if providers.contains_key(provider) {
+                let is_repeated = known.iter().any(|known| parse_route_step(known).0 == provider);
+                if !is_repeated {
+                    known.push(step);
+                }
+            } else if is_own {
+                let meant = nearest_name(provider, providers.keys().map(String::as_str));
+                self.report_misspelling(&path, format!("unknown provider `{provider}`"), meant);
+            }
+        }
+        route.0 = known;
+    }
 }

@@ -1,83 +1,61 @@
-//! Resolves the tool settings: time limits, pauses, reachable hosts, and the user's own tools.
+//! Resolves the settings of tools and hooks: reachable hosts, the user's own tools, and which hooks run.
 //!
 //! `command_tools` knows what an own tool may look like; this module only decides whether its table is usable.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use url::Url;
 
-use super::super::command_tools::{self, CommandToolSettings};
-use super::super::diagnostics::nearest_name;
-use super::super::file::{OnCancelName, ToolTable, ToolTables};
-use super::super::settings::{OnCancel, ToolSettings};
-use super::super::tree::join_keys;
-use super::{Resolver, duration_from_secs};
-
-/// How long a canceled command may continue with `on_cancel = "finish"`, unless configured (R-CANCEL).
-const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+use super::resolver::Resolver;
+use crate::config::command_tools;
+use crate::config::diagnostics::nearest_name;
+use crate::config::settings::{CommandToolSettings, HookMoment, HookSettings, ToolSettings, ToolTable};
 
 impl Resolver<'_> {
-    pub(super) fn resolve_tools(&mut self, tables: ToolTables) -> ToolSettings {
-        let mut tools = ToolSettings {
-            on_cancel: match tables.bash.on_cancel {
-                Some(OnCancelName::Finish) => OnCancel::Finish(
-                    tables
-                        .bash
-                        .finish_timeout_s
-                        .map_or(FINISH_TIMEOUT, duration_from_secs),
-                ),
-                Some(OnCancelName::Interrupt) | None => OnCancel::Interrupt,
-            },
-            pass_env: tables.bash.pass_env.unwrap_or_default(),
-            ..ToolSettings::default()
-        };
-        if let Some(limit) = tables.bash.timeout_s {
-            tools
-                .timeouts
-                .insert("bash".to_owned(), duration_from_secs(limit));
-        }
-        if let Some(cooldown) = tables.bash.circuit_cooldown_s {
-            tools
-                .cooldowns
-                .insert("bash".to_owned(), duration_from_secs(cooldown));
-        }
-        let web = tables.web_fetch;
-        if let Some(limit) = web.timeout_s {
-            tools
-                .timeouts
-                .insert("web_fetch".to_owned(), duration_from_secs(limit));
-        }
-        if let Some(cooldown) = web.circuit_cooldown_s {
-            tools
-                .cooldowns
-                .insert("web_fetch".to_owned(), duration_from_secs(cooldown));
-        }
-        tools.private_hosts = self.private_hosts(web.private_hosts.unwrap_or_default());
-        for (name, table) in tables.others {
-            let own = command_tools::is_command_tool(&table);
-            if own {
-                tools.commands.extend(self.command_tool(&name, &table));
+    pub(super) fn resolve_tools(&mut self, tools: &mut ToolSettings) {
+        let hosts = std::mem::take(&mut tools.web_fetch.private_hosts);
+        tools.web_fetch.private_hosts = self.private_hosts(hosts);
+        let known = self.inputs.tools;
+        for (name, table) in &tools.others {
+            let is_own = command_tools::is_command_tool(table);
+            if is_own {
+                tools.commands.extend(self.command_tool(name, table));
             }
-            if name == "default" {
-                tools.default_timeout = table.timeout_s.map_or(tools.default_timeout, duration_from_secs);
-                tools.default_cooldown = table
-                    .circuit_cooldown_s
-                    .map_or(tools.default_cooldown, duration_from_secs);
-                continue;
-            }
-            let there = self.inputs.tools;
-            if !own && !there.is_empty() && !there.contains(&name) {
-                let meant = nearest_name(&name, there.iter().map(String::as_str)).map(str::to_owned);
-                self.error_hinted(&["tool", &name], "unknown tool", meant.as_deref());
-            }
-            if let Some(cooldown) = table.circuit_cooldown_s {
-                tools.cooldowns.insert(name.clone(), duration_from_secs(cooldown));
-            }
-            if let Some(limit) = table.timeout_s {
-                tools.timeouts.insert(name, duration_from_secs(limit));
+            if !is_own && name != "default" && !known.is_empty() && !known.contains(name) {
+                let meant = nearest_name(name, known.iter().map(String::as_str));
+                self.report_misspelling(&["tool", name], "unknown tool", meant);
             }
         }
-        tools
+    }
+
+    /// Keeps the hooks that run. One that cannot be read completely must not run as something else.
+    pub(super) fn resolve_hooks(&mut self, hooks: &mut BTreeMap<String, HookSettings>) {
+        hooks.retain(|name, hook| {
+            hook.name.clone_from(name);
+            let path = |key| ["hook", name.as_str(), key];
+            // An unreadable `tool` must not make the hook run for all tools.
+            if ["on", "command", "tool", "enabled"]
+                .iter()
+                .any(|key| self.has_failed(&path(key)))
+            {
+                return false;
+            }
+            if !self.is_set(&path("on")) {
+                let message = "needs `on`: `prompt`, `pre_tool`, `post_tool` or `stop`";
+                self.report_error(&path("on"), message);
+                return false;
+            }
+            if hook.command.is_empty() {
+                self.report_error(&path("command"), "needs a `command`");
+                return false;
+            }
+            if !hook.tool.is_empty() && matches!(hook.on, HookMoment::Prompt | HookMoment::Stop) {
+                let message = "has no effect here; it applies to `pre_tool` and `post_tool`";
+                self.report_error(&path("tool"), message);
+            }
+            // Last, so that the problems of a disabled hook are reported too.
+            hook.enabled
+        });
     }
 
     /// Resolves one of the user's own tools. One that cannot be read completely must not run as something else.
@@ -89,8 +67,11 @@ impl Resolver<'_> {
             );
             return None;
         }
-        let stated = |key: &&str| self.failed.contains(&join_keys(&["tool", name, key]));
-        if ["command", "description", "schema", "effect"].iter().any(stated) {
+        let has_failed = |key: &&str| self.has_failed(&["tool", name, key]);
+        if ["command", "description", "schema", "effect"]
+            .iter()
+            .any(has_failed)
+        {
             return None;
         }
         command_tools::command_tool(name, table)

@@ -143,22 +143,22 @@ fn specification_example_loads_unchanged() {
     let settings = &loaded.settings;
 
     let anthropic = &settings.providers["anthropic"];
-    assert_eq!(anthropic.kind, ProviderKind::Anthropic);
+    assert_eq!(anthropic.kind, ApiKind::Anthropic);
     assert_eq!(anthropic.base_url, "https://api.anthropic.com");
     assert_eq!(anthropic.api_key.as_ref().unwrap().expose_secret(), "sk-ant-1");
     assert_eq!(anthropic.model.as_deref(), Some("claude-sonnet-4-20250514"));
     assert_eq!(
-        (anthropic.retry.max_retries, &anthropic.fallback[..]),
+        (anthropic.retry_policy().max_retries, &anthropic.fallback[..]),
         (3, &["openrouter".to_owned()][..])
     );
-    assert_eq!(settings.providers["openrouter"].retry.max_retries, 2);
+    assert_eq!(settings.providers["openrouter"].retry_policy().max_retries, 2);
     let work = &settings.providers["work"];
     assert_eq!(
         (work.kind, work.base_url.as_str()),
-        (ProviderKind::OpenAi, "https://llm.example.com/v1")
+        (ApiKind::OpenAi, "https://llm.example.com/v1")
     );
-    assert_eq!(work.retry.backoff.initial, Duration::from_millis(500));
-    assert!(work.api_key.is_none() && !work.needs_key && !work.local);
+    assert_eq!(work.retry_policy().backoff.initial, Duration::from_millis(500));
+    assert!(work.api_key.is_none() && !work.needs_key() && !work.local);
 
     let agent = settings.default_agent();
     assert_eq!((agent.mode, agent.max_steps), (Mode::Ask, 50));
@@ -182,7 +182,10 @@ fn specification_example_loads_unchanged() {
         "/h/c.toml:3:5: warning: provider.anthropic.api_key: the environment variable ANTHROPIC_API_KEY is not set \
          (set it, or remove this setting)"
     );
-    assert_eq!(without.settings.providers["anthropic"].retry.max_retries, 3);
+    assert_eq!(
+        without.settings.providers["anthropic"].retry_policy().max_retries,
+        3
+    );
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn empty_configuration_has_the_documented_defaults() {
     let settings = &loaded.settings;
     assert_eq!(*settings.default_agent(), AgentSettings::default());
     assert_eq!(settings.tools, ToolSettings::default());
-    assert_eq!(settings.server.delta_frame, Duration::from_millis(16));
+    assert_eq!(settings.server.delta_frame_ms.0, Duration::from_millis(16));
     assert_eq!(settings.logging.to_filter_directives(), "warn,agentls=info");
     assert!(settings.providers.values().all(|provider| !provider.configured));
 
@@ -207,13 +210,13 @@ fn empty_configuration_has_the_documented_defaults() {
     let openai = &settings.providers["openai"];
     assert_eq!(
         of_provider("connect_timeout_s"),
-        openai.limits.connect.as_secs_f64()
+        openai.connect_timeout_s.0.as_secs_f64()
     );
     assert_eq!(
         of_provider("max_retry_after_s"),
-        openai.retry.max_retry_after.as_secs_f64()
+        openai.max_retry_after_s.0.as_secs_f64()
     );
-    assert_eq!(of_provider("backoff_factor"), openai.retry.backoff.factor);
+    assert_eq!(of_provider("backoff_factor"), openai.backoff_factor);
     assert_eq!(
         stated(&format!("{agent}/properties/max_steps/default")),
         settings.default_agent().max_steps
@@ -750,7 +753,7 @@ fn later_editor_settings_override_options() {
         assert_eq!(lines(&loaded), [""; 0]);
         let settings = &loaded.settings;
         let agent = settings.default_agent();
-        (agent.max_steps, agent.mode, settings.approvals.deny.clone())
+        (agent.max_steps, agent.mode, settings.approvals.deny.0.clone())
     };
     let deny = |rules: &[&str]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     for (editor, wanted) in [

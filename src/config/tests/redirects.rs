@@ -377,7 +377,7 @@ fn untrusted_folder_may_lower_but_not_raise_timeout_retries() {
         }
         .load();
         let case = format!("{user:?} {folders} {trusted}");
-        let retry = &loaded.settings.providers["anthropic"].retry;
+        let retry = loaded.settings.providers["anthropic"].retry_policy();
         assert_eq!(retry.max_timeout_retries, counts, "{case}");
         let found = lines(&loaded);
         let is_ignored = found.iter().any(|line| {

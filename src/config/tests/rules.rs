@@ -11,8 +11,8 @@ fn rule_lists_of_layers_are_joined() {
         ..TestLayers::default()
     }
     .load();
-    assert_eq!(loaded.settings.approvals.deny, ["bash(rm *)", "web_fetch"]);
-    assert_eq!(loaded.settings.approvals.allow, ["read_file", "grep"]);
+    assert_eq!(*loaded.settings.approvals.deny, ["bash(rm *)", "web_fetch"]);
+    assert_eq!(*loaded.settings.approvals.allow, ["read_file", "grep"]);
     assert_eq!(
         lines(&loaded),
         [

@@ -81,7 +81,7 @@ fn bad_value_costs_only_itself() {
         .load();
         assert_eq!(lines(&loaded), [want], "{text}");
         assert_eq!(
-            loaded.settings.server.delta_frame,
+            loaded.settings.server.delta_frame_ms.0,
             Duration::from_millis(7),
             "{text}"
         );
@@ -99,7 +99,7 @@ fn fallback_cycle_is_reported_and_broken() {
         ["/h/c.toml:6:1: error: provider.openrouter.fallback: is a cycle: \
              openrouter → anthropic → openai → openrouter"]
     );
-    let route = |name: &str| loaded.settings.providers[name].fallback.clone();
+    let route = |name: &str| loaded.settings.providers[name].fallback.0.clone();
     assert_eq!(
         (route("openai"), route("openrouter")),
         (vec!["openrouter".into(), "groq".into()], vec![])
@@ -119,9 +119,9 @@ fn fallback_chain_of_three_presets_resolves() {
         (
             provider.kind,
             provider.base_url.clone(),
-            provider.fallback.clone(),
+            provider.fallback.0.clone(),
             provider.fallback_model.clone(),
-            provider.circuit_cooldown.as_millis(),
+            provider.circuit_cooldown_s.0.as_millis(),
         )
     };
     let url = str::to_owned;
@@ -129,21 +129,21 @@ fn fallback_chain_of_three_presets_resolves() {
         ["anthropic", "openrouter", "eachlabs"].map(of),
         [
             (
-                ProviderKind::Anthropic,
+                ApiKind::Anthropic,
                 url("https://api.anthropic.com"),
                 vec!["openrouter".into()],
                 Some("small".into()),
                 30_000
             ),
             (
-                ProviderKind::OpenAi,
+                ApiKind::OpenAi,
                 url("https://openrouter.ai/api/v1"),
                 vec!["eachlabs".into()],
                 None,
                 500
             ),
             (
-                ProviderKind::OpenAi,
+                ApiKind::OpenAi,
                 url("https://api.eachlabs.ai/v1"),
                 vec![],
                 None,
@@ -284,15 +284,15 @@ fn model_of_the_previous_provider_is_dropped() {
 #[test]
 fn openai_uses_the_responses_api_without_own_address_or_kind() {
     for (table, kind) in [
-        ("api_key = 'sk-1'", ProviderKind::Responses),
+        ("api_key = 'sk-1'", ApiKind::Responses),
         (
             "api_key = 'sk-1'\nbase_url = 'https://llm.example.com/v1'",
-            ProviderKind::OpenAi,
+            ApiKind::OpenAi,
         ),
-        ("api_key = 'sk-1'\nkind = 'openai'", ProviderKind::OpenAi),
+        ("api_key = 'sk-1'\nkind = 'openai'", ApiKind::OpenAi),
         (
             "kind = 'openai-responses'\nbase_url = 'https://llm.example.com/v1'",
-            ProviderKind::Responses,
+            ApiKind::Responses,
         ),
     ] {
         let loaded = user(&format!("[provider.openai]\n{table}"));
@@ -325,25 +325,20 @@ fn every_number_of_a_provider_is_applied() {
     assert_eq!(lines(&loaded), [""; 0]);
     let settings = &loaded.settings;
     let ollama = &settings.providers["ollama"];
-    assert_eq!(ollama.retry.profile, RetryProfile::Persistent);
-    assert_eq!((ollama.retry.max_retries, ollama.retry.backoff.factor), (1, 3.0));
-    assert_eq!(ollama.retry.backoff.initial, Duration::from_millis(500));
-    assert_eq!(ollama.retry.backoff.max, Duration::from_millis(9));
+    let retry = ollama.retry_policy();
     assert_eq!(
-        (ollama.retry.backoff.jitter, ollama.retry.max_timeout_retries),
-        (0.0, 4)
+        (ollama.retry, retry.persists, retry.patient),
+        (RetryProfile::Persistent, true, false)
     );
-    assert_eq!(ollama.retry.max_retry_after, Duration::from_millis(500));
-    assert_eq!(ollama.limits.connect, Duration::from_millis(250));
-    assert_eq!(ollama.first_event_limit(false), Duration::from_secs(300));
-    assert_eq!(ollama.event_gap_limit(false), Duration::from_secs(2));
-    let openai = &settings.providers["openai"];
-    assert_eq!(openai.first_event_limit(false), Duration::from_secs(60));
-    assert_eq!(openai.first_event_limit(true), Duration::from_secs(300));
-    assert_eq!(
-        (openai.event_gap_limit(true), openai.event_gap_limit(false)),
-        (Duration::from_secs(90), Duration::from_secs(300))
-    );
+    assert_eq!((retry.max_retries, retry.backoff.factor), (1, 3.0));
+    assert_eq!(retry.backoff.initial, Duration::from_millis(500));
+    assert_eq!(retry.backoff.max, Duration::from_millis(9));
+    assert_eq!((retry.backoff.jitter, retry.max_timeout_retries), (0.0, 4));
+    assert_eq!(retry.max_retry_after, Duration::from_millis(500));
+    assert_eq!(ollama.connect_timeout_s.0, Duration::from_millis(250));
+    // What applies without a configured limit is tested in `provider::registry`.
+    assert_eq!(ollama.first_event_timeout_s, None);
+    assert_eq!(ollama.event_gap_timeout_s, Some(Seconds::from(2.0)));
     assert_eq!(ollama.headers["x-a"].expose_secret(), "b");
     assert_eq!(
         settings.providers["s"].cassette.as_deref(),
@@ -355,19 +350,20 @@ fn every_number_of_a_provider_is_applied() {
     );
     assert_eq!(settings.network.ca_file.as_deref(), Some(Path::new("/h/ca.pem")));
     assert_eq!(
-        settings.models["q"].price.map(|price| price.cache_read),
+        settings.models["q"].price().map(|price| price.cache_read),
         Some(1.0)
     );
     assert_eq!(settings.models["q"].context_window, Some(5));
     assert_eq!(settings.tools.timeout_for("bash"), Duration::from_secs(3));
     assert_eq!(settings.tools.timeout_for("grep"), Duration::from_secs(4));
-    assert_eq!(settings.tools.on_cancel, OnCancel::Finish(Duration::from_secs(7)));
-    assert_eq!(settings.approvals.timeout, Some(Duration::from_secs(60)));
+    let bash = &settings.tools.bash;
     assert_eq!(
-        settings.default_agent().reasoning_effort,
-        Some(ReasoningEffort::High)
+        (bash.on_cancel, bash.finish_timeout_s),
+        (OnCancel::Finish, Seconds::from(7.0))
     );
-    assert_eq!(settings.agents["fast"].reasoning_effort, None);
+    assert_eq!(settings.approvals.timeout_s, Some(Seconds::from(60.0)));
+    assert_eq!(settings.default_agent().reasoning_effort, ReasoningEffort::High);
+    assert_eq!(settings.agents["fast"].reasoning_effort, ReasoningEffort::Off);
     let fast = &settings.agents["fast"];
     assert_eq!(fast.system_prompt.as_deref(), Some("be brief"));
     assert_eq!((fast.compaction_threshold, fast.output_reserve), (0.5, 20_000));

@@ -11,7 +11,7 @@ use super::super::state::session_param;
 use super::super::to_wire::content::{ContentPointer, extract_field, read_piece};
 use super::super::{from_wire, to_wire};
 use super::store_failed;
-use crate::config::{ConfigSeverity, Diagnostic};
+use crate::config::{AgentSettings, ConfigSeverity, Diagnostic};
 use crate::domain::SessionId;
 use crate::protocol::{self as wire, *};
 use crate::provider::{Effort, PriceSource};
@@ -125,7 +125,8 @@ impl Service {
             named.unwrap_or_else(|| settings.default_agent())
         });
         let tools = self.state.sessions.services().client_tools(&configured.tools);
-        let has = |name: &str| agent.is_none_or(|agent| agent.tools.is_allowed(name));
+        let choice = agent.map(AgentSettings::tool_choice);
+        let has = |name: &str| choice.as_ref().is_none_or(|choice| choice.is_allowed(name));
         let specs = tools.tool_specs().iter().filter(|spec| has(&spec.name));
         Ok(ListToolsResult {
             tools: specs.map(to_wire::tool_info).collect(),

@@ -131,7 +131,8 @@ pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
 
 /// Converts a configured agent. `tools` are the names of all tools.
 pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) -> wire::AgentInfo {
-    let has = tools.iter().filter(|tool| agent.tools.is_allowed(tool));
+    let choice = agent.tool_choice();
+    let has = tools.iter().filter(|tool| choice.is_allowed(tool));
     wire::AgentInfo {
         name: agent.name.clone(),
         description: agent.description.as_ref().map(|text| one_line(text, 300)),

@@ -80,7 +80,7 @@ impl Models {
             return Err(format!("the provider {name} is no longer configured"));
         };
         let can_ask = provider.takes_editor_key() && self.keys.can_ask();
-        if provider.needs_key && provider.api_key.is_none() && !can_ask {
+        if provider.needs_key() && provider.api_key.is_none() && !can_ask {
             return Err(format!("the provider {name} no longer has an API key"));
         }
         let spec = self.provider_spec(provider);

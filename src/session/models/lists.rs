@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use super::Models;
 use super::credentials::is_same_key;
 use crate::base::clock::{self, Instant};
-use crate::config::{ProviderKind, ProviderSettings};
+use crate::config::{ApiKind, ProviderSettings};
 use crate::provider::{self, ModelList, models};
 
 /// The time within which all providers together must list their models.
@@ -96,7 +96,7 @@ impl Models {
         let now = self.current_settings();
         let can_be_asked = |provider: &&ProviderSettings| {
             let has_key = provider.api_key.is_some();
-            provider.kind != ProviderKind::Script && (has_key || provider.configured && !provider.needs_key)
+            provider.kind != ApiKind::Script && (has_key || provider.configured && !provider.needs_key())
         };
         let asked = now.providers.values().filter(can_be_asked);
         join_all(asked.map(|provider| self.read_list(provider))).await;

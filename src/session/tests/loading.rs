@@ -74,7 +74,7 @@ impl SettingsSource for Plain {
                 context: crate::turn::ContextPolicy::default(),
                 tool_timeouts: Arc::new(|_| None),
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
-                hooks: Hooks::new(&[], Arc::new(HookCommands)),
+                hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
                 policy: AgentPolicy::default(),
             },
             own_tools: Default::default(),

@@ -84,7 +84,7 @@ impl ModelSource for Fixed {
             provider,
             model: "one".to_owned(),
             info,
-            retry: RetryPolicy::interactive(),
+            retry: RetryPolicy::default(),
             effort: None,
             why: Some("it is the only one".to_owned()),
         };
@@ -106,7 +106,7 @@ impl SettingsSource for Fixed {
                     Arc::new(move |_| limit)
                 },
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
-                hooks: Hooks::new(&[], Arc::new(HookCommands)),
+                hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
                 policy: AgentPolicy::default(),
             },
             own_tools: Default::default(),
