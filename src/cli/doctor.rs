@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::chat::short_path;
 use super::client::{ClientError, Launch, ServerClient};
 use super::config::{describe_untrusted_settings, find_config_files, is_error};
 use super::doctor_models::{self, Finding, FindingSeverity};
+use super::models::PROVIDER_HINT;
 use super::screen::{Screen, print_json};
-use super::style::Color;
+use super::style::{Color, format_path};
 use crate::base::clock;
 use crate::config::{
     ConfigSource, DefaultChoice, LoadedConfig, ProviderKind, Settings, Trust, select_default,
@@ -32,10 +32,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const PROBE: Duration = Duration::from_millis(300);
 /// The width of the left column, which shows the checks' names.
 const NAMES: usize = 14;
-
-/// How to get a working provider.
-pub(super) const PROVIDER_HINT: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
-(`ollama pull qwen3`); or try it without a key: `agentls demo`";
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -156,7 +152,7 @@ impl Doctor<'_> {
     }
 
     fn path(&self, path: &Path) -> String {
-        short_path(path, self.home.as_deref())
+        format_path(path, self.home.as_deref())
     }
 
     fn report_binary(&mut self) {

@@ -34,6 +34,7 @@ mod screen;
 mod session_lookup;
 mod sessions;
 mod signals;
+mod slash;
 mod style;
 mod turn;
 mod view;

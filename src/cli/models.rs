@@ -11,6 +11,10 @@ use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, ProviderHealth};
 
+/// How to get a working provider.
+pub(super) const PROVIDER_HINT: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
+(`ollama pull qwen3`); or try it without a key: `agentls demo`";
+
 /// Lists the models. Returns the exit code: 1 if there are none.
 pub(super) async fn list_models(
     json: bool,

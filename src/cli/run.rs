@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::args::RunArguments;
-use super::chat::slash::build_prompt_content;
 use super::client::{ClientError, Launch, ServerClient};
 use super::keys::Draft;
 use super::markdown::Markdown;
@@ -17,6 +16,7 @@ use super::piped::{PipedError, read_stdin, wrap_in_tag};
 use super::screen::{Screen, print_json, print_to_stdout};
 use super::session_lookup::{find_session, newest_session};
 use super::signals::Signals;
+use super::slash::build_prompt_content;
 use super::style::{Color, Styler};
 use super::turn::{ApprovalMode, TurnEndReport, TurnRunner, UserIntent, WaitFor};
 use super::view::View;

@@ -2,6 +2,8 @@
 //!
 //! Pure. Text from outside that is measured here is also cleaned here; [`super::screen`] cleans everything again.
 
+use std::path::Path;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::base::text;
@@ -217,6 +219,29 @@ pub(super) fn format_dollars(usd: f64) -> String {
     }
 }
 
+/// Formats an age in words.
+pub(super) fn format_age(then: i64, now: i64) -> String {
+    let minutes = (now - then).max(0) / 60_000;
+    match minutes {
+        0 => "just now".to_owned(),
+        1..60 => format!("{minutes} min ago"),
+        60..1_440 => format!("{} h ago", minutes / 60),
+        _ => match minutes / 1_440 {
+            1 => "yesterday".to_owned(),
+            days => format!("{days} days ago"),
+        },
+    }
+}
+
+/// Formats a path with `~` for the home folder.
+pub(super) fn format_path(path: &Path, home: Option<&Path>) -> String {
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,5 +302,20 @@ mod tests {
             .paint_text(Color::Red, "x"),
             "x"
         );
+    }
+
+    #[test]
+    fn age_is_described_in_words() {
+        let minute = 60_000;
+        for (ago, words) in [
+            (0, "just now"),
+            (-5, "just now"),
+            (3, "3 min ago"),
+            (150, "2 h ago"),
+            (1_500, "yesterday"),
+            (10_000, "6 days ago"),
+        ] {
+            assert_eq!(format_age(0, ago * minute), words);
+        }
     }
 }

@@ -13,14 +13,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::blocks;
-use super::chat::queue::QueueCommand;
-use super::chat::slash::{self, Slash};
 use super::client::{ClientError, ServerClient, ServerMessage};
 use super::external_editor::ExternalEditor;
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, InquiryStep};
 use super::keys::{Draft, Key, RawKeys, is_deliberate, parse_approval_key, sleep_until};
 use super::signals::{SignalAction, Signals};
+use super::slash::{self, QueueCommand, Slash};
 use super::style::{Color, Styler};
 use super::view::View;
 use crate::base::clock::{self, Instant};

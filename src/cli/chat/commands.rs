@@ -4,14 +4,15 @@
 
 use std::path::Path;
 
-use super::slash::{COMMANDS, MODES, Slash, describe_unknown_command, mode_name};
 use super::{Chat, ChatStep};
 use crate::base::clock;
 use crate::base::text;
 use crate::cli::client::ClientError;
 use crate::cli::session_lookup::find_session;
-use crate::cli::sessions::format_age;
-use crate::cli::style::{Color, cost_of_use, fit_line, format_tokens, measure_width as columns};
+use crate::cli::slash::{COMMANDS, MODES, Slash, describe_unknown_command, mode_name};
+use crate::cli::style::{
+    Color, cost_of_use, fit_line, format_age, format_path, format_tokens, measure_width as columns,
+};
 use crate::protocol::table::method;
 use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
@@ -249,7 +250,7 @@ impl Chat {
             let title = session.title.as_deref().unwrap_or("(no prompt yet)");
             let wide = width >= 70;
             let title = fit_line(title, width.saturating_sub(if wide { 46 } else { 8 }));
-            let folder = short_path(Path::new(&session.cwd), self.home.as_deref());
+            let folder = format_path(Path::new(&session.cwd), self.home.as_deref());
             let about = format!("{} · {folder}", format_age(session.updated_at, now));
             let about = styler.dim_text(&fit_line(&about, if wide { 38 } else { width.saturating_sub(8) }));
             let between = if wide {
@@ -370,14 +371,5 @@ fn resolve_list_number(listed: &[String], which: String) -> Option<String> {
     match which.parse::<usize>() {
         Ok(number) => listed.get(number.checked_sub(1)?).cloned(),
         Err(_) => Some(which),
-    }
-}
-
-/// Formats a path with `~` for the home folder.
-pub(in crate::cli) fn short_path(path: &Path, home: Option<&Path>) -> String {
-    match home.and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
-        Some(rest) => format!("~/{}", rest.display()),
-        None => path.display().to_string(),
     }
 }

@@ -7,24 +7,22 @@
 mod changes;
 mod commands;
 mod input;
-pub(in crate::cli) mod queue;
-pub(in crate::cli) mod slash;
+mod queue;
 mod trust;
 
 use std::path::{Path, PathBuf};
 
-pub(in crate::cli) use commands::short_path;
 use input::{ChatInput, PromptLine};
-use slash::{Slash, build_prompt_content, mode_name};
 
 use super::client::{ClientError, Launch, ServerClient, ServerMessage};
-use super::doctor::PROVIDER_HINT;
 use super::external_editor::ExternalEditor;
 use super::keys::Draft;
+use super::models::PROVIDER_HINT;
 use super::screen::Screen;
 use super::session_lookup::{find_session, newest_session};
 use super::signals::{SignalAction, Signals};
-use super::style::{Color, Styler, fit_line};
+use super::slash::{self, Slash, build_prompt_content, mode_name};
+use super::style::{Color, Styler, fit_line, format_path};
 use super::turn::{ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnRunner, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::clock::{self, Instant};
@@ -536,7 +534,7 @@ impl Chat {
         self.list_own().await?;
         let current = models.models.iter().find(|model| model.current);
         let styler = self.view.screen.styler;
-        let folder = short_path(&self.launch.folder, self.home.as_deref());
+        let folder = format_path(&self.launch.folder, self.home.as_deref());
         self.view.screen.write_gap();
         let name = styler.paint_text(Color::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
         let title = title.map(|title| format!(" · {title}")).unwrap_or_default();

@@ -5,35 +5,11 @@
 use super::{Chat, ChatStep};
 use crate::base::text;
 use crate::cli::client::ClientError;
+use crate::cli::slash::{QueueCommand, build_prompt_content};
 use crate::cli::style::{Color, fit_line};
 use crate::cli::turn::WaitFor;
 use crate::protocol::table::method;
 use crate::protocol::{QueueAction, QueueParams, QueueResult};
-
-/// An action on the queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum QueueCommand {
-    List,
-    Add(String),
-    /// Its number in the list.
-    Drop(usize),
-    /// Its number in the list; `None` sends the next one.
-    Send(Option<usize>),
-}
-
-/// Parses the words after `/queue`; `None` if a required number is missing.
-pub(super) fn parse(words: &str) -> Option<QueueCommand> {
-    let number = |words: &str| words.trim().parse::<usize>().ok();
-    match words.split_once(char::is_whitespace) {
-        None if words.is_empty() => Some(QueueCommand::List),
-        None if words == "send" => Some(QueueCommand::Send(None)),
-        Some(("send", rest)) if number(rest).is_some() => Some(QueueCommand::Send(number(rest))),
-        Some(("drop", rest)) if number(rest).is_some() => number(rest).map(QueueCommand::Drop),
-        None if words == "drop" => None,
-        // `send` and `drop` are actions only with a number; otherwise they start a prompt such as "send it to me".
-        _ => Some(QueueCommand::Add(words.to_owned())),
-    }
-}
 
 impl Chat {
     pub(super) async fn handle_queue_command(&mut self, wish: QueueCommand) -> Result<ChatStep, ClientError> {
@@ -58,7 +34,7 @@ impl Chat {
                 Some(one.prompt_id)
             }
         };
-        let prompt = prompt.map(|words| super::build_prompt_content(&words, &self.launch.folder));
+        let prompt = prompt.map(|words| build_prompt_content(&words, &self.launch.folder));
         let queue = self.ask_queue(action, prompt_id, prompt).await?;
         self.list_queue(&queue);
         if queue.turn_id.is_some() {
@@ -120,31 +96,5 @@ impl Chat {
             self.view.show_queue(queue.prompts.len(), queue.paused);
         }
         Ok(goes_on)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_queued_and_numbers_select_prompts() {
-        for (words, wish) in [
-            ("", Some(QueueCommand::List)),
-            ("send", Some(QueueCommand::Send(None))),
-            ("send 2", Some(QueueCommand::Send(Some(2)))),
-            (
-                "send it to me",
-                Some(QueueCommand::Add("send it to me".to_owned())),
-            ),
-            ("drop 1", Some(QueueCommand::Drop(1))),
-            ("drop", None),
-            (
-                "then run the tests",
-                Some(QueueCommand::Add("then run the tests".to_owned())),
-            ),
-        ] {
-            assert_eq!(parse(words), wish, "{words}");
-        }
     }
 }
