@@ -4,8 +4,9 @@
 //! characters, while text that a user approves shows them as visible escapes.
 
 use super::client::translate_method_names;
-use super::highlight::diff_ink;
-use super::style::{Color, Styler, fit_line, format_duration, measure_width, split_line, wrap_text};
+use super::style::{
+    Color, Styler, diff_color, fit_line, format_duration, measure_width, split_line, wrap_text,
+};
 use crate::base::text;
 use crate::protocol::{
     APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalResolvedNotification,
@@ -100,7 +101,7 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
     let mut lines = Vec::new();
     for line in &all[..shown] {
         let paint =
-            |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| styler.paint_text(ink, text));
+            |text: &str| diff_color(line).map_or_else(|| text.to_owned(), |ink| styler.paint_text(ink, text));
         if whole {
             // Wrap instead of truncate: the user who decides must see even the far right of a line.
             lines.extend(split_line(line, room).iter().map(|piece| paint(piece)))

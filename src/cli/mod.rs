@@ -21,7 +21,6 @@ mod doctor;
 mod doctor_models;
 mod external_editor;
 mod held_key;
-mod highlight;
 mod inquiry;
 mod keys;
 mod markdown;

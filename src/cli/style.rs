@@ -101,6 +101,16 @@ impl Styler {
     }
 }
 
+/// Returns the color of a line of a unified diff; `None` for context lines.
+pub(super) fn diff_color(line: &str) -> Option<Color> {
+    match line.as_bytes().first() {
+        Some(b'+') => Some(Color::Green),
+        Some(b'-') => Some(Color::Red),
+        Some(b'@') => Some(Color::Cyan),
+        _ => None,
+    }
+}
+
 /// Returns how many columns a character takes. Callers draw a tab as four spaces.
 pub(super) fn char_width(ch: char) -> usize {
     ch.width().unwrap_or(0)
