@@ -95,6 +95,15 @@ impl Styler {
         format!("\u{1b}[{}m{text}\u{1b}[0m", ink.sgr_code())
     }
 
+    /// Returns the mark of the current entry of a list, or a space.
+    pub(super) fn current_mark(self, is_current: bool) -> String {
+        if is_current {
+            self.paint_text(Color::Green, "●")
+        } else {
+            " ".to_owned()
+        }
+    }
+
     /// Returns `text` dimmed.
     pub(super) fn dim_text(self, text: &str) -> String {
         self.paint_text(Color::Dim, text)
@@ -119,6 +128,11 @@ pub(super) fn char_width(ch: char) -> usize {
 /// Returns how many columns a plain text takes.
 pub(super) fn measure_width(text: &str) -> usize {
     text.width()
+}
+
+/// Cleans text from outside and folds it into one line of at most `max` characters.
+pub(super) fn clean_line(text: &str, max: usize) -> String {
+    text::one_line(&text::strip_control_characters(text), max)
 }
 
 /// Cleans a line from outside and fits it to `max` columns: spreads tabs, and ends a cut with an ellipsis.
@@ -189,6 +203,16 @@ pub(super) fn wrap_text(text: &str, max: usize) -> Vec<String> {
         lines.push(line);
     }
     lines
+}
+
+/// Wraps text like [`wrap_text`], and pairs the first line with `mark`, the others with a space.
+pub(super) fn hang_lines<'a>(
+    text: &str,
+    max: usize,
+    mark: &'a str,
+) -> impl Iterator<Item = (&'a str, String)> + use<'a> {
+    let marks = std::iter::once(mark).chain(std::iter::repeat(" "));
+    marks.zip(wrap_text(text, max))
 }
 
 /// Formats a duration: `340 ms`, `1.2 s`, `1 min 1 s`.

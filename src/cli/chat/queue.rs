@@ -3,13 +3,13 @@
 //! The server owns the queue and runs it; this module lists and edits it, and follows the turns.
 
 use super::{Chat, ChatStep};
-use crate::base::text;
 use crate::cli::client::ClientError;
+use crate::cli::notification::extract_content_text;
 use crate::cli::slash::{QueueCommand, build_prompt_content};
-use crate::cli::style::{Color, fit_line};
+use crate::cli::style::{clean_line, fit_line};
 use crate::cli::turn::WaitFor;
 use crate::protocol::table::method;
-use crate::protocol::{QueueAction, QueueParams, QueueResult};
+use crate::protocol::{PromptContent, QueueAction, QueueParams, QueueResult};
 
 impl Chat {
     pub(super) async fn handle_queue_command(&mut self, wish: QueueCommand) -> Result<ChatStep, ClientError> {
@@ -23,12 +23,9 @@ impl Chat {
             None => None,
             Some(number) => {
                 let listed = self.ask_queue(QueueAction::List, None, None).await?;
-                let one = number
-                    .checked_sub(1)
-                    .and_then(|at| listed.prompts.into_iter().nth(at));
-                let Some(one) = one else {
-                    self.view
-                        .show_note(Color::Yellow, "no queued prompt with that number; see /queue");
+                let at = number.checked_sub(1);
+                let Some(one) = at.and_then(|at| listed.prompts.into_iter().nth(at)) else {
+                    self.show_warning("no queued prompt with that number; see /queue");
                     return Ok(ChatStep::GoOn);
                 };
                 Some(one.prompt_id)
@@ -47,7 +44,7 @@ impl Chat {
         &mut self,
         action: QueueAction,
         prompt_id: Option<String>,
-        prompt: Option<crate::protocol::PromptContent>,
+        prompt: Option<PromptContent>,
     ) -> Result<QueueResult, ClientError> {
         let params = QueueParams {
             session_id: self.session.clone(),
@@ -55,18 +52,13 @@ impl Chat {
             prompt_id,
             prompt,
         };
-        self.client.request(method::QUEUE, &params).await
+        self.request(method::QUEUE, &params).await
     }
 
     fn list_queue(&mut self, queue: &QueueResult) {
         let width = self.view.screen.width();
         for (number, prompt) in queue.prompts.iter().enumerate() {
-            let said = text::one_line(
-                &text::strip_control_characters(&crate::cli::notification::extract_content_text(
-                    &prompt.content,
-                )),
-                400,
-            );
+            let said = clean_line(&extract_content_text(&prompt.content), 400);
             let line = format!("{:>3}  {}", number + 1, fit_line(&said, width.saturating_sub(6)));
             self.view.screen.write_line(&line);
         }
@@ -77,7 +69,7 @@ impl Chat {
             (false, true) => "paused, because the last turn did not complete; /queue send continues",
             (false, false) => "waits for the turn's end",
         };
-        self.view.show_note(Color::Dim, line);
+        self.show_hint(line);
     }
 
     /// Returns whether a queued prompt started a turn after the last one ended.
