@@ -256,7 +256,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "completes names for the person; the line's history is the person's",
     ),
     (
-        "cli/chat/slash.rs",
+        "cli/slash.rs",
         "asks whether a name that the person types is a file; the server reads it",
     ),
     (

@@ -4,8 +4,10 @@
 //! characters, while text that a user approves shows them as visible escapes.
 
 use super::client::translate_method_names;
-use super::highlight::diff_ink;
-use super::style::{Color, Styler, fit_line, format_duration, measure_width, split_line, wrap_text};
+use super::style::{
+    Color, Styler, clean_line, diff_color, fit_line, format_duration, hang_lines, measure_width, split_line,
+    wrap_text,
+};
 use crate::base::text;
 use crate::protocol::{
     APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalResolvedNotification,
@@ -35,20 +37,20 @@ pub(super) fn render_frame(styler: Styler, width: usize, head: &str, lines: &[St
 pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<String> {
     let clean = text::strip_control_characters(output);
     let all: Vec<&str> = clean.trim_end().lines().collect();
-    // A notice would take a line too, so one extra line is shown instead.
-    let shown = if all.len() <= RESULT_LINES + 1 {
-        all.len()
-    } else {
-        RESULT_LINES
-    };
-    let mut lines: Vec<String> = all[..shown]
-        .iter()
-        .map(|line| styler.dim_text(&fit_line(line, width.saturating_sub(2))))
-        .collect();
-    if all.len() > shown {
-        lines.push(styler.dim_text(&format!("… {} more lines", all.len() - shown)));
-    }
-    lines
+    let shown = count_shown(all.len(), RESULT_LINES);
+    let cut = |line: &&str| styler.dim_text(&fit_line(line, width.saturating_sub(2)));
+    let lines = all[..shown].iter().map(cut);
+    lines.chain(count_hidden(styler, all.len() - shown)).collect()
+}
+
+/// Returns how many of `count` lines to show. A notice would take a line too, so one extra line is shown instead.
+fn count_shown(count: usize, most: usize) -> usize {
+    if count <= most + 1 { count } else { most }
+}
+
+/// Returns the notice about hidden lines, if there are any.
+fn count_hidden(styler: Styler, hidden: usize) -> Option<String> {
+    (hidden > 0).then(|| styler.dim_text(&format!("… {hidden} more lines")))
 }
 
 /// Returns the end of a failed call's output, where the reason usually is.
@@ -58,11 +60,7 @@ pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotificati
     let tail = call.more.get("output").and_then(|more| more.tail.as_deref());
     let clean = text::strip_control_characters(tail.unwrap_or(output));
     let all: Vec<&str> = clean.trim_end().lines().collect();
-    let from = if all.len() <= RESULT_LINES + 1 {
-        0
-    } else {
-        all.len() - RESULT_LINES
-    };
+    let from = all.len() - count_shown(all.len(), RESULT_LINES);
     let hidden = match (from, tail) {
         (0, None) => None,
         (_, Some(_)) => Some("… earlier lines".to_owned()),
@@ -71,11 +69,8 @@ pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotificati
     let shown = all[from..]
         .iter()
         .map(|line| fit_line(line, width.saturating_sub(2)));
-    hidden
-        .into_iter()
-        .chain(shown)
-        .map(|line| styler.dim_text(&line))
-        .collect()
+    let lines = hidden.into_iter().chain(shown);
+    lines.map(|line| styler.dim_text(&line)).collect()
 }
 
 /// Colors a unified diff: all of it if `whole`, else the start of its first lines and a count of the rest.
@@ -91,16 +86,12 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
         .filter(|(number, line)| files > 1 || *number > 1 || !of_file(line))
         .map(|(_, line)| line)
         .collect();
-    let shown = if whole || all.len() <= DIFF_LINES + 1 {
-        all.len()
-    } else {
-        DIFF_LINES
-    };
+    let shown = count_shown(all.len(), if whole { all.len() } else { DIFF_LINES });
     let room = width.saturating_sub(2);
     let mut lines = Vec::new();
     for line in &all[..shown] {
         let paint =
-            |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| styler.paint_text(ink, text));
+            |text: &str| diff_color(line).map_or_else(|| text.to_owned(), |ink| styler.paint_text(ink, text));
         if whole {
             // Wrap instead of truncate: the user who decides must see even the far right of a line.
             lines.extend(split_line(line, room).iter().map(|piece| paint(piece)))
@@ -108,9 +99,7 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
             lines.push(paint(&fit_line(line, room)))
         }
     }
-    if all.len() > shown {
-        lines.push(styler.dim_text(&format!("… {} more lines", all.len() - shown)));
-    }
+    lines.extend(count_hidden(styler, all.len() - shown));
     lines
 }
 
@@ -122,6 +111,21 @@ fn result_head(call: &ToolCallNotification) -> String {
     }
 }
 
+/// Returns the colored mark of an ended call; `None` for a call that has not ended.
+fn status_mark(styler: Styler, call: &ToolCallNotification) -> Option<String> {
+    let (color, mark) = match call.status {
+        ToolCallStatus::Completed => (Color::Green, "✓".to_owned()),
+        ToolCallStatus::Failed => match call.exit_code {
+            Some(code) => (Color::Red, format!("✗ exit {code}")),
+            None => (Color::Red, "✗ failed".to_owned()),
+        },
+        ToolCallStatus::Denied => (Color::Yellow, "⊘".to_owned()),
+        ToolCallStatus::Cancelled => (Color::Yellow, "■".to_owned()),
+        ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => return None,
+    };
+    Some(styler.paint_text(color, &mark))
+}
+
 /// Renders an ended tool call as a block; empty for a call that has not ended.
 pub(super) fn tool_call(
     styler: Styler,
@@ -130,49 +134,41 @@ pub(super) fn tool_call(
     diff_was_shown: bool,
     hint: Option<&str>,
 ) -> String {
-    let took = call.duration_ms.map(format_duration).unwrap_or_default();
+    let Some(mark) = status_mark(styler, call) else {
+        return String::new();
+    };
+    let took = styler.dim_text(&call.duration_ms.map(format_duration).unwrap_or_default());
     let title = fit_line(&call.title, width.saturating_sub(20));
     let output = call.output.as_deref().unwrap_or_default();
     let first = fit_line(output.lines().next().unwrap_or_default(), width.saturating_sub(4));
-    let dim = |text: &str| styler.dim_text(text);
+    let yellow = |text: &str| styler.paint_text(Color::Yellow, text);
     match call.status {
-        ToolCallStatus::Completed if diff_was_shown => {
-            format!(
-                "{} {first} {}\n",
-                styler.paint_text(Color::Green, "✓"),
-                dim(&took)
-            )
+        ToolCallStatus::Completed if diff_was_shown => format!("{mark} {first} {took}\n"),
+        ToolCallStatus::Denied => {
+            let first = styler.dim_text(&first);
+            format!("{} {title}\n  {first}\n", yellow("⊘ denied:"))
         }
-        ToolCallStatus::Completed => {
+        ToolCallStatus::Cancelled => format!("{} {title}\n", yellow("■ cancelled:")),
+        ToolCallStatus::Failed => {
+            let hint = hint.filter(|_| has_hidden_lines(call));
+            let hint = hint.map_or_else(String::new, |hint| styler.dim_text(&format!(" · {hint}")));
+            let lines = last_lines(styler, width, call);
+            let foot = format!("{mark} {took}{hint}");
+            render_frame(styler, width, &result_head(call), &lines, &foot)
+        }
+        _ => {
             let lines = match &call.diff {
                 Some(diff) => diff_lines(styler, width, diff, false),
                 None => result_lines(styler, width, output),
             };
-            let foot = format!("{} {}", styler.paint_text(Color::Green, "✓"), dim(&took));
-            render_frame(styler, width, &result_head(call), &lines, &foot)
-        }
-        ToolCallStatus::Failed => {
-            let lines = last_lines(styler, width, call);
-            let hint = hint.filter(|_| has_hidden_lines(call));
-            let hint = hint.map_or_else(String::new, |hint| dim(&format!(" · {hint}")));
-            let foot = format!(
-                "{} {}{hint}",
-                styler.paint_text(Color::Red, &failure_mark(call)),
-                dim(&took)
-            );
-            render_frame(styler, width, &result_head(call), &lines, &foot)
-        }
-        ToolCallStatus::Denied => {
-            format!(
-                "{} {title}\n  {}\n",
-                styler.paint_text(Color::Yellow, "⊘ denied:"),
-                dim(&first)
+            render_frame(
+                styler,
+                width,
+                &result_head(call),
+                &lines,
+                &format!("{mark} {took}"),
             )
         }
-        ToolCallStatus::Cancelled => {
-            format!("{} {title}\n", styler.paint_text(Color::Yellow, "■ cancelled:"))
-        }
-        ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => String::new(),
     }
 }
 
@@ -182,30 +178,11 @@ fn has_hidden_lines(call: &ToolCallNotification) -> bool {
     call.more.contains_key("output") || output.trim_end().lines().count() > RESULT_LINES + 1
 }
 
-fn failure_mark(call: &ToolCallNotification) -> String {
-    match call.exit_code {
-        Some(code) => format!("✗ exit {code}"),
-        None => "✗ failed".to_owned(),
-    }
-}
-
 /// Renders an ended tool call as one line; empty for a call that has not ended.
 pub(super) fn tool_line(styler: Styler, width: usize, call: &ToolCallNotification) -> String {
     let title = fit_line(&call.title, width.saturating_sub(20));
     let took = styler.dim_text(&call.duration_ms.map(format_duration).unwrap_or_default());
-    let (ink, mark) = match call.status {
-        ToolCallStatus::Completed => (Color::Green, "✓"),
-        ToolCallStatus::Failed => {
-            let mark = styler.paint_text(Color::Red, &failure_mark(call));
-            return format!("{mark} {title} {took}\n");
-        }
-        ToolCallStatus::Denied => (Color::Yellow, "⊘"),
-        ToolCallStatus::Cancelled => (Color::Yellow, "■"),
-        ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => {
-            return String::new();
-        }
-    };
-    format!("{} {title} {took}\n", styler.paint_text(ink, mark))
+    status_mark(styler, call).map_or_else(String::new, |mark| format!("{mark} {title} {took}\n"))
 }
 
 /// Renders an approval without its keys. The flag tells whether the block shows less than everything.
@@ -302,33 +279,27 @@ fn input_lines(
     whole: bool,
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    let input = match asked.input.as_object() {
-        Some(input) => input.clone(),
-        None => return lines,
-    };
-    for (name, value) in &input {
+    for (name, value) in asked.input.as_object().into_iter().flatten() {
         let value = match value {
             serde_json::Value::String(text) => text::reveal_hidden_characters(text).into_owned(),
             other => text::reveal_hidden_characters(&other.to_string()).into_owned(),
         };
         // A command needs no label.
-        if name == "command" {
-            lines.extend(
-                wrap_text(&value, width)
-                    .iter()
-                    .map(|line| styler.paint_text(Color::Cyan, line)),
-            );
-        } else {
-            let label = format!("{name}: {value}");
-            lines.extend(wrap_text(&label, width).iter().map(|line| styler.dim_text(line)));
-        }
+        let (color, text) = match name.as_str() {
+            "command" => (Color::Cyan, value),
+            _ => (Color::Dim, format!("{name}: {value}")),
+        };
+        lines.extend(
+            wrap_text(&text, width)
+                .iter()
+                .map(|line| styler.paint_text(color, line)),
+        );
     }
-    let most = if whole { usize::MAX } else { DIFF_LINES };
-    if lines.len() > most {
-        let more = lines.len() - most;
-        lines.truncate(most);
-        lines.push(styler.dim_text(&format!("… {more} more lines")));
-    }
+    let hidden = lines
+        .len()
+        .saturating_sub(if whole { usize::MAX } else { DIFF_LINES });
+    lines.truncate(lines.len() - hidden);
+    lines.extend(count_hidden(styler, hidden));
     lines
 }
 
@@ -434,9 +405,9 @@ pub(super) fn render_plan(styler: Styler, width: usize, items: &[PlanItem]) -> S
             PlanStatus::Completed => (styler.paint_text(Color::Green, "●"), Some(Color::Dim)),
         };
         let text = text::strip_control_characters(&item.text);
-        for (number, line) in wrap_text(&text, width.saturating_sub(4)).iter().enumerate() {
-            let line = ink.map_or_else(|| line.clone(), |ink| styler.paint_text(ink, line));
-            out += &format!("  {} {line}\n", if number == 0 { &mark } else { " " });
+        for (mark, line) in hang_lines(&text, width.saturating_sub(4), &mark) {
+            let line = ink.map_or_else(|| line.clone(), |ink| styler.paint_text(ink, &line));
+            out += &format!("  {mark} {line}\n");
         }
     }
     out
@@ -445,26 +416,19 @@ pub(super) fn render_plan(styler: Styler, width: usize, items: &[PlanItem]) -> S
 /// Renders an error and the suggested action.
 pub(super) fn error_card(styler: Styler, width: usize, error: &ErrorData) -> String {
     let code = serde_json::to_value(error.code).unwrap_or_default();
-    let cause = error
-        .cause
-        .as_deref()
-        .map(|cause| format!(": {cause}"))
-        .unwrap_or_default();
-    let line = format!(
-        "[{}] {}{cause}",
-        code.as_str().unwrap_or("internal"),
-        error.message
-    );
+    let code = code.as_str().unwrap_or("internal");
+    let cause = error.cause.as_deref();
+    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    let line = format!("[{code}] {}{cause}", error.message);
     let line = translate_method_names(&text::strip_control_characters(&line));
     let action = translate_method_names(error.user_action.as_deref().unwrap_or_default());
     let mut out = String::new();
-    for (number, line) in wrap_text(&line, width.saturating_sub(2)).iter().enumerate() {
-        let mark = if number == 0 { "✗ " } else { "  " };
-        out += &format!("{}\n", styler.paint_text(Color::Red, &format!("{mark}{line}")));
+    for (mark, line) in hang_lines(&line, width.saturating_sub(2), "✗") {
+        out += &format!("{}\n", styler.paint_text(Color::Red, &format!("{mark} {line}")));
     }
     for action in text::strip_control_characters(&action).lines() {
-        for (number, line) in wrap_text(action, width.saturating_sub(4)).iter().enumerate() {
-            out += &format!("  {} {line}\n", if number == 0 { "→" } else { " " });
+        for (mark, line) in hang_lines(action, width.saturating_sub(4), "→") {
+            out += &format!("  {mark} {line}\n");
         }
     }
     out
@@ -497,9 +461,6 @@ pub(super) fn describe_instructions(told: &InstructionsNotification) -> String {
     if named.is_empty() {
         "instructions: none".to_owned()
     } else {
-        format!(
-            "instructions: {}",
-            text::one_line(&text::strip_control_characters(&named.join(", ")), 400)
-        )
+        format!("instructions: {}", clean_line(&named.join(", "), 400))
     }
 }

@@ -1,6 +1,6 @@
 //! `agentls doctor`: what is configured, whether it works, and how to fix what does not.
 //!
-//! Each check is a method that adds [`Check`]s with [`Doctor::report_check`]. `system` checks programs, folders and
+//! Each check is a method that adds [`Check`]s with [`Doctor::report`]. `system` checks programs, folders and
 //! keys; `doctor_models` judges the chosen model. Keys appear by the names of their variables, never by their values
 //! (I15).
 
@@ -9,14 +9,12 @@ mod system;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::chat::short_path;
 use super::client::{ClientError, Launch, ServerClient};
 use super::config::{describe_untrusted_settings, find_config_files, is_error};
-use super::doctor_models::{self, Finding, FindingSeverity};
+use super::doctor_models::{self, Check, CheckState};
+use super::models::PROVIDER_HINT;
 use super::screen::{Screen, print_json};
-use super::style::Color;
+use super::style::{Color, format_path};
 use crate::base::clock;
 use crate::config::{ApiKind, ConfigSource, DefaultChoice, LoadedConfig, Settings, Trust, select_default};
 use crate::protocol::table::method;
@@ -30,32 +28,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const PROBE: Duration = Duration::from_millis(300);
 /// The width of the left column, which shows the checks' names.
 const NAMES: usize = 14;
-
-/// How to get a working provider.
-pub(super) const PROVIDER_HINT: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
-(`ollama pull qwen3`); or try it without a key: `agentls demo`";
-
-/// The result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum CheckState {
-    Ok,
-    /// A fact without a judgment.
-    Info,
-    Warn,
-    Fail,
-}
-
-/// One check. Its shape is what `--json` promises: names and states stay, new ones may be added.
-#[derive(Debug, Serialize)]
-struct Check {
-    name: String,
-    state: CheckState,
-    message: String,
-    /// How to fix it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-}
 
 /// Runs all checks. Returns the exit code: 1 if a check fails.
 pub(super) async fn run_doctor(
@@ -101,27 +73,39 @@ struct Doctor<'a> {
 }
 
 impl Doctor<'_> {
-    fn report_check(&mut self, state: CheckState, name: &str, finding: &str, todo: Option<&str>) {
-        self.checks.push(Check {
-            name: name.to_owned(),
-            state,
-            message: finding.to_owned(),
-            hint: todo.map(str::to_owned),
-        });
+    fn report_ok(&mut self, name: &'static str, message: impl Into<String>) {
+        self.report(Check::new(CheckState::Ok, name, message, None));
+    }
+
+    fn report_info(&mut self, name: &'static str, message: impl Into<String>) {
+        self.report(Check::new(CheckState::Info, name, message, None));
+    }
+
+    fn report_problem(&mut self, name: &'static str, message: impl Into<String>, hint: &str) {
+        self.report(Check::new(CheckState::Fail, name, message, Some(hint.to_owned())));
+    }
+
+    fn report_warning(&mut self, name: &'static str, message: impl Into<String>, hint: &str) {
+        self.report(Check::new(CheckState::Warn, name, message, Some(hint.to_owned())));
+    }
+
+    /// Prints a check and keeps it for the verdict.
+    fn report(&mut self, check: Check) {
         let styler = self.screen.styler;
-        let mark = match state {
+        let mark = match check.state {
             CheckState::Ok => styler.paint_text(Color::Green, "✓"),
             CheckState::Info => styler.dim_text("·"),
             CheckState::Warn => styler.paint_text(Color::BoldYellow, "!"),
             CheckState::Fail => styler.paint_text(Color::BoldRed, "✗"),
         };
         self.screen.set_status("");
-        self.screen
-            .write_entry(&format!("{mark} {name:<NAMES$} "), NAMES + 3, finding);
-        if let Some(todo) = todo {
-            let blank = " ".repeat(NAMES + 3);
-            self.screen.write_entry(&format!("{blank}→ "), NAMES + 5, todo);
+        let name = format!("{mark} {:<NAMES$} ", check.name);
+        self.screen.write_entry(&name, NAMES + 3, &check.message);
+        if let Some(hint) = &check.hint {
+            let arrow = format!("{}→ ", " ".repeat(NAMES + 3));
+            self.screen.write_entry(&arrow, NAMES + 5, hint);
         }
+        self.checks.push(check);
     }
 
     /// Prints the verdict, or everything as JSON. Returns the exit code.
@@ -154,7 +138,7 @@ impl Doctor<'_> {
     }
 
     fn path(&self, path: &Path) -> String {
-        short_path(path, self.home.as_deref())
+        format_path(path, self.home.as_deref())
     }
 
     fn report_binary(&mut self) {
@@ -162,7 +146,7 @@ impl Doctor<'_> {
             .map(|path| self.path(&path))
             .unwrap_or_default();
         let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
-        self.report_check(CheckState::Info, "program", &format!("{path} ({platform})"), None);
+        self.report_info("program", format!("{path} ({platform})"));
     }
 
     fn check_config(&mut self, loaded: &LoadedConfig, trust: &Trust, folder: &Path) {
@@ -193,14 +177,11 @@ impl Doctor<'_> {
                 count - 1
             ),
         });
-        self.report_check(state, "configuration", &named, todo.as_deref());
+        self.report(Check::new(state, "configuration", named, todo));
         if let Some(held) = describe_untrusted_settings(self.source, trust, folder) {
-            self.report_check(
-                CheckState::Info,
-                "trust",
-                &format!("not trusted: this folder {held}"),
-                Some("run /trust in a chat to review it"),
-            );
+            let found = format!("not trusted: this folder {held}");
+            let hint = Some("run /trust in a chat to review it".to_owned());
+            self.report(Check::new(CheckState::Info, "trust", found, hint));
         }
     }
 
@@ -212,16 +193,11 @@ impl Doctor<'_> {
                 DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
                 DefaultChoice::ProbeOllama { .. } => return self.check_ollama(settings, offline).await,
                 DefaultChoice::NotConfigured { why } => {
-                    return self.report_check(CheckState::Fail, "provider", &why, Some(PROVIDER_HINT));
+                    return self.report_problem("provider", why, PROVIDER_HINT);
                 }
             };
         let Some(chosen) = settings.providers.get(&name) else {
-            return self.report_check(
-                CheckState::Fail,
-                "provider",
-                &format!("`{name}` is not configured"),
-                Some(PROVIDER_HINT),
-            );
+            return self.report_problem("provider", format!("`{name}` is not configured"), PROVIDER_HINT);
         };
         let label = match (why, &model) {
             (Some(why), _) => why,
@@ -230,42 +206,21 @@ impl Doctor<'_> {
         };
         if chosen.needs_key() && chosen.api_key.is_none() {
             let todo = format!("set [provider.{name}] api_key, preferably as \"${{NAME_OF_A_VARIABLE}}\"");
-            return self.report_check(
-                CheckState::Fail,
-                "provider",
-                &format!("{label}: missing key"),
-                Some(&todo),
-            );
+            return self.report_problem("provider", format!("{label}: missing key"), &todo);
         }
         if chosen.kind == ApiKind::Script {
-            return self.report_check(
-                CheckState::Ok,
-                "provider",
-                &format!("{label}, replayed from a cassette"),
-                None,
-            );
+            return self.report_ok("provider", format!("{label}, replayed from a cassette"));
         }
-        self.report_check(CheckState::Ok, "provider", &label, None);
+        self.report_ok("provider", label);
         let spec = provider::build_spec(settings, chosen);
         if let Some(model) = &model {
-            self.report_findings(doctor_models::findings_offline(&spec, model, current_day()));
+            let checks = doctor_models::check_model_offline(&spec, model, current_day());
+            checks.into_iter().for_each(|check| self.report(check));
         }
         if offline {
-            return self.report_check(CheckState::Info, "reachable", "not asked (--offline)", None);
+            return self.report_info("reachable", "not asked (--offline)");
         }
         self.probe_provider(&spec, model.as_deref()).await;
-    }
-
-    fn report_findings(&mut self, findings: Vec<Finding>) {
-        for finding in findings {
-            let state = match finding.severity {
-                FindingSeverity::Ok => CheckState::Ok,
-                FindingSeverity::Info => CheckState::Info,
-                FindingSeverity::Warning => CheckState::Warn,
-                FindingSeverity::Problem => CheckState::Fail,
-            };
-            self.report_check(state, finding.name, &finding.text, finding.todo.as_deref());
-        }
     }
 
     async fn probe_provider(&mut self, chosen: &ProviderSpec, model: Option<&str>) {
@@ -273,42 +228,39 @@ impl Doctor<'_> {
         let start = clock::now();
         let reached = provider::probe_provider(chosen, PROBE_TIMEOUT).await;
         let took = clock::now().saturating_duration_since(start).as_millis();
+        let answered = format!("{} answered in {took} ms", chosen.name);
         match reached {
             Ok(ProbeResult::Models(list)) => {
                 let count = list.names.len();
                 let plural = if count == 1 { "" } else { "s" };
-                let found = format!(
-                    "{} answered in {took} ms and lists {count} model{plural}",
-                    chosen.name
-                );
-                self.report_check(CheckState::Ok, "reachable", &found, None);
+                self.report_ok("reachable", format!("{answered} and lists {count} model{plural}"));
                 self.report_model_list(chosen, model, Some(&list));
             }
             Ok(ProbeResult::Key) => {
-                let found = format!("{} answered in {took} ms and accepts the key", chosen.name);
-                self.report_check(CheckState::Ok, "reachable", &found, None);
+                self.report_ok("reachable", format!("{answered} and accepts the key"));
                 // This provider shows its list to anyone, so the probe tested the key instead. Fetch the list now.
                 let list = provider::fetch_list(chosen, PROBE_TIMEOUT).await;
                 self.report_model_list(chosen, model, list.ok().flatten().as_ref());
             }
             Ok(ProbeResult::Address) => {
-                let found = format!(
-                    "{} answered in {took} ms; it lists no models, so its key was not checked",
-                    chosen.name
-                );
-                self.report_check(CheckState::Ok, "reachable", &found, None);
+                let found = format!("{answered}; it lists no models, so its key was not checked");
+                self.report_ok("reachable", found);
             }
             Err(error) => {
-                let todo = error.user_action.clone();
-                self.report_check(CheckState::Fail, "reachable", &error.to_string(), todo.as_deref());
+                let (found, hint) = (error.to_string(), error.user_action.clone());
+                self.report(Check::new(CheckState::Fail, "reachable", found, hint));
             }
         }
     }
 
     fn report_model_list(&mut self, chosen: &ProviderSpec, model: Option<&str>, list: Option<&ModelList>) {
         if let (Some(model), Some(list)) = (model, list) {
-            let finding = doctor_models::finding_of_list(chosen, model, list, current_day());
-            self.report_findings(vec![finding]);
+            self.report(doctor_models::check_model_list(
+                chosen,
+                model,
+                list,
+                current_day(),
+            ));
         }
     }
 
@@ -320,30 +272,22 @@ impl Doctor<'_> {
         };
         match models.as_deref() {
             Some([first, ..]) => {
-                self.report_check(
-                    CheckState::Ok,
-                    "provider",
-                    &format!("a local Ollama is running; it has {first}"),
-                    None,
-                );
+                self.report_ok("provider", format!("a local Ollama is running; it has {first}"));
             }
-            Some([]) => self.report_check(
-                CheckState::Fail,
+            Some([]) => self.report_problem(
                 "provider",
                 "a local Ollama is running and has no model",
-                Some("ollama pull qwen3"),
+                "ollama pull qwen3",
             ),
-            None if offline => self.report_check(
-                CheckState::Warn,
+            None if offline => self.report_warning(
                 "provider",
                 "none is configured and no key is set; did not look for a local Ollama (--offline)",
-                Some(PROVIDER_HINT),
+                PROVIDER_HINT,
             ),
-            None => self.report_check(
-                CheckState::Fail,
+            None => self.report_problem(
                 "provider",
                 "none is configured, no key is set, and no local Ollama is running",
-                Some(PROVIDER_HINT),
+                PROVIDER_HINT,
             ),
         }
     }
@@ -354,46 +298,30 @@ impl Doctor<'_> {
         let start = clock::now();
         let mut client = match ServerClient::start(launch).await {
             Ok(client) => client,
-            Err(error) => return self.report_check(CheckState::Fail, "server", &error.to_string(), None),
+            Err(error) => {
+                return self.report(Check::new(CheckState::Fail, "server", error.to_string(), None));
+            }
         };
         let took = clock::now().saturating_duration_since(start).as_millis();
-        self.report_check(
-            CheckState::Ok,
-            "server",
-            &format!("starts and initializes in {took} ms"),
-            None,
-        );
+        self.report_ok("server", format!("starts and initializes in {took} ms"));
         let params = ListSessionsParams {
             limit: Some(200),
             ..ListSessionsParams::default()
         };
         let listed: Result<ListSessionsResult, ClientError> =
             client.request(method::LIST_SESSIONS, &params).await;
-        let data = self
-            .source
-            .places
-            .as_ref()
-            .map(|places| self.path(&places.data_dir))
-            .unwrap_or_default();
+        let places = self.source.places.as_ref();
+        let data = places.map_or_else(String::new, |places| self.path(&places.data_dir));
         match listed {
             Ok(listed) => {
-                let more = if listed.next_cursor.is_some() {
-                    "more than "
-                } else {
-                    ""
-                };
+                let more = listed.next_cursor.map_or("", |_| "more than ");
                 let count = listed.sessions.len();
                 let plural = if count == 1 { "" } else { "s" };
-                self.report_check(
-                    CheckState::Ok,
-                    "store",
-                    &format!("{data}: {more}{count} session{plural}"),
-                    None,
-                );
+                self.report_ok("store", format!("{data}: {more}{count} session{plural}"));
             }
             Err(error) => {
                 let todo = format!("check that {data} is yours and writable and that its disk has room");
-                self.report_check(CheckState::Fail, "store", &error.to_string(), Some(&todo));
+                self.report_problem("store", error.to_string(), &todo);
             }
         }
         client.close().await;

@@ -1,6 +1,8 @@
 //! What the doctor reports about the chosen model: its price, whether the provider lists it, whether it retires soon.
 //!
-//! Pure: the caller passes the list and the date, and `doctor` prints the findings.
+//! Pure: the caller passes the list and the date, and `doctor` prints the checks.
+
+use serde::Serialize;
 
 use crate::provider::models::{
     KnownList, ModelNaming, Retirement, current_day, list_offered_models, lookup_retirement, plain_name,
@@ -11,31 +13,41 @@ use crate::provider::{ModelList, PriceSource, ProviderSpec};
 /// The doctor warns this many days before a retirement.
 const SOON: i64 = 60;
 
-/// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FindingSeverity {
-    Info,
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum CheckState {
     Ok,
-    Warning,
-    Problem,
+    /// A fact without a judgment.
+    Info,
+    Warn,
+    Fail,
 }
 
-/// A finding, and how to fix it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) severity: FindingSeverity,
+/// One check. Its shape is what `--json` promises: names and states stay, new ones may be added.
+#[derive(Debug, Serialize)]
+pub(super) struct Check {
     pub(super) name: &'static str,
-    pub(super) text: String,
-    pub(super) todo: Option<String>,
+    pub(super) state: CheckState,
+    pub(super) message: String,
+    /// How to fix it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hint: Option<String>,
 }
 
-impl Finding {
-    fn new(severity: FindingSeverity, name: &'static str, text: String, todo: Option<String>) -> Self {
+impl Check {
+    pub(super) fn new(
+        state: CheckState,
+        name: &'static str,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> Self {
+        let message = message.into();
         Self {
-            severity,
             name,
-            text,
-            todo,
+            state,
+            message,
+            hint,
         }
     }
 }
@@ -48,7 +60,7 @@ pub(super) fn default_model(provider: &str) -> Option<String> {
 }
 
 /// Returns what is known about `model` without any request.
-pub(super) fn findings_offline(spec: &ProviderSpec, model: &str, today: i64) -> Vec<Finding> {
+pub(super) fn check_model_offline(spec: &ProviderSpec, model: &str, today: i64) -> Vec<Check> {
     let mut findings = vec![report_price(spec, model)];
     // Only a vendor retires its models; a local server or a gateway may keep them.
     let is_vendor = matches!(spec.model_naming(), ModelNaming::Vendor(_));
@@ -58,7 +70,7 @@ pub(super) fn findings_offline(spec: &ProviderSpec, model: &str, today: i64) -> 
 }
 
 /// Reports whether the provider's own list contains `model`.
-pub(super) fn finding_of_list(spec: &ProviderSpec, model: &str, list: &ModelList, today: i64) -> Finding {
+pub(super) fn check_model_list(spec: &ProviderSpec, model: &str, list: &ModelList, today: i64) -> Check {
     let count = list.names.len();
     let plural = if count == 1 { "" } else { "s" };
     // Lists contain full names; an alias may omit the date or the tag.
@@ -68,14 +80,14 @@ pub(super) fn finding_of_list(spec: &ProviderSpec, model: &str, list: &ModelList
             "{model} is one of the {count} model{plural} that {} lists",
             spec.name
         );
-        return Finding::new(FindingSeverity::Ok, "model", text, None);
+        return Check::new(CheckState::Ok, "model", text, None);
     }
     let text = format!("{} lists {count} model{plural}, but not {model}", spec.name);
     let todo = other_model(spec, model, Some(list), today);
-    Finding::new(FindingSeverity::Problem, "model", text, Some(todo))
+    Check::new(CheckState::Fail, "model", text, Some(todo))
 }
 
-fn report_price(spec: &ProviderSpec, model: &str) -> Finding {
+fn report_price(spec: &ProviderSpec, model: &str) -> Check {
     let price = spec.model_info(model).price;
     let dollars = price.map_or_else(String::new, |price| {
         format!("${} in, ${} out per million tokens", price.input, price.output)
@@ -90,16 +102,16 @@ fn report_price(spec: &ProviderSpec, model: &str) -> Finding {
     };
     let todo = format!("set [model.\"{model}\"] input and output");
     let todo = (spec.price_source(model) == PriceSource::Unknown).then_some(todo);
-    Finding::new(FindingSeverity::Info, "price", text, todo)
+    Check::new(CheckState::Info, "price", text, todo)
 }
 
-fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Finding {
+fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Check {
     let text = match end.day - today {
         ..=0 => format!("{model} was retired on {}", end.date),
         days => format!("{model} will be retired on {}, in {days} days", end.date),
     };
     let todo = other_model(spec, model, None, today);
-    Finding::new(FindingSeverity::Warning, "retirement", text, Some(todo))
+    Check::new(CheckState::Warn, "retirement", text, Some(todo))
 }
 
 fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today: i64) -> String {
@@ -124,8 +136,8 @@ mod tests {
     /// 2026-11-23 in days since 1970-01-01.
     const TODAY: i64 = 20_780;
 
-    fn texts(findings: &[Finding]) -> Vec<String> {
-        let text = |finding: &Finding| format!("{:?} {}", finding.severity, finding.text);
+    fn texts(findings: &[Check]) -> Vec<String> {
+        let text = |finding: &Check| format!("{:?} {}", finding.state, finding.message);
         findings.iter().map(text).collect()
     }
 
@@ -158,7 +170,7 @@ mod tests {
                 "claude-sonnet-4-20250514",
                 vec![
                     format!("{list}$3 in, $15 out per million tokens"),
-                    "Warning claude-sonnet-4-20250514 was retired on 2026-06-15".to_owned(),
+                    "Warn claude-sonnet-4-20250514 was retired on 2026-06-15".to_owned(),
                 ],
             ),
             (
@@ -166,7 +178,7 @@ mod tests {
                 "gpt-5",
                 vec![
                     format!("{list}$1.25 in, $10 out per million tokens"),
-                    "Warning gpt-5 will be retired on 2026-12-11, in 18 days".to_owned(),
+                    "Warn gpt-5 will be retired on 2026-12-11, in 18 days".to_owned(),
                 ],
             ),
             (
@@ -174,7 +186,7 @@ mod tests {
                 "gpt-4o",
                 vec![
                     format!("{list}$2.5 in, $10 out per million tokens"),
-                    "Warning gpt-4o will be retired on 2027-01-14, in 52 days".to_owned(),
+                    "Warn gpt-4o will be retired on 2027-01-14, in 52 days".to_owned(),
                 ],
             ),
             (
@@ -191,7 +203,7 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(texts(&findings_offline(spec, model, TODAY)), says, "{model}");
+            assert_eq!(texts(&check_model_offline(spec, model, TODAY)), says, "{model}");
         }
     }
 
@@ -207,18 +219,18 @@ mod tests {
         };
         for model in ["claude-sonnet-5", "claude-haiku-4-5", "claude-haiku-4-5-20251001"] {
             assert_eq!(
-                finding_of_list(&spec, model, &list, TODAY).severity,
-                FindingSeverity::Ok,
+                check_model_list(&spec, model, &list, TODAY).state,
+                CheckState::Ok,
                 "{model}"
             );
         }
-        let missing = finding_of_list(&spec, "claude-sonet-5", &list, TODAY);
+        let missing = check_model_list(&spec, "claude-sonet-5", &list, TODAY);
         assert_eq!(
             texts(std::slice::from_ref(&missing)),
-            ["Problem anthropic lists 2 models, but not claude-sonet-5"]
+            ["Fail anthropic lists 2 models, but not claude-sonet-5"]
         );
         assert_eq!(
-            missing.todo.as_deref(),
+            missing.hint.as_deref(),
             Some(
                 "set [provider.anthropic] model to claude-sonnet-5, or [agent.default] model if that names it"
             )

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Value, json};
 
 use super::keys::{Draft, Key};
-use super::style::{Color, Styler};
+use super::style::{Color, Styler, clean_line};
 use crate::base::clock::Instant;
 use crate::base::text;
 use crate::protocol::table::method;
@@ -20,28 +20,32 @@ use crate::protocol::{
 /// Open limits and questions, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct Inquiries {
-    open: VecDeque<ShownInquiryForm>,
+    open: VecDeque<OpenInquiry>,
     /// When the first was shown; `None` while it is not shown or already answered.
     pub(super) shown: Option<Instant>,
 }
 
-enum ShownInquiryForm {
-    Limit {
-        asked: LimitRequestedNotification,
-        /// The amount to raise the limit by, while it is typed.
-        amount: Option<Draft>,
-    },
-    Question {
-        asked: QuestionRequestedNotification,
-        /// Answers so far, by field name.
-        given: BTreeMap<String, Vec<String>>,
-        /// The index of the current field.
-        at: usize,
-        /// The selected choices of the current field.
-        chosen: BTreeSet<usize>,
-        /// The text for the current field, while it is typed.
-        words: Option<Draft>,
-    },
+enum OpenInquiry {
+    Limit(LimitForm),
+    Question(QuestionForm),
+}
+
+struct LimitForm {
+    asked: LimitRequestedNotification,
+    /// The amount to raise the limit by, while it is typed.
+    amount: Option<Draft>,
+}
+
+struct QuestionForm {
+    asked: QuestionRequestedNotification,
+    /// Answers so far, by field name.
+    given: BTreeMap<String, Vec<String>>,
+    /// The index of the current field.
+    at: usize,
+    /// The selected choices of the current field.
+    chosen: BTreeSet<usize>,
+    /// The text for the current field, while it is typed.
+    words: Option<Draft>,
 }
 
 /// The result of a key.
@@ -62,25 +66,27 @@ pub(super) enum InquiryStep {
 impl Inquiries {
     /// Applies a notification. Returns whether a different inquiry is now first.
     pub(super) fn handle_notification(&mut self, told: &ServerNotification) -> bool {
-        let first = self.open.front().map(|asking| asking.id().to_owned());
+        let first = self.first_id();
         match told {
-            ServerNotification::LimitRequested(asked) => self.open.push_back(ShownInquiryForm::Limit {
+            ServerNotification::LimitRequested(asked) => self.open.push_back(OpenInquiry::Limit(LimitForm {
                 asked: asked.clone(),
                 amount: None,
-            }),
-            ServerNotification::QuestionRequested(asked) => self.open.push_back(ShownInquiryForm::Question {
-                asked: asked.clone(),
-                given: BTreeMap::new(),
-                at: 0,
-                chosen: BTreeSet::new(),
-                words: None,
-            }),
+            })),
+            ServerNotification::QuestionRequested(asked) => {
+                self.open.push_back(OpenInquiry::Question(QuestionForm {
+                    asked: asked.clone(),
+                    given: BTreeMap::new(),
+                    at: 0,
+                    chosen: BTreeSet::new(),
+                    words: None,
+                }));
+            }
             ServerNotification::LimitResolved(resolved) => self.remove_settled(&resolved.limit_id),
             ServerNotification::QuestionResolved(resolved) => self.remove_settled(&resolved.question_id),
             ServerNotification::TurnEnded(_) => self.open.clear(),
             _ => return false,
         }
-        let now = self.open.front().map(|asking| asking.id().to_owned());
+        let now = self.first_id();
         let changed = now != first;
         // A key pressed at the previous inquiry must not answer this one; `turn` sets the time when it shows it.
         if changed {
@@ -90,71 +96,60 @@ impl Inquiries {
     }
 
     fn remove_settled(&mut self, id: &str) {
-        self.open.retain(|asking| asking.id() != id);
+        self.open.retain(|inquiry| inquiry.id() != id);
     }
 
     /// Returns the text typed into the first inquiry; `None` while nothing is typed.
     pub(super) fn draft_text(&self) -> Option<&str> {
-        match self.open.front()? {
-            ShownInquiryForm::Limit { amount, .. } => amount.as_ref(),
-            ShownInquiryForm::Question { words, .. } => words.as_ref(),
-        }
-        .map(|draft| draft.text.as_str())
+        let typed = match self.open.front()? {
+            OpenInquiry::Limit(form) => &form.amount,
+            OpenInquiry::Question(form) => &form.words,
+        };
+        typed.as_ref().map(|draft| draft.text.as_str())
     }
 
     /// Renders the first inquiry.
     pub(super) fn render_first(&self, styler: Styler) -> Option<String> {
         Some(match self.open.front()? {
-            ShownInquiryForm::Limit { asked, .. } => limit_lines(styler, asked),
-            ShownInquiryForm::Question {
-                asked, at, chosen, ..
-            } => question_lines(styler, asked, *at, chosen),
+            OpenInquiry::Limit(form) => form.render(styler),
+            OpenInquiry::Question(form) => form.render(styler),
         })
     }
 
     /// Returns the id of the first inquiry.
     pub(super) fn first_id(&self) -> Option<String> {
-        self.open.front().map(|asking| asking.id().to_owned())
+        self.open.front().map(|inquiry| inquiry.id().to_owned())
     }
 
     /// Returns whether a letter is one of the first inquiry's keys.
     pub(super) fn may_answer(&self, letter: char) -> bool {
         let letter = letter.to_ascii_lowercase();
         match self.open.front() {
-            Some(ShownInquiryForm::Limit { asked, .. }) if asked.limit == LimitName::UnknownPrice => {
+            Some(OpenInquiry::Limit(form)) if form.asked.limit == LimitName::UnknownPrice => {
                 "gs".contains(letter)
             }
-            Some(ShownInquiryForm::Limit { .. }) => "mrs".contains(letter),
-            Some(ShownInquiryForm::Question { asked, at, .. }) => {
-                asked.fields.get(*at).is_some_and(|field| {
-                    let digit = letter
-                        .to_digit(10)
-                        .is_some_and(|digit| (1..=field.choices.len().min(9)).contains(&(digit as usize)));
-                    digit
-                        || letter == 'x'
-                        || letter == 't' && takes_words(field)
-                        || letter == 'n' && !field.required
-                })
-            }
+            Some(OpenInquiry::Limit(_)) => "mrs".contains(letter),
+            Some(OpenInquiry::Question(form)) => form.field().is_some_and(|field| match letter {
+                'x' => true,
+                't' => takes_words(field),
+                'n' => !field.required,
+                _ => choice_index(letter).is_some_and(|number| number < field.choices.len()),
+            }),
             None => false,
         }
     }
 
-    /// Returns whether a key acts without the wait of a held letter: it toggles or confirms choices, which alone
-    /// sends no
-    /// accidental answer.
+    /// Returns whether a key acts without the wait of a held letter: it toggles or confirms choices, which alone sends
+    /// no accidental answer.
     pub(super) fn acts_immediately(&self, key: &Key) -> bool {
-        let Some(ShownInquiryForm::Question {
-            asked, at, chosen, ..
-        }) = self.open.front()
-        else {
+        let Some(OpenInquiry::Question(form)) = self.open.front() else {
             return false;
         };
-        let several = asked.fields.get(*at).is_some_and(|field| field.several);
+        let several = form.field().is_some_and(|field| field.several);
         several
             && match key {
                 Key::Char('1'..='9') => true,
-                Key::Enter => !chosen.is_empty(),
+                Key::Enter => !form.chosen.is_empty(),
                 _ => false,
             }
     }
@@ -163,25 +158,43 @@ impl Inquiries {
     pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
         match self.open.front_mut() {
             None => InquiryStep::Nothing,
-            Some(ShownInquiryForm::Limit { asked, amount }) => limit_key(asked, amount, key, now),
-            Some(ShownInquiryForm::Question {
-                asked,
-                given,
-                at,
-                chosen,
-                words,
-            }) => question_key(asked, given, at, chosen, words, key, now),
+            Some(OpenInquiry::Limit(form)) => form.handle_key(key, now),
+            Some(OpenInquiry::Question(form)) => form.handle_key(key, now),
         }
     }
 }
 
-impl ShownInquiryForm {
+impl OpenInquiry {
     fn id(&self) -> &str {
         match self {
-            Self::Limit { asked, .. } => &asked.limit_id,
-            Self::Question { asked, .. } => &asked.question_id,
+            Self::Limit(form) => &form.asked.limit_id,
+            Self::Question(form) => &form.asked.question_id,
         }
     }
+}
+
+/// Renders a key and what it does.
+fn key_label(styler: Styler, key: &str, does: &str) -> String {
+    format!("  {} {does} ", styler.paint_text(Color::BoldCyan, key))
+}
+
+/// Applies a key to a text that is being typed; `None` if none is. Returns the finished line, or the step to take.
+fn take_line(
+    typed: &mut Option<Draft>,
+    label: &str,
+    key: &Key,
+    now: Instant,
+) -> Option<Result<String, InquiryStep>> {
+    let draft = typed.as_mut()?;
+    if *key == Key::Esc {
+        *typed = None;
+        return Some(Err(InquiryStep::Show));
+    }
+    let Some(line) = draft.take(key, now) else {
+        return Some(Err(InquiryStep::Typing(format!("{label}{}", draft.text))));
+    };
+    *typed = None;
+    Some(Ok(line.trim().to_owned()))
 }
 
 /// Formats an amount in the unit of its limit.
@@ -198,125 +211,59 @@ fn format_amount(limit: LimitName, amount: f64) -> String {
     }
 }
 
-/// Returns the amount that `m` raises a limit by: the limit again, or the overrun if that is larger.
-fn suggest_raise(asked: &LimitRequestedNotification) -> f64 {
-    let missing = (asked.used - asked.max).max(0.0);
-    let by = asked.max.max(missing);
-    // A limit of zero would suggest a raise by nothing.
-    if by > 0.0 { by } else { 1.0 }
-}
+impl LimitForm {
+    /// Returns the amount that `m` raises the limit by: the limit again, or the overrun if that is larger.
+    fn suggest_raise(&self) -> f64 {
+        let missing = (self.asked.used - self.asked.max).max(0.0);
+        let by = self.asked.max.max(missing);
+        // A limit of zero would suggest a raise by nothing.
+        if by > 0.0 { by } else { 1.0 }
+    }
 
-fn limit_lines(styler: Styler, asked: &LimitRequestedNotification) -> String {
-    let head = styler.paint_text(
-        Color::BoldYellow,
-        &format!("? {}", text::strip_control_characters(&asked.message)),
-    );
-    let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint_text(Color::BoldCyan, key));
-    let keys = match asked.limit {
-        LimitName::UnknownPrice => key("g", "continue with an unknown price") + &key("s", "stop"),
-        limit => {
-            let more = format!("{} more", format_amount(limit, suggest_raise(asked)));
-            key("m", &more) + &key("r", "raise by …") + &key("s", "stop")
-        }
-    };
-    format!("{head}\n{}", keys.trim_end())
-}
-
-fn limit_key(
-    asked: &LimitRequestedNotification,
-    typed: &mut Option<Draft>,
-    key: &Key,
-    now: Instant,
-) -> InquiryStep {
-    let answer = |answer: Value| {
-        let mut params = json!({"limitId": asked.limit_id});
-        if let (Some(all), Value::Object(more)) = (params.as_object_mut(), answer) {
-            all.extend(more);
-        }
-        InquiryStep::Answer(method::LIMIT_RESPOND, params)
-    };
-    if let Some(draft) = typed {
-        if *key == Key::Esc {
-            *typed = None;
-            return InquiryStep::Show;
-        }
-        let Some(line) = draft.take(key, now) else {
-            return InquiryStep::Typing(format!("raise by {}", draft.text));
+    fn render(&self, styler: Styler) -> String {
+        let head = format!("? {}", text::strip_control_characters(&self.asked.message));
+        let head = styler.paint_text(Color::BoldYellow, &head);
+        let key = |key: &str, does: &str| key_label(styler, key, does);
+        let keys = match self.asked.limit {
+            LimitName::UnknownPrice => key("g", "continue with an unknown price") + &key("s", "stop"),
+            limit => {
+                let more = format!("{} more", format_amount(limit, self.suggest_raise()));
+                key("m", &more) + &key("r", "raise by …") + &key("s", "stop")
+            }
         };
-        *typed = None;
-        let number = line.trim().trim_start_matches('$').parse::<f64>().ok();
-        // `inf` and `nan` parse as numbers too.
-        return match number.filter(|by| by.is_finite() && *by > 0.0) {
-            Some(by) => answer(json!({"raiseBy": by})),
-            None => InquiryStep::Wrong("not an amount"),
-        };
+        format!("{head}\n{}", keys.trim_end())
     }
-    let unknown = asked.limit == LimitName::UnknownPrice;
-    match key {
-        // Esc gives the safe answer, as at an approval.
-        Key::Char('s' | 'S') | Key::Esc => answer(json!({"stop": true})),
-        Key::Char('g' | 'G') if unknown => answer(json!({})),
-        Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": suggest_raise(asked)})),
-        Key::Char('r' | 'R') if !unknown => {
-            *typed = Some(Draft::default());
-            InquiryStep::Typing("raise by ".to_owned())
-        }
-        Key::Char(_)
-        | Key::Alt(_)
-        | Key::Paste(_)
-        | Key::Enter
-        | Key::Backspace
-        | Key::CtrlC
-        | Key::CtrlD
-        | Key::CtrlU
-        | Key::CtrlW
-        | Key::Other => InquiryStep::Nothing,
-    }
-}
 
-fn question_lines(
-    styler: Styler,
-    asked: &QuestionRequestedNotification,
-    at: usize,
-    chosen: &BTreeSet<usize>,
-) -> String {
-    let mut lines = Vec::new();
-    if at == 0 && chosen.is_empty() {
-        let head = format!("? {}", text::strip_control_characters(&asked.text));
-        lines.push(styler.paint_text(Color::BoldYellow, &head));
-        if let Some(detail) = &asked.detail {
-            let detail = text::strip_control_characters(detail);
-            lines.extend(detail.lines().map(|line| format!("  {}", styler.dim_text(line))));
+    fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
+        let answer = |mut answer: Value| {
+            answer["limitId"] = json!(self.asked.limit_id);
+            InquiryStep::Answer(method::LIMIT_RESPOND, answer)
+        };
+        match take_line(&mut self.amount, "raise by ", key, now) {
+            None => {}
+            Some(Err(step)) => return step,
+            Some(Ok(line)) => {
+                let number = line.trim_start_matches('$').parse::<f64>().ok();
+                // `inf` and `nan` parse as numbers too.
+                return match number.filter(|by| by.is_finite() && *by > 0.0) {
+                    Some(by) => answer(json!({"raiseBy": by})),
+                    None => InquiryStep::Wrong("not an amount"),
+                };
+            }
+        }
+        let unknown = self.asked.limit == LimitName::UnknownPrice;
+        match key {
+            // Esc gives the safe answer, as at an approval.
+            Key::Char('s' | 'S') | Key::Esc => answer(json!({"stop": true})),
+            Key::Char('g' | 'G') if unknown => answer(json!({})),
+            Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": self.suggest_raise()})),
+            Key::Char('r' | 'R') if !unknown => {
+                self.amount = Some(Draft::default());
+                InquiryStep::Typing("raise by ".to_owned())
+            }
+            _ => InquiryStep::Nothing,
         }
     }
-    let Some(field) = asked.fields.get(at) else {
-        return lines.join("\n");
-    };
-    if !field.label.is_empty() {
-        lines.push(format!("  {}", text::strip_control_characters(&field.label)));
-    }
-    for (number, choice) in field.choices.iter().enumerate().take(9) {
-        let mark = if chosen.contains(&number) { "●" } else { " " };
-        let key = styler.paint_text(Color::BoldCyan, &(number + 1).to_string());
-        lines.push(format!(
-            "  {key} {mark} {}",
-            text::strip_control_characters(&choice.label)
-        ));
-    }
-    let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint_text(Color::BoldCyan, key));
-    let mut keys = String::new();
-    if takes_words(field) {
-        keys += &key("t", "type an answer");
-    }
-    if field.several && !chosen.is_empty() {
-        keys += &key("Enter", "these");
-    }
-    if !field.required {
-        keys += &key("n", "skip it");
-    }
-    keys += &key("x", "do not answer");
-    lines.push(keys.trim_end().to_owned());
-    lines.join("\n")
 }
 
 fn takes_words(field: &QuestionField) -> bool {
@@ -324,83 +271,115 @@ fn takes_words(field: &QuestionField) -> bool {
     field.free || field.choices.is_empty() || field.choices.len() > 9
 }
 
-fn question_key(
-    asked: &QuestionRequestedNotification,
-    given: &mut BTreeMap<String, Vec<String>>,
-    at: &mut usize,
-    chosen: &mut BTreeSet<usize>,
-    words: &mut Option<Draft>,
-    key: &Key,
-    now: Instant,
-) -> InquiryStep {
-    let Some(field) = asked.fields.get(*at) else {
-        return InquiryStep::Nothing;
-    };
-    let answered = if let Some(draft) = words {
-        if *key == Key::Esc {
-            *words = None;
-            return InquiryStep::Show;
+/// Returns the index of the choice that a digit selects.
+fn choice_index(digit: char) -> Option<usize> {
+    let number = digit.to_digit(10)? as usize;
+    number.checked_sub(1)
+}
+
+impl QuestionForm {
+    /// Returns the current field.
+    fn field(&self) -> Option<&QuestionField> {
+        self.asked.fields.get(self.at)
+    }
+
+    fn render(&self, styler: Styler) -> String {
+        let mut lines = Vec::new();
+        if self.at == 0 && self.chosen.is_empty() {
+            let head = format!("? {}", text::strip_control_characters(&self.asked.text));
+            lines.push(styler.paint_text(Color::BoldYellow, &head));
+            let detail = self.asked.detail.as_deref().unwrap_or_default();
+            let detail = text::strip_control_characters(detail);
+            lines.extend(detail.lines().map(|line| format!("  {}", styler.dim_text(line))));
         }
-        let Some(line) = draft.take(key, now) else {
-            return InquiryStep::Typing(draft.text.clone());
+        let Some(field) = self.field() else {
+            return lines.join("\n");
         };
-        *words = None;
-        match line.trim() {
-            "" => return InquiryStep::Wrong("nothing was typed"),
-            line => Some(vec![line.to_owned()]),
+        if !field.label.is_empty() {
+            lines.push(format!("  {}", text::strip_control_characters(&field.label)));
         }
-    } else {
+        for (number, choice) in field.choices.iter().enumerate().take(9) {
+            let mark = if self.chosen.contains(&number) { "●" } else { " " };
+            let key = styler.paint_text(Color::BoldCyan, &(number + 1).to_string());
+            let label = text::strip_control_characters(&choice.label);
+            lines.push(format!("  {key} {mark} {label}"));
+        }
+        let confirms = field.several && !self.chosen.is_empty();
+        let keys = [
+            (takes_words(field), "t", "type an answer"),
+            (confirms, "Enter", "these"),
+            (!field.required, "n", "skip it"),
+            (true, "x", "do not answer"),
+        ];
+        let keys = keys.into_iter().filter(|(works, ..)| *works);
+        let keys: String = keys.map(|(_, key, does)| key_label(styler, key, does)).collect();
+        lines.push(keys.trim_end().to_owned());
+        lines.join("\n")
+    }
+
+    fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
+        match take_line(&mut self.words, "", key, now) {
+            Some(Err(step)) => step,
+            Some(Ok(line)) if line.is_empty() => InquiryStep::Wrong("nothing was typed"),
+            Some(Ok(line)) => self.fill_field(Some(vec![line])),
+            None => self.handle_choice(key),
+        }
+    }
+
+    /// Applies a key while nothing is typed.
+    fn handle_choice(&mut self, key: &Key) -> InquiryStep {
+        let Some(field) = self.asked.fields.get(self.at) else {
+            return InquiryStep::Nothing;
+        };
         match key {
             Key::Char('x' | 'X') | Key::Esc => {
-                let params = json!({"questionId": asked.question_id, "dismissed": true});
-                return InquiryStep::Answer(method::QUESTION_RESPOND, params);
+                let params = json!({"questionId": self.asked.question_id, "dismissed": true});
+                InquiryStep::Answer(method::QUESTION_RESPOND, params)
             }
             Key::Char('t' | 'T') if takes_words(field) => {
-                *words = Some(Draft::default());
-                return InquiryStep::Typing(String::new());
+                self.words = Some(Draft::default());
+                InquiryStep::Typing(String::new())
             }
-            Key::Char('n' | 'N') if !field.required => None,
-            Key::Char(digit @ '1'..='9') => {
-                let number = usize::from(*digit as u8 - b'1');
-                let Some(choice) = field.choices.get(number) else {
-                    return InquiryStep::Nothing;
-                };
-                if field.several {
-                    if !chosen.remove(&number) {
-                        chosen.insert(number);
+            Key::Char('n' | 'N') if !field.required => self.fill_field(None),
+            Key::Char(digit @ '1'..='9') => match choice_index(*digit) {
+                Some(number) if number >= field.choices.len() => InquiryStep::Nothing,
+                None => InquiryStep::Nothing,
+                Some(number) if field.several => {
+                    if !self.chosen.remove(&number) {
+                        self.chosen.insert(number);
                     }
-                    return InquiryStep::Show;
+                    InquiryStep::Show
                 }
-                Some(vec![choice.value.clone()])
+                Some(number) => {
+                    let value = field.choices[number].value.clone();
+                    self.fill_field(Some(vec![value]))
+                }
+            },
+            Key::Enter if field.several && !self.chosen.is_empty() => {
+                let chosen = self.chosen.iter().map(|number| &field.choices[*number]);
+                let values = chosen.map(|choice| choice.value.clone()).collect();
+                self.fill_field(Some(values))
             }
-            Key::Enter if field.several && !chosen.is_empty() => {
-                let values = chosen.iter().filter_map(|number| field.choices.get(*number));
-                Some(values.map(|choice| choice.value.clone()).collect())
-            }
-            Key::Char(_)
-            | Key::Alt(_)
-            | Key::Paste(_)
-            | Key::Enter
-            | Key::Backspace
-            | Key::CtrlC
-            | Key::CtrlD
-            | Key::CtrlU
-            | Key::CtrlW
-            | Key::Other => return InquiryStep::Nothing,
+            _ => InquiryStep::Nothing,
         }
-    };
-    if let Some(values) = answered {
-        given.insert(field.name.clone(), values);
     }
-    chosen.clear();
-    *at += 1;
-    if *at < asked.fields.len() {
-        return InquiryStep::Show;
+
+    /// Answers the current field, or skips it, and goes on. After the last field the form is sent.
+    fn fill_field(&mut self, values: Option<Vec<String>>) -> InquiryStep {
+        if let (Some(values), Some(field)) = (values, self.asked.fields.get(self.at)) {
+            self.given.insert(field.name.clone(), values);
+        }
+        self.chosen.clear();
+        self.at += 1;
+        if self.at < self.asked.fields.len() {
+            return InquiryStep::Show;
+        }
+        // If the server refuses the answers, the form starts over.
+        self.at = 0;
+        let params =
+            json!({"questionId": self.asked.question_id, "answers": std::mem::take(&mut self.given)});
+        InquiryStep::Answer(method::QUESTION_RESPOND, params)
     }
-    // If the server refuses the answers, the form starts over.
-    *at = 0;
-    let params = json!({"questionId": asked.question_id, "answers": std::mem::take(given)});
-    InquiryStep::Answer(method::QUESTION_RESPOND, params)
 }
 
 /// Describes who or what settled an inquiry; empty for a user.
@@ -433,7 +412,7 @@ pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Colo
     match &resolved.answers {
         Some(answers) => {
             let values: Vec<_> = answers.values().flatten().map(String::as_str).collect();
-            let said = text::one_line(&text::strip_control_characters(&values.join(", ")), 200);
+            let said = clean_line(&values.join(", "), 200);
             (Color::Green, format!("✓ answered: {said}"))
         }
         None => (Color::Yellow, format!("⊘ not answered{by}")),

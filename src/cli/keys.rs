@@ -2,11 +2,16 @@
 //!
 //! Pure except for [`RawKeys`], which reads the terminal. Unknown sequences are skipped as a whole and pasted text is
 //! only text, so neither can answer a question. `held_key` decides when a letter answers.
+//!
+//! The parser is our own for that reason. Event readers such as crossterm's take the end of a read for the end of a
+//! sequence: an arrow key in two reads becomes Esc, `[` and `A`, and `A` allows a call for good. They also keep parsed
+//! keys in a static, where neither the line editor nor the next question may find them.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::io::unix::AsyncFd;
 
 use crate::base::clock::{self, Instant};
@@ -212,30 +217,35 @@ pub(super) struct RawKeys {
     ready: VecDeque<Key>,
     /// When the pending escape sequence counts as complete. Stored here, because callers drop the wait itself often.
     due: Option<Instant>,
-    _raw: Raw,
+    _raw: RawMode,
 }
 
-struct Raw {
+/// Raw mode. Dropping this value restores the terminal's settings.
+struct RawMode {
+    saved: Termios,
     dumb: bool,
 }
 
-impl Raw {
-    fn enter_mode(dumb: bool) -> std::io::Result<Self> {
-        crossterm::terminal::enable_raw_mode()?;
+impl RawMode {
+    fn enter(dumb: bool) -> std::io::Result<Self> {
+        let saved = tcgetattr(std::io::stdin())?;
+        let mut raw = saved.clone();
+        raw.make_raw();
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &raw)?;
         // Bracketed paste on, cursor hidden. A dumb terminal would print the sequence as text.
         if !dumb {
             write_sequence("\u{1b}[?2004h\u{1b}[?25l");
         }
-        Ok(Self { dumb })
+        Ok(Self { saved, dumb })
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         if !self.dumb {
             write_sequence("\u{1b}[?25h\u{1b}[?2004l");
         }
-        let _ = crossterm::terminal::disable_raw_mode();
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.saved);
     }
 }
 
@@ -260,7 +270,7 @@ impl RawKeys {
             parser: Parser::default(),
             ready: VecDeque::new(),
             due: None,
-            _raw: Raw::enter_mode(dumb)?,
+            _raw: RawMode::enter(dumb)?,
         })
     }
 

@@ -2,10 +2,12 @@
 //!
 //! Invariants: output never changes later, so text flows like typing and can be piped. It depends on the characters
 //! alone, not on how the deltas split them. Only what is still undecided is held back: the start of a line, a word, a
-//! link, a line of code, a table. Styles within a line are `wrap`'s job, code colors `highlight`'s.
+//! link, a line of code, a table. Styles within a line are `wrap`'s job.
+//!
+//! A CommonMark parser cannot do this: it decides about a block at the block's end, or even the document's, and what was
+//! shown would have to be erased. A dumb terminal, a pipe, and a line that scrolled away cannot erase.
 
-use super::highlight::highlight_line;
-use super::style::{Color, Styler, measure_width, wrap_text};
+use super::style::{Color, Styler, diff_color, measure_width, wrap_text};
 use super::wrap::{LineWrapper, Spans};
 
 /// The renderer of one message.
@@ -244,13 +246,13 @@ impl Markdown {
         let spaces = line.len() - line.trim_start_matches(' ').len();
         // CommonMark: the lines of a block lose the indentation of its fence.
         let line = &line[spaces.min(fence.indent)..];
-        let painted = highlight_line(self.styler, &fence.lang, line);
-        let text = if painted.is_empty() {
-            String::new()
-        } else {
-            format!("  {painted}")
+        let color = match fence.lang.as_str() {
+            "diff" | "patch" => diff_color(line),
+            _ => Some(Color::Cyan),
         };
-        self.flow.push_raw(&format!("{text}\n"));
+        let painted = color.map_or_else(|| line.to_owned(), |color| self.styler.paint_text(color, line));
+        let indent = if line.is_empty() { "" } else { "  " };
+        self.flow.push_raw(&format!("{indent}{painted}\n"));
     }
 
     fn begin_line(&mut self) {
@@ -358,29 +360,32 @@ fn classify_ordered_item(bare: &str, at: usize) -> BlockStart {
     }
 }
 
+/// Splits a table's row into cells.
+fn split_row(row: &str) -> Vec<String> {
+    // `\u{1}` protects escaped bars from the split; `push` has removed it from the input.
+    let inner = row.trim_matches('|').replace("\\|", "\u{1}");
+    let cells = inner.split('|');
+    cells.map(|cell| cell.trim().replace('\u{1}', "|")).collect()
+}
+
+fn is_divider(row: &[String]) -> bool {
+    let is_dashes = |cell: &String| !cell.is_empty() && cell.chars().all(|ch| matches!(ch, '-' | ':'));
+    row.iter().all(is_dashes)
+}
+
 /// Renders a table; the first row is its head. Shrinks and wraps wide columns until it fits.
 fn render_table(styler: Styler, max: usize, rows: &[String]) -> String {
-    let cells = |row: &String| -> Vec<String> {
-        // `\u{1}` protects escaped bars from the split; `push` has removed it from the input.
-        let inner = row.trim_matches('|').replace("\\|", "\u{1}");
-        inner
-            .split('|')
-            .map(|cell| cell.trim().replace('\u{1}', "|"))
-            .collect()
-    };
-    let is_divider = |row: &Vec<String>| {
-        row.iter()
-            .all(|cell| !cell.is_empty() && cell.chars().all(|ch| matches!(ch, '-' | ':')))
-    };
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).filter(|row| !is_divider(row)).collect();
-    let shown_width = |cell: &str| measure_width(&strip_colors(&render_inline(styler, cell)));
+    let mut rows: Vec<Vec<String>> = rows.iter().map(|row| split_row(row)).collect();
+    rows.retain(|row| !is_divider(row));
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            let widest = rows.iter().filter_map(|row| row.get(column));
-            widest.map(|cell| shown_width(cell)).max().unwrap_or(0)
-        })
-        .collect();
+    for row in &mut rows {
+        row.resize(columns, String::new());
+        row.iter_mut()
+            .for_each(|cell| *cell = render_inline(styler, cell));
+    }
+    let shown_width = |cell: &str| measure_width(&strip_colors(cell));
+    let widest = |column: usize| rows.iter().map(|row| shown_width(&row[column])).max();
+    let mut widths: Vec<usize> = (0..columns).filter_map(widest).collect();
     let room = max.saturating_sub(columns.saturating_sub(1) * 3);
     let fits = widths.iter().sum::<usize>() <= room;
     while widths.iter().sum::<usize>() > room {
@@ -389,46 +394,32 @@ fn render_table(styler: Styler, max: usize, rows: &[String]) -> String {
             _ => break,
         }
     }
+    let fold_cell = |(cell, width): (&String, &usize)| {
+        if fits {
+            vec![cell.clone()]
+        } else {
+            wrap_text(&strip_colors(cell), *width)
+        }
+    };
     let mut out = String::new();
     for (number, row) in rows.iter().enumerate() {
-        let folded: Vec<Vec<String>> = (0..columns)
-            .map(|column| {
-                let cell = row.get(column).map_or("", String::as_str);
-                if fits {
-                    vec![cell.to_owned()]
-                } else {
-                    wrap_text(&strip_colors(&render_inline(styler, cell)), widths[column])
-                }
-            })
-            .collect();
+        let folded: Vec<Vec<String>> = row.iter().zip(&widths).map(fold_cell).collect();
         let height = folded.iter().map(Vec::len).max().unwrap_or(1).max(1);
         for line in 0..height {
-            let mut text = String::new();
-            for (column, cell) in folded.iter().enumerate() {
-                let cell = cell.get(line).map_or("", String::as_str);
-                let shown = if fits {
-                    render_inline(styler, cell)
-                } else {
-                    cell.to_owned()
-                };
-                let used = if fits {
-                    shown_width(cell)
-                } else {
-                    measure_width(cell)
-                };
-                let shown = if number == 0 {
-                    styler.paint_text(Color::Bold, &shown)
-                } else {
-                    shown
-                };
-                if column > 0 {
-                    text.push_str(&styler.dim_text(" │ "));
-                }
-                text.push_str(&shown);
-                if column + 1 < columns {
-                    text.push_str(&" ".repeat(widths[column].saturating_sub(used)));
-                }
-            }
+            let cells = folded
+                .iter()
+                .zip(&widths)
+                .enumerate()
+                .map(|(column, (cell, width))| {
+                    let cell = cell.get(line).map_or("", String::as_str);
+                    let padding = width.saturating_sub(shown_width(cell));
+                    let shown = match number {
+                        0 => styler.paint_text(Color::Bold, cell),
+                        _ => cell.to_owned(),
+                    };
+                    shown + &" ".repeat(if column + 1 < columns { padding } else { 0 })
+                });
+            let text = cells.collect::<Vec<_>>().join(&styler.dim_text(" │ "));
             out.push_str(text.trim_end());
             out.push('\n');
         }

@@ -63,8 +63,9 @@ fn blocks_and_spans_render() {
         ("[open", "[open\n"),
         ("**[t](u)**", "{1;4}t{}\n"),
         ("\\*a\\*", "*a*\n"),
-        ("```\n**x**\n```", "  **x**\n"),
-        ("```\nunclosed", "  unclosed\n"),
+        ("```\n**x**\n```", "  {36}**x**{}\n"),
+        ("```diff\n-old\n x\n```", "  {31}-old{}\n   x\n"),
+        ("```\nunclosed", "  {36}unclosed{}\n"),
         ("\u{1b}[31mx\u{202e}", "x\n"),
         (
             "a\u{1b}]0;title\u{7}b\u{1b}]8;;u\u{1b}\\c\u{9b}1md\u{1b}(Be",

@@ -21,7 +21,6 @@ mod doctor;
 mod doctor_models;
 mod external_editor;
 mod held_key;
-mod highlight;
 mod inquiry;
 mod keys;
 mod markdown;
@@ -34,6 +33,7 @@ mod screen;
 mod session_lookup;
 mod sessions;
 mod signals;
+mod slash;
 mod style;
 mod turn;
 mod view;
@@ -63,7 +63,14 @@ pub async fn run_command(
     trust: &Trust,
     cwd: PathBuf,
 ) -> i32 {
-    match try_run(command, shared, source, trust, cwd).await {
+    let context = CommandContext {
+        shared,
+        source,
+        trust,
+        cwd,
+        is_shown: std::io::stdout().is_terminal(),
+    };
+    match context.run(command).await {
         Ok(code) => code,
         Err(why) => {
             let terminal = std::io::stderr().is_terminal();
@@ -76,74 +83,91 @@ pub async fn run_command(
     }
 }
 
-async fn try_run(
-    command: CliCommand,
-    shared: &GlobalArgs,
-    source: &ConfigSource,
-    trust: &Trust,
+type CommandResult = Result<i32, Box<dyn std::error::Error>>;
+
+/// What every command gets.
+struct CommandContext<'a> {
+    shared: &'a GlobalArgs,
+    source: &'a ConfigSource,
+    trust: &'a Trust,
     cwd: PathBuf,
-) -> Result<i32, Box<dyn std::error::Error>> {
-    let env = &source.env;
-    let shown = std::io::stdout().is_terminal();
-    let terminal = std::io::stdin().is_terminal() && shown;
-    let stdout = || Screen::with_stdout(shown, Styler::from_env(env, shown));
-    let folder = |dir: Option<PathBuf>| {
-        let dir = cwd.join(dir.unwrap_or_default());
-        dir.canonicalize()
-            .ok()
-            .filter(|dir| dir.is_dir())
-            .ok_or_else(|| format!("{} is not a folder", dir.display()))
-    };
-    // A named file must exist: its rules may forbid what the defaults allow.
-    let named = || match &shared.config {
-        Some(path) if !cwd.join(path).is_file() => {
-            Err(format!("--config: there is no file {}", path.display()))
+    /// Standard output is a terminal.
+    is_shown: bool,
+}
+
+impl CommandContext<'_> {
+    async fn run(&self, command: CliCommand) -> CommandResult {
+        let env = &self.source.env;
+        match command {
+            CliCommand::Serve { .. } => Err("a server is not started from here".into()),
+            CliCommand::Demo { yes } => Ok(demo::run_demo(yes, env, self.is_interactive()).await),
+            CliCommand::Chat {
+                agent,
+                session,
+                r#continue,
+                dir,
+            } => {
+                let which = match session {
+                    Some(id) => ChatStart::Id(id),
+                    None if r#continue => ChatStart::Last,
+                    None => ChatStart::New(agent),
+                };
+                self.run_chat(which, dir).await
+            }
+            CliCommand::Resume { id } => {
+                self.run_chat(id.map_or(ChatStart::Last, ChatStart::Id), None)
+                    .await
+            }
+            CliCommand::Run(arguments) => {
+                let mut options = run::RunOptions::from_arguments(arguments)?;
+                self.check_config_exists().map_err(RunError::Usage)?;
+                let launch = self.launch(options.folder.take(), "agentls run");
+                Ok(run::run_headless(options, launch.map_err(RunError::Usage)?, env).await?)
+            }
+            CliCommand::Models { offline, json } => {
+                self.check_config_exists()?;
+                let launch = self.launch(None, "agentls models")?;
+                Ok(models::list_models(json, offline, &launch, env).await?)
+            }
+            CliCommand::Sessions { command, json } => {
+                let command = command.unwrap_or(SessionsCommand::List { limit: None });
+                let launch = self.launch(None, "agentls sessions")?;
+                Ok(sessions::run_sessions_command(command, json, launch, env).await?)
+            }
+            CliCommand::Config { command } => {
+                self.run_config(command.unwrap_or(ConfigCommand::Check { dir: None }))
+                    .await
+            }
+            CliCommand::Doctor { offline, json } => {
+                let launch = self.launch(None, "agentls doctor")?;
+                let screen = self.open_stdout();
+                Ok(doctor::run_doctor(offline, json, self.source, self.trust, &launch, screen).await)
+            }
+            CliCommand::Docs { topic } => docs::docs(topic.as_deref(), &self.open_stdout()),
+            CliCommand::Completions { shell } => {
+                let (mut command, mut text) = (Arguments::command(), Vec::new());
+                clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut text);
+                screen::print_to_stdout(&String::from_utf8_lossy(&text))?;
+                Ok(0)
+            }
         }
-        _ => Ok(()),
-    };
-    let launch = |dir, name| folder(dir).map(|folder| Launch::new(shared, folder, name));
-    match command {
-        CliCommand::Serve { .. } => Err("a server is not started from here".into()),
-        CliCommand::Demo { yes } => Ok(demo::run_demo(yes, env, terminal).await),
-        CliCommand::Chat {
-            agent,
-            session,
-            r#continue,
-            dir,
-        } => {
-            let which = match session {
-                Some(id) => ChatStart::Id(id),
-                None if r#continue => ChatStart::Last,
-                None => ChatStart::New(agent),
-            };
-            named()?;
-            let launch = launch(dir, "agentls chat")?;
-            Ok(chat::run_chat(which, launch, env, shared.config.as_deref(), terminal).await?)
-        }
-        CliCommand::Resume { id } => {
-            let which = id.map_or(ChatStart::Last, ChatStart::Id);
-            let launch = launch(None, "agentls chat")?;
-            named()?;
-            Ok(chat::run_chat(which, launch, env, shared.config.as_deref(), terminal).await?)
-        }
-        CliCommand::Run(arguments) => {
-            let mut options = run::RunOptions::from_arguments(arguments)?;
-            named().map_err(RunError::Usage)?;
-            let launch = launch(options.folder.take(), "agentls run").map_err(RunError::Usage)?;
-            Ok(run::run_headless(options, launch, env).await?)
-        }
-        CliCommand::Models { offline, json } => {
-            named()?;
-            Ok(models::list_models(json, offline, &launch(None, "agentls models")?, env).await?)
-        }
-        CliCommand::Sessions { command, json } => {
-            let command = command.unwrap_or(SessionsCommand::List { limit: None });
-            Ok(sessions::run_sessions_command(command, json, launch(None, "agentls sessions")?, env).await?)
-        }
-        CliCommand::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
+    }
+
+    async fn run_chat(&self, which: ChatStart, dir: Option<PathBuf>) -> CommandResult {
+        self.check_config_exists()?;
+        let launch = self.launch(dir, "agentls chat")?;
+        let config = self.shared.config.as_deref();
+        Ok(chat::run_chat(which, launch, &self.source.env, config, self.is_interactive()).await?)
+    }
+
+    async fn run_config(&self, command: ConfigCommand) -> CommandResult {
+        let (source, trust) = (self.source, self.trust);
+        Ok(match command {
             ConfigCommand::Schema => config::print_schema()?,
-            // No `named()` here and in `Doctor`: both report a missing file as one of the problems.
-            ConfigCommand::Check { dir } => config::check_config(&mut stdout(), source, trust, &folder(dir)?),
+            // This and `Doctor` accept a missing file: both report it as one of the problems.
+            ConfigCommand::Check { dir } => {
+                config::check_config(&mut self.open_stdout(), source, trust, &self.find_folder(dir)?)
+            }
             ConfigCommand::Test {
                 subject,
                 tool,
@@ -151,23 +175,42 @@ async fn try_run(
                 json,
             } => {
                 let call = config_test::TestedCall { subject, tool, json };
-                match named().and_then(|()| folder(cwd)) {
-                    Ok(folder) => config_test::test(call, shared, source, trust, folder, stdout()).await?,
-                    Err(why) => config_test::usage_error(&mut stdout(), &why),
+                match self.check_config_exists().and_then(|()| self.find_folder(cwd)) {
+                    Ok(folder) => {
+                        let screen = self.open_stdout();
+                        config_test::test(call, self.shared, source, trust, folder, screen).await?
+                    }
+                    Err(why) => config_test::usage_error(&mut self.open_stdout(), &why),
                 }
             }
-        }),
-        CliCommand::Doctor { offline, json } => {
-            let launch = launch(None, "agentls doctor")?;
-            Ok(doctor::run_doctor(offline, json, source, trust, &launch, stdout()).await)
+        })
+    }
+
+    fn is_interactive(&self) -> bool {
+        std::io::stdin().is_terminal() && self.is_shown
+    }
+
+    fn open_stdout(&self) -> Screen {
+        Screen::with_stdout(self.is_shown, Styler::from_env(&self.source.env, self.is_shown))
+    }
+
+    fn find_folder(&self, dir: Option<PathBuf>) -> Result<PathBuf, String> {
+        let dir = self.cwd.join(dir.unwrap_or_default());
+        let found = dir.canonicalize().ok().filter(|dir| dir.is_dir());
+        found.ok_or_else(|| format!("{} is not a folder", dir.display()))
+    }
+
+    /// Checks that a configuration file named by `--config` exists: its rules may forbid what the defaults allow.
+    fn check_config_exists(&self) -> Result<(), String> {
+        match &self.shared.config {
+            Some(path) if !self.cwd.join(path).is_file() => {
+                Err(format!("--config: there is no file {}", path.display()))
+            }
+            _ => Ok(()),
         }
-        CliCommand::Docs { topic } => docs::docs(topic.as_deref(), &stdout()),
-        CliCommand::Completions { shell } => {
-            let mut command = Arguments::command();
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut text);
-            screen::print_to_stdout(&String::from_utf8_lossy(&text))?;
-            Ok(0)
-        }
+    }
+
+    fn launch(&self, dir: Option<PathBuf>, name: &'static str) -> Result<Launch, String> {
+        Ok(Launch::new(self.shared, self.find_folder(dir)?, name))
     }
 }

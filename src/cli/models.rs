@@ -9,7 +9,11 @@ use super::screen::{Screen, print_json};
 use super::style::{Color, Styler, fit_line, format_tokens};
 use crate::config::Env;
 use crate::protocol::table::method;
-use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, ProviderHealth};
+use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, Price, ProviderHealth};
+
+/// How to get a working provider.
+pub(super) const PROVIDER_HINT: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
+(`ollama pull qwen3`); or try it without a key: `agentls demo`";
 
 /// Lists the models. Returns the exit code: 1 if there are none.
 pub(super) async fn list_models(
@@ -37,27 +41,12 @@ pub(super) async fn list_models(
     let mut screen = Screen::with_stdout(terminal, Styler::from_env(env, terminal));
     let styler = screen.styler;
     for model in &listed.models {
-        let mark = if model.current {
-            styler.paint_text(Color::Green, "●")
-        } else {
-            " ".to_owned()
-        };
-        screen.write_entry(
-            &format!("{mark} {:<44} ", fit_line(&model.model, 44)),
-            47,
-            &describe_model(model),
-        );
+        let mark = styler.current_mark(model.current);
+        let name = format!("{mark} {:<44} ", fit_line(&model.model, 44));
+        screen.write_entry(&name, 47, &describe_model(model, model.price.map(format_price)));
     }
-    for provider in &listed.providers {
-        let is_ill = matches!(
-            provider.health,
-            ProviderHealth::Failing | ProviderHealth::NotConfigured
-        );
-        if let (true, Some(message)) = (is_ill, &provider.message) {
-            screen.write_line(
-                &styler.paint_text(Color::Yellow, &format!("! {}: {message}", provider.provider)),
-            );
-        }
+    for problem in describe_unhealthy_providers(&listed) {
+        screen.write_line(&styler.paint_text(Color::Yellow, &problem));
     }
     if listed.models.is_empty() {
         screen
@@ -66,20 +55,29 @@ pub(super) async fn list_models(
     Ok(code)
 }
 
-fn describe_model(model: &ModelInfo) -> String {
-    let mut parts = Vec::new();
-    parts.extend(
-        model
-            .context_window
-            .map(|window| format!("{} window", format_tokens(window))),
-    );
-    parts.extend(
-        model
-            .price
-            .map(|price| format!("${}/${} per million", price.input, price.output)),
-    );
-    if model.listed == Some(false) {
-        parts.push("not in the provider's list".to_owned());
-    }
+/// Describes the providers that cannot be called, one line each.
+pub(super) fn describe_unhealthy_providers(listed: &ListModelsResult) -> impl Iterator<Item = String> {
+    let is_unhealthy = |health| matches!(health, ProviderHealth::Failing | ProviderHealth::NotConfigured);
+    let unhealthy = listed
+        .providers
+        .iter()
+        .filter(move |provider| is_unhealthy(provider.health));
+    unhealthy.filter_map(|provider| {
+        let message = provider.message.as_ref()?;
+        Some(format!("! {}: {message}", provider.provider))
+    })
+}
+
+pub(super) fn format_price(price: Price) -> String {
+    format!("${}/${} per million", price.input, price.output)
+}
+
+/// Describes a model by its window, the given price, and whether its provider lists it.
+pub(super) fn describe_model(model: &ModelInfo, price: Option<String>) -> String {
+    let window = model
+        .context_window
+        .map(|window| format!("{} window", format_tokens(window)));
+    let unlisted = (model.listed == Some(false)).then(|| "not in the provider's list".to_owned());
+    let parts: Vec<String> = window.into_iter().chain(price).chain(unlisted).collect();
     parts.join(", ")
 }

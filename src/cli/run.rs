@@ -9,23 +9,23 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::args::RunArguments;
-use super::chat::slash::build_prompt_content;
 use super::client::{ClientError, Launch, ServerClient};
 use super::keys::Draft;
 use super::markdown::Markdown;
 use super::piped::{PipedError, read_stdin, wrap_in_tag};
 use super::screen::{Screen, print_json, print_to_stdout};
-use super::session_lookup::{find_session, newest_session};
+use super::session_lookup::{NO_SESSION, find_session, load_session, newest_session};
 use super::signals::Signals;
-use super::style::{Color, Styler};
-use super::turn::{ApprovalMode, TurnEndReport, TurnRunner, UserIntent, WaitFor};
+use super::slash::build_prompt_content;
+use super::style::Styler;
+use super::turn::{ApprovalMode, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::text;
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
-    LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult, PromptBlock, PromptContent,
-    PromptParams, PromptResult, ServerNotification, ToolCallStatus, TurnState,
+    NewSessionParams, NewSessionResult, PromptBlock, PromptContent, PromptParams, PromptResult,
+    ServerNotification, ToolCallStatus, TurnState,
 };
 
 const ALLOWED: &str = "allowed by --yes";
@@ -125,6 +125,15 @@ impl RunOptions {
             folder: arguments.cwd.or(folder),
         })
     }
+
+    /// Returns who answers approvals: never a person, because a script has none.
+    fn approval_mode(&self) -> ApprovalMode {
+        if self.yes {
+            ApprovalMode::Yes(ALLOWED)
+        } else {
+            ApprovalMode::No(DENIED)
+        }
+    }
 }
 
 /// Runs the prompt. Returns the exit code.
@@ -161,13 +170,8 @@ async fn run_prompt(
     let mut signals = Signals::install_handlers().map_err(RunError::Signals)?;
     let progress = io::stderr().is_terminal();
     let styler = Styler::from_env(env, progress);
-    let mut view = View::new(if options.json {
-        Screen::with_output(Box::new(io::sink()), false, || (81, 24), styler)
-    } else {
-        Screen::with_stderr(progress, styler)
-    });
-    view.only_progress();
-    // Used even with --json: a user who waits for stdin must know why.
+    let mut view = open_view(options.json, progress, styler);
+    // On stderr even with --json: a user who waits for stdin must know why.
     let mut notices = Screen::with_stderr(progress, styler);
     let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut notices).await?;
     drop(notices);
@@ -179,44 +183,32 @@ async fn run_prompt(
         prompt,
     };
     let request = client.start_request(method::PROMPT, &params).await?;
-    let mut written = Ok(true);
-    let mut denied = 0_u64;
-    let mut watch = |told: &ServerNotification| {
-        if let ServerNotification::ToolCall(call) = told {
-            denied += u64::from(call.status == ToolCallStatus::Denied);
-        }
-        if !options.json || !matches!(written, Ok(true)) {
-            return UserIntent::Continue;
-        }
-        written = print_line(&json!({"method": told.method(), "params": told}));
-        // The reader of the output is gone: cancel instead of working unseen.
-        match written {
-            Ok(true) => UserIntent::Continue,
-            Ok(false) | Err(_) => UserIntent::Cancel,
-        }
+    let mut observer = RunObserver {
+        json: options.json,
+        written: Ok(true),
+        denied: 0,
     };
+    let mut watch = |told: &ServerNotification| observer.observe(told);
     let turn = TurnRunner {
         client: &mut client,
         view: &mut view,
         signals: &mut signals,
         session: &session_id,
-        answers: if options.yes {
-            ApprovalMode::Yes(ALLOWED)
-        } else {
-            ApprovalMode::No(DENIED)
-        },
+        answers: options.approval_mode(),
         draft: &mut Draft::default(),
         editor: None,
         watch: &mut watch,
+        input: TurnInputState::default(),
     };
     let ended = turn.run_to_end(WaitFor::Answered(request)).await;
     let resume = format!("to resume this session: agentls chat --session {session_id}");
     // On stderr and before the error check, so that a failed run also says how to resume.
-    view.show_note(Color::Dim, &resume);
+    view.show_hint(resume);
     drop(view);
     client.close().await;
     let TurnEndReport { result, .. } = ended?;
     let result = result.ok_or(RunError::Interrupted)??;
+    let RunObserver { written, denied, .. } = observer;
     written.map_err(RunError::Stdout)?;
     if options.json {
         print_line(&json!({"result": with_session(&result, &session_id, denied)}))
@@ -225,6 +217,42 @@ async fn run_prompt(
     }
     .map_err(RunError::Stdout)?;
     Ok(exit_code(result.state, denied))
+}
+
+/// Opens the view of the progress on stderr. With `--json` the notifications on stdout replace it.
+fn open_view(json: bool, progress: bool, styler: Styler) -> View {
+    let mut view = View::new(if json {
+        Screen::with_output(Box::new(io::sink()), false, || (81, 24), styler)
+    } else {
+        Screen::with_stderr(progress, styler)
+    });
+    view.only_progress();
+    view
+}
+
+/// Prints the notifications of a run as JSON, and counts the denied calls.
+struct RunObserver {
+    json: bool,
+    /// Whether standard output still has a reader.
+    written: io::Result<bool>,
+    denied: u64,
+}
+
+impl RunObserver {
+    fn observe(&mut self, told: &ServerNotification) -> UserIntent {
+        if let ServerNotification::ToolCall(call) = told {
+            self.denied += u64::from(call.status == ToolCallStatus::Denied);
+        }
+        if !self.json || !matches!(self.written, Ok(true)) {
+            return UserIntent::Continue;
+        }
+        self.written = print_line(&json!({"method": told.method(), "params": told}));
+        // The reader of the output is gone: cancel instead of working unseen.
+        match self.written {
+            Ok(true) => UserIntent::Continue,
+            Ok(false) | Err(_) => UserIntent::Cancel,
+        }
+    }
 }
 
 /// Returns the exit code for the end of a turn.
@@ -303,7 +331,7 @@ async fn open(
     };
     let Some(session_id) = chosen else {
         if options.r#continue {
-            view.show_note(Color::Dim, "this folder has no session yet; this is a new one");
+            view.show_hint(NO_SESSION);
         }
         let params = NewSessionParams {
             cwd: Some(launch.folder.display().to_string()),
@@ -313,15 +341,8 @@ async fn open(
         let created: NewSessionResult = client.request(method::NEW_SESSION, &params).await?;
         return Ok(created.session_id);
     };
-    let params = LoadSessionParams {
-        session_id: session_id.clone(),
-        after_seq: None,
-        before_seq: None,
-        // Only the session is needed, none of its events.
-        tail: Some(0),
-        read_only: false,
-    };
-    let _: LoadSessionResult = client.request(method::LOAD_SESSION, &params).await?;
+    // Only the session is needed, none of its events.
+    load_session(client, &session_id, None, 0).await?;
     Ok(session_id)
 }
 
@@ -331,15 +352,8 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
         return Ok(true);
     }
     let text = if io::stdout().is_terminal() {
-        let width = Screen::with_stdout(
-            true,
-            Styler {
-                use_color: false,
-                dumb: false,
-            },
-        )
-        .width();
-        let mut markdown = Markdown::new(Styler::from_env(env, true), width);
+        let styler = Styler::from_env(env, true);
+        let mut markdown = Markdown::new(styler, Screen::with_stdout(true, styler).width());
         markdown.push(&result.text) + &markdown.finish()
     } else {
         format!(

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
+use rustix::termios::tcgetwinsize;
+
 use super::style::{Color, Styler, char_width, fit_line, wrap_text};
 use crate::base::text::{escape_for_terminal, strip_control_characters};
 
@@ -314,8 +316,9 @@ impl Drop for Screen {
 }
 
 fn terminal_size() -> (usize, usize) {
+    let size = tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stderr()));
     // A terminal that does not know its size reports 0.
-    let (columns, rows) = crossterm::terminal::size().unwrap_or_default();
+    let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
     let known = |size: u16, usual: usize, least: u16| match size {
         0 => usual,
         size => usize::from(size.max(least)),

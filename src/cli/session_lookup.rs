@@ -1,17 +1,21 @@
-//! Finds the stored session that a user means: by id, by a prefix of one, or the newest of a folder.
+//! Finds the stored session that a user means: by id, by a prefix of one, or the newest of a folder. Loads it.
 //!
-//! Asks the server for its list and matches on this side; it opens and changes nothing.
+//! Asks the server for its list and matches on this side; it changes nothing.
 
 use std::path::Path;
 
 use super::client::{ClientError, ServerClient};
-use super::style::fit_line;
-use crate::base::text;
+use super::style::{clean_line, fit_line};
 use crate::protocol::table::method;
-use crate::protocol::{ListSessionsParams, ListSessionsResult, SessionInfo};
+use crate::protocol::{
+    EventRecord, ListSessionsParams, ListSessionsResult, LoadSessionParams, LoadSessionResult,
+    ServerNotification, SessionInfo,
+};
 
 /// How many sessions are searched for an id prefix.
 const LOOKED_THROUGH: u32 = 10_000;
+/// What a user reads who wants to continue in a folder without a session.
+pub(super) const NO_SESSION: &str = "this folder has no session yet; this is a new one";
 /// How many sessions are listed for an ambiguous id.
 const NAMED: usize = 10;
 
@@ -66,6 +70,31 @@ pub(super) async fn newest_session(
     Ok(newest.map(|session| session.session_id))
 }
 
+/// Loads a session with its newest events: at most `tail` of them, and only those after the number `after`.
+pub(super) async fn load_session(
+    client: &mut ServerClient,
+    session_id: &str,
+    after: Option<u64>,
+    tail: u32,
+) -> Result<LoadSessionResult, ClientError> {
+    let params = LoadSessionParams {
+        session_id: session_id.to_owned(),
+        after_seq: after,
+        before_seq: None,
+        tail: Some(tail),
+        read_only: false,
+    };
+    client.request(method::LOAD_SESSION, &params).await
+}
+
+/// Parses stored events, and leaves out those that this client does not know.
+pub(super) fn parse_events(
+    events: impl IntoIterator<Item = EventRecord>,
+) -> impl Iterator<Item = ServerNotification> {
+    let parse = |event: EventRecord| ServerNotification::parse(&event.method, event.params)?.ok();
+    events.into_iter().filter_map(parse)
+}
+
 fn match_session(all: &[SessionInfo], id: &str) -> Result<String, String> {
     // An unset shell variable must not select the only session.
     if id.is_empty() {
@@ -85,7 +114,7 @@ fn match_session(all: &[SessionInfo], id: &str) -> Result<String, String> {
             let mut lines = vec![format!("{} sessions begin with `{id}`:", several.len())];
             lines.extend(several.iter().take(NAMED).map(|session| {
                 let title = session.title.as_deref().unwrap_or("(no prompt yet)");
-                let title = text::one_line(&text::strip_control_characters(title), 200);
+                let title = clean_line(title, 200);
                 format!("  {}  {}", session.session_id, fit_line(&title, 40))
             }));
             if several.len() > NAMED {

@@ -8,11 +8,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::args::{ExportAs, SessionsCommand};
-use super::chat::short_path;
 use super::client::{ClientError, Launch, ServerClient};
 use super::screen::{self, Screen};
-use super::session_lookup::{find_session, list_sessions};
-use super::style::{Color, Styler, fit_line};
+use super::session_lookup::{find_session, list_sessions, parse_events};
+use super::style::{Color, Styler, fit_line, format_age, format_path};
 use super::view::View;
 use crate::base::clock;
 use crate::config::Env;
@@ -79,19 +78,21 @@ impl SessionCommands<'_> {
         let width = self.screen.width();
         for session in &found {
             let title = session.title.as_deref().unwrap_or("(no prompt yet)");
-            let folder = short_path(Path::new(&session.cwd), self.home);
+            let folder = format_path(Path::new(&session.cwd), self.home);
             let id = styler.paint_text(Color::Cyan, &session.session_id);
-            let about = styler.dim_text(&format!(
+            let about = format!(
                 "{} · {}",
                 format_age(session.updated_at, now),
                 fit_line(&folder, 40)
-            ));
+            );
+            let room = width.saturating_sub(4);
             self.screen
-                .write_line(&format!("{id}  {}", fit_line(title, width.saturating_sub(4))));
-            self.screen.write_line(&format!("    {about}"));
+                .write_line(&format!("{id}  {}", fit_line(title, room)));
+            self.screen
+                .write_line(&format!("    {}", styler.dim_text(&about)));
             if let Some(snippet) = &session.snippet {
                 self.screen
-                    .write_line(&format!("    {}", fit_line(snippet, width.saturating_sub(4))));
+                    .write_line(&format!("    {}", fit_line(snippet, room)));
             }
         }
         Ok(0)
@@ -137,9 +138,7 @@ impl SessionCommands<'_> {
         let styler = self.screen.styler;
         let terminal = self.screen.is_terminal();
         let mut view = View::new(Screen::with_stdout(terminal, styler));
-        let events = events
-            .filter_map(|event| ServerNotification::parse(&event.method, event.params).and_then(Result::ok));
-        view.replay_events(events.chain(unfinished));
+        view.replay_events(parse_events(events).chain(unfinished));
         Ok(0)
     }
 
@@ -194,14 +193,18 @@ impl SessionCommands<'_> {
 
 /// Converts an unfinished message into the message that the session will contain once it is repaired.
 fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotification {
+    let (reasoning, text) = (partial.reasoning, partial.text);
     let mut content = Vec::new();
-    for (is_text, text) in [(false, partial.reasoning), (true, partial.text)] {
+    if !reasoning.is_empty() {
         let more = TruncatedFields::new();
-        match (text.is_empty(), is_text) {
-            (true, _) => {}
-            (false, true) => content.push(MessageBlock::Text { text, more }),
-            (false, false) => content.push(MessageBlock::Reasoning { text, more }),
-        }
+        content.push(MessageBlock::Reasoning {
+            text: reasoning,
+            more,
+        });
+    }
+    if !text.is_empty() {
+        let more = TruncatedFields::new();
+        content.push(MessageBlock::Text { text, more });
     }
     MessageNotification {
         header: EventHeader {
@@ -244,38 +247,4 @@ fn print_json(value: &impl Serialize) {
 fn print_line(value: &impl Serialize) {
     let text = serde_json::to_string(value).unwrap_or_default();
     let _ = screen::print_json(&format!("{text}\n"));
-}
-
-/// Formats an age in words.
-pub(super) fn format_age(then: i64, now: i64) -> String {
-    let minutes = (now - then).max(0) / 60_000;
-    match minutes {
-        0 => "just now".to_owned(),
-        1..60 => format!("{minutes} min ago"),
-        60..1_440 => format!("{} h ago", minutes / 60),
-        _ => match minutes / 1_440 {
-            1 => "yesterday".to_owned(),
-            days => format!("{days} days ago"),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn age_is_described_in_words() {
-        let minute = 60_000;
-        for (ago, words) in [
-            (0, "just now"),
-            (-5, "just now"),
-            (3, "3 min ago"),
-            (150, "2 h ago"),
-            (1_500, "yesterday"),
-            (10_000, "6 days ago"),
-        ] {
-            assert_eq!(format_age(0, ago * minute), words);
-        }
-    }
 }

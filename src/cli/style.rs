@@ -2,6 +2,8 @@
 //!
 //! Pure. Text from outside that is measured here is also cleaned here; [`super::screen`] cleans everything again.
 
+use std::path::Path;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::base::text;
@@ -93,9 +95,28 @@ impl Styler {
         format!("\u{1b}[{}m{text}\u{1b}[0m", ink.sgr_code())
     }
 
+    /// Returns the mark of the current entry of a list, or a space.
+    pub(super) fn current_mark(self, is_current: bool) -> String {
+        if is_current {
+            self.paint_text(Color::Green, "●")
+        } else {
+            " ".to_owned()
+        }
+    }
+
     /// Returns `text` dimmed.
     pub(super) fn dim_text(self, text: &str) -> String {
         self.paint_text(Color::Dim, text)
+    }
+}
+
+/// Returns the color of a line of a unified diff; `None` for context lines.
+pub(super) fn diff_color(line: &str) -> Option<Color> {
+    match line.as_bytes().first() {
+        Some(b'+') => Some(Color::Green),
+        Some(b'-') => Some(Color::Red),
+        Some(b'@') => Some(Color::Cyan),
+        _ => None,
     }
 }
 
@@ -107,6 +128,11 @@ pub(super) fn char_width(ch: char) -> usize {
 /// Returns how many columns a plain text takes.
 pub(super) fn measure_width(text: &str) -> usize {
     text.width()
+}
+
+/// Cleans text from outside and folds it into one line of at most `max` characters.
+pub(super) fn clean_line(text: &str, max: usize) -> String {
+    text::one_line(&text::strip_control_characters(text), max)
 }
 
 /// Cleans a line from outside and fits it to `max` columns: spreads tabs, and ends a cut with an ellipsis.
@@ -179,6 +205,16 @@ pub(super) fn wrap_text(text: &str, max: usize) -> Vec<String> {
     lines
 }
 
+/// Wraps text like [`wrap_text`], and pairs the first line with `mark`, the others with a space.
+pub(super) fn hang_lines<'a>(
+    text: &str,
+    max: usize,
+    mark: &'a str,
+) -> impl Iterator<Item = (&'a str, String)> + use<'a> {
+    let marks = std::iter::once(mark).chain(std::iter::repeat(" "));
+    marks.zip(wrap_text(text, max))
+}
+
 /// Formats a duration: `340 ms`, `1.2 s`, `1 min 1 s`.
 pub(super) fn format_duration(ms: u64) -> String {
     match ms {
@@ -214,6 +250,29 @@ pub(super) fn format_dollars(usd: f64) -> String {
         format!("${usd:.4}")
     } else {
         format!("${usd:.2}")
+    }
+}
+
+/// Formats an age in words.
+pub(super) fn format_age(then: i64, now: i64) -> String {
+    let minutes = (now - then).max(0) / 60_000;
+    match minutes {
+        0 => "just now".to_owned(),
+        1..60 => format!("{minutes} min ago"),
+        60..1_440 => format!("{} h ago", minutes / 60),
+        _ => match minutes / 1_440 {
+            1 => "yesterday".to_owned(),
+            days => format!("{days} days ago"),
+        },
+    }
+}
+
+/// Formats a path with `~` for the home folder.
+pub(super) fn format_path(path: &Path, home: Option<&Path>) -> String {
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
     }
 }
 
@@ -277,5 +336,20 @@ mod tests {
             .paint_text(Color::Red, "x"),
             "x"
         );
+    }
+
+    #[test]
+    fn age_is_described_in_words() {
+        let minute = 60_000;
+        for (ago, words) in [
+            (0, "just now"),
+            (-5, "just now"),
+            (3, "3 min ago"),
+            (150, "2 h ago"),
+            (1_500, "yesterday"),
+            (10_000, "6 days ago"),
+        ] {
+            assert_eq!(format_age(0, ago * minute), words);
+        }
     }
 }

@@ -13,15 +13,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::blocks;
-use super::chat::queue::QueueCommand;
-use super::chat::slash::{self, Slash};
 use super::client::{ClientError, ServerClient, ServerMessage};
 use super::external_editor::ExternalEditor;
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, InquiryStep};
 use super::keys::{Draft, Key, RawKeys, is_deliberate, parse_approval_key, sleep_until};
 use super::signals::{SignalAction, Signals};
-use super::style::{Color, Styler};
+use super::slash::{self, QueueCommand, Slash};
+use super::style::Color;
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
@@ -33,6 +32,8 @@ use crate::protocol::{
 
 /// Two Ctrl-C within this time leave the chat when no turn runs.
 pub(super) const DOUBLE_PRESS: Duration = Duration::from_secs(2);
+/// The prompt for the reason of a denial.
+const REASON: &str = "no, because (Enter: no reason; Esc: back)";
 /// The redraw interval of the status line.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -44,6 +45,9 @@ pub(super) enum WaitFor {
     /// The end of a turn that no request of this client started.
     TurnEnds,
 }
+
+/// The outcome of a step of the turn.
+type StepResult = Result<(), ClientError>;
 
 /// Who answers approvals.
 #[derive(Clone, Debug)]
@@ -76,6 +80,8 @@ pub(super) struct TurnRunner<'a> {
     pub(super) editor: Option<&'a ExternalEditor>,
     /// Sees every notification before it is shown; may cancel the turn.
     pub(super) watch: &'a mut (dyn FnMut(&ServerNotification) -> UserIntent + Send),
+    /// Starts empty.
+    pub(super) input: TurnInputState,
 }
 
 /// How the turn ended for this client.
@@ -99,7 +105,7 @@ impl TurnEndReport {
 
 /// The input side of a running turn: open questions, typed text and requests under way.
 #[derive(Default)]
-struct TurnInputState {
+pub(super) struct TurnInputState {
     /// Open approvals; only the first is shown.
     questions: VecDeque<ApprovalRequestedNotification>,
     /// When the first approval was shown; `None` while no key may answer it.
@@ -136,12 +142,11 @@ impl TurnRunner<'_> {
     ///
     /// If the connection to the server fails. A refused prompt is not an error here, but part of the report.
     pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
-        let mut desk = TurnInputState::default();
-        let result = self.run_loop(until, &mut desk).await;
+        let result = self.run_loop(until).await;
         self.view.set_idle();
         // Without an answer the text may not have arrived. In reverse, because each one goes in front of the draft
         // (I16).
-        for text in desk.sent.into_values().rev().flatten() {
+        for text in self.input.sent.into_values().rev().flatten() {
             prepend_to_draft(self.draft, &text);
         }
         let read = |value: Value| {
@@ -152,18 +157,14 @@ impl TurnRunner<'_> {
         };
         Ok(TurnEndReport {
             result: result?.map(|result| result.and_then(read)),
-            leave: desk.leave,
-            cancelled: desk.cancelled,
-            stopped: desk.stopped,
+            leave: self.input.leave,
+            cancelled: self.input.cancelled,
+            stopped: self.input.stopped,
         })
     }
 
     /// Runs until the turn's end and until all steers are answered. Returns the answer to the request.
-    async fn run_loop(
-        &mut self,
-        until: WaitFor,
-        desk: &mut TurnInputState,
-    ) -> Result<Option<Result<Value, ClientError>>, ClientError> {
+    async fn run_loop(&mut self, until: WaitFor) -> Result<Option<Result<Value, ClientError>>, ClientError> {
         // Without a terminal to read from, raw mode fails and there are no keys.
         let dumb = self.view.screen.styler.dumb;
         let mut keys = match self.answers {
@@ -176,20 +177,20 @@ impl TurnRunner<'_> {
         self.view.wait_for("thinking");
         let mut ended = None;
         // An unanswered steer may still be refused. Then its text returns to the draft (I16).
-        while ended.is_none() || desk.sent.values().any(Option::is_some) {
+        while ended.is_none() || self.input.sent.values().any(Option::is_some) {
             tokio::select! { biased;
                 action = self.signals.next() => match action {
-                    SignalAction::Cancel => self.handle_ctrl_c(desk).await?,
-                    SignalAction::Leave => desk.leave = true,
+                    SignalAction::Cancel => self.handle_ctrl_c().await?,
+                    SignalAction::Leave => self.input.leave = true,
                 },
                 // After the turn ends, keys belong to the next prompt.
                 key = next_key(&mut keys), if ended.is_none() => match key {
-                    Some(key) => self.handle_key(&key, desk).await?,
-                    None => { keys = None; desk.leave = true; }
+                    Some(key) => self.handle_key(&key).await?,
+                    None => { keys = None; self.input.leave = true; }
                 },
                 incoming = self.client.next() => match incoming? {
                     ServerMessage::Notification(told) => {
-                        self.handle_notification(&told, desk).await?;
+                        self.handle_notification(&told).await?;
                         let turn_ended = matches!(*told, ServerNotification::TurnEnded(_));
                         if turn_ended && until == WaitFor::TurnEnds {
                             ended.get_or_insert(None);
@@ -198,29 +199,25 @@ impl TurnRunner<'_> {
                     ServerMessage::Answer(answered, result) if until == WaitFor::Answered(answered) => {
                         ended = Some(Some(result));
                     }
-                    ServerMessage::Answer(answered, result) => self.handle_response(answered, result, desk).await?,
+                    ServerMessage::Answer(answered, result) => self.handle_response(answered, result).await?,
                 },
-                () = sleep_until(desk.held.due_at()), if ended.is_none() => self.answer_held(desk).await?,
+                () = sleep_until(self.input.held.due_at()), if ended.is_none() => self.answer_held().await?,
                 _ = tick.tick(), if animated => self.view.refresh_status(),
             }
-            if std::mem::take(&mut desk.edit) {
+            if std::mem::take(&mut self.input.edit) {
                 // Raw mode and reading stop here: the editor needs the terminal for itself.
                 drop(keys.take());
-                self.edit_input(desk).await?;
+                self.edit_input().await?;
                 keys = RawKeys::open(dumb).ok();
             }
-            if desk.leave {
+            if self.input.leave {
                 break;
             }
         }
         Ok(ended.flatten())
     }
 
-    async fn handle_notification(
-        &mut self,
-        told: &ServerNotification,
-        desk: &mut TurnInputState,
-    ) -> Result<(), ClientError> {
+    async fn handle_notification(&mut self, told: &ServerNotification) -> StepResult {
         if (self.watch)(told) == UserIntent::Cancel {
             self.send_cancel().await?;
         }
@@ -228,32 +225,31 @@ impl TurnRunner<'_> {
         if !self.view.handle_event(told) {
             return Ok(());
         }
-        let another = desk.inquiries.handle_notification(told);
+        let another = self.input.inquiries.handle_notification(told);
         match told {
             ServerNotification::ApprovalRequested(asked) => {
-                desk.questions.push_back(asked.clone());
-                match desk.questions.front() {
-                    Some(first) if desk.questions.len() > 1 => {
-                        let line = blocks::question_line(first, desk.questions.len() - 1);
-                        self.view.open_question(desk.shown.map(|_| line));
+                self.input.questions.push_back(asked.clone());
+                match self.input.questions.front() {
+                    Some(first) if self.input.questions.len() > 1 => {
+                        let line = blocks::question_line(first, self.input.questions.len() - 1);
+                        self.view.open_question(self.input.shown.map(|_| line));
                     }
-                    _ => self.show_question(desk, false).await?,
+                    _ => self.show_question(false).await?,
                 }
             }
             ServerNotification::ApprovalResolved(resolved) => {
-                let first = desk.questions.front().map(|asked| asked.approval_id.clone());
-                desk.questions
-                    .retain(|asked| asked.approval_id != resolved.approval_id);
-                if first.as_ref() == Some(&resolved.approval_id) {
-                    desk.reason = None;
-                    desk.edited = None;
-                    self.show_question(desk, false).await?;
+                let is_resolved =
+                    |asked: &ApprovalRequestedNotification| asked.approval_id == resolved.approval_id;
+                let was_first = self.input.questions.front().is_some_and(is_resolved);
+                self.input.questions.retain(|asked| !is_resolved(asked));
+                if was_first {
+                    (self.input.reason, self.input.edited) = (None, None);
+                    self.show_question(false).await?;
                 }
             }
             ServerNotification::TurnEnded(ended) => {
-                desk.questions.clear();
-                desk.reason = None;
-                desk.edited = None;
+                self.input.questions.clear();
+                (self.input.reason, self.input.edited) = (None, None);
                 self.view.open_question(None);
                 // The server accepted these, but no model saw them: the user gets them back (I16).
                 for steer in &ended.unused_steers {
@@ -262,60 +258,52 @@ impl TurnRunner<'_> {
             }
             _ => {}
         }
-        if another && desk.questions.is_empty() {
-            self.show_inquiry(desk);
+        if another && self.input.questions.is_empty() {
+            self.show_inquiry();
         }
-        if desk.reason.is_none() && desk.inquiries.draft_text().is_none() && desk.held.due_at().is_none() {
+        if !self.input.has_text() {
             self.view.set_draft(&self.draft.text);
         }
         Ok(())
     }
 
     /// Shows the first limit or question. Only a user answers these, so other modes do not show them.
-    fn show_inquiry(&mut self, desk: &mut TurnInputState) {
-        let styler: Styler = self.view.screen.styler;
-        if let Some(lines) = desk.inquiries.render_first(styler)
+    fn show_inquiry(&mut self) {
+        if let Some(lines) = self.input.inquiries.render_first(self.view.screen.styler)
             && matches!(self.answers, ApprovalMode::Person)
         {
             self.view.show_inquiry_lines(&lines);
-            desk.inquiries.shown = Some(clock::now());
+            self.input.inquiries.shown = Some(clock::now());
         }
     }
 
-    async fn inquiry_key(
-        &mut self,
-        key: &Key,
-        now: Instant,
-        desk: &mut TurnInputState,
-    ) -> Result<(), ClientError> {
-        match desk.inquiries.handle_key(key, now) {
+    async fn inquiry_key(&mut self, key: &Key, now: Instant) -> StepResult {
+        match self.input.inquiries.handle_key(key, now) {
             InquiryStep::Nothing => {}
             InquiryStep::Typing(line) => self.view.set_draft(&line),
-            InquiryStep::Show => self.show_inquiry(desk),
+            InquiryStep::Show => self.show_inquiry(),
             InquiryStep::Wrong(why) => {
                 self.view.set_draft("");
-                self.view.show_note(Color::Yellow, &format!("! {why}"));
+                self.view.show_warning(format!("! {why}"));
             }
             InquiryStep::Answer(method, params) => {
                 // It stays first until the server reports its resolution, but no key may answer it twice.
-                desk.inquiries.shown = None;
-                let id = self.client.start_request(method, &params).await?;
-                desk.sent.insert(id, None);
-                self.view.set_draft("");
+                self.input.inquiries.shown = None;
+                self.send_answer(method, &params).await?;
             }
         }
         Ok(())
     }
 
     /// Shows the first approval, or answers it in a mode without a user.
-    async fn show_question(&mut self, desk: &mut TurnInputState, whole: bool) -> Result<(), ClientError> {
-        let Some(mut asked) = desk.questions.front().cloned() else {
-            desk.shown = None;
+    async fn show_question(&mut self, whole: bool) -> StepResult {
+        let Some(mut asked) = self.input.questions.front().cloned() else {
+            self.input.shown = None;
             self.view.open_question(None);
-            self.show_inquiry(desk);
+            self.show_inquiry();
             return Ok(());
         };
-        if let Some(input) = desk.edited_input() {
+        if let Some(input) = self.input.edited_input() {
             // No rule checked the edited input: show it in full, at high risk, and offer no "always".
             asked.title = format!("{}, with your changes", asked.name);
             asked.why = "your edited arguments were not checked by any rule".to_owned();
@@ -325,49 +313,41 @@ impl TurnRunner<'_> {
             asked.options.clear();
         }
         let show = self.view.show_approval(&asked, whole);
-        let styler: Styler = self.view.screen.styler;
         match self.answers {
             ApprovalMode::Person => {
-                let (width, rule) = (self.view.screen.width(), asked.rule.as_deref());
-                let keys = blocks::question_keys(
-                    styler,
-                    width,
-                    rule,
-                    blocks::OptionalKeys {
-                        edit: self.editor.is_some(),
-                        show,
-                    },
-                );
-                self.view.screen.write_line(&keys);
-                self.view
-                    .open_question(Some(blocks::question_line(&asked, desk.questions.len() - 1)));
-                desk.shown = Some(clock::now());
+                let screen = &mut self.view.screen;
+                let edit = self.editor.is_some();
+                let more = blocks::OptionalKeys { edit, show };
+                let keys = blocks::question_keys(screen.styler, screen.width(), asked.rule.as_deref(), more);
+                screen.write_line(&keys);
+                let line = blocks::question_line(&asked, self.input.questions.len() - 1);
+                self.view.open_question(Some(line));
+                self.input.shown = Some(clock::now());
                 Ok(())
             }
             ApprovalMode::Yes(why) => {
-                self.view.show_note(Color::Dim, why);
-                self.send_decision(desk, Decision::Allow, None).await
+                self.view.show_hint(why);
+                self.send_decision(Decision::Allow, None).await
             }
             ApprovalMode::No(why) => {
-                self.view.show_note(Color::Yellow, why);
-                self.send_decision(desk, Decision::Deny, Some(why.to_owned()))
-                    .await
+                self.view.show_warning(why);
+                self.send_decision(Decision::Deny, Some(why.to_owned())).await
             }
         }
     }
 
-    async fn handle_key(&mut self, key: &Key, desk: &mut TurnInputState) -> Result<(), ClientError> {
+    async fn handle_key(&mut self, key: &Key) -> StepResult {
         let now = clock::now();
         if *key == Key::CtrlC {
             // A letter held before the Ctrl-C must not answer a question afterwards.
-            desk.held.release_letter(None);
-            return self.handle_ctrl_c(desk).await;
+            self.input.held.release_letter(None);
+            return self.handle_ctrl_c().await;
         }
         // Terminals send Alt+key as Esc and the key: an Esc right before another key looks the same.
         if let Key::Alt(letter) = key
-            && self.is_line_empty(desk)
+            && self.is_line_empty()
         {
-            self.handle_escape(desk).await?;
+            self.handle_escape().await?;
             if letter.is_control() {
                 return Ok(());
             }
@@ -375,151 +355,140 @@ impl TurnRunner<'_> {
             self.view.set_draft(&self.draft.text);
             return Ok(());
         }
-        if desk.reason.is_some() {
-            return self.reason_key(key, now, desk).await;
+        if self.input.reason.is_some() {
+            return self.reason_key(key, now).await;
         }
-        if desk.questions.is_empty()
-            && desk.inquiries.shown.is_some()
-            && desk.inquiries.draft_text().is_some()
+        if self.input.questions.is_empty()
+            && self.input.inquiries.shown.is_some()
+            && self.input.inquiries.draft_text().is_some()
         {
-            return self.inquiry_key(key, now, desk).await;
+            return self.inquiry_key(key, now).await;
         }
         // Keys answer only on an empty line and after a pause: a user who types text must not answer by accident.
-        if let Some(question) = desk.open_question()
+        if let Some(question) = self.input.open_question()
             && self.draft.text.is_empty()
             && is_deliberate(now, self.draft.touched)
+            && self.answer_by_key(key, now, &question).await?
         {
-            let asks_inquiry = desk.questions.is_empty();
-            if asks_inquiry && desk.held.due_at().is_none() && desk.inquiries.acts_immediately(key) {
-                return self.inquiry_key(key, now, desk).await;
-            }
-            match desk.held.take(key, now, &question, desk.may_answer(key)) {
-                KeyRole::Held => {
-                    if let Key::Char(letter) = key {
-                        self.view.set_draft(&desk.format_held_key_hint(*letter));
-                    }
-                    return Ok(());
-                }
-                KeyRole::Answer(letter) => return self.answer_by_letter(letter, desk).await,
-                KeyRole::Dropped => {
-                    self.view.set_draft("");
-                    return Ok(());
-                }
-                KeyRole::Text(first) => {
-                    if let Some(first) = first {
-                        self.draft.take(&Key::Char(first), now);
-                    }
-                }
-            }
+            return Ok(());
         }
         if *key == Key::Esc && self.draft.text.is_empty() {
-            return self.handle_escape(desk).await;
+            return self.handle_escape().await;
         }
         match self.draft.take(key, now) {
-            Some(line) if !line.trim().is_empty() => self.handle_typed_line(line, desk).await,
-            _ => {
-                self.view.set_draft(&self.draft.text);
-                Ok(())
+            Some(line) if !line.trim().is_empty() => return self.handle_typed_line(line).await,
+            _ => self.view.set_draft(&self.draft.text),
+        }
+        Ok(())
+    }
+
+    /// Applies a key to the open question. Returns false if the key is text.
+    async fn answer_by_key(&mut self, key: &Key, now: Instant, question: &str) -> Result<bool, ClientError> {
+        let input = &mut self.input;
+        let is_free = input.questions.is_empty() && input.held.due_at().is_none();
+        if is_free && input.inquiries.acts_immediately(key) {
+            self.inquiry_key(key, now).await?;
+            return Ok(true);
+        }
+        let may_answer = input.may_answer(key);
+        match input.held.take(key, now, question, may_answer) {
+            KeyRole::Held => {
+                if let Key::Char(letter) = key {
+                    self.view.set_draft(&input.format_held_key_hint(*letter));
+                }
+            }
+            KeyRole::Answer(letter) => self.answer_by_letter(letter).await?,
+            KeyRole::Dropped => self.view.set_draft(""),
+            KeyRole::Text(first) => {
+                if let Some(first) = first {
+                    self.draft.take(&Key::Char(first), now);
+                }
+                return Ok(false);
             }
         }
+        Ok(true)
     }
 
     /// Returns whether the user is typing nothing: no draft, reason, held letter or field.
-    fn is_line_empty(&self, desk: &TurnInputState) -> bool {
-        self.draft.text.is_empty()
-            && desk.reason.is_none()
-            && desk.held.due_at().is_none()
-            && desk.inquiries.draft_text().is_none()
+    fn is_line_empty(&self) -> bool {
+        self.draft.text.is_empty() && !self.input.has_text()
     }
 
     /// Handles Esc on an empty line: denies or dismisses the open question, else cancels the turn.
-    async fn handle_escape(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
-        if desk.shown.is_some() {
-            return self.send_decision(desk, Decision::Deny, None).await;
+    async fn handle_escape(&mut self) -> StepResult {
+        if self.input.shown.is_some() {
+            return self.send_decision(Decision::Deny, None).await;
         }
-        if desk.questions.is_empty() && desk.inquiries.shown.is_some() {
-            return self.inquiry_key(&Key::Esc, clock::now(), desk).await;
+        if self.input.questions.is_empty() && self.input.inquiries.shown.is_some() {
+            return self.inquiry_key(&Key::Esc, clock::now()).await;
         }
-        desk.stopped = true;
+        self.input.stopped = true;
         self.send_cancel().await
     }
 
-    async fn reason_key(
-        &mut self,
-        key: &Key,
-        now: Instant,
-        desk: &mut TurnInputState,
-    ) -> Result<(), ClientError> {
+    async fn reason_key(&mut self, key: &Key, now: Instant) -> StepResult {
         if *key == Key::Esc {
-            desk.reason = None;
+            self.input.reason = None;
             self.view.set_draft("");
-            return self.show_question(desk, false).await;
+            return self.show_question(false).await;
         }
-        let why = desk.reason.as_mut().and_then(|reason| reason.take(key, now));
-        let Some(why) = why else {
-            self.show_reason(desk);
+        let reason = self.input.reason.as_mut();
+        let Some(why) = reason.and_then(|reason| reason.take(key, now)) else {
+            self.show_reason();
             return Ok(());
         };
-        desk.reason = None;
+        self.input.reason = None;
         let why = Some(why.trim().to_owned()).filter(|why| !why.is_empty());
-        self.send_decision(desk, Decision::Deny, why).await
+        self.send_decision(Decision::Deny, why).await
     }
 
     /// The held letter's time is over: it answers the question it was pressed at, or becomes text.
-    async fn answer_held(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
-        let question = desk.open_question();
-        match desk.held.release_letter(question.as_deref()) {
-            Some((letter, true)) => self.answer_by_letter(letter, desk).await,
+    async fn answer_held(&mut self) -> StepResult {
+        let question = self.input.open_question();
+        match self.input.held.release_letter(question.as_deref()) {
+            Some((letter, true)) => self.answer_by_letter(letter).await?,
             Some((letter, false)) => {
                 self.draft.take(&Key::Char(letter), clock::now());
                 self.view.set_draft(&self.draft.text);
-                Ok(())
             }
-            None => Ok(()),
+            None => {}
         }
+        Ok(())
     }
 
     /// Applies a letter to the open question.
-    async fn answer_by_letter(&mut self, letter: char, desk: &mut TurnInputState) -> Result<(), ClientError> {
+    async fn answer_by_letter(&mut self, letter: char) -> StepResult {
         self.view.set_draft("");
-        if desk.questions.is_empty() {
-            return self.inquiry_key(&Key::Char(letter), clock::now(), desk).await;
+        if self.input.questions.is_empty() {
+            return self.inquiry_key(&Key::Char(letter), clock::now()).await;
         }
-        match parse_approval_key(letter, desk.has_rule()) {
+        match parse_approval_key(letter, self.input.has_rule()) {
             Some(ApprovalAction::Decide(Decision::Deny)) => {
-                desk.reason = Some(Draft::default());
+                self.input.reason = Some(Draft::default());
                 // A dumb terminal has no status line, so it shows the prompt for the reason as a note.
                 if self.view.screen.styler.dumb {
-                    self.view
-                        .show_note(Color::Dim, "no, because (Enter: no reason; Esc: back)");
+                    self.view.show_hint(REASON);
                 }
-                self.show_reason(desk);
+                self.show_reason();
             }
-            Some(ApprovalAction::Decide(decision)) => self.send_decision(desk, decision, None).await?,
-            Some(ApprovalAction::Edit) => desk.edit = self.editor.is_some(),
-            Some(ApprovalAction::ShowDiff) => self.show_question(desk, true).await?,
+            Some(ApprovalAction::Decide(decision)) => self.send_decision(decision, None).await?,
+            Some(ApprovalAction::Edit) => self.input.edit = self.editor.is_some(),
+            Some(ApprovalAction::ShowDiff) => self.show_question(true).await?,
             None => {}
         }
         Ok(())
     }
 
     /// Handles a line typed during the turn: text steers, a few commands act now, the others return to the draft.
-    async fn handle_typed_line(
-        &mut self,
-        line: String,
-        desk: &mut TurnInputState,
-    ) -> Result<(), ClientError> {
+    async fn handle_typed_line(&mut self, line: String) -> StepResult {
         match slash::parse(&line) {
-            None | Some(Ok(Slash::Own(_))) => return self.send_steer(line, desk).await,
-            Some(Ok(Slash::Queue(QueueCommand::Add(words)))) => return self.queue_prompt(&words, desk).await,
-            Some(Ok(Slash::Quit)) => desk.leave = true,
-            Some(Ok(_)) => {
-                let why = "! commands work after the turn ends; Ctrl-C cancels it";
-                self.view.show_note(Color::Yellow, why);
-                prepend_to_draft(self.draft, &line);
-            }
-            Some(Err(why)) => {
-                self.view.show_note(Color::Yellow, &why);
+            None | Some(Ok(Slash::Own(_))) => return self.send_steer(line).await,
+            Some(Ok(Slash::Queue(QueueCommand::Add(words)))) => return self.queue_prompt(&words).await,
+            Some(Ok(Slash::Quit)) => self.input.leave = true,
+            refused => {
+                let later = "! commands work after the turn ends; Ctrl-C cancels it";
+                let why = refused.and_then(Result::err);
+                self.view.show_warning(why.as_deref().unwrap_or(later));
                 prepend_to_draft(self.draft, &line);
             }
         }
@@ -527,54 +496,50 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    fn show_reason(&mut self, desk: &TurnInputState) {
-        let typed = desk.reason.as_ref().map_or("", |reason| reason.text.as_str());
-        self.view
-            .set_draft(&format!("no, because (Enter: no reason; Esc: back) {typed}"));
+    fn show_reason(&mut self) {
+        let reason = self.input.reason.as_ref();
+        let typed = reason.map_or("", |reason| reason.text.as_str());
+        self.view.set_draft(&format!("{REASON} {typed}"));
     }
 
-    async fn send_decision(
-        &mut self,
-        desk: &mut TurnInputState,
-        decision: Decision,
-        feedback: Option<String>,
-    ) -> Result<(), ClientError> {
-        let Some(asked) = desk.questions.front() else {
+    async fn send_decision(&mut self, decision: Decision, feedback: Option<String>) -> StepResult {
+        let Some(asked) = self.input.questions.front() else {
             return Ok(());
         };
+        let edited = self.input.edited_input();
+        let edited = edited.filter(|_| decision != Decision::Deny);
         let params = ApprovalRespondParams {
             approval_id: asked.approval_id.clone(),
             decision,
             feedback,
-            input: desk
-                .edited_input()
-                .filter(|_| decision != Decision::Deny)
-                .cloned(),
+            input: edited.cloned(),
             rule: None,
         };
         // The approval stays first until the server reports its resolution, but no key may answer it twice.
-        desk.shown = None;
+        self.input.shown = None;
         self.view.open_question(None);
-        let id = self
-            .client
-            .start_request(method::APPROVAL_RESPOND, &params)
-            .await?;
-        desk.sent.insert(id, None);
+        self.send_answer(method::APPROVAL_RESPOND, &params).await
+    }
+
+    /// Sends the answer to a question.
+    async fn send_answer<P: Serialize>(&mut self, method: &'static str, params: &P) -> StepResult {
+        let id = self.client.start_request(method, params).await?;
+        self.input.sent.insert(id, None);
         self.view.set_draft("");
         Ok(())
     }
 
-    async fn send_steer(&mut self, text: String, desk: &mut TurnInputState) -> Result<(), ClientError> {
+    async fn send_steer(&mut self, text: String) -> StepResult {
         let params = SteerParams {
             session_id: self.session.to_owned(),
             prompt: PromptContent::Text(text.clone()),
             expected_turn_id: None,
         };
-        self.send(method::STEER, &params, text, desk).await
+        self.send(method::STEER, &params, text).await
     }
 
     /// Adds a prompt to the session's queue; it runs after the turn.
-    async fn queue_prompt(&mut self, words: &str, desk: &mut TurnInputState) -> Result<(), ClientError> {
+    async fn queue_prompt(&mut self, words: &str) -> StepResult {
         let params = QueueParams {
             session_id: self.session.to_owned(),
             action: QueueAction::Add,
@@ -582,19 +547,13 @@ impl TurnRunner<'_> {
             prompt: Some(PromptContent::Text(words.to_owned())),
         };
         let typed = format!("/queue {words}");
-        self.send(method::QUEUE, &params, typed, desk).await
+        self.send(method::QUEUE, &params, typed).await
     }
 
     /// Sends a request for what was `typed`. If the connection fails, the text returns to the draft.
-    async fn send<P: Serialize>(
-        &mut self,
-        method: &'static str,
-        params: &P,
-        typed: String,
-        desk: &mut TurnInputState,
-    ) -> Result<(), ClientError> {
+    async fn send<P: Serialize>(&mut self, method: &'static str, params: &P, typed: String) -> StepResult {
         match self.client.start_request(method, params).await {
-            Ok(id) => drop(desk.sent.insert(id, Some(typed))),
+            Ok(id) => drop(self.input.sent.insert(id, Some(typed))),
             Err(gone) => {
                 prepend_to_draft(self.draft, &typed);
                 return Err(gone);
@@ -604,25 +563,19 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    async fn handle_response(
-        &mut self,
-        id: u64,
-        result: Result<Value, ClientError>,
-        desk: &mut TurnInputState,
-    ) -> Result<(), ClientError> {
-        match (desk.sent.remove(&id), result) {
+    async fn handle_response(&mut self, id: u64, result: Result<Value, ClientError>) -> StepResult {
+        match (self.input.sent.remove(&id), result) {
             (Some(Some(text)), Ok(_)) => self.view.show_note(Color::Cyan, &format!("› {text}")),
             (Some(Some(text)), Err(error)) => {
-                self.view
-                    .show_note(Color::Yellow, &format!("! not sent: {error}"));
+                self.view.show_warning(format!("! not sent: {error}"));
                 prepend_to_draft(self.draft, &text);
                 self.view.set_draft(&self.draft.text);
             }
             (Some(None), Err(error)) => {
-                self.view.show_note(Color::Yellow, &format!("! {error}"));
+                self.view.show_warning(format!("! {error}"));
                 // Still undecided, so ask again. If someone else settled it, the notification follows.
                 if matches!(self.answers, ApprovalMode::Person) {
-                    self.show_question(desk, false).await?;
+                    self.show_question(false).await?;
                 }
             }
             (Some(None), Ok(_)) | (None, _) => {}
@@ -631,17 +584,17 @@ impl TurnRunner<'_> {
     }
 
     /// Handles Ctrl-C: the first cancels the turn, the second leaves even if the server does not react.
-    async fn handle_ctrl_c(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
-        if desk.cancelled.is_some() {
-            desk.leave = true;
+    async fn handle_ctrl_c(&mut self) -> StepResult {
+        if self.input.cancelled.is_some() {
+            self.input.leave = true;
             return Ok(());
         }
-        desk.cancelled = Some(clock::now());
-        desk.stopped = true;
+        self.input.cancelled = Some(clock::now());
+        self.input.stopped = true;
         self.send_cancel().await
     }
 
-    async fn send_cancel(&mut self) -> Result<(), ClientError> {
+    async fn send_cancel(&mut self) -> StepResult {
         let params = CancelNotification {
             session_id: self.session.to_owned(),
             turn_id: None,
@@ -652,6 +605,11 @@ impl TurnRunner<'_> {
 }
 
 impl TurnInputState {
+    /// Returns whether a reason, a held letter or a field of a form is being typed.
+    fn has_text(&self) -> bool {
+        self.reason.is_some() || self.held.due_at().is_some() || self.inquiries.draft_text().is_some()
+    }
+
     /// Returns the id of the question that keys answer now.
     fn open_question(&self) -> Option<String> {
         match self.questions.front() {
@@ -705,11 +663,7 @@ fn prepend_to_draft(draft: &mut Draft, text: &str) {
 fn join_text_blocks(blocks: &[MessageBlock]) -> String {
     let text = blocks.iter().filter_map(|block| match block {
         MessageBlock::Text { text, .. } => Some(text.as_str()),
-        MessageBlock::Reasoning { .. }
-        | MessageBlock::ToolUse { .. }
-        | MessageBlock::ToolResult { .. }
-        | MessageBlock::Image(_)
-        | MessageBlock::Reference { .. } => None,
+        _ => None,
     });
     text.collect::<Vec<_>>().join(" ")
 }

@@ -12,14 +12,17 @@ use super::markdown::Markdown;
 use super::notification::{extract_message_text, is_cut, read_seq};
 use super::recent_calls::RecentCalls;
 use super::screen::{Screen, StatusMark};
-use super::style::{Color, cost_of_use, fit_line, format_duration, format_tokens};
+use super::style::{
+    Color, clean_line, cost_of_use, fit_line, format_duration, format_tokens, hang_lines, measure_width,
+};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
     ApprovalRequestedNotification, ApprovalResolvedNotification, ChangeState, CircuitNotification,
-    CircuitState, Decision, MessageNotification, MessageRetractedNotification, RetryNotification, Role,
-    ServerNotification, SettledBy, ToolCallNotification, ToolCallStatus, TransitionNotification,
-    TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
+    CircuitState, Decision, MessageNotification, MessageRetractedNotification, ModelSwitchedNotification,
+    RetryNotification, Role, ServerNotification, SessionUpdatedNotification, SettledBy, ToolCallNotification,
+    ToolCallStatus, TransitionNotification, TransitionReason, TurnAsker, TurnDiffNotification,
+    TurnEndedNotification, TurnState, UsageNotification, WaitNotification,
 };
 
 /// One frame per 100 ms; see [`View::refresh_status`].
@@ -164,17 +167,10 @@ impl View {
     pub(super) fn show_prompt(&mut self, said: &str) {
         let styler = self.screen.styler;
         self.screen.write_gap();
-        let said = text::strip_control_characters(said);
-        for (number, line) in super::style::wrap_text(&said, self.screen.width() - 2)
-            .iter()
-            .enumerate()
-        {
-            let mark = if number == 0 { "›" } else { " " };
-            let line = format!(
-                "{} {}",
-                styler.paint_text(Color::BoldCyan, mark),
-                styler.paint_text(Color::Bold, line)
-            );
+        let width = self.screen.width() - 2;
+        for (mark, line) in hang_lines(&text::strip_control_characters(said), width, "›") {
+            let mark = styler.paint_text(Color::BoldCyan, mark);
+            let line = format!("{mark} {}", styler.paint_text(Color::Bold, &line));
             self.screen.write_line(line.trim_end());
         }
         self.screen.write_gap();
@@ -188,6 +184,16 @@ impl View {
         let note = blocks::render_note(self.screen.styler, self.screen.width(), ink, text);
         self.screen.fresh_line();
         self.screen.write(&note);
+    }
+
+    /// Shows a problem as a side note.
+    pub(super) fn show_warning(&mut self, text: impl AsRef<str>) {
+        self.show_note(Color::Yellow, text.as_ref());
+    }
+
+    /// Shows a fact or a hint as a side note.
+    pub(super) fn show_hint(&mut self, text: impl AsRef<str>) {
+        self.show_note(Color::Dim, text.as_ref());
     }
 
     /// Shows a note; one of a sub-agent is indented under the call that started it.
@@ -248,13 +254,10 @@ impl View {
             let room = self.screen.width().saturating_sub(4);
             let shown = text::strip_control_characters(&self.draft).replace('\n', "⏎");
             // Keep the end of the line visible, because that is where the user types.
-            let skip = super::style::measure_width(&shown).saturating_sub(room);
+            let skip = measure_width(&shown).saturating_sub(room);
             let shown: String = shown.chars().skip(skip).collect();
-            let hint = if self.question.is_some() {
-                " (a message; Esc empties it)"
-            } else {
-                ""
-            };
+            let hint = self.question.as_ref();
+            let hint = hint.map_or("", |_| " (a message; Esc empties it)");
             return self.screen.set_status(&format!("› {shown}▏{hint}"));
         }
         if let Some(question) = &self.question {
@@ -332,55 +335,55 @@ impl View {
             // In a replay, these waits are long over.
             N::Retry(_) | N::Wait(_) if self.replay => {}
             N::Retry(retry) => self.show_retry(retry),
-            N::Wait(wait) => {
-                let parent = wait.parent_tool_call_id.as_ref();
-                self.show_note_under(parent, Color::Dim, &format!("⧗ waiting: {}", wait.why));
-                if let Some(until) = wait.until {
-                    self.set_activity(Activity::Until("waiting".to_owned(), until));
-                }
+            N::Wait(wait) => self.show_wait(wait),
+            N::Compacted(compacted) => {
+                let before = format_tokens(compacted.tokens_before);
+                let after = format_tokens(compacted.tokens_after);
+                let line = format!("⊟ compacted the context: {before} → {after} tokens");
+                self.show_note_under(compacted.parent_tool_call_id.as_ref(), Color::Dim, &line);
             }
-            N::Compacted(compacted) => self.show_note_under(
-                compacted.parent_tool_call_id.as_ref(),
-                Color::Dim,
-                &format!(
-                    "⊟ compacted the context: {} → {} tokens",
-                    format_tokens(compacted.tokens_before),
-                    format_tokens(compacted.tokens_after)
-                ),
-            ),
-            N::ModelSwitched(switched) => {
-                let parent = switched.parent_tool_call_id.as_ref();
-                // A sub-agent's switch leaves this session's model alone.
-                if parent.is_none() {
-                    self.model = Some(switched.to.clone());
-                }
-                let line = format!("⇄ {} → {}: {}", switched.from, switched.to, switched.why);
-                self.show_note_under(parent, Color::Yellow, &line);
-            }
+            N::ModelSwitched(switched) => self.show_model_switch(switched),
             N::Circuit(circuit) => self.show_circuit(circuit),
             N::Usage(usage) => self.usage = Some(usage.clone()),
             N::Warning(warning) => {
                 let parent = warning.parent_tool_call_id.as_ref();
                 self.show_note_under(parent, Color::Yellow, &format!("! {}", warning.message));
             }
-            N::SessionUpdated(updated) => {
-                if let Some(queue) = &updated.queue {
-                    self.show_queue(queue.prompts.len(), queue.paused);
-                }
-                let model = updated
-                    .model
-                    .clone()
-                    .filter(|model| self.model.as_ref() != Some(model));
-                if let Some(model) = model {
-                    if !self.replay {
-                        self.show_note(Color::Dim, &format!("model: {model}"));
-                    }
-                    self.model = Some(model);
-                }
-            }
+            N::SessionUpdated(updated) => self.show_session_update(updated),
             N::TurnDiff(diff) => self.turn_diff(diff),
-            N::Instructions(told) => self.show_note(Color::Dim, &blocks::describe_instructions(told)),
+            N::Instructions(told) => self.show_hint(blocks::describe_instructions(told)),
             N::Status(_) => {}
+        }
+    }
+
+    fn show_wait(&mut self, wait: &WaitNotification) {
+        let parent = wait.parent_tool_call_id.as_ref();
+        self.show_note_under(parent, Color::Dim, &format!("⧗ waiting: {}", wait.why));
+        if let Some(until) = wait.until {
+            self.set_activity(Activity::Until("waiting".to_owned(), until));
+        }
+    }
+
+    fn show_model_switch(&mut self, switched: &ModelSwitchedNotification) {
+        let parent = switched.parent_tool_call_id.as_ref();
+        // A sub-agent's switch leaves this session's model alone.
+        if parent.is_none() {
+            self.model = Some(switched.to.clone());
+        }
+        let line = format!("⇄ {} → {}: {}", switched.from, switched.to, switched.why);
+        self.show_note_under(parent, Color::Yellow, &line);
+    }
+
+    fn show_session_update(&mut self, updated: &SessionUpdatedNotification) {
+        if let Some(queue) = &updated.queue {
+            self.show_queue(queue.prompts.len(), queue.paused);
+        }
+        if updated.model.is_none() || updated.model == self.model {
+            return;
+        }
+        self.model.clone_from(&updated.model);
+        if let (Some(model), false) = (&updated.model, self.replay) {
+            self.show_hint(format!("model: {model}"));
         }
     }
 
@@ -396,36 +399,30 @@ impl View {
             count => format!("{count} queued prompts"),
         };
         if held {
-            self.show_note(
-                Color::Yellow,
-                &format!("{what} paused; /queue send runs the next"),
-            )
+            self.show_warning(format!("{what} paused; /queue send runs the next"))
         } else {
-            self.show_note(Color::Dim, &format!("{what} until the turn ends"))
+            self.show_hint(format!("{what} until the turn ends"))
         }
     }
 
     /// Summarizes a turn's changed files in one line.
     fn turn_diff(&mut self, diff: &TurnDiffNotification) {
         self.changes.record_diff(diff);
-        let what = match diff.standing {
-            ChangeState::Made => "changed",
-            ChangeState::Reverted => "taken back",
-            ChangeState::Redone => "made again",
-        };
         let count = diff.files.len() as u64 + diff.unlisted.unwrap_or_default();
-        let (added, removed) = diff.files.iter().fold((0, 0), |(added, removed), file| {
-            (added + file.added, removed + file.removed)
-        });
-        let lines = match diff.standing {
-            ChangeState::Made => format!(" (+{added} −{removed} lines)"),
-            ChangeState::Reverted | ChangeState::Redone => String::new(),
-        };
         let files = match count {
             1 => "1 file".to_owned(),
             count => format!("{count} files"),
         };
-        self.show_note(Color::Dim, &format!("{files} {what}{lines}"));
+        let what = match diff.standing {
+            ChangeState::Made => {
+                let added: u64 = diff.files.iter().map(|file| file.added).sum();
+                let removed: u64 = diff.files.iter().map(|file| file.removed).sum();
+                format!("changed (+{added} −{removed} lines)")
+            }
+            ChangeState::Reverted => "taken back".to_owned(),
+            ChangeState::Redone => "made again".to_owned(),
+        };
+        self.show_hint(format!("{files} {what}"));
     }
 
     /// Shows an approval without its keys. Returns whether the text was shortened.
@@ -476,7 +473,7 @@ impl View {
         tail.push_str(piece);
         let keep = tail.ceil_char_boundary(tail.len().saturating_sub(400));
         tail.drain(..keep);
-        let line = text::one_line(&text::strip_control_characters(tail), 400);
+        let line = clean_line(tail, 400);
         let room = self.screen.width().saturating_sub(24);
         let skip = line.chars().count().saturating_sub(room);
         let line: String = line.chars().skip(skip).collect();
@@ -489,7 +486,7 @@ impl View {
         if let Some((since, _)) = self.reasoning.take() {
             let took = clock::now().saturating_duration_since(since).as_millis() as u64;
             self.screen.write_gap();
-            self.show_note(Color::Dim, &format!("✻ thought for {}", format_duration(took)));
+            self.show_hint(format!("✻ thought for {}", format_duration(took)));
         }
     }
 
@@ -548,25 +545,19 @@ impl View {
 
     fn show_retraction(&mut self, retracted: &MessageRetractedNotification) {
         self.reasoning = None;
-        let styler = self.screen.styler;
         let open = self.open.take_if(|open| open.id == retracted.message_id);
         if self.progress_only {
-            return self.show_note(
-                Color::Yellow,
-                "↺ discarded a broken answer: the connection dropped; retrying",
-            );
+            return self.show_warning("↺ discarded a broken answer: the connection dropped; retrying");
         }
-        if let Some(mut open) = open {
-            let words = blocks::render_note(styler, self.screen.width(), Color::Struck, &open.text);
-            // Lines that scrolled away cannot be erased; then only the note below retracts the text.
-            if self.screen.erase_to(open.from) {
-                self.screen.write(&words);
-            } else {
-                let rest = open.markdown.finish();
-                self.screen.write(&rest);
-            }
-            self.show_note(Color::Yellow, "↺ discarded: the connection dropped; retrying");
-        }
+        let Some(mut open) = open else { return };
+        // Lines that scrolled away cannot be erased; then only the note below retracts the text.
+        let words = if self.screen.erase_to(open.from) {
+            blocks::render_note(self.screen.styler, self.screen.width(), Color::Struck, &open.text)
+        } else {
+            open.markdown.finish()
+        };
+        self.screen.write(&words);
+        self.show_warning("↺ discarded: the connection dropped; retrying");
     }
 
     fn tool_call(&mut self, call: &ToolCallNotification) {
@@ -596,40 +587,36 @@ impl View {
         }
         let seen = self.asked.remove(&call.tool_call_id);
         if self.progress_only || call.parent_tool_call_id.is_some() {
-            let indent = call
-                .parent_tool_call_id
-                .as_ref()
-                .map(|parent| self.format_indent(parent));
-            let indent = indent.unwrap_or_default();
-            let room = self.screen.width().saturating_sub(indent.chars().count());
-            let line = blocks::tool_line(self.screen.styler, room, call);
-            self.screen.fresh_line();
-            self.screen.write(&format!("{indent}{line}"));
-            if call.status == ToolCallStatus::Failed {
-                for line in blocks::last_lines(self.screen.styler, room.saturating_sub(2), call) {
-                    self.screen.write_line(&format!("{indent}  {line}"));
-                }
+            self.show_call_line(call);
+        } else {
+            // Only the same diff is left out: the user may have edited the input after the approval showed it.
+            let diff_was_shown = seen.is_some() && seen == call.diff;
+            let (styler, width, hint) = (self.screen.styler, self.screen.width(), self.calls.hint);
+            let block = blocks::tool_call(styler, width, call, diff_was_shown, hint);
+            if diff_was_shown {
+                self.screen.fresh_line();
+            } else {
+                self.screen.write_gap();
             }
-            return self.wait_for("thinking");
-        }
-        // Only the same diff is left out: the user may have edited the input after the approval showed it.
-        let diff_was_shown = seen.is_some() && seen == call.diff;
-        let hint = self.calls.hint;
-        let block = blocks::tool_call(
-            self.screen.styler,
-            self.screen.width(),
-            call,
-            diff_was_shown,
-            hint,
-        );
-        if diff_was_shown {
-            self.screen.fresh_line();
             self.screen.write(&block);
             self.screen.write_gap();
-        } else {
-            self.show_block(&block);
         }
         self.wait_for("thinking");
+    }
+
+    /// Shows an ended call in one line, and why it failed below it.
+    fn show_call_line(&mut self, call: &ToolCallNotification) {
+        let parent = call.parent_tool_call_id.as_deref();
+        let indent = parent.map_or_else(String::new, |parent| self.format_indent(parent));
+        let room = self.screen.width().saturating_sub(indent.chars().count());
+        let line = blocks::tool_line(self.screen.styler, room, call);
+        self.screen.fresh_line();
+        self.screen.write(&format!("{indent}{line}"));
+        if call.status == ToolCallStatus::Failed {
+            for line in blocks::last_lines(self.screen.styler, room.saturating_sub(2), call) {
+                self.screen.write_line(&format!("{indent}  {line}"));
+            }
+        }
     }
 
     /// Shows the lines of a limit or a question.
@@ -699,17 +686,13 @@ impl View {
         let name = &circuit.name;
         let (ink, line) = match circuit.state {
             CircuitState::Open => {
-                let left = circuit
-                    .until
-                    .map(|until| (until - clock::wall_ms()).max(0) as u64);
-                let when = match left {
-                    Some(left) if !self.replay => format!("; retrying in {}", format_duration(left)),
-                    _ => String::new(),
-                };
-                (
-                    Color::Yellow,
-                    format!("⊘ {name} failed too often in a row; pausing calls{when}"),
-                )
+                let until = circuit.until.filter(|_| !self.replay);
+                let when = until.map_or_else(String::new, |until| {
+                    let left = (until - clock::wall_ms()).max(0) as u64;
+                    format!("; retrying in {}", format_duration(left))
+                });
+                let line = format!("⊘ {name} failed too often in a row; pausing calls{when}");
+                (Color::Yellow, line)
             }
             CircuitState::HalfOpen => (Color::Dim, format!("⊘ trying {name} again")),
             CircuitState::Closed => (Color::Dim, format!("⊙ {name} works again")),
@@ -722,19 +705,15 @@ impl View {
         self.close_open();
         self.end_reasoning();
         self.set_idle();
-        let styler = self.screen.styler;
         self.screen.write_gap();
         match ended.state {
             TurnState::Completed | TurnState::Failed | TurnState::Degraded => {}
-            TurnState::Cancelled => self.show_note(Color::Yellow, "■ cancelled"),
-            TurnState::Interrupted => self.show_note(Color::Yellow, "■ interrupted (/resume continues)"),
+            TurnState::Cancelled => self.show_warning("■ cancelled"),
+            TurnState::Interrupted => self.show_warning("■ interrupted (/resume continues)"),
         }
-        let told = matches!(
-            ended.state,
-            TurnState::Failed | TurnState::Degraded | TurnState::Interrupted
-        );
-        if let (true, Some(error)) = (told, &ended.error) {
-            let card = blocks::error_card(styler, self.screen.width(), error);
+        let is_told = !matches!(ended.state, TurnState::Completed | TurnState::Cancelled);
+        if let Some(error) = ended.error.as_ref().filter(|_| is_told) {
+            let card = blocks::error_card(self.screen.styler, self.screen.width(), error);
             self.screen.write(&card);
         }
         let usage = &ended.usage;
@@ -742,16 +721,15 @@ impl View {
         // A turn that called no model has nothing to count.
         if read + usage.output_tokens > 0 && !self.replay {
             let (read, written) = (format_tokens(read), format_tokens(usage.output_tokens));
-            let mut parts = vec![format!("{read} tokens in, {written} out")];
-            parts.push(cost_of_use(ended.cost_usd));
-            if let Some(usage) = self.usage.as_ref().filter(|usage| usage.context_window > 0) {
-                let percent = usage.context_used * 100 / usage.context_window;
-                parts.push(match percent {
-                    0 => "context under 1 %".to_owned(),
-                    _ => format!("context {percent} %"),
-                });
-            }
-            self.show_note(Color::Dim, &parts.join(" · "));
+            let cost = cost_of_use(ended.cost_usd);
+            let context = self.usage.as_ref().filter(|usage| usage.context_window > 0);
+            let percent = context.map(|usage| usage.context_used * 100 / usage.context_window);
+            let context = match percent {
+                None => String::new(),
+                Some(0) => " · context under 1 %".to_owned(),
+                Some(percent) => format!(" · context {percent} %"),
+            };
+            self.show_hint(format!("{read} tokens in, {written} out · {cost}{context}"));
         }
         self.screen.write_gap();
     }

@@ -139,7 +139,7 @@ fn switch_style(from: &str, to: &str) -> String {
 }
 
 /// Emphasis, code and links within a line. Unclosed spans end with the line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Spans {
     /// The style of the whole line.
     pub(super) base: &'static str,
@@ -159,26 +159,10 @@ pub(super) struct Spans {
     before: char,
 }
 
-impl Default for Spans {
-    fn default() -> Self {
-        Self {
-            base: "",
-            bold: false,
-            italic: false,
-            struck: false,
-            code: None,
-            underlined: false,
-            run: None,
-            escape: false,
-            link: None,
-            no_links: false,
-            before: ' ',
-        }
-    }
-}
-
 impl Spans {
     pub(super) fn begin_line(&mut self, flow: &mut LineWrapper) {
+        // The start of a line counts as white space before a mark.
+        self.before = ' ';
         self.apply_style(flow);
     }
 

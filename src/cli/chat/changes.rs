@@ -24,8 +24,7 @@ impl Chat {
     /// Reverts the changes of the last `turns` turns that changed files.
     pub(super) async fn revert_changes(&mut self, turns: usize) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_revert(turns) else {
-            self.view
-                .show_note(Color::Yellow, "Nothing left to undo in this session.");
+            self.show_warning("Nothing left to undo in this session.");
             return Ok(());
         };
         self.revert_or_redo(turn_id, false).await
@@ -34,7 +33,7 @@ impl Chat {
     /// Restores what was reverted last.
     pub(super) async fn redo_changes(&mut self) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_redo() else {
-            self.view.show_note(Color::Yellow, "nothing was taken back");
+            self.show_warning("nothing was taken back");
             return Ok(());
         };
         self.revert_or_redo(turn_id, true).await
@@ -47,7 +46,7 @@ impl Chat {
             dry_run: false,
             redo,
         };
-        let done: RevertResult = self.client.request(method::REVERT, &params).await?;
+        let done: RevertResult = self.request(method::REVERT, &params).await?;
         for file in done.files.iter().take(NAMED) {
             let what = match file.kind {
                 ChangeKind::Created => "+",
@@ -55,21 +54,18 @@ impl Chat {
                 ChangeKind::Deleted => "−",
             };
             let path = text::strip_control_characters(&file.path).into_owned();
-            self.view.show_note(Color::Dim, &format!("  {what} {path}"));
+            self.show_hint(format!("  {what} {path}"));
         }
         let more = done.files.len().saturating_sub(NAMED);
         if more > 0 {
-            self.view.show_note(Color::Dim, &format!("  … and {more} more"));
+            self.show_hint(format!("  … and {more} more"));
         }
         for conflict in &done.conflicts {
             let path = text::strip_control_characters(&conflict.path).into_owned();
-            self.view.show_note(
-                Color::Yellow,
-                &format!("! {path} was left unchanged: {}", conflict.why),
-            );
+            self.show_warning(format!("! {path} was left unchanged: {}", conflict.why));
         }
         match (done.files.is_empty(), redo) {
-            (true, _) if done.conflicts.is_empty() => self.view.show_note(Color::Dim, "Nothing to revert."),
+            (true, _) if done.conflicts.is_empty() => self.show_hint("Nothing to revert."),
             (true, _) => {}
             (false, false) => self.show_success("reverted; /redo restores it. The agent will learn of it"),
             (false, true) => self.show_success("restored; the agent will learn of it"),
@@ -80,9 +76,7 @@ impl Chat {
     /// Shows the diff of one of the last turns that changed files.
     pub(super) fn show_diff(&mut self, turns: usize) {
         let Some(diff) = self.view.changes().find_recent_diff(turns).cloned() else {
-            return self
-                .view
-                .show_note(Color::Yellow, "No such turn of this session changed files.");
+            return self.show_warning("No such turn of this session changed files.");
         };
         let styler = self.view.screen.styler;
         for file in &diff.files {
@@ -93,10 +87,9 @@ impl Chat {
             };
             let path = text::strip_control_characters(&file.path).into_owned();
             let head = format!("{path} (+{} −{}{lost})", file.added, file.removed);
-            self.view.show_note(Color::Cyan, &head);
+            self.show_note(Color::Cyan, &head);
             let Some(text) = &file.diff else {
-                self.view
-                    .show_note(Color::Dim, "  changes not shown: not text, or too large");
+                self.show_hint("  changes not shown: not text, or too large");
                 continue;
             };
             let width = self.view.screen.width();
@@ -105,29 +98,24 @@ impl Chat {
             }
         }
         if let Some(more) = diff.unlisted {
-            self.view
-                .show_note(Color::Dim, &format!("… and {more} more files"));
+            self.show_hint(format!("… and {more} more files"));
         }
         if diff.partial {
-            self.view.show_note(
-                Color::Yellow,
-                "! too many files to check all: commands may have changed others",
-            );
+            self.show_warning("! too many files to check all: commands may have changed others");
         }
     }
 
     /// Shows the full output of one of the last calls.
     pub(super) async fn show_output(&mut self, number: usize) -> Result<(), ClientError> {
         let Some(call) = self.view.calls.nth_last(number).cloned() else {
-            self.view
-                .show_note(Color::Yellow, "No such call with output in this chat.");
+            self.show_warning("No such call with output in this chat.");
             return Ok(());
         };
         let text = match &call.reference {
             Some(reference) => self.client.read_whole(&self.session, reference).await?,
             None => call.text,
         };
-        self.view.show_note(Color::Cyan, &call.title);
+        self.show_note(Color::Cyan, &call.title);
         let shown = text::strip_control_characters(text.trim_end()).replace('\t', "    ");
         for line in shown.lines() {
             self.view.screen.write_line(line);
@@ -141,7 +129,7 @@ impl Chat {
             session_id: self.session.clone(),
             turn_id: None,
         };
-        let fork: ForkSessionResult = self.client.request(method::FORK_SESSION, &params).await?;
+        let fork: ForkSessionResult = self.request(method::FORK_SESSION, &params).await?;
         let before = self.session.clone();
         self.switch_session(fork.session_id).await?;
         self.show_success(&format!(
@@ -162,7 +150,7 @@ impl Chat {
             session_id: self.session.clone(),
             format,
         };
-        let export: ExportSessionResult = self.client.request(method::EXPORT_SESSION, &params).await?;
+        let export: ExportSessionResult = self.request(method::EXPORT_SESSION, &params).await?;
         let path = self.launch.folder.join(&name);
         let opened = tokio::fs::OpenOptions::new()
             .write(true)

@@ -4,20 +4,23 @@
 
 use std::path::Path;
 
-use super::slash::{COMMANDS, MODES, Slash, describe_unknown_command, mode_name};
 use super::{Chat, ChatStep};
 use crate::base::clock;
 use crate::base::text;
 use crate::cli::client::ClientError;
+use crate::cli::models::{describe_model, describe_unhealthy_providers, format_price};
 use crate::cli::session_lookup::find_session;
-use crate::cli::sessions::format_age;
-use crate::cli::style::{Color, cost_of_use, fit_line, format_tokens, measure_width as columns};
+use crate::cli::slash::{COMMANDS, MODES, Slash, describe_unknown_command, mode_name};
+use crate::cli::style::{
+    Color, clean_line, cost_of_use, fit_line, format_age, format_path, format_tokens,
+    measure_width as columns,
+};
 use crate::protocol::table::method;
 use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
     ListSessionsParams, ListSessionsResult, ListToolsParams, ListToolsResult, Mode, ModelInfo, Pricing,
-    ProviderHealth, ReloadConfigParams, ReloadConfigResult, RenameSessionParams, RevokeGrantParams,
-    SetModeParams, SetModelParams,
+    ReloadConfigParams, ReloadConfigResult, RenameSessionParams, RevokeGrantParams, SetModeParams,
+    SetModelParams,
 };
 
 /// How many models `/model` lists.
@@ -25,8 +28,7 @@ const SHOWN_MODELS: usize = 60;
 
 /// Describes a model's price and its source; `None` if there is no price to show.
 fn describe_price(model: &ModelInfo) -> Option<String> {
-    let price = model.price;
-    let dollars = price.map(|price| format!("${}/${} per million", price.input, price.output));
+    let dollars = model.price.map(format_price);
     match model.pricing {
         Some(Pricing::Free) => Some("free".to_owned()),
         Some(Pricing::Unknown) => Some("price unknown".to_owned()),
@@ -43,9 +45,7 @@ impl Chat {
                 self.show_help();
             }
             // `run_custom_command` handles these before they get here.
-            Slash::Own(name) => self
-                .view
-                .show_note(Color::Yellow, &describe_unknown_command(&name)),
+            Slash::Own(name) => self.show_warning(describe_unknown_command(&name)),
             Slash::Model(None, _) => self.show_models().await?,
             Slash::Model(Some(model), effort) => self.set_model(model, effort).await?,
             Slash::Mode(None) => self.show_modes(),
@@ -53,8 +53,7 @@ impl Chat {
             Slash::Sessions(words) => self.show_sessions(words).await?,
             Slash::Load(which) => {
                 let Some(id) = resolve_list_number(&self.listed, which) else {
-                    self.view
-                        .show_note(Color::Yellow, "no session with that number; see /sessions");
+                    self.show_warning("no session with that number; see /sessions");
                     return Ok(ChatStep::GoOn);
                 };
                 let id = find_session(&mut self.client, &id).await?;
@@ -68,12 +67,10 @@ impl Chat {
             Slash::Grants => self.show_grants().await?,
             Slash::Revoke(which) => {
                 let Some(grant_id) = resolve_list_number(&self.granted, which) else {
-                    self.view
-                        .show_note(Color::Yellow, "no grant with that number; see /grants");
+                    self.show_warning("no grant with that number; see /grants");
                     return Ok(ChatStep::GoOn);
                 };
                 let _: EmptyResult = self
-                    .client
                     .request(method::REVOKE_GRANT, &RevokeGrantParams { grant_id })
                     .await?;
                 self.show_success("revoked");
@@ -81,7 +78,7 @@ impl Chat {
             Slash::Title(title) => {
                 let session_id = self.session.clone();
                 let params = RenameSessionParams { session_id, title };
-                let _: EmptyResult = self.client.request(method::RENAME_SESSION, &params).await?;
+                let _: EmptyResult = self.request(method::RENAME_SESSION, &params).await?;
                 self.show_success("renamed the session");
             }
             Slash::Trust(true) => return self.ask_for_trust().await,
@@ -100,7 +97,7 @@ impl Chat {
     }
 
     pub(super) fn show_success(&mut self, what: &str) {
-        self.view.show_note(Color::Green, &format!("✓ {what}"));
+        self.show_note(Color::Green, &format!("✓ {what}"));
     }
 
     fn show_help(&mut self) {
@@ -112,10 +109,7 @@ impl Chat {
         // Taken, because `show_row` borrows `self`. Each command that needs the list fetches it again.
         for command in std::mem::take(&mut self.own) {
             let hint = command.argument_hint.as_deref().unwrap_or_default();
-            let usage = text::one_line(
-                &text::strip_control_characters(&format!("/{} {hint}", command.name)),
-                60,
-            );
+            let usage = clean_line(&format!("/{} {hint}", command.name), 60);
             let usage = styler.paint_text(Color::Cyan, &format!("  {usage:<32} "));
             let says = command.problem.as_ref().or(command.description.as_ref());
             let says = says.map(|says| text::strip_control_characters(says).into_owned());
@@ -126,7 +120,7 @@ impl Chat {
             "@path refers to a file, @path:10-20 to some of its lines; Tab completes.",
             "End a line with \\ to continue on the next. Answer a question with y, n, s or a; e edits.",
         ] {
-            self.view.show_note(Color::Dim, line);
+            self.show_hint(line);
         }
     }
 
@@ -151,46 +145,24 @@ impl Chat {
         self.view
             .screen
             .set_status("asking the providers for their models …");
-        let listed: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
+        let listed: ListModelsResult = self.request(method::LIST_MODELS, &params).await?;
         self.view.screen.set_status("");
         let styler = self.view.screen.styler;
         for model in listed.models.iter().take(SHOWN_MODELS) {
-            let mark = if model.current {
-                styler.paint_text(Color::Green, "●")
-            } else {
-                " ".to_owned()
-            };
-            let mut about = Vec::new();
-            about.extend(
-                model
-                    .context_window
-                    .map(|window| format!("{} window", format_tokens(window))),
-            );
-            about.extend(describe_price(model));
-            if model.listed == Some(false) {
-                about.push("not in the provider's list".to_owned());
-            }
+            let mark = styler.current_mark(model.current);
             let name = format!("{mark} {:<48} ", fit_line(&model.model, 48));
-            self.show_row(&name, 51, &about.join(", "));
+            self.show_row(&name, 51, &describe_model(model, describe_price(model)));
         }
         let more = listed.models.len().saturating_sub(SHOWN_MODELS);
         if more > 0 {
             let note = format!("… and {more} more; /model takes any name");
-            self.view.show_note(Color::Dim, &note);
+            self.show_hint(note);
         }
-        for provider in &listed.providers {
-            let ill = matches!(
-                provider.health,
-                ProviderHealth::Failing | ProviderHealth::NotConfigured
-            );
-            if let (true, Some(message)) = (ill, &provider.message) {
-                self.view
-                    .show_note(Color::Yellow, &format!("! {}: {message}", provider.provider));
-            }
+        for problem in describe_unhealthy_providers(&listed) {
+            self.show_warning(problem);
         }
         if listed.models.is_empty() {
-            self.view
-                .show_note(Color::Yellow, "no model is configured; run `agentls doctor`");
+            self.show_warning("no model is configured; run `agentls doctor`");
         }
         Ok(())
     }
@@ -201,7 +173,7 @@ impl Chat {
             model: model.clone(),
             effort,
         };
-        let _: EmptyResult = self.client.request(method::SET_MODEL, &params).await?;
+        let _: EmptyResult = self.request(method::SET_MODEL, &params).await?;
         self.view.set_known_model(Some(&model));
         self.show_success(&format!("now using {model}"));
         Ok(())
@@ -210,11 +182,7 @@ impl Chat {
     fn show_modes(&mut self) {
         let styler = self.view.screen.styler;
         for (mode, name, means) in MODES {
-            let mark = if mode == self.mode {
-                styler.paint_text(Color::Green, "●")
-            } else {
-                " ".to_owned()
-            };
+            let mark = styler.current_mark(mode == self.mode);
             self.show_row(&format!("{mark} {name:<9} "), 12, means);
         }
     }
@@ -222,7 +190,6 @@ impl Chat {
     async fn set_mode(&mut self, mode: Mode) -> Result<(), ClientError> {
         let session_id = self.session.clone();
         let _: EmptyResult = self
-            .client
             .request(method::SET_MODE, &SetModeParams { session_id, mode })
             .await?;
         self.mode = mode;
@@ -236,20 +203,17 @@ impl Chat {
             limit: Some(20),
             ..ListSessionsParams::default()
         };
-        let listed: ListSessionsResult = self.client.request(method::LIST_SESSIONS, &params).await?;
+        let listed: ListSessionsResult = self.request(method::LIST_SESSIONS, &params).await?;
         let styler = self.view.screen.styler;
         let now = clock::wall_ms();
         let width = self.view.screen.width();
         for (number, session) in listed.sessions.iter().enumerate() {
-            let here = if session.session_id == self.session {
-                "●"
-            } else {
-                " "
-            };
+            let is_here = session.session_id == self.session;
+            let here = if is_here { "●" } else { " " };
             let title = session.title.as_deref().unwrap_or("(no prompt yet)");
             let wide = width >= 70;
             let title = fit_line(title, width.saturating_sub(if wide { 46 } else { 8 }));
-            let folder = short_path(Path::new(&session.cwd), self.home.as_deref());
+            let folder = format_path(Path::new(&session.cwd), self.home.as_deref());
             let about = format!("{} · {folder}", format_age(session.updated_at, now));
             let about = styler.dim_text(&fit_line(&about, if wide { 38 } else { width.saturating_sub(8) }));
             let between = if wide {
@@ -261,20 +225,14 @@ impl Chat {
             let line = format!("{number:>3} {here} {title}{between}{about}");
             self.view.screen.write_line(&line);
             if let Some(snippet) = &session.snippet {
-                let snippet = fit_line(snippet, width.saturating_sub(8));
-                self.view
-                    .screen
-                    .write_line(&format!("      {}", styler.dim_text(&snippet)));
+                let snippet = styler.dim_text(&fit_line(snippet, width.saturating_sub(8)));
+                self.view.screen.write_line(&format!("      {snippet}"));
             }
         }
         let none = listed.sessions.is_empty();
-        self.view
-            .show_note(Color::Dim, if none { "none" } else { "/load NUMBER opens one" });
-        self.listed = listed
-            .sessions
-            .into_iter()
-            .map(|session| session.session_id)
-            .collect();
+        self.show_hint(if none { "none" } else { "/load NUMBER opens one" });
+        let ids = listed.sessions.into_iter().map(|session| session.session_id);
+        self.listed = ids.collect();
         Ok(())
     }
 
@@ -283,37 +241,35 @@ impl Chat {
             None => "no request yet".to_owned(),
             Some(usage) => {
                 let spent = &usage.session;
-                let tokens_in = spent.tokens.input_tokens
-                    + spent.tokens.cache_read_tokens
-                    + spent.tokens.cache_write_tokens;
+                let tokens = &spent.tokens;
+                let tokens_in = tokens.input_tokens + tokens.cache_read_tokens + tokens.cache_write_tokens;
                 let cost = cost_of_use(spent.cost_usd);
                 format!(
                     "{cost} · {} tokens in ({} from the cache), {} out · context {} of {}",
                     format_tokens(tokens_in),
-                    format_tokens(spent.tokens.cache_read_tokens),
-                    format_tokens(spent.tokens.output_tokens),
+                    format_tokens(tokens.cache_read_tokens),
+                    format_tokens(tokens.output_tokens),
                     format_tokens(usage.context_used),
                     format_tokens(usage.context_window),
                 )
             }
         };
-        self.view.show_note(Color::Dim, &line);
+        self.show_hint(line);
     }
 
     async fn show_tools(&mut self) -> Result<(), ClientError> {
         let params = ListToolsParams {
             session_id: Some(self.session.clone()),
         };
-        let listed: ListToolsResult = self.client.request(method::LIST_TOOLS, &params).await?;
+        let listed: ListToolsResult = self.request(method::LIST_TOOLS, &params).await?;
         let styler = self.view.screen.styler;
         let room = self.view.screen.width().saturating_sub(16);
         for tool in &listed.tools {
             let first = tool.description.split(". ").next().unwrap_or_default();
-            self.view.screen.write_line(&format!(
-                "  {:<13} {}",
-                tool.name,
-                styler.dim_text(&fit_line(first, room))
-            ));
+            let first = styler.dim_text(&fit_line(first, room));
+            self.view
+                .screen
+                .write_line(&format!("  {:<13} {first}", tool.name));
         }
         Ok(())
     }
@@ -322,7 +278,7 @@ impl Chat {
         let params = ListGrantsParams {
             session_id: Some(self.session.clone()),
         };
-        let listed: ListGrantsResult = self.client.request(method::LIST_GRANTS, &params).await?;
+        let listed: ListGrantsResult = self.request(method::LIST_GRANTS, &params).await?;
         let styler = self.view.screen.styler;
         for (number, grant) in listed.grants.iter().enumerate() {
             let scope = match grant.scope {
@@ -335,28 +291,22 @@ impl Chat {
             screen.write_entry(&format!("{:>3}  ", number + 1), 5, &rule);
             screen.write_line(&format!("     {}", styler.dim_text(scope)));
         }
-        let none = listed.grants.is_empty();
-        let line = if none {
+        self.show_hint(if listed.grants.is_empty() {
             "nothing is allowed beyond single calls"
         } else {
             "/grants revoke NUMBER revokes one"
-        };
-        self.view.show_note(Color::Dim, line);
+        });
         self.granted = listed.grants.into_iter().map(|grant| grant.grant_id).collect();
         Ok(())
     }
 
     async fn reload_config(&mut self) -> Result<(), ClientError> {
         let result: ReloadConfigResult = self
-            .client
             .request(method::RELOAD_CONFIG, &ReloadConfigParams {})
             .await?;
         for problem in &result.problems {
             let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
-            self.view.show_note(
-                Color::Yellow,
-                &format!("! {}{line}: {}", problem.file, problem.message),
-            );
+            self.show_warning(format!("! {}{line}: {}", problem.file, problem.message));
         }
         if result.problems.is_empty() {
             self.show_success("reloaded the configuration; no problems");
@@ -370,14 +320,5 @@ fn resolve_list_number(listed: &[String], which: String) -> Option<String> {
     match which.parse::<usize>() {
         Ok(number) => listed.get(number.checked_sub(1)?).cloned(),
         Err(_) => Some(which),
-    }
-}
-
-/// Formats a path with `~` for the home folder.
-pub(in crate::cli) fn short_path(path: &Path, home: Option<&Path>) -> String {
-    match home.and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
-        Some(rest) => format!("~/{}", rest.display()),
-        None => path.display().to_string(),
     }
 }

@@ -15,7 +15,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use super::slash::{MODES, list_command_names};
+use crate::cli::slash::{MODES, list_command_names};
 use crate::cli::style::{Color, Styler};
 
 /// How many lines the history keeps.

@@ -7,35 +7,39 @@
 mod changes;
 mod commands;
 mod input;
-pub(in crate::cli) mod queue;
-pub(in crate::cli) mod slash;
+mod queue;
 mod trust;
 
 use std::path::{Path, PathBuf};
 
-pub(in crate::cli) use commands::short_path;
 use input::{ChatInput, PromptLine};
-use slash::{Slash, build_prompt_content, mode_name};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::client::{ClientError, Launch, ServerClient, ServerMessage};
-use super::doctor::PROVIDER_HINT;
 use super::external_editor::ExternalEditor;
 use super::keys::Draft;
+use super::models::PROVIDER_HINT;
 use super::screen::Screen;
-use super::session_lookup::{find_session, newest_session};
+use super::session_lookup::{NO_SESSION, find_session, load_session, newest_session, parse_events};
 use super::signals::{SignalAction, Signals};
-use super::style::{Color, Styler, fit_line};
-use super::turn::{ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnRunner, UserIntent, WaitFor};
+use super::slash::{self, Slash, build_prompt_content, mode_name};
+use super::style::{Color, Styler, fit_line, format_path};
+use super::turn::{
+    ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor,
+};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::{ConfigPaths, Env};
 use crate::protocol::table::method;
 use crate::protocol::{
     CommandInfo, CompactParams, ListCommandsParams, ListCommandsResult, ListModelsParams, ListModelsResult,
-    LoadSessionParams, LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptParams,
-    ProviderHealth, ProviderInfo, ResumeTurnParams, ServerNotification,
+    LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptParams, ProviderHealth, ProviderInfo,
+    ResumeTurnParams, ServerNotification,
 };
 
+const NAME: &str = concat!("agentls ", env!("CARGO_PKG_VERSION"));
 /// How many events of a loaded session are shown.
 const SHOWN: u32 = 200;
 
@@ -148,15 +152,11 @@ impl Chat {
                 PromptLine::End => return Ok(()),
                 PromptLine::Interrupted => {
                     let now = clock::now();
-                    if self
-                        .interrupted
-                        .is_some_and(|before| now.saturating_duration_since(before) < DOUBLE_PRESS)
-                    {
+                    let before = self.interrupted.replace(now);
+                    if before.is_some_and(|before| now.saturating_duration_since(before) < DOUBLE_PRESS) {
                         return Ok(());
                     }
-                    self.interrupted = Some(now);
-                    self.view
-                        .show_note(Color::Dim, "press Ctrl-C again or Ctrl-D to leave");
+                    self.show_hint("press Ctrl-C again or Ctrl-D to leave");
                     continue;
                 }
                 PromptLine::Words(line) if line.trim().is_empty() => continue,
@@ -167,7 +167,7 @@ impl Chat {
                 Some(Ok(Slash::Own(name))) => self.run_custom_command(&name, &line).await,
                 Some(Ok(command)) => self.run_slash_command(command).await,
                 Some(Err(why)) => {
-                    self.view.show_note(Color::Yellow, &why);
+                    self.show_warning(why);
                     Ok(ChatStep::GoOn)
                 }
                 None => self.send_prompt(&line).await,
@@ -180,10 +180,9 @@ impl Chat {
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
                     // So that a second Ctrl-C leaves.
                     self.interrupted = Some(clock::now());
-                    self.view
-                        .show_note(Color::Yellow, &format!("! {error}; press Ctrl-C again to leave"));
+                    self.show_warning(format!("! {error}; press Ctrl-C again to leave"));
                 }
-                Err(error) => self.view.show_note(Color::Red, &format!("✗ {error}")),
+                Err(error) => self.show_note(Color::Red, &format!("✗ {error}")),
             }
         }
     }
@@ -251,8 +250,7 @@ impl Chat {
         if self.own.iter().any(|command| command.name == name) {
             return self.send_prompt(line).await;
         }
-        self.view
-            .show_note(Color::Yellow, &slash::describe_unknown_command(name));
+        self.show_warning(slash::describe_unknown_command(name));
         Ok(ChatStep::GoOn)
     }
 
@@ -261,7 +259,7 @@ impl Chat {
         let params = ListCommandsParams {
             session_id: Some(self.session.clone()),
         };
-        let listed: ListCommandsResult = self.client.request(method::LIST_COMMANDS, &params).await?;
+        let listed: ListCommandsResult = self.request(method::LIST_COMMANDS, &params).await?;
         if let Some(input) = &mut self.input {
             let names = listed.commands.iter().map(|command| format!("/{}", command.name));
             // A file names the command. Do not offer a name with hidden characters, which may act on the terminal.
@@ -280,6 +278,26 @@ impl Chat {
         self.view.handle_event(told);
     }
 
+    async fn request<P: Serialize, R: DeserializeOwned>(
+        &mut self,
+        method: &'static str,
+        params: &P,
+    ) -> Result<R, ClientError> {
+        self.client.request(method, params).await
+    }
+
+    fn show_note(&mut self, color: Color, text: &str) {
+        self.view.show_note(color, text);
+    }
+
+    fn show_warning(&mut self, text: impl AsRef<str>) {
+        self.view.show_warning(text);
+    }
+
+    fn show_hint(&mut self, text: impl AsRef<str>) {
+        self.view.show_hint(text);
+    }
+
     async fn send_prompt(&mut self, line: &str) -> Result<ChatStep, ClientError> {
         self.view.screen.write_gap();
         let params = PromptParams {
@@ -291,7 +309,7 @@ impl Chat {
             // It did not arrive, so put it into the next line (I16).
             line.clone_into(&mut self.draft.text);
         }
-        self.follow_request(sent?).await
+        self.follow_turns(WaitFor::Answered(sent?)).await
     }
 
     async fn resume_turn(&mut self) -> Result<ChatStep, ClientError> {
@@ -299,7 +317,7 @@ impl Chat {
             session_id: self.session.clone(),
         };
         let id = self.client.start_request(method::RESUME_TURN, &params).await?;
-        self.follow_request(id).await
+        self.follow_turns(WaitFor::Answered(id)).await
     }
 
     async fn compact_session(&mut self, instructions: Option<String>) -> Result<ChatStep, ClientError> {
@@ -308,14 +326,10 @@ impl Chat {
             instructions,
         };
         let id = self.client.start_request(method::COMPACT, &params).await?;
-        self.follow_request(id).await
-    }
-
-    /// Follows a turn, and the turns that queued prompts start after it.
-    async fn follow_request(&mut self, id: u64) -> Result<ChatStep, ClientError> {
         self.follow_turns(WaitFor::Answered(id)).await
     }
 
+    /// Follows a turn, and the turns that queued prompts start after it.
     async fn follow_turns(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
         let mut next = self.run_turn(until).await?;
         while next == ChatStep::GoOn && self.queue_goes_on().await? {
@@ -342,6 +356,7 @@ impl Chat {
             draft: &mut self.draft,
             editor: Some(&self.editor),
             watch: &mut watch,
+            input: TurnInputState::default(),
         };
         let ended = turn.run_to_end(until).await;
         self.mode = mode;
@@ -367,33 +382,30 @@ impl Chat {
         }
         self.view.set_idle();
         let line = format!("to resume this session: agentls chat --session {}", self.session);
-        self.view.show_note(Color::Dim, &line);
+        self.show_hint(line);
     }
 
     /// Starts another server after a crash, and loads the session where it was.
     async fn restart_server(&mut self, why: &str) -> Result<(), ClientError> {
         self.view.set_idle();
-        let why = if why.is_empty() {
-            String::new()
-        } else {
-            format!(" ({why})")
+        let why = match why {
+            "" => String::new(),
+            why => format!(" ({why})"),
         };
         self.view.screen.write_gap();
-        self.view
-            .show_note(Color::Yellow, &format!("! the server exited{why}; restarting it"));
+        self.show_warning(format!("! the server exited{why}; restarting it"));
         self.client = ServerClient::start(&self.launch).await?;
         if self.session.is_empty() {
             return Ok(());
         }
-        let loaded = self.load_session(Some(self.view.last_seq()), 1_000).await?;
+        let loaded = load_session(&mut self.client, &self.session, Some(self.view.last_seq()), 1_000).await?;
         let resumable = loaded.state.resumable_turn_id.is_some();
         self.replay_session(loaded);
-        let line = if resumable {
+        self.show_hint(if resumable {
             "loaded the session; /resume continues the interrupted turn"
         } else {
             "the session is loaded"
-        };
-        self.view.show_note(Color::Dim, line);
+        });
         Ok(())
     }
 
@@ -401,25 +413,18 @@ impl Chat {
         let id = match which {
             ChatStart::New(agent) => {
                 self.agent = agent;
-                None
+                return self.create_session().await;
             }
-            ChatStart::Id(id) => Some(find_session(&mut self.client, &id).await?),
-            ChatStart::Last => self.last_session().await?,
+            ChatStart::Id(id) => find_session(&mut self.client, &id).await?,
+            ChatStart::Last => match newest_session(&mut self.client, &self.launch.folder).await? {
+                Some(id) => id,
+                None => {
+                    self.show_hint(NO_SESSION);
+                    return self.create_session().await;
+                }
+            },
         };
-        match id {
-            Some(id) => self.switch_session(id).await?,
-            None => self.create_session().await?,
-        }
-        Ok(())
-    }
-
-    async fn last_session(&mut self) -> Result<Option<String>, ClientError> {
-        let newest = newest_session(&mut self.client, &self.launch.folder).await?;
-        if newest.is_none() {
-            self.view
-                .show_note(Color::Dim, "this folder has no session yet; this is a new one");
-        }
-        Ok(newest)
+        self.switch_session(id).await
     }
 
     async fn create_session(&mut self) -> Result<(), ClientError> {
@@ -430,61 +435,32 @@ impl Chat {
             remembered: true,
             ..NewSessionParams::default()
         };
-        let created: NewSessionResult = self.client.request(method::NEW_SESSION, &params).await?;
+        let created: NewSessionResult = self.request(method::NEW_SESSION, &params).await?;
         (self.session, self.mode) = (created.session_id, created.mode);
         self.view.begin_session(created.seq);
         self.show_header(None).await
     }
 
     async fn switch_session(&mut self, id: String) -> Result<(), ClientError> {
-        let before = std::mem::replace(&mut self.session, id);
-        match self.load_session(None, SHOWN).await {
-            Ok(loaded) => {
-                let title = loaded.state.title.clone();
-                self.mode = loaded.state.mode;
-                self.view.begin_session(0);
-                self.show_header(title.as_deref()).await?;
-                let resumable = loaded.state.resumable_turn_id.is_some();
-                self.replay_session(loaded);
-                if resumable {
-                    self.view.show_note(Color::Dim, "/resume continues the last turn");
-                }
-                Ok(())
-            }
-            Err(error) => {
-                self.session = before;
-                Err(error)
-            }
+        let loaded = load_session(&mut self.client, &id, None, SHOWN).await?;
+        (self.session, self.mode) = (id, loaded.state.mode);
+        self.view.begin_session(0);
+        self.show_header(loaded.state.title.as_deref()).await?;
+        let resumable = loaded.state.resumable_turn_id.is_some();
+        self.replay_session(loaded);
+        if resumable {
+            self.show_hint("/resume continues the last turn");
         }
-    }
-
-    async fn load_session(
-        &mut self,
-        after: Option<u64>,
-        tail: u32,
-    ) -> Result<LoadSessionResult, ClientError> {
-        let params = LoadSessionParams {
-            session_id: self.session.clone(),
-            after_seq: after,
-            before_seq: None,
-            tail: Some(tail),
-            read_only: false,
-        };
-        self.client.request(method::LOAD_SESSION, &params).await
+        Ok(())
     }
 
     fn replay_session(&mut self, loaded: LoadSessionResult) {
         if loaded.has_earlier {
-            self.view.show_note(Color::Dim, "… earlier events are not shown");
+            self.show_hint("… earlier events are not shown");
         }
         self.mode = loaded.state.mode;
         let queue = loaded.state.queue.clone();
-        let events = loaded.events.into_iter();
-        self.view.replay_events(
-            events.filter_map(|event| {
-                ServerNotification::parse(&event.method, event.params).and_then(Result::ok)
-            }),
-        );
+        self.view.replay_events(parse_events(loaded.events));
         if let Some(queue) = queue {
             self.view.show_queue(queue.prompts.len(), queue.paused);
         }
@@ -502,27 +478,22 @@ impl Chat {
             check: Some("ollama".to_owned()),
             ..ListModelsParams::default()
         };
-        let checked: Result<ListModelsResult, ClientError> =
-            self.client.request(method::LIST_MODELS, &params).await;
-        if let Ok(checked) = checked
-            && let Some(ollama) = checked
-                .providers
-                .iter()
-                .find(|provider| provider.provider == "ollama")
-            && ollama.health == ProviderHealth::Ok
-            && listed.providers.is_empty()
-        {
-            self.view
-                .show_note(Color::Dim, "no provider is configured: using the local Ollama");
+        let checked = self.request(method::LIST_MODELS, &params).await;
+        let answers = checked.is_ok_and(|checked: ListModelsResult| {
+            let mut providers = checked.providers.iter();
+            let ollama = providers.find(|provider| provider.provider == "ollama");
+            ollama.is_some_and(|ollama| ollama.health == ProviderHealth::Ok)
+        });
+        if answers && listed.providers.is_empty() {
+            self.show_hint("no provider is configured: using the local Ollama");
             return Ok(());
         }
         for provider in &listed.providers {
             let why = provider.message.as_deref().unwrap_or("it cannot be called");
-            self.view
-                .show_note(Color::Yellow, &format!("! {}: {why}", provider.provider));
+            self.show_warning(format!("! {}: {why}", provider.provider));
         }
         let line = format!("! no provider is available: {PROVIDER_HINT}; for details run `agentls doctor`");
-        self.view.show_note(Color::Yellow, &line);
+        self.show_warning(line);
         Ok(())
     }
 
@@ -532,35 +503,27 @@ impl Chat {
             session_id: Some(self.session.clone()),
             ..ListModelsParams::default()
         };
-        let models: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
+        let models: ListModelsResult = self.request(method::LIST_MODELS, &params).await?;
         self.list_own().await?;
         let current = models.models.iter().find(|model| model.current);
         let styler = self.view.screen.styler;
-        let folder = short_path(&self.launch.folder, self.home.as_deref());
+        let folder = format_path(&self.launch.folder, self.home.as_deref());
         self.view.screen.write_gap();
-        let name = styler.paint_text(Color::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
+        let name = styler.paint_text(Color::Bold, NAME);
         let title = title.map(|title| format!(" · {title}")).unwrap_or_default();
-        let room = self
-            .view
-            .screen
-            .width()
-            .saturating_sub(concat!("agentls ", env!("CARGO_PKG_VERSION")).len());
+        let room = self.view.screen.width().saturating_sub(NAME.len());
         let rest = fit_line(&format!(" · {folder}{title}"), room);
-        self.view
-            .screen
-            .write_line(&format!("{name}{}", styler.dim_text(&rest)));
+        let line = format!("{name}{}", styler.dim_text(&rest));
+        self.view.screen.write_line(&line);
         self.view
             .set_known_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
         let has_model = current.is_some();
-        self.view.show_note(
-            Color::Dim,
-            &format!("{model} · mode {} · /help lists commands", mode_name(self.mode)),
-        );
-        self.view.show_note(
-            Color::Dim,
-            "Esc or Ctrl-C interrupts · type to steer while it works · Ctrl-D leaves",
-        );
+        self.show_hint(format!(
+            "{model} · mode {} · /help lists commands",
+            mode_name(self.mode)
+        ));
+        self.show_hint("Esc or Ctrl-C interrupts · type to steer while it works · Ctrl-D leaves");
         if !has_model {
             self.print_missing_setup(models).await?;
         }

@@ -3,37 +3,13 @@
 //! The server owns the queue and runs it; this module lists and edits it, and follows the turns.
 
 use super::{Chat, ChatStep};
-use crate::base::text;
 use crate::cli::client::ClientError;
-use crate::cli::style::{Color, fit_line};
+use crate::cli::notification::extract_content_text;
+use crate::cli::slash::{QueueCommand, build_prompt_content};
+use crate::cli::style::{clean_line, fit_line};
 use crate::cli::turn::WaitFor;
 use crate::protocol::table::method;
-use crate::protocol::{QueueAction, QueueParams, QueueResult};
-
-/// An action on the queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum QueueCommand {
-    List,
-    Add(String),
-    /// Its number in the list.
-    Drop(usize),
-    /// Its number in the list; `None` sends the next one.
-    Send(Option<usize>),
-}
-
-/// Parses the words after `/queue`; `None` if a required number is missing.
-pub(super) fn parse(words: &str) -> Option<QueueCommand> {
-    let number = |words: &str| words.trim().parse::<usize>().ok();
-    match words.split_once(char::is_whitespace) {
-        None if words.is_empty() => Some(QueueCommand::List),
-        None if words == "send" => Some(QueueCommand::Send(None)),
-        Some(("send", rest)) if number(rest).is_some() => Some(QueueCommand::Send(number(rest))),
-        Some(("drop", rest)) if number(rest).is_some() => number(rest).map(QueueCommand::Drop),
-        None if words == "drop" => None,
-        // `send` and `drop` are actions only with a number; otherwise they start a prompt such as "send it to me".
-        _ => Some(QueueCommand::Add(words.to_owned())),
-    }
-}
+use crate::protocol::{PromptContent, QueueAction, QueueParams, QueueResult};
 
 impl Chat {
     pub(super) async fn handle_queue_command(&mut self, wish: QueueCommand) -> Result<ChatStep, ClientError> {
@@ -47,18 +23,15 @@ impl Chat {
             None => None,
             Some(number) => {
                 let listed = self.ask_queue(QueueAction::List, None, None).await?;
-                let one = number
-                    .checked_sub(1)
-                    .and_then(|at| listed.prompts.into_iter().nth(at));
-                let Some(one) = one else {
-                    self.view
-                        .show_note(Color::Yellow, "no queued prompt with that number; see /queue");
+                let at = number.checked_sub(1);
+                let Some(one) = at.and_then(|at| listed.prompts.into_iter().nth(at)) else {
+                    self.show_warning("no queued prompt with that number; see /queue");
                     return Ok(ChatStep::GoOn);
                 };
                 Some(one.prompt_id)
             }
         };
-        let prompt = prompt.map(|words| super::build_prompt_content(&words, &self.launch.folder));
+        let prompt = prompt.map(|words| build_prompt_content(&words, &self.launch.folder));
         let queue = self.ask_queue(action, prompt_id, prompt).await?;
         self.list_queue(&queue);
         if queue.turn_id.is_some() {
@@ -71,7 +44,7 @@ impl Chat {
         &mut self,
         action: QueueAction,
         prompt_id: Option<String>,
-        prompt: Option<crate::protocol::PromptContent>,
+        prompt: Option<PromptContent>,
     ) -> Result<QueueResult, ClientError> {
         let params = QueueParams {
             session_id: self.session.clone(),
@@ -79,18 +52,13 @@ impl Chat {
             prompt_id,
             prompt,
         };
-        self.client.request(method::QUEUE, &params).await
+        self.request(method::QUEUE, &params).await
     }
 
     fn list_queue(&mut self, queue: &QueueResult) {
         let width = self.view.screen.width();
         for (number, prompt) in queue.prompts.iter().enumerate() {
-            let said = text::one_line(
-                &text::strip_control_characters(&crate::cli::notification::extract_content_text(
-                    &prompt.content,
-                )),
-                400,
-            );
+            let said = clean_line(&extract_content_text(&prompt.content), 400);
             let line = format!("{:>3}  {}", number + 1, fit_line(&said, width.saturating_sub(6)));
             self.view.screen.write_line(&line);
         }
@@ -101,7 +69,7 @@ impl Chat {
             (false, true) => "paused, because the last turn did not complete; /queue send continues",
             (false, false) => "waits for the turn's end",
         };
-        self.view.show_note(Color::Dim, line);
+        self.show_hint(line);
     }
 
     /// Returns whether a queued prompt started a turn after the last one ended.
@@ -120,31 +88,5 @@ impl Chat {
             self.view.show_queue(queue.prompts.len(), queue.paused);
         }
         Ok(goes_on)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_queued_and_numbers_select_prompts() {
-        for (words, wish) in [
-            ("", Some(QueueCommand::List)),
-            ("send", Some(QueueCommand::Send(None))),
-            ("send 2", Some(QueueCommand::Send(Some(2)))),
-            (
-                "send it to me",
-                Some(QueueCommand::Add("send it to me".to_owned())),
-            ),
-            ("drop 1", Some(QueueCommand::Drop(1))),
-            ("drop", None),
-            (
-                "then run the tests",
-                Some(QueueCommand::Add("then run the tests".to_owned())),
-            ),
-        ] {
-            assert_eq!(parse(words), wish, "{words}");
-        }
     }
 }

@@ -19,16 +19,16 @@ impl Chat {
     pub(super) async fn ask_for_trust(&mut self) -> Result<ChatStep, ClientError> {
         let folder = self.launch.folder.display().to_string();
         let params = DescribeTrustParams { folder };
-        let described: DescribeTrustResult = self.client.request(method::DESCRIBE_TRUST, &params).await?;
+        let described: DescribeTrustResult = self.request(method::DESCRIBE_TRUST, &params).await?;
         self.show_items(&described.activates);
         // The redirects below stay a question of their own, even in a trusted folder.
         if described.trusted {
-            self.view.show_note(Color::Dim, "this folder is trusted");
+            self.show_hint("this folder is trusted");
         } else if !self
             .ask_confirmation("Trust this folder and activate its settings?")
             .await?
         {
-            self.view.show_note(Color::Dim, "nothing was changed");
+            self.show_hint("nothing was changed");
             return Ok(ChatStep::GoOn);
         }
         let mut accepted = Vec::new();
@@ -45,7 +45,7 @@ impl Chat {
                 let ProviderRedirect { provider, to, .. } = redirect;
                 accepted.push(AcceptedRedirect { provider, to });
             } else {
-                self.view.show_note(Color::Dim, "not redirected");
+                self.show_hint("not redirected");
             }
         }
         if !described.trusted || !accepted.is_empty() {
@@ -65,7 +65,7 @@ impl Chat {
             trusted,
             accept_redirects,
         };
-        let _: EmptyResult = self.client.request(method::SET_TRUST, &params).await?;
+        let _: EmptyResult = self.request(method::SET_TRUST, &params).await?;
         match (trusted, redirected) {
             (false, _) => self.show_success("this folder is not trusted"),
             (true, 0) => self.show_success("this folder is trusted"),
@@ -115,13 +115,12 @@ impl Chat {
             redirect.provider, redirect.to
         );
         self.view.screen.write_gap();
-        self.view.show_note(Color::Yellow, &one_line(&line));
+        self.show_warning(one_line(&line));
     }
 
     /// Asks for a yes; any other input means no.
     async fn ask_confirmation(&mut self, question: &str) -> Result<bool, ClientError> {
-        self.view
-            .show_note(Color::Bold, &one_line(&format!("{question} Type yes or no (no)")));
+        self.show_note(Color::Bold, &one_line(&format!("{question} Type yes or no (no)")));
         let line = self.read_line().await?;
         Ok(
             matches!(line, PromptLine::Words(words) if matches!(words.trim().to_lowercase().as_str(), "y" | "yes")),

@@ -15,16 +15,17 @@ use super::client::{ClientError, Launch, ServerClient};
 use super::keys::Draft;
 use super::notification::read_seq;
 use super::screen::Screen;
+use super::session_lookup::load_session;
 use super::signals::Signals;
 use super::style::{Color, Styler};
-use super::turn::{ApprovalMode, TurnEndReport, TurnRunner, UserIntent, WaitFor};
+use super::turn::{ApprovalMode, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
-    ChangeState, Decision, LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult,
-    PromptContent, PromptParams, RevertParams, RevertResult, ServerNotification, ToolCallStatus, TurnState,
+    ChangeState, Decision, NewSessionParams, NewSessionResult, PromptContent, PromptParams, RevertParams,
+    RevertResult, ServerNotification, ToolCallStatus, TurnState,
 };
 
 const TITLE: &str = "agentls demo";
@@ -119,10 +120,9 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
     };
     let mut left = stage.run_prompt(FIX).await?.was_stopped();
     if !left && stage.evidence.states == [TurnState::Completed] {
-        stage.view.show_note(
-            Color::Dim,
-            "One more, to be cancelled in the middle of the answer:",
-        );
+        stage
+            .view
+            .show_hint("One more, to be cancelled in the middle of the answer:");
         left = stage.run_prompt(STORY).await?.was_stopped();
     }
     if !left && !stage.evidence.changed.is_empty() {
@@ -130,7 +130,8 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
     }
     let mut evidence = stage.evidence;
     // Counts what the store holds: an event on the wire that is not stored counts as a gap (I7).
-    let stored = stored_events(&mut client, &created.session_id).await?;
+    let loaded = load_session(&mut client, &created.session_id, None, 1_000).await?;
+    let stored = loaded.events.len() as u64;
     // The first event has number 1, so the last number is also the count.
     if stored != evidence.last_seq {
         evidence.gaps += 1;
@@ -138,7 +139,7 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
     let mended = std::fs::read_to_string(scratch.file_path()).is_ok_and(|text| text.contains(scratch::RIGHT));
     client.close().await;
     if left {
-        view.show_note(Color::Yellow, "You stopped the demo before its end.");
+        view.show_warning("You stopped the demo before its end.");
         return Ok(130);
     }
     Ok(show_verdict(view, &evidence, &model, mended, stored))
@@ -153,7 +154,7 @@ fn show_intro(view: &mut View, client: &ServerClient, scratch: &Scratch, port: u
         format!("model      a script behind http://127.0.0.1:{port}: no key, no network"),
         format!("workspace  {}, removed at the end", scratch.path().display()),
     ] {
-        view.show_note(Color::Dim, &line);
+        view.show_hint(line);
     }
 }
 
@@ -189,6 +190,7 @@ impl DemoStage<'_> {
             // Everyone must see the same demo, so it offers no editing.
             editor: None,
             watch: &mut watch,
+            input: TurnInputState::default(),
         };
         turn.run_to_end(WaitFor::Answered(id)).await
     }
@@ -197,10 +199,8 @@ impl DemoStage<'_> {
 impl DemoStage<'_> {
     /// Reverts the first turn's changes, then restores them.
     async fn take_back(&mut self) -> Result<(), ClientError> {
-        self.view.show_note(
-            Color::Dim,
-            "Reverting the first turn's changes, then restoring them:",
-        );
+        self.view
+            .show_hint("Reverting the first turn's changes, then restoring them:");
         for redo in [false, true] {
             let params = RevertParams {
                 session_id: self.session.to_owned(),
@@ -323,18 +323,6 @@ impl DemoEvidence {
             ),
         ]
     }
-}
-
-async fn stored_events(client: &mut ServerClient, session: &str) -> Result<u64, ClientError> {
-    let params = LoadSessionParams {
-        session_id: session.to_owned(),
-        after_seq: None,
-        before_seq: None,
-        tail: Some(1_000),
-        read_only: false,
-    };
-    let loaded: LoadSessionResult = client.request(method::LOAD_SESSION, &params).await?;
-    Ok(loaded.events.len() as u64)
 }
 
 fn show_verdict(

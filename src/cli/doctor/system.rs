@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 
-use super::{CheckState, Doctor};
+use super::Doctor;
 use crate::base::private::NO_FOLLOW;
+use crate::cli::doctor_models::{Check, CheckState, default_model};
 use crate::config::{DefaultChoice, KEY_VARIABLES, Settings, providers_of_key, select_default};
 use crate::workspace::process::find_own_program;
 
@@ -33,8 +34,11 @@ impl Doctor<'_> {
             let path = self.source.env.get("PATH").map(OsStr::new);
             // The server never runs a program from inside the workspace, so the search excludes the folder.
             match find_own_program(name, path, &[folder.to_path_buf()]) {
-                Some(path) => self.report_check(CheckState::Ok, name, &self.path(&path), None),
-                None => self.report_check(state, name, &format!("not found: {without}"), Some(NO_PROGRAM)),
+                Some(path) => self.report_ok(name, self.path(&path)),
+                None => {
+                    let found = format!("not found: {without}");
+                    self.report(Check::new(state, name, found, Some(NO_PROGRAM.to_owned())));
+                }
             }
         }
     }
@@ -53,14 +57,12 @@ impl Doctor<'_> {
             .filter(|name| env.get(name).is_some() && env.non_empty(name).is_none());
         let empty: Vec<&str> = empty.collect();
         let unused = self.unused_keys(settings, &set);
-        self.report_check(CheckState::Info, "keys", &found, None);
+        self.report_info("keys", found);
         if !empty.is_empty() {
             let found = format!("set, but empty: {}", empty.join(", "));
-            self.report_check(CheckState::Warn, "keys", &found, None);
+            self.report(Check::new(CheckState::Warn, "keys", found, None));
         }
-        for (state, found, todo) in unused {
-            self.report_check(state, "keys", &found, Some(&todo));
-        }
+        unused.into_iter().for_each(|check| self.report(check));
         let env = &self.source.env;
         let withheld: Vec<String> = settings
             .secret_env_names(env)
@@ -69,21 +71,22 @@ impl Doctor<'_> {
             .filter(|name| env.non_empty(name).is_some() && name.chars().all(|c| c.is_ascii_graphic()))
             .collect();
         if !withheld.is_empty() {
-            self.report_check(
+            let found = format!("withheld from commands: {}", withheld.join(", "));
+            let hint =
+                "to pass a variable on, set [tool.bash] pass_env = [\"NAME\"] in your own configuration";
+            self.report(Check::new(
                 CheckState::Info,
                 "withheld",
-                &format!("withheld from commands: {}", withheld.join(", ")),
-                Some(
-                    "to pass a variable on, set [tool.bash] pass_env = [\"NAME\"] in your own configuration",
-                ),
-            );
+                found,
+                Some(hint.to_owned()),
+            ));
         }
     }
 
     /// Returns the keys that are set although prompts go to another provider, or to none.
-    fn unused_keys(&self, settings: &Settings, set: &[&str]) -> Vec<(CheckState, String, String)> {
+    fn unused_keys(&self, settings: &Settings, set: &[&str]) -> Vec<Check> {
         let env = &self.source.env;
-        let chosen = match select_default(settings, env, &crate::cli::doctor_models::default_model) {
+        let chosen = match select_default(settings, env, &default_model) {
             DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
                 Some(provider)
             }
@@ -98,7 +101,7 @@ impl Doctor<'_> {
         let describe = |variable: &&str| {
             let own = providers_of_key(variable).next().unwrap_or_default();
             let todo = format!("to use it, set --provider {own} or [agent.default] provider = \"{own}\"");
-            Some(match &chosen {
+            let (state, found, hint) = match &chosen {
                 // Unused keys are normal for a user with several providers.
                 Some(name) if name != own => (
                     CheckState::Info,
@@ -115,16 +118,17 @@ impl Doctor<'_> {
                     format!("{variable} is set, but does not select a provider"),
                     format!("{todo}; also name a model with --model or [agent.default] model"),
                 ),
-            })
+            };
+            Check::new(state, "keys", found, Some(hint))
         };
-        unused.filter_map(describe).collect()
+        unused.map(describe).collect()
     }
 
     /// Checks whether sessions can be stored and the log can be written.
     pub(super) fn check_folders(&mut self) {
         let Some(places) = &self.source.places else {
             let todo = "set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME";
-            return self.report_check(CheckState::Fail, "data", "no home folder", Some(todo));
+            return self.report_problem("data", "no home folder", todo);
         };
         let (data, state_dir) = (places.data_dir.clone(), places.state_dir.clone());
         let shown = self.path(&data);
@@ -136,17 +140,17 @@ impl Doctor<'_> {
             Some(format!("{} cannot be written", self.path(&file)))
         });
         match problem {
-            None => self.report_check(CheckState::Ok, "data", &format!("{shown} can be written"), None),
+            None => self.report_ok("data", format!("{shown} can be written")),
             Some(problem) => {
                 let todo = "make it writable for you, or set XDG_DATA_HOME to a writable folder; without it sessions are not kept";
-                self.report_check(CheckState::Fail, "data", &problem, Some(todo));
+                self.report_problem("data", problem, todo);
             }
         }
         if let Err(error) = try_writing(&state_dir) {
             let problem = format!("{} cannot be written: {error}", self.path(&state_dir));
             let todo =
                 "make it writable for you, or set XDG_STATE_HOME; without it there is no log and no history";
-            self.report_check(CheckState::Warn, "state", &problem, Some(todo));
+            self.report_warning("state", problem, todo);
         }
     }
 
@@ -155,7 +159,7 @@ impl Doctor<'_> {
         let log = settings.logging.file.clone().or(usual);
         let log = log.map(|log| self.path(&log)).unwrap_or_default();
         let level = settings.logging.level.name();
-        self.report_check(CheckState::Info, "log", &format!("{log} (level {level})"), None);
+        self.report_info("log", format!("{log} (level {level})"));
     }
 
     pub(super) fn check_editors(&mut self) {
@@ -180,20 +184,15 @@ impl Doctor<'_> {
         let has_code = list_entries(&code).any(is_ours);
         for (program, name, has_plugin) in [("nvim", "Neovim", has_nvim), ("code", "VS Code", has_code)] {
             let Some(path) = self.on_path(program) else {
-                self.report_check(CheckState::Info, name, "not on the PATH", None);
+                self.report_info(name, "not on the PATH");
                 continue;
             };
             let path = self.path(&path);
             if has_plugin {
-                self.report_check(
-                    CheckState::Ok,
-                    name,
-                    &format!("{path}, with the agentls plug-in"),
-                    None,
-                );
+                self.report_ok(name, format!("{path}, with the agentls plug-in"));
             } else {
                 let found = format!("{path}; no agentls plug-in in its usual folders");
-                self.report_check(CheckState::Info, name, &found, None);
+                self.report_info(name, found);
             }
         }
     }

@@ -5,46 +5,45 @@
 
 use serde_json::Value;
 
-use super::{EditedInput, TurnInputState, TurnRunner};
+use super::{EditedInput, StepResult, TurnRunner};
 use crate::cli::client::ClientError;
 use crate::cli::external_editor::{self, ExternalEditError};
 use crate::cli::signals::SignalAction;
-use crate::cli::style::Color;
 use crate::protocol::ApprovalRequestedNotification;
 use crate::protocol::table::method;
 
 impl TurnRunner<'_> {
     /// Opens the first approval's input in the editor, then shows the approval with the changes.
-    pub(super) async fn edit_input(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
-        let Some(asked) = desk.questions.front().cloned() else {
+    pub(super) async fn edit_input(&mut self) -> StepResult {
+        let Some(asked) = self.input.questions.front().cloned() else {
             return Ok(());
         };
         let whole = self.whole_input(&asked).await?;
-        let text = match desk.edited.take() {
+        let text = match self.input.edited.take() {
             Some(edited) => edited.text,
             None => external_editor::text(&whole),
         };
         // A leave request wins over whatever the editor left.
-        match self.in_editor(&asked, &text, desk).await? {
-            _ if desk.leave => return Ok(()),
+        match self.in_editor(&asked, &text).await? {
+            _ if self.input.leave => return Ok(()),
             Err(why) => {
-                self.view.show_note(Color::Yellow, &format!("! {why}"));
+                self.view.show_warning(format!("! {why}"));
             }
             Ok(text) => match external_editor::parse_input(&text) {
-                Ok(input) if input == whole => self.view.show_note(Color::Dim, "nothing was changed"),
+                Ok(input) if input == whole => self.view.show_hint("nothing was changed"),
                 Ok(input) => {
                     let input = Some(input);
-                    desk.edited = Some(EditedInput { text, input });
+                    self.input.edited = Some(EditedInput { text, input });
                 }
                 Err(why) => {
-                    self.view.show_note(Color::Yellow, &format!("! {why}"));
+                    self.view.show_warning(format!("! {why}"));
                     if !matches!(why, ExternalEditError::Empty) {
-                        desk.edited = Some(EditedInput { text, input: None });
+                        self.input.edited = Some(EditedInput { text, input: None });
                     }
                 }
             },
         }
-        self.show_question(desk, false).await
+        self.show_question(false).await
     }
 
     /// Waits for the editor to close and returns the text. Keeps server messages that arrive in the meantime.
@@ -52,7 +51,6 @@ impl TurnRunner<'_> {
         &mut self,
         asked: &ApprovalRequestedNotification,
         text: &str,
-        desk: &mut TurnInputState,
     ) -> Result<Result<String, ExternalEditError>, ClientError> {
         let opened = match self.editor {
             Some(editor) => editor.open(&asked.name, text),
@@ -62,10 +60,8 @@ impl TurnRunner<'_> {
             Ok(open) => open,
             Err(why) => return Ok(Err(why)),
         };
-        self.view.show_note(
-            Color::Dim,
-            &format!("waiting until you close `{}` …", open.command()),
-        );
+        self.view
+            .show_hint(format!("waiting until you close `{}` …", open.command()));
         let mut said = Vec::new();
         let mut ended = None;
         let closed = loop {
@@ -74,7 +70,7 @@ impl TurnRunner<'_> {
                 // Ctrl-C reaches the editor as well, and there it belongs to the editor.
                 // The error is a placeholder: the caller looks at `leave` first.
                 signal = self.signals.next() => if signal == SignalAction::Leave {
-                    desk.leave = true;
+                    self.input.leave = true;
                     break Err(ExternalEditError::Empty);
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
@@ -83,7 +79,7 @@ impl TurnRunner<'_> {
                 },
             }
         };
-        if desk.leave {
+        if self.input.leave {
             open.terminate_editor().await;
         }
         self.client.give_back(said);

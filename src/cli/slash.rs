@@ -4,14 +4,13 @@
 
 use std::path::Path;
 
-use super::queue::{self, QueueCommand};
 use crate::base::nearest::nearest_name;
 use crate::base::uri;
 use crate::protocol::{Effort, Mode, Position, PromptBlock, PromptContent, Range};
 
 /// A slash command.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) enum Slash {
+pub(super) enum Slash {
     Help,
     Model(Option<String>, Option<Effort>),
     Mode(Option<Mode>),
@@ -104,6 +103,17 @@ pub(super) const COMMANDS: [CommandHelp; 23] = [
     define_command("/quit", "leave (also Ctrl-D)"),
 ];
 
+/// An action on the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum QueueCommand {
+    List,
+    Add(String),
+    /// Its number in the list.
+    Drop(usize),
+    /// Its number in the list; `None` sends the next one.
+    Send(Option<usize>),
+}
+
 /// The modes with their names and meanings.
 pub(super) const MODES: [(Mode, &str, &str); 4] = [
     (Mode::Plan, "plan", "reads only"),
@@ -134,7 +144,7 @@ pub(super) fn list_command_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Parses a line as a command; `None` for text to the agent. A path is not a command.
-pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
+pub(super) fn parse(line: &str) -> Option<Result<Slash, String>> {
     let bare = line.trim().strip_prefix('/')?;
     let (name, rest) = bare.split_once(char::is_whitespace).unwrap_or((bare, ""));
     if name.contains('/') || name.is_empty() {
@@ -184,7 +194,7 @@ pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
             .map(Slash::Revert)
             .ok_or_else(|| format_usage(name)),
         "redo" => Ok(Slash::Redo),
-        "queue" => queue::parse(rest)
+        "queue" => parse_queue(rest)
             .map(Slash::Queue)
             .ok_or_else(|| format_usage(name)),
         "fork" => Ok(Slash::Fork),
@@ -199,6 +209,20 @@ fn parse_turn_count(rest: &str) -> Option<usize> {
     match rest {
         "" => Some(1),
         count => count.parse().ok().filter(|count| *count > 0),
+    }
+}
+
+/// Parses the words after `/queue`; `None` if a required number is missing.
+fn parse_queue(words: &str) -> Option<QueueCommand> {
+    let number = |words: &str| words.trim().parse::<usize>().ok();
+    match words.split_once(char::is_whitespace) {
+        None if words.is_empty() => Some(QueueCommand::List),
+        None if words == "send" => Some(QueueCommand::Send(None)),
+        Some(("send", rest)) if number(rest).is_some() => Some(QueueCommand::Send(number(rest))),
+        Some(("drop", rest)) if number(rest).is_some() => number(rest).map(QueueCommand::Drop),
+        None if words == "drop" => None,
+        // `send` and `drop` are actions only with a number; otherwise they start a prompt such as "send it to me".
+        _ => Some(QueueCommand::Add(words.to_owned())),
     }
 }
 
@@ -235,7 +259,7 @@ pub(super) fn describe_unknown_command(name: &str) -> String {
 
 /// Builds a prompt from text. Each `@path` (also `@path:line`, `@path:from-to`) of a file in `folder` becomes a
 /// reference.
-pub(in crate::cli) fn build_prompt_content(words: &str, folder: &Path) -> PromptContent {
+pub(super) fn build_prompt_content(words: &str, folder: &Path) -> PromptContent {
     let mut blocks = vec![PromptBlock::Text {
         text: words.to_owned(),
     }];
@@ -369,5 +393,26 @@ mod tests {
             panic!("no range");
         };
         assert_eq!((range.start.line, range.end.line), (1, 3));
+    }
+
+    #[test]
+    fn text_is_queued_and_numbers_select_prompts() {
+        for (words, wish) in [
+            ("", Some(QueueCommand::List)),
+            ("send", Some(QueueCommand::Send(None))),
+            ("send 2", Some(QueueCommand::Send(Some(2)))),
+            (
+                "send it to me",
+                Some(QueueCommand::Add("send it to me".to_owned())),
+            ),
+            ("drop 1", Some(QueueCommand::Drop(1))),
+            ("drop", None),
+            (
+                "then run the tests",
+                Some(QueueCommand::Add("then run the tests".to_owned())),
+            ),
+        ] {
+            assert_eq!(parse_queue(words), wish, "{words}");
+        }
     }
 }
