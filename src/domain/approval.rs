@@ -6,7 +6,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,19 +15,16 @@ use super::words::word_enum;
 
 word_enum! {
     /// How freely the agent may act (R-APPR-1). Rules and grants refine it; see `approval::policy` for the order.
-    ///
-    /// The comments of the modes are their descriptions in the configuration's schema.
-    #[derive(Default, JsonSchema)]
-    #[schemars(rename_all = "camelCase")]
+    #[derive(Default)]
     Mode {
-        /// Reads only.
+        /// Reads only: denies writes, network access, and commands that do more than read.
         Plan = "plan",
-        /// Reads need no approval; commands, writes and network access do.
+        /// Reads are free; commands, writes, and network access ask.
         #[default]
         Ask = "ask",
-        /// Edits inside the workspace need no approval either.
+        /// Like `Ask`, and edits inside the workspace are free.
         AutoEdit = "autoEdit",
-        /// Nothing needs approval.
+        /// Everything is free, except what a `deny` or `require_approval` rule catches.
         Full = "full",
     }
 }

@@ -10,10 +10,10 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::account_health::AccountHealth;
-use super::api_kind::ApiKind;
 use super::error::{Failure, ProviderError};
 use super::models::ModelNaming;
 use crate::base::text;
+use crate::config::ApiKind;
 use crate::config::Redactor;
 
 /// A provider's account, with what error messages and time limits need.

@@ -10,7 +10,6 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::account::tests::build_account;
 use super::anthropic::MessagesDecoder;
-use super::api_kind::ApiKind;
 use super::classify::{self, RefusedResponse};
 use super::decode::{EventQueue, StreamDecoder};
 use super::openai::ChatDecoder;
@@ -20,6 +19,7 @@ use super::script::Script;
 use super::sse::{SseDecoder, SseEvent};
 use super::stream::StreamEvent;
 use super::{Provider, ProviderFault, StreamEvent as Event};
+use crate::config::ApiKind;
 use crate::domain::Message;
 
 /// Generates bytes that look like a stream, and some that do not.

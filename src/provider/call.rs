@@ -327,9 +327,9 @@ impl AnswerStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ApiKind;
     use crate::provider::account::tests::build_account;
     use crate::provider::anthropic::MessagesDecoder;
-    use crate::provider::api_kind::ApiKind;
     use crate::provider::http::HttpSettings;
     use crate::provider::openai::ChatDecoder;
     use crate::provider::stream::StopReason;

@@ -15,7 +15,7 @@ pub mod account_health;
 mod anthropic;
 #[cfg(test)]
 mod any_bytes_tests;
-mod api_kind;
+
 mod body;
 mod call;
 mod cassette;
@@ -42,8 +42,8 @@ mod script;
 mod sse;
 mod stream;
 
+pub use crate::config::ApiKind;
 pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};
-pub use api_kind::ApiKind;
 pub use call::CallLimits;
 pub use configured::build_spec;
 pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};

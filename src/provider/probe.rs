@@ -12,13 +12,13 @@ use serde_json::Value;
 use super::account::ProviderAccount;
 use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
-use super::api_kind::ApiKind;
 use super::call::{read_error_response, timed_out};
 use super::error::{Failure, ProviderError, TimeoutPhase};
 use super::http::{Http, HttpSettings, no_response};
 use super::openai::{Flavour, OpenAi};
 use super::registry::{ProviderSpec, unusable_provider_error};
 use crate::base::text;
+use crate::config::ApiKind;
 use crate::config::Redactor;
 use crate::domain::circuit::CircuitPolicy;
 

@@ -19,13 +19,13 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::api_kind::ApiKind;
 use super::cassette::{
     CassetteEvent, CassetteMatch, CassetteTool, RECORDED, RecordedEvent as Origin, RecordedExchange,
     RecordedTokens,
 };
 use super::{EventStream, ModelRequest, Provider, ProviderError, StreamEvent};
 use crate::base::clock;
+use crate::config::ApiKind;
 use crate::config::Redactor;
 
 /// How long the end of an answer waits for its line. A stalled disk must not block the turn.

@@ -13,11 +13,11 @@ use url::Url;
 
 use super::Provider;
 use super::account::ProviderAccount;
-use super::api_kind::ApiKind;
 use super::cassette::{RecordedExchange, parse};
 use super::error::{Failure, ProviderError, ProviderFault};
 use super::request::ModelRequest;
 use super::stream::{EventStream, StopReason, StreamEvent};
+use crate::config::ApiKind;
 use crate::domain::circuit::CircuitPolicy;
 
 /// A provider that plays a cassette.

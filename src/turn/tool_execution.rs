@@ -143,7 +143,7 @@ async fn run_to_end(
     // Live output is in the result as well, but a plan is only here.
     while let Ok(news) = told.try_recv() {
         if let ToolProgress::Plan(items) = news {
-            cx.link.emit_late(Event::Plan(items)).await?;
+            cx.link.emit_late(Event::Plan { items }).await?;
         }
     }
     Ok(result)
@@ -163,30 +163,27 @@ async fn forward_progress(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Rec
     // A key may be split over two pieces, so the redactor holds back what could be its start.
     let mut pieces = cx.services.redactor.redact_pieces();
     while let Some(news) = told.recv().await {
-        let event = match news {
+        let sent = match news {
             ToolProgress::Output(raw) => {
-                output_event(call, pieces.push(&text::strip_control_characters(&raw)))
+                emit_output(cx, call, pieces.push(&text::strip_control_characters(&raw))).await
             }
-            ToolProgress::Plan(items) => Some(Event::Plan(items)),
+            ToolProgress::Plan(items) => cx.link.emit_event(Event::Plan { items }).await,
         };
-        if emit_optional_event(cx, event).await.is_err() {
+        if sent.is_err() {
             return;
         }
     }
     // An error means that the turn was stopped; there is nothing left to forward.
-    let _ = emit_optional_event(cx, output_event(call, pieces.flush_held())).await;
+    let _ = emit_output(cx, call, pieces.flush_held()).await;
 }
 
-fn output_event(call: &ToolRun, text: String) -> Option<Event> {
-    let tool_call = call.id.clone();
-    (!text.is_empty()).then_some(Event::Delta(Delta::ToolOutput { tool_call, text }))
-}
-
-async fn emit_optional_event(cx: &TurnContext, event: Option<Event>) -> Result<(), TurnStopped> {
-    match event {
-        Some(event) => cx.link.emit_event(event).await,
-        None => Ok(()),
+/// Shows live output of a call, if there is any.
+async fn emit_output(cx: &TurnContext, call: &ToolRun, text: String) -> Result<(), TurnStopped> {
+    if text.is_empty() {
+        return Ok(());
     }
+    let tool_call = call.id.clone();
+    cx.link.emit_delta(Delta::ToolOutput { tool_call, text }).await
 }
 
 fn to_status_and_output(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::coverage::SimFault;
 use super::tools;
 use super::world::World;
-use agentls::config::{CommandLine, HookMoment, HookSettings};
+use agentls::config::{HookMoment, HookSettings};
 use agentls::turn::{HookContext, HookExit, HookRunner, Hooks, TurnStopped};
 
 /// The moments at which hooks may run.

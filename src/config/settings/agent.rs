@@ -34,7 +34,7 @@ pub struct AgentSettings {
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub model: Option<String>,
     /// How freely the agent may act. Default: `ask`.
-    #[schemars(extend("x-untrusted" = Untrusted::StricterMode))]
+    #[schemars(with = "ModeSchema", extend("x-untrusted" = Untrusted::StricterMode))]
     pub mode: Mode,
     /// How many model calls one prompt may cause. Alias: `max_iterations`. Default: 50.
     #[schemars(range(min = 1, max = 100_000), extend("x-untrusted" = Untrusted::Lower))]
@@ -124,6 +124,21 @@ pub struct AgentSettings {
     /// The same for a failed sub-agent, if its call required all sub-agents to succeed. Default: `continue`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub subagent_failure: FailurePolicy,
+}
+
+/// The schema of [`Mode`], which has no form outside the store of its own.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ModeSchema {
+    /// Reads only.
+    Plan,
+    /// Reads need no approval; commands, writes and network access do.
+    Ask,
+    /// Edits inside the workspace need no approval either.
+    AutoEdit,
+    /// Nothing needs approval.
+    Full,
 }
 
 impl Default for AgentSettings {

@@ -3,8 +3,8 @@
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
+use crate::config::ApiKind;
 use crate::provider::account::tests::build_account;
-use crate::provider::api_kind::ApiKind;
 use crate::provider::error::Disposition;
 
 fn classify(status: u16, body: &str) -> Failure {

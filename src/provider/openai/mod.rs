@@ -84,8 +84,8 @@ impl Provider for OpenAi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ApiKind;
     use crate::provider::account::tests::build_account;
-    use crate::provider::api_kind::ApiKind;
 
     #[test]
     fn flavour_follows_from_host_or_name() {
