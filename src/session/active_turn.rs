@@ -51,7 +51,7 @@ pub(super) struct TurnControl {
 impl TurnControl {
     /// Returns whether the turn still takes steers.
     pub(super) fn takes_steers(&self) -> bool {
-        !self.is_closing && self.stopping.is_none()
+        !self.is_closing && self.stopping.is_none() && self.returned.is_none()
     }
 }
 

@@ -19,7 +19,7 @@ use super::services::SessionSettings;
 use crate::base::clock;
 use crate::base::random;
 use crate::domain::{
-    Block, ChangeState, CircuitState, CircuitSubject, Event, Message, ResolvedBy, Role, TerminalReason,
+    Block, ChangeState, CircuitState, CircuitSubject, Event, Message, Mode, ResolvedBy, Role, TerminalReason,
     ToolCallStatus, TurnId, TurnTrigger,
 };
 use crate::provider::Effort;
@@ -82,34 +82,12 @@ impl Actor {
                 reply,
             } => self.decide_approval(approval, decision, gathered.settings.as_ref(), reply),
             SessionCommand::Answer { inquiry, said, reply } => self.reply_inquiry(inquiry, said, reply),
-            SessionCommand::SetMode { mode, reply } => {
-                let choice = ContentChoice {
-                    mode: Some(mode),
-                    ..ContentChoice::default()
-                };
-                let event = Event::SessionUpdated {
-                    title: None,
-                    mode: Some(mode),
-                    model: None,
-                    effort: None,
-                };
-                self.update_session(Some(choice), event, reply);
-                // A looser mode may answer questions that are open.
-                self.rejudge_open_approvals();
-            }
+            SessionCommand::SetMode { mode, reply } => self.set_mode(mode, reply),
             SessionCommand::SetModel { model, effort, reply } => {
                 let full_name = gathered.model.take().and_then(|(_, full_name)| full_name);
                 self.set_model(model, full_name, effort, reply);
             }
-            SessionCommand::Rename { title, reply } => {
-                let event = Event::SessionUpdated {
-                    title: Some(title),
-                    mode: None,
-                    model: None,
-                    effort: None,
-                };
-                self.update_session(None, event, reply);
-            }
+            SessionCommand::Rename { title, reply } => self.rename(title, reply),
             SessionCommand::Load { reply, .. } => self.load_session(reply),
             SessionCommand::Inspect { reply } | SessionCommand::Measure { reply } => {
                 let _ = reply.send(Ok(self.to_snapshot()));
@@ -297,6 +275,32 @@ impl Actor {
             return;
         }
         self.stop_turn(cancel_reason(self.state.in_tools()));
+    }
+
+    fn set_mode(&mut self, mode: Mode, reply: Reply<()>) {
+        let choice = ContentChoice {
+            mode: Some(mode),
+            ..ContentChoice::default()
+        };
+        let event = Event::SessionUpdated {
+            title: None,
+            mode: Some(mode),
+            model: None,
+            effort: None,
+        };
+        self.update_session(Some(choice), event, reply);
+        // A looser mode may answer questions that are open.
+        self.rejudge_open_approvals();
+    }
+
+    fn rename(&mut self, title: String, reply: Reply<()>) {
+        let event = Event::SessionUpdated {
+            title: Some(title),
+            mode: None,
+            model: None,
+            effort: None,
+        };
+        self.update_session(None, event, reply);
     }
 
     fn set_model(

@@ -88,24 +88,7 @@ impl Actor {
             at_ms,
             event,
         } = stored;
-        match &event {
-            Event::ApprovalRequested(approval) => self
-                .residency
-                .live_sessions
-                .set_approval_session(&approval.id, Some(&self.info.id)),
-            Event::ApprovalResolved { approval, .. } => {
-                self.residency.live_sessions.set_approval_session(approval, None)
-            }
-            Event::InquiryRequested(inquiry) => self
-                .residency
-                .live_sessions
-                .set_inquiry_session(&inquiry.id, Some(&self.info.id)),
-            Event::InquiryResolved { inquiry, .. } => self
-                .residency
-                .live_sessions
-                .set_inquiry_session(&inquiry.id, None),
-            _ => {}
-        }
+        self.register_question(&event);
         let envelope = Envelope {
             session: self.info.id.clone(),
             turn,
@@ -121,6 +104,20 @@ impl Actor {
             puts,
             done,
         });
+    }
+
+    /// Tells the registry which session has asked an open question.
+    fn register_question(&self, event: &Event) {
+        let live = &self.residency.live_sessions;
+        match event {
+            Event::ApprovalRequested(approval) => {
+                live.set_approval_session(&approval.id, Some(&self.info.id))
+            }
+            Event::ApprovalResolved { approval, .. } => live.set_approval_session(approval, None),
+            Event::InquiryRequested(inquiry) => live.set_inquiry_session(&inquiry.id, Some(&self.info.id)),
+            Event::InquiryResolved { inquiry, .. } => live.set_inquiry_session(&inquiry.id, None),
+            _ => {}
+        }
     }
 
     fn session_row(&self) -> SessionRow {

@@ -82,3 +82,29 @@ impl Residency {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inspected_session_is_unloaded_immediately_and_a_new_one_never() {
+        let idle = Duration::from_secs(60);
+        let unload_after = |stage| {
+            let residency = Residency::new(Arc::default(), stage);
+            let at = residency.unload_at(idle);
+            at.map(|at| at - residency.last_used)
+        };
+        assert_eq!(unload_after(LoadState::New), None);
+        assert_eq!(unload_after(LoadState::Stored), Some(Duration::ZERO));
+        assert_eq!(unload_after(LoadState::Held), Some(idle));
+        assert_eq!(unload_after(LoadState::Open), Some(idle));
+    }
+
+    #[test]
+    fn a_missing_lock_is_reported_once() {
+        let mut residency = Residency::new(Arc::default(), LoadState::New);
+        assert!(residency.note_unlocked());
+        assert!(!residency.note_unlocked());
+    }
+}
