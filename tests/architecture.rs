@@ -306,7 +306,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "/dev/null, and a private temporary file",
     ),
     (
-        "workspace/resolve.rs",
+        "workspace/real_path.rs",
         "follows links to judge where they lead; reads nothing",
     ),
 ];
@@ -349,6 +349,110 @@ fn workspace_files_are_opened_through_nofollow() {
     );
     let unused: Vec<&&str> = allowed.keys().filter(|name| !used.contains(**name)).collect();
     assert!(unused.is_empty(), "not needed in the table any more: {unused:?}");
+}
+
+/// The files of `session` that may await. All others are handlers and the parts of the actor, which never do: a cancel
+/// or a delta must not wait behind a slow folder or disk.
+const MAY_AWAIT: &[(&str, &str)] = &[
+    ("session/actor.rs", "the loop, and the session's end"),
+    (
+        "session/cancel_queue.rs",
+        "waits for a cancel, as a source of the loop",
+    ),
+    ("session/checkpoints.rs", "I/O futures of a turn's changes"),
+    (
+        "session/command.rs",
+        "waits for a turn's outcome, outside the actor",
+    ),
+    ("session/daily_spend.rs", "reads the store for the ledger"),
+    ("session/fork.rs", "an operation of the manager"),
+    ("session/io.rs", "the I/O futures of operations"),
+    ("session/journal.rs", "waits for answers, as a source of the loop"),
+    ("session/manager.rs", "waits for the actors' answers"),
+    ("session/models.rs", "resolves models for turns"),
+    ("session/models/check.rs", "reads model lists for the edge"),
+    ("session/models/credentials.rs", "asks the editor for keys"),
+    ("session/models/lists.rs", "reads model lists"),
+    ("session/editor_credentials.rs", "asks the editor for keys"),
+    ("session/revert.rs", "the I/O future of a revert"),
+    ("session/services.rs", "waits for the store, outside the actor"),
+    ("session/stored.rs", "operations of the manager"),
+    ("session/subagent.rs", "the tasks of turns and their children"),
+    ("session/subagent/bridge.rs", "a child's own task"),
+    ("session/system_prompt.rs", "reads slash commands for the edge"),
+];
+
+/// Returns whether a line awaits, or begins a function that may.
+fn awaits(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let is_word = |rest: &str| rest.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+    code.contains("async ") || code.split(".await").skip(1).any(|rest| !is_word(rest))
+}
+
+#[test]
+fn handlers_of_the_session_actor_never_await() {
+    let allowed: BTreeMap<&str, &str> = MAY_AWAIT.iter().copied().collect();
+    let mut awaiting = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for (path, text) in files() {
+        let name = path.to_str().unwrap();
+        if !path.starts_with("session") || is_test_file(&path) {
+            continue;
+        }
+        for (number, line) in shipped_part(&text).lines().enumerate() {
+            if !awaits(line) {
+                continue;
+            }
+            if allowed.contains_key(name) {
+                awaiting.insert(name.to_owned());
+            } else {
+                wrong.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "put I/O of the actor into `session/io.rs` as a future:\n{}",
+        wrong.join("\n")
+    );
+    let unused: Vec<&&str> = allowed.keys().filter(|name| !awaiting.contains(**name)).collect();
+    assert!(unused.is_empty(), "not needed in the table any more: {unused:?}");
+}
+
+/// The functions of the actor's file that may await. The handlers next to them must not.
+const AWAITING_ACTOR_FUNCTIONS: &[&str] = &["run", "next_event", "shut_down"];
+
+#[test]
+fn only_the_actors_loop_awaits() {
+    let (_, text) = files()
+        .into_iter()
+        .find(|(path, _)| path == Path::new("session/actor.rs"))
+        .unwrap();
+    let syntax = syn::parse_file(&text).unwrap();
+    let methods = syntax.items.iter().filter_map(|item| match item {
+        syn::Item::Impl(item) => Some(&item.items),
+        _ => None,
+    });
+    let asynchronous = methods.flatten().filter_map(|item| match item {
+        syn::ImplItem::Fn(method) if method.sig.asyncness.is_some() => Some(method.sig.ident.to_string()),
+        _ => None,
+    });
+    let asynchronous: Vec<String> = asynchronous.collect();
+    assert_eq!(asynchronous, AWAITING_ACTOR_FUNCTIONS);
+}
+
+#[test]
+fn the_server_does_not_reach_through_the_session_manager() {
+    let reaching: Vec<String> = files()
+        .iter()
+        .filter(|(path, text)| path.starts_with("server") && shipped_part(text).contains(".services()"))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    assert!(
+        reaching.is_empty(),
+        "give `SessionManager` an operation instead: {}",
+        reaching.join(", ")
+    );
 }
 
 /// Signs of a wire format.

@@ -130,7 +130,7 @@ fn resolve_reference(state: &ServerState, pending: PendingReference) -> Result<R
         None => loaded.file.text,
     };
     // A known key in the file must reach no model and no store (I15).
-    let redactor = &state.sessions.services().redactor;
+    let redactor = state.sessions.redactor();
     let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
     let mut shown = text::prefix_within(&wanted, MAX_REFERENCE).to_owned();
     if shown.len() < wanted.len() {

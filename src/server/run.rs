@@ -81,6 +81,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         options.redactor.clone(),
         editor.clone(),
     ));
+    let writes = store.writes.clone();
     let services = Arc::new(Services {
         ledger: build_ledger(&store),
         store,
@@ -109,11 +110,10 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         on_settings: options.on_settings,
         ending: ending.clone(),
     });
-    let store = state.sessions.services().store.writes.clone();
     let status = spawn(report_status(
         state.sessions.subscribe_activity(),
         notices,
-        store,
+        writes,
         outbox.clone(),
         configured,
     ));
@@ -140,15 +140,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         ending.cancel();
         state.sessions.shut_down().await;
         // All session locks are released and every end is stored. The flush also passes stored events on to the client.
-        if state
-            .sessions
-            .services()
-            .store
-            .writes
-            .flush_writes()
-            .await
-            .is_err()
-        {
+        if state.sessions.flush().await.is_err() {
             tracing::warn!("the store ended before the server");
         }
     };

@@ -14,11 +14,11 @@ use super::error::RequestError;
 use super::server_warnings::ServerWarnings;
 use super::to_wire;
 use crate::base::CancellationToken;
-use crate::base::{clock, uri};
+use crate::base::uri;
 use crate::config::{Diagnostic, Settings};
 use crate::domain::SessionId;
 use crate::session::{ConfigStore, SessionManager};
-use crate::store::{StoreError, StoreHealth, StoreWrite};
+use crate::store::{StoreError, StoreHealth};
 use crate::transport::outbox::{Outbox, Outgoing};
 use crate::workspace::resolve::real_path;
 use crate::workspace::{Folder, Roots, WorkspaceShared};
@@ -138,7 +138,7 @@ impl ServerState {
                 let client = self.lock_client();
                 (client.decisions, client.trust_overrides.get(folder).cloned())
             };
-            let stored = self.stored_trust(folder).await;
+            let stored = self.sessions.read_trust(folder).await;
             let client = self.lock_client();
             if client.decisions != decisions {
                 // A decision arrived during the read, and the read may have missed it.
@@ -163,21 +163,6 @@ impl ServerState {
         }
     }
 
-    /// Reads the stored trust of a folder, and the accepted redirect of each provider's key.
-    async fn stored_trust(
-        &self,
-        folder: &Path,
-    ) -> Result<(Option<bool>, BTreeMap<String, String>), StoreError> {
-        let reader = &self.sessions.services().store.reader;
-        let trusted = reader.read_trust(&folder.display().to_string()).await?;
-        let redirects = reader.list_redirects().await?;
-        let of_folder = redirects.into_iter().filter(|(of, _, _)| of == folder);
-        Ok((
-            trusted,
-            of_folder.map(|(_, provider, to)| (provider, to)).collect(),
-        ))
-    }
-
     /// Stores whether a folder is trusted, and which of its redirects (provider and target) are accepted.
     ///
     /// The decision applies immediately, and is in the store on return.
@@ -197,16 +182,9 @@ impl ServerState {
         } else if self.notices.folders().iter().any(|known| known == folder) {
             self.report_problems(folder);
         }
-        let writes = &self.sessions.services().store.writes;
-        let write = StoreWrite::SetTrust {
-            folder: folder.display().to_string(),
-            trusted,
-            redirects,
-            at_ms: clock::wall_ms(),
-        };
-        writes.send(write).await?;
+        let health = self.sessions.store_trust(folder, trusted, redirects).await?;
         // A degraded store may still hold the older decision on disk: keep this one in memory.
-        if writes.flush_writes().await? == StoreHealth::Ok {
+        if health == StoreHealth::Ok {
             let mut client = self.lock_client();
             // A later decision has its own number and must survive until it is stored too.
             if client

@@ -2,7 +2,6 @@
 //!
 //! The turn's own task is [`crate::turn`]; [`super::turn_events`] starts it and handles its messages.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
@@ -10,13 +9,11 @@ use tokio::time::Instant;
 
 use super::checkpoints::TurnCheckpoints;
 use super::command::TurnOutcome;
+use super::pausable_deadline::PausableDeadline;
 use super::services::SessionSettings;
-use super::wall_time::PausableDeadline;
 use crate::base::CancellationToken;
-use crate::base::spawn::AbortOnDrop;
-use crate::domain::{
-    ApprovalId, Cost, Decision, Effect, FinalAnswer, InquiryId, InquiryReply, TerminalReason, TurnId, Usage,
-};
+use crate::base::spawn::{AbortOnDrop, TaskError};
+use crate::domain::{Cost, FinalAnswer, TerminalReason, TurnId, Usage};
 use crate::turn::{TurnFinish, TurnMessage, TurnStopped};
 
 /// The running turn.
@@ -27,13 +24,15 @@ pub(super) struct ActiveTurn {
     pub(super) model_at_start: Option<String>,
     pub(super) control: TurnControl,
     pub(super) review: PromptReview,
-    pub(super) waiting: OpenRequests,
     pub(super) clock: PausableDeadline,
     /// The files that the turn has changed.
     pub(super) checkpoints: Arc<TurnCheckpoints>,
     pub(super) spending: TurnSpending,
     pub(super) report: TurnReport,
 }
+
+/// How a turn's task returns.
+pub(super) type TurnResult = Result<Result<TurnFinish, TurnStopped>, TaskError>;
 
 /// The turn's task, its messages, and the ways to stop it.
 pub(super) struct TurnControl {
@@ -45,12 +44,14 @@ pub(super) struct TurnControl {
     pub(super) stopping: Option<(TerminalReason, Instant)>,
     /// The turn may end, so steers are refused.
     pub(super) is_closing: bool,
+    /// How its task returned, and when. Only the list of its changes is missing.
+    pub(super) returned: Option<(TurnResult, Instant)>,
 }
 
 impl TurnControl {
     /// Returns whether the turn still takes steers.
     pub(super) fn takes_steers(&self) -> bool {
-        !self.is_closing && self.stopping.is_none()
+        !self.is_closing && self.stopping.is_none() && self.returned.is_none()
     }
 }
 
@@ -60,13 +61,6 @@ pub(super) struct PromptReview {
     pub(super) has_prompt_hooks: bool,
     /// The key of the prompt that waits for the hooks.
     pub(super) prompt: Option<String>,
-}
-
-/// What the turn waits for.
-#[derive(Default)]
-pub(super) struct OpenRequests {
-    pub(super) approvals: HashMap<ApprovalId, PendingApproval>,
-    pub(super) inquiries: HashMap<InquiryId, oneshot::Sender<Option<InquiryReply>>>,
 }
 
 /// What the turn and its sub-agents have used.
@@ -100,15 +94,6 @@ pub(super) struct TurnReport {
     pub(super) answer: FinalAnswer,
     /// Tokens of the conversation before and after a compaction by hand.
     pub(super) compacted: Option<(u64, u64)>,
-}
-
-/// An approval that the turn waits for.
-pub(super) struct PendingApproval {
-    pub(super) reply: oneshot::Sender<Decision>,
-    pub(super) effect: Effect,
-    pub(super) deadline: Option<Instant>,
-    /// Rules that allow the effect do not settle it.
-    pub(super) needs_person: bool,
 }
 
 #[cfg(test)]

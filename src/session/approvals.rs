@@ -2,14 +2,15 @@
 //!
 //! The rules, the grants and the mode judge a call. What they do not settle is asked, and the answer becomes an event, a
 //! grant where the user wants one, and the outcome for the waiting call. A question outlives the server (R-APPR-4):
-//! decisions on an interrupted turn wait until it is resumed. The judgement itself belongs to [`crate::approval`].
+//! decisions on an interrupted turn wait until it is resumed. What waits is kept by [`super::questions`].
 
 use tokio::sync::oneshot;
 
-use super::active_turn::PendingApproval;
 use super::actor::Actor;
 use super::command::{CommandError, Reply};
-use crate::approval::{Policy, Rule, RuleError, Verdict, judge_tool_call};
+use super::questions::{JudgementContext, PendingApproval};
+use super::services::SessionSettings;
+use crate::approval::{RuleError, Verdict};
 use crate::base::clock;
 use crate::base::random;
 use crate::domain::{ApprovalId, Decision, DecisionKind, Effect, Event, Grant, GrantScope, ResolvedBy};
@@ -18,37 +19,25 @@ use crate::turn::ApprovalRequest;
 
 impl Actor {
     /// Judges an effect by the current rules, grants and mode.
-    pub(super) fn judge_effect(&self, tool: &str, effect: &Effect) -> Verdict {
-        let Some(turn) = &self.turn else {
+    pub(super) fn judge_effect(&mut self, tool: &str, effect: &Effect) -> Verdict {
+        if self.turn.is_none() {
             return Verdict::Deny {
                 why: "the turn has ended".to_owned(),
             };
-        };
-        let rules = &turn.settings.rules;
-        let policy = Policy {
-            mode: self.state.mode,
-            require_approval: rules.require_approval.clone(),
-            allow: rules.allow.clone(),
-            deny: rules.deny.clone(),
-            invalid_rules: rules.unreadable.clone(),
-            // R-TOOL-7: after content from outside, network and writes outside the workspace ask again.
-            tainted: self.state.has_untrusted_content,
-            grants: self
-                .questions
-                .grants
-                .iter()
-                // A stored grant that cannot be read, or matches nothing, allows nothing.
-                .filter_map(|grant| {
-                    Rule::read_list(&grant.rule, &self.services.tool_names(&turn.settings)).ok()
-                })
-                .flatten()
-                .collect(),
-        };
-        judge_tool_call(&policy, tool, effect)
+        }
+        let context = self.judgement_context();
+        self.questions.judge_effect(context, tool, effect)
     }
 
-    fn is_allowed(&self, tool: &str, effect: &Effect) -> bool {
+    fn is_allowed(&mut self, tool: &str, effect: &Effect) -> bool {
         matches!(self.judge_effect(tool, effect), Verdict::Allow { .. })
+    }
+
+    fn judgement_context(&self) -> JudgementContext {
+        JudgementContext {
+            mode: self.state.mode,
+            tainted: self.state.has_untrusted_content,
+        }
     }
 
     /// Judges a carried call. A decision that the user sent meanwhile takes precedence over rules that allow the call;
@@ -57,7 +46,7 @@ impl Actor {
         let approval = self.state.open_approval(open);
         let kind = match (&verdict, approval) {
             (Verdict::Ask { .. }, _) | (_, None) => return verdict,
-            (Verdict::Allow { .. }, Some(approval)) if self.questions.decisions.contains_key(open) => {
+            (Verdict::Allow { .. }, Some(approval)) if self.questions.is_decided(open) => {
                 return Verdict::Ask {
                     why: approval.why.clone(),
                     risk: approval.risk,
@@ -67,7 +56,7 @@ impl Actor {
             (Verdict::Allow { .. }, Some(_)) => DecisionKind::Allow,
             (Verdict::Deny { .. }, Some(_)) => DecisionKind::Deny,
         };
-        self.questions.decisions.remove(open);
+        self.questions.take_decision(open);
         self.resolve_approval(open, Decision::from_kind(kind), ResolvedBy::Rule, None);
         verdict
     }
@@ -82,15 +71,16 @@ impl Actor {
         let (id, tool) = (approval.id.clone(), approval.name.clone());
         let asked = PendingApproval {
             reply,
+            tool: tool.clone(),
             effect: effect.clone(),
             deadline: turn.settings.approval_timeout.map(|limit| clock::now() + limit),
             needs_person,
         };
-        turn.waiting.approvals.insert(id.clone(), asked);
+        self.questions.open_approval(id.clone(), asked);
         self.pause_clock();
         self.record_event(Event::ApprovalRequested(approval));
         // The decision came while the turn was interrupted; apply it now (R-APPR-4).
-        if let Some(decision) = self.questions.decisions.remove(&id) {
+        if let Some(decision) = self.questions.take_decision(&id) {
             self.resolve_approval(&id, decision, ResolvedBy::Person, None);
         } else if !needs_person && self.is_allowed(&tool, &effect) {
             // A grant was added since the call was judged, for example by an "always" for a parallel call.
@@ -103,8 +93,15 @@ impl Actor {
         }
     }
 
-    pub(super) async fn decide_approval(&mut self, id: ApprovalId, decision: Decision, reply: Reply<()>) {
-        let decision = match self.check_decision(&id, decision).await {
+    /// Takes the user's decision. Without a turn, `settings` are the session's current ones if they were read.
+    pub(super) fn decide_approval(
+        &mut self,
+        id: ApprovalId,
+        decision: Decision,
+        settings: Option<&SessionSettings>,
+        reply: Reply<()>,
+    ) {
+        let decision = match self.check_decision(&id, decision, settings) {
             Ok(decision) => decision,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -112,16 +109,12 @@ impl Actor {
             }
         };
         let done = self.journal.answer_stored(reply, ());
-        let waits = self
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.waiting.approvals.contains_key(&id));
-        if waits {
+        if self.questions.awaits_approval(&id) {
             self.resolve_approval(&id, decision, ResolvedBy::Person, Some(done));
             self.rejudge_open_approvals();
         } else {
             // The turn that asked is interrupted; keep the decision until the turn is resumed (R-APPR-4).
-            self.questions.decisions.insert(id.clone(), decision.clone());
+            self.questions.keep_decision(id.clone(), decision.clone());
             let pending = PendingEvent::Decision {
                 approval: id,
                 decision,
@@ -131,36 +124,25 @@ impl Actor {
     }
 
     /// Returns the decision with its rule, if the approval is open and undecided.
-    async fn check_decision(
-        &mut self,
+    fn check_decision(
+        &self,
         id: &ApprovalId,
         decision: Decision,
+        settings: Option<&SessionSettings>,
     ) -> Result<Decision, CommandError> {
-        if self.turn.is_none() {
-            // Without a turn the approval belongs to an interrupted one, which only an opened session knows.
-            self.check_writable()?;
-            self.open().await?;
-        }
         let approval = self.state.open_approval(id);
         let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
-        let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
+        let names = settings
+            .filter(|_| self.turn.is_none())
+            .map(|settings| self.services.tool_names(settings));
+        let check = |rule: &str| self.questions.check_rule(rule, names.as_deref());
+        let decision = with_rule(decision, approval.rule.as_deref(), check)?;
         // The first answer wins, even if the turn is not resumed yet.
-        if self.questions.decisions.contains_key(id) {
+        if self.questions.is_decided(id) {
             Err(CommandError::UnknownApproval(id.clone()))
         } else {
             Ok(decision)
         }
-    }
-
-    /// Checks a rule that the user edited.
-    fn check_rule(&self, rule: &str) -> Result<(), RuleError> {
-        let fresh = match &self.turn {
-            Some(_) => None,
-            None => Some(self.services.profiles.session_settings(&self.info)),
-        };
-        let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.settings));
-        let names = profile.map(|profile| self.services.tool_names(profile));
-        Rule::read_list(rule, &names.unwrap_or_default()).map(drop)
     }
 
     /// Applies a decision: records the grant and the event, and answers the waiting call.
@@ -192,14 +174,7 @@ impl Actor {
             Vec::new(),
             done,
         );
-        if let Some(asked) = self
-            .turn
-            .as_mut()
-            .and_then(|turn| turn.waiting.approvals.remove(id))
-        {
-            // The call may have been stopped meanwhile.
-            let _ = asked.reply.send(answer);
-        }
+        self.questions.answer_approval(id, answer);
         self.run_clock();
     }
 
@@ -212,28 +187,15 @@ impl Actor {
             folder: self.info.folder.display().to_string(),
             at_ms: clock::wall_ms(),
         };
-        self.questions.has_new_grants = true;
-        self.questions.grants.push(grant.clone());
+        self.questions.add_grant(grant.clone());
         let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
         self.journal.push(StoreWrite::AddGrant { grant, session });
     }
 
     /// Answers open questions that the changed rules or grants now allow.
     pub(super) fn rejudge_open_approvals(&mut self) {
-        let Some(turn) = &self.turn else { return };
-        let mut allowed: Vec<ApprovalId> = (turn.waiting.approvals.iter())
-            .filter(|(id, asked)| {
-                !asked.needs_person
-                    && self
-                        .state
-                        .open_approval(id)
-                        .is_some_and(|approval| self.is_allowed(&approval.name, &asked.effect))
-            })
-            .map(|(id, _)| id.clone())
-            .collect();
-        // The map has no order; sorting makes runs reproducible.
-        allowed.sort();
-        for id in allowed {
+        let context = self.judgement_context();
+        for id in self.questions.find_allowed(context) {
             self.resolve_approval(
                 &id,
                 Decision::from_kind(DecisionKind::Allow),
@@ -245,17 +207,7 @@ impl Actor {
 
     /// Denies approvals whose time is over (R-APPR-4).
     pub(super) fn approvals_timed_out(&mut self) {
-        let now = clock::now();
-        let Some(turn) = &self.turn else { return };
-        let mut late: Vec<_> = turn
-            .waiting
-            .approvals
-            .iter()
-            .filter(|(_, asked)| asked.deadline.is_some_and(|deadline| deadline <= now))
-            .map(|(id, _)| id.clone())
-            .collect();
-        late.sort();
-        for id in late {
+        for id in self.questions.find_late(clock::now()) {
             let decision = Decision {
                 feedback: Some("no answer in time".to_owned()),
                 ..Decision::from_kind(DecisionKind::Deny)

@@ -1,7 +1,8 @@
 //! Cancels on their way to a session's actor. They bypass the mailbox, so that a full one loses none (R-CANCEL).
 //!
 //! A cancel that names its turn takes effect immediately: whoever knows the turn's id knows that it has started. A
-//! cancel without a turn means the turn of the commands before it, and waits until the actor has taken those.
+//! cancel without a turn means the turn of the commands before it, and waits until those are done. If they wait for a
+//! folder or the store, it cancels the running turn at once, and later the one that they start.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,11 +29,13 @@ struct CancelQueueState {
 
 #[derive(Debug)]
 struct PendingCancel {
-    /// The cancel is due once this many commands were taken.
+    /// The cancel is due once this many commands are done.
     after: u64,
     turn: Option<TurnId>,
     /// It was repeated, so the turn must skip graceful shutdown.
     again: bool,
+    /// The turn that it has canceled before it was due.
+    canceled: Option<TurnId>,
 }
 
 impl CancelQueue {
@@ -53,6 +56,7 @@ impl CancelQueue {
             after,
             turn: turn.cloned(),
             again: false,
+            canceled: None,
         };
         match turn {
             Some(_) => state.due.push_front(due),
@@ -67,26 +71,39 @@ impl CancelQueue {
         self.lock().turn = Some(turn.clone());
     }
 
-    /// Waits for the next cancel that is due after `taken` commands. Dropping the future loses none.
-    pub(super) async fn next(&self, taken: u64) -> Option<TurnId> {
+    /// Waits for the next cancel that is due when `done` commands are done. `held_up` is the running turn, if commands
+    /// wait meanwhile. Dropping the future loses none.
+    pub(super) async fn next(&self, done: u64, held_up: Option<TurnId>) -> Option<TurnId> {
         loop {
             let mut said = std::pin::pin!(self.wake.notified());
             // Enabled before the check, so that a cancel between the check and the wait is not missed.
             said.as_mut().enable();
-            if let Some(turn) = self.take(taken) {
+            if let Some(turn) = self.take(done, held_up.as_ref()) {
                 return turn;
             }
             said.await;
         }
     }
 
-    fn take(&self, taken: u64) -> Option<Option<TurnId>> {
+    fn take(&self, done: u64, held_up: Option<&TurnId>) -> Option<Option<TurnId>> {
         let mut state = self.lock();
-        let first = state.due.front_mut().filter(|due| due.after <= taken)?;
-        if std::mem::take(&mut first.again) {
-            return Some(first.turn.clone());
+        while let Some(first) = state.due.front_mut().filter(|due| due.after <= done) {
+            if std::mem::take(&mut first.again) {
+                return Some(first.turn.clone());
+            }
+            let first = state.due.pop_front()?;
+            // A second cancel of the same turn would skip graceful shutdown.
+            if first.canceled.is_none() || first.canceled != state.turn {
+                return Some(first.turn);
+            }
         }
-        state.due.pop_front().map(|due| due.turn)
+        let running = held_up?;
+        let is_new = |due: &&mut PendingCancel| due.again || due.canceled.as_ref() != Some(running);
+        let early = state.due.iter_mut().find(is_new)?;
+        if !std::mem::take(&mut early.again) {
+            early.canceled = Some(running.clone());
+        }
+        Some(Some(running.clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, CancelQueueState> {
@@ -103,9 +120,9 @@ mod tests {
     fn a_cancel_waits_only_for_the_commands_before_it() {
         let cancels = CancelQueue::default();
         cancels.request_cancel(2, None);
-        assert_eq!(cancels.take(1), None);
-        assert_eq!(cancels.take(2), Some(None));
-        assert_eq!(cancels.take(9), None);
+        assert_eq!(cancels.take(1, None), None);
+        assert_eq!(cancels.take(2, None), Some(None));
+        assert_eq!(cancels.take(9, None), None);
     }
 
     #[test]
@@ -117,9 +134,9 @@ mod tests {
         cancels.request_cancel(7, None);
         cancels.request_cancel(7, Some(&old));
         cancels.request_cancel(7, Some(&new));
-        assert_eq!(cancels.take(0), Some(Some(new)));
-        assert_eq!(cancels.take(0), None);
-        assert_eq!(cancels.take(7), Some(None));
+        assert_eq!(cancels.take(0, None), Some(Some(new)));
+        assert_eq!(cancels.take(0, None), None);
+        assert_eq!(cancels.take(7, None), Some(None));
     }
 
     #[test]
@@ -131,8 +148,41 @@ mod tests {
         }
         assert_eq!(cancels.lock().due.len(), 1);
         assert_eq!(
-            [cancels.take(3), cancels.take(3), cancels.take(3)],
+            [
+                cancels.take(3, None),
+                cancels.take(3, None),
+                cancels.take(3, None)
+            ],
             [Some(None), Some(None), None]
         );
+    }
+
+    #[test]
+    fn a_cancel_behind_waiting_commands_reaches_the_running_turn_and_the_one_that_they_start() {
+        let cancels = CancelQueue::default();
+        let (running, next) = (TurnId::from("turn_1"), TurnId::from("turn_2"));
+        cancels.note_turn_started(&running);
+        cancels.request_cancel(2, None);
+        assert_eq!(cancels.take(1, Some(&running)), Some(Some(running.clone())));
+        assert_eq!(
+            cancels.take(1, Some(&running)),
+            None,
+            "one cancel is no second one"
+        );
+        cancels.request_cancel(2, None);
+        assert_eq!(cancels.take(1, Some(&running)), Some(Some(running)));
+        cancels.note_turn_started(&next);
+        assert_eq!(cancels.take(2, None), Some(None));
+    }
+
+    #[test]
+    fn a_cancel_that_was_early_does_not_count_twice() {
+        let cancels = CancelQueue::default();
+        let running = TurnId::from("turn_1");
+        cancels.note_turn_started(&running);
+        cancels.request_cancel(2, None);
+        assert!(cancels.take(1, Some(&running)).is_some());
+        assert_eq!(cancels.take(2, None), None);
+        assert_eq!(cancels.take(9, None), None);
     }
 }

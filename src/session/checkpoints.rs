@@ -4,21 +4,18 @@
 //! It implements [`Checkpoints`] for tools. Restoring is `revert`'s.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use super::actor::Actor;
 use super::content_reader::ContentReader;
 use super::services::Services;
 use crate::base::spawn::run_blocking;
 use crate::config::Redactor;
-use crate::domain::{
-    ChangeKind, ChangeState, Event, FileChange, FileDiff, FileState, SessionId, TurnDiff, TurnId,
-};
+use crate::domain::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, SessionId, TurnDiff, TurnId};
 use crate::store::{StoreHandle, StoreReader, StoreWrite};
 use crate::tool::{Checkpoints, PartialReason};
 use crate::workspace::Workspace;
@@ -28,7 +25,7 @@ use crate::workspace::text_file::TextFile;
 use crate::workspace::watch::MAX_WATCHED;
 
 /// The code of the warning that some changes of a command may be unknown.
-const PARTIAL: &str = "checkpoint_partial";
+pub(super) const CHECKPOINT_PARTIAL: &str = "checkpoint_partial";
 /// Separates a turn's id from the number of a part of its changes.
 const PART_SEPARATOR: char = '/';
 /// The files of a turn that the diff lists.
@@ -203,41 +200,58 @@ impl Checkpoints for TurnCheckpoints {
     }
 }
 
-impl Actor {
-    /// Reports what the turn that ends has changed.
-    pub(super) async fn record_turn_changes(&mut self) {
-        let Some(turn) = &self.turn else { return };
-        let (checkpoints, id) = (turn.checkpoints.clone(), turn.id.clone());
-        let too_many = checkpoints.partial.load(Ordering::Relaxed);
-        let cut_short = checkpoints.cut_short.load(Ordering::Relaxed);
-        let partial = too_many || cut_short;
-        let changes = checkpoints.lock().take();
-        if partial {
-            self.record_event(Event::Warning {
-                code: PARTIAL.to_owned(),
-                message: if too_many { format!(
-                    "there are more than {MAX_WATCHED} files; command changes to the others are unknown and cannot be reverted"
-                ) } else { "the turn was cancelled before the command's changes were recorded; they are unknown and cannot be reverted"
-                .to_owned() },
-            });
+/// What a turn that ends has changed.
+pub(super) struct TurnReportedChanges {
+    changes: Vec<FileChange>,
+    partial: bool,
+    /// Why changes of commands may be unknown, for users.
+    pub(super) warning: Option<String>,
+}
+
+impl TurnCheckpoints {
+    /// Takes the changes of the turn, which ends.
+    pub(super) fn take_changes(&self) -> TurnReportedChanges {
+        let too_many = self.partial.load(Ordering::Relaxed);
+        let cut_short = self.cut_short.load(Ordering::Relaxed);
+        let warning = if too_many {
+            Some(format!(
+                "there are more than {MAX_WATCHED} files; command changes to the others are unknown and cannot be reverted"
+            ))
+        } else if cut_short {
+            Some("the turn was cancelled before the command's changes were recorded; they are unknown and cannot be reverted".to_owned())
+        } else {
+            None
+        };
+        TurnReportedChanges {
+            changes: self.lock().take(),
+            partial: warning.is_some(),
+            warning,
         }
-        if changes.is_empty() && !partial {
-            return;
-        }
-        let (workspace, cwd) = (self.session_workspace(), self.info.cwd.clone());
-        let told = run_blocking(move || {
+    }
+}
+
+impl TurnReportedChanges {
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && !self.partial
+    }
+
+    /// Compares the files before and after the turn. Returns `None` after a panic, which has been reported.
+    pub(super) async fn compare(
+        self,
+        checkpoints: Arc<TurnCheckpoints>,
+        workspace: Arc<Workspace>,
+        cwd: PathBuf,
+    ) -> Option<TurnDiff> {
+        let compared = run_blocking(move || {
             let shown = ShownChange {
                 workspace: &workspace,
                 cwd: &cwd,
                 contents: &checkpoints.contents,
                 redactor: &checkpoints.redactor,
             };
-            shown.to_turn_diff(id, &changes, partial)
+            shown.to_turn_diff(checkpoints.turn.clone(), &self.changes, self.partial)
         });
-        // A panic has been reported already.
-        if let Ok(diff) = told.await {
-            self.record_event(Event::TurnDiff(Arc::new(diff)));
-        }
+        compared.await.ok()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::domain::{
     ToolCallId, TurnEnd, TurnId, Usage,
 };
 use crate::provider::{CircuitView, Effort};
-use crate::store::{Holder, SkippedRow, StoreHealth};
+use crate::store::{Holder, SkippedRow, StoreError, StoreHealth};
 
 /// A command for a session. Commands are handled in the order in which they were posted.
 #[derive(Debug)]
@@ -119,6 +119,31 @@ pub enum SessionCommand {
     },
     /// The server ends: interrupt the turn, store its end, release the lock.
     End,
+}
+
+impl SessionCommand {
+    /// Answers that the command is refused. The caller may be gone.
+    pub(super) fn refuse(self, refused: CommandError) {
+        match self {
+            Self::Prompt { reply, .. } | Self::Resume { reply } | Self::Compact { reply, .. } => {
+                _ = reply.send(Err(refused));
+            }
+            Self::Steer { reply, .. } => _ = reply.send(Err(refused)),
+            Self::Queue { reply, .. } => _ = reply.send(Err(refused)),
+            Self::Revert { reply, .. } => _ = reply.send(Err(refused)),
+            Self::Decide { reply, .. }
+            | Self::Answer { reply, .. }
+            | Self::SetMode { reply, .. }
+            | Self::SetModel { reply, .. }
+            | Self::Rename { reply, .. }
+            | Self::Delete { reply } => _ = reply.send(Err(refused)),
+            Self::Load { reply, .. } => _ = reply.send(Err(refused)),
+            Self::Inspect { reply } | Self::Measure { reply } => _ = reply.send(Err(refused)),
+            Self::ResetCircuit { reply, .. } => _ = reply.send(Err(refused)),
+            Self::RevokeGrant { reply, .. } => _ = reply.send(false),
+            Self::End => {}
+        }
+    }
 }
 
 /// The result of a revert.
@@ -385,4 +410,10 @@ pub enum CommandError {
     Busy,
     #[error("the server is shutting down")]
     Ending,
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Box::new(error.into()))
+    }
 }

@@ -1,140 +1,106 @@
-//! What the actor does for each command, except for approvals, loading, reverting and queueing.
+//! What the actor does for each command once it has everything that it needs, except for approvals, inquiries and the
+//! queue.
 //!
-//! A handler answers through the command's reply, and only after what it confirms is stored (I16). It must not wait for
-//! the network, and it runs inside the actor, so it needs no lock.
+//! Synchronous: what must be read first is decided in `steps` and read in `io`. A handler answers through the command's
+//! reply, and only after what it confirms is stored (I16).
 
-use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::oneshot;
 
 use super::actor::Actor;
-use super::command::{
-    CommandError, LoadReply, PromptReply, Reply, SessionCommand, SessionSnapshot, TurnHandle,
-};
-use super::finish::cancel_reason;
-use super::manager::remembered_choice_write;
-use super::models::ModelVerdict;
+use super::choices::remembered_choice_write;
+use super::command::{CommandError, LoadReply, PromptReply, Reply, RevertReply, SessionCommand, TurnHandle};
+use super::command_queue::{Gathered, Operation};
+use super::messages::make_title;
 use super::residency::LoadState;
+use super::revert::{revert_cause, to_revert_diff};
+use super::services::SessionSettings;
+use crate::base::clock;
 use crate::base::random;
-use crate::base::{clock, text};
 use crate::domain::{
-    Block, CircuitState, CircuitSubject, Event, GrantScope, Message, ResolvedBy, Role, TerminalReason,
+    Block, ChangeState, CircuitState, CircuitSubject, Event, Message, Mode, ResolvedBy, Role, TerminalReason,
     ToolCallStatus, TurnId, TurnTrigger,
 };
+use crate::provider::Effort;
 use crate::store::{ContentChoice, PendingEvent, StoreWrite};
 use crate::turn::{CarriedCall, TurnTask};
-
-/// The characters to which a title made from the first prompt is cut.
-const TITLE_CHARS: usize = 80;
 
 /// The message to the model in a resumed turn, if the model spoke last.
 const GO_ON: &str = "Go on where you stopped.";
 
 impl Actor {
-    pub(super) async fn handle_command(&mut self, command: SessionCommand) {
-        match command {
-            SessionCommand::Prompt { content, reply } => self.handle_prompt(content, reply).await,
-            SessionCommand::Resume { reply } => self.resume_turn(reply).await,
-            SessionCommand::Compact { instructions, reply } => {
-                self.start_compaction(instructions, reply).await
+    /// Takes a command, and performs it as soon as it has everything and its turn comes.
+    pub(super) fn handle_command(&mut self, command: SessionCommand) {
+        if matches!(command, SessionCommand::End) {
+            return self.begin_end();
+        }
+        match self.mailbox.queue.push_command(command) {
+            Ok(()) => self.perform_waiting(),
+            Err(command) => command.refuse(CommandError::Busy),
+        }
+    }
+
+    fn begin_end(&mut self) {
+        self.residency.ending_since = Some(clock::now());
+        self.end_background();
+        self.stop_turn(TerminalReason::ServerStopped);
+    }
+
+    /// Performs an operation that has everything.
+    pub(super) fn perform(&mut self, operation: Operation, mut gathered: Gathered) {
+        let command = match operation {
+            Operation::Command(command) => command,
+            Operation::StartQueued => {
+                self.start_next_queued(gathered);
+                return;
             }
-            SessionCommand::Steer {
-                content,
-                expected,
-                reply,
-            } => self.steer_turn(content, expected, reply).await,
+            Operation::Unload => return self.unload(&gathered),
+        };
+        match command {
+            SessionCommand::Prompt { content, reply } => self.handle_prompt(content, gathered, reply),
+            SessionCommand::Resume { reply } => self.resume_turn(gathered, reply),
+            SessionCommand::Compact { instructions, reply } => {
+                self.start_compaction(instructions, gathered, reply)
+            }
+            SessionCommand::Steer { content, reply, .. } => {
+                self.steer_turn(gathered.message.unwrap_or(content), reply)
+            }
             SessionCommand::Revert {
                 turn,
                 dry_run,
                 redo,
                 reply,
             } => {
-                let done = self.revert_turn(&turn, dry_run, redo).await;
-                // The caller may be gone.
-                let _ = reply.send(done);
+                let reverted = gathered.reverted.unwrap_or_default();
+                self.finish_revert(&turn, reverted, (dry_run, redo), reply);
             }
-            SessionCommand::Queue { action, reply } => self.handle_queue_action(action, reply).await,
+            SessionCommand::Queue { action, reply } => self.handle_queue_action(action, gathered, reply),
             SessionCommand::Decide {
                 approval,
                 decision,
                 reply,
-            } => {
-                self.decide_approval(approval, decision, reply).await;
-            }
-            SessionCommand::Answer { inquiry, said, reply } => {
-                self.reply_inquiry(inquiry, said, reply).await;
-            }
-            SessionCommand::SetMode { mode, reply } => {
-                let choice = ContentChoice {
-                    mode: Some(mode),
-                    ..ContentChoice::default()
-                };
-                let event = Event::SessionUpdated {
-                    title: None,
-                    mode: Some(mode),
-                    model: None,
-                    effort: None,
-                };
-                self.apply_choice(choice, event, reply).await;
-                // A looser mode may answer questions that are open.
-                self.rejudge_open_approvals();
-            }
+            } => self.decide_approval(approval, decision, gathered.settings.as_ref(), reply),
+            SessionCommand::Answer { inquiry, said, reply } => self.reply_inquiry(inquiry, said, reply),
+            SessionCommand::SetMode { mode, reply } => self.set_mode(mode, reply),
             SessionCommand::SetModel { model, effort, reply } => {
-                if let Err(refused) = self.check_model(model.as_deref()).await {
-                    let _ = reply.send(Err(refused));
-                    return;
-                }
-                let effort = effort.map(|effort| effort.name().to_owned());
-                let profiles = self.services.profiles.clone();
-                let full_name = |model: &String| profiles.full_model_name(&self.info, model);
-                let choice = ContentChoice {
-                    model: model.as_ref().map(full_name),
-                    effort: effort.clone(),
-                    mode: None,
-                };
-                let event = Event::SessionUpdated {
-                    title: None,
-                    mode: None,
-                    model,
-                    effort,
-                };
-                self.apply_choice(choice, event, reply).await;
+                let full_name = gathered.model.take().and_then(|(_, full_name)| full_name);
+                self.set_model(model, full_name, effort, reply);
             }
-            SessionCommand::Rename { title, reply } => {
-                let event = Event::SessionUpdated {
-                    title: Some(title),
-                    mode: None,
-                    model: None,
-                    effort: None,
-                };
-                self.apply_update(event, reply).await;
-            }
-            SessionCommand::Load { read_only, reply } => self.load_session(read_only, reply).await,
-            SessionCommand::Inspect { reply } => {
-                let looked = self.ensure_row_loaded().await;
-                let _ = reply.send(looked.map(|()| self.to_snapshot()));
-            }
-            SessionCommand::Measure { reply } => {
-                let looked = self.ensure_row_loaded().await;
-                self.count_stored_events().await;
-                let _ = reply.send(looked.map(|()| self.to_snapshot()));
+            SessionCommand::Rename { title, reply } => self.rename(title, reply),
+            SessionCommand::Load { reply, .. } => self.load_session(reply),
+            SessionCommand::Inspect { reply } | SessionCommand::Measure { reply } => {
+                let _ = reply.send(Ok(self.to_snapshot()));
             }
             SessionCommand::ResetCircuit { tool, reply } => {
                 let was_open = self.reset_circuit(&tool);
                 let _ = reply.send(Ok(was_open));
             }
             SessionCommand::RevokeGrant { id, reply } => {
-                let before = self.questions.grants.len();
-                self.questions.grants.retain(|grant| grant.id != id);
-                let _ = reply.send(self.questions.grants.len() < before);
+                let _ = reply.send(self.questions.revoke_grant(&id));
             }
-            SessionCommand::Delete { reply } => self.delete_session(reply).await,
-            SessionCommand::End => {
-                self.residency.is_ending = true;
-                self.end_background();
-                self.stop_turn(TerminalReason::ServerStopped);
-            }
+            SessionCommand::Delete { reply } => self.delete_session(gathered.deleted, reply),
+            SessionCommand::End => {}
         }
     }
 
@@ -153,21 +119,13 @@ impl Actor {
         !open.is_empty()
     }
 
-    async fn handle_prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
-        if let Err(refused) = self.may_start().await {
-            let _ = reply.send(Err(refused));
-            return;
-        }
+    fn handle_prompt(&mut self, content: Vec<Block>, gathered: Gathered, reply: PromptReply) {
+        // Without settings the reply is dropped, as when the session has ended.
+        let Some(settings) = gathered.settings else { return };
         // The title is what the user typed, not what a slash command expands to.
         let title = make_title(&content);
-        let content = match self.expand_slash_command(content).await {
-            Ok(content) => self.rewrite_references(content),
-            Err(refused) => {
-                let _ = reply.send(Err(refused));
-                return;
-            }
-        };
-        let handle = self.start_prompt(TurnTrigger::Prompt, title, content, |_| {});
+        let content = gathered.message.unwrap_or(content);
+        let handle = self.start_prompt(TurnTrigger::Prompt, title, content, settings, |_| {});
         self.return_handle(handle, reply);
     }
 
@@ -177,10 +135,11 @@ impl Actor {
         by: TurnTrigger,
         title: String,
         content: Vec<Block>,
+        settings: SessionSettings,
         then: impl FnOnce(&mut Self),
     ) -> TurnHandle {
         let title = Some(title).filter(|title| self.state.title.is_none() && !title.is_empty());
-        self.start_turn(TurnTask::Answer, Vec::new(), Vec::new(), |actor| {
+        self.start_turn(settings, TurnTask::Answer, Vec::new(), Vec::new(), |actor| {
             actor.record_event(Event::TurnStarted { by, resumes: None });
             then(actor);
             // A new prompt instead of a resume denies what the interrupted turn left open (R-APPR-4).
@@ -198,29 +157,14 @@ impl Actor {
         })
     }
 
-    /// Rewrites file references relative to the session's cwd, as tools print them.
-    pub(super) fn rewrite_references(&mut self, mut content: Vec<Block>) -> Vec<Block> {
-        for block in &mut content {
-            if let Block::Reference(reference) = block {
-                reference.path = self
-                    .session_workspace()
-                    .format_for_model(&self.info.cwd, Path::new(&reference.path));
-            }
-        }
-        content
-    }
-
-    async fn resume_turn(&mut self, reply: PromptReply) {
-        let resumes = match self.may_start().await {
-            Ok(()) => self.resumable_turn(),
-            Err(refused) => Err(refused),
-        };
-        let resumes = match resumes {
-            Ok(turn) => turn,
-            Err(refused) => {
+    fn resume_turn(&mut self, gathered: Gathered, reply: PromptReply) {
+        let (resumes, settings) = match (self.resumable_turn(), gathered.settings) {
+            (Ok(turn), Some(settings)) => (turn, settings),
+            (Err(refused), _) => {
                 let _ = reply.send(Err(refused));
                 return;
             }
+            (Ok(_), None) => return,
         };
         // Without carried calls nothing would follow the model's last message, so the turn adds a nudge.
         let carried = self.carried_calls();
@@ -232,7 +176,7 @@ impl Actor {
                 .last()
                 .is_some_and(|i| i.message.role == Role::Assistant);
         let inquiries = self.carried_inquiries();
-        let handle = self.start_turn(TurnTask::Answer, carried, inquiries, |actor| {
+        let handle = self.start_turn(settings, TurnTask::Answer, carried, inquiries, |actor| {
             actor.record_event(Event::TurnStarted {
                 by: TurnTrigger::Resume,
                 resumes: Some(resumes),
@@ -248,12 +192,10 @@ impl Actor {
         self.return_handle(handle, reply);
     }
 
-    async fn start_compaction(&mut self, instructions: Option<String>, reply: PromptReply) {
-        if let Err(refused) = self.may_start().await {
-            let _ = reply.send(Err(refused));
-            return;
-        }
+    fn start_compaction(&mut self, instructions: Option<String>, gathered: Gathered, reply: PromptReply) {
+        let Some(settings) = gathered.settings else { return };
         let handle = self.start_turn(
+            settings,
             TurnTask::Compact { instructions },
             Vec::new(),
             Vec::new(),
@@ -267,35 +209,6 @@ impl Actor {
             },
         );
         self.return_handle(handle, reply);
-    }
-
-    pub(super) async fn may_start(&mut self) -> Result<(), CommandError> {
-        if self.residency.is_ending {
-            return Err(CommandError::Ending);
-        }
-        if let Some(turn) = &self.turn {
-            return Err(CommandError::TurnRunning(turn.id.clone()));
-        }
-        // If nothing can be stored, a refused prompt stays with the client; an accepted one would be lost (I16).
-        self.check_writable()?;
-        self.open().await?;
-        self.refresh_grants().await
-    }
-
-    fn resumable_turn(&self) -> Result<TurnId, CommandError> {
-        match &self.state.last_end {
-            Some((
-                turn,
-                TerminalReason::AbortedStreaming
-                | TerminalReason::AbortedTools
-                | TerminalReason::ServerStopped
-                | TerminalReason::WallTime
-                | TerminalReason::StoppedByUser,
-            )) if self.residency.stage != LoadState::Open || !self.state.history.is_empty() => {
-                Ok(turn.clone())
-            }
-            _ => Err(CommandError::NothingToResume),
-        }
     }
 
     /// Returns the calls that an interrupted turn left open, with their approvals.
@@ -321,7 +234,7 @@ impl Actor {
                 .approval
                 .and_then(|id| self.state.open_approval(&id).cloned());
             if let Some(approval) = approval {
-                self.questions.decisions.remove(&approval.id);
+                self.questions.take_decision(&approval.id);
                 self.deny_approval(&approval, ResolvedBy::NewPrompt);
             }
             self.answer_call(
@@ -339,30 +252,10 @@ impl Actor {
         }
     }
 
-    async fn steer_turn(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
-        let running = match &self.turn {
-            Some(turn) if turn.control.takes_steers() => turn.id.clone(),
-            _ => {
-                // Distinguish a session that does not exist from one without a turn.
-                let why = self
-                    .ensure_row_loaded()
-                    .await
-                    .err()
-                    .unwrap_or(CommandError::NoTurn);
-                let _ = reply.send(Err(why));
-                return;
-            }
-        };
-        if let Some(expected) = expected.filter(|expected| *expected != running) {
-            let _ = reply.send(Err(CommandError::OtherTurn { expected, running }));
+    fn steer_turn(&mut self, content: Vec<Block>, reply: Reply<TurnId>) {
+        let Some(running) = self.turn.as_ref().map(|turn| turn.id.clone()) else {
+            let _ = reply.send(Err(CommandError::NoTurn));
             return;
-        }
-        let content = match self.expand_slash_command(content).await {
-            Ok(content) => self.rewrite_references(content),
-            Err(refused) => {
-                let _ = reply.send(Err(refused));
-                return;
-            }
         };
         let key = random::random_token(12);
         let pending = PendingEvent::Steer {
@@ -373,7 +266,7 @@ impl Actor {
         // Stored before it is confirmed, so that a crash cannot lose it (I16).
         let done = self.journal.answer_stored(reply, running);
         self.journal.put_pending(pending, Some(done));
-        self.inbox.steers.push_back((key, content));
+        self.inbox.push_steer(key, content);
     }
 
     pub(super) fn cancel_turn(&mut self, only: Option<TurnId>) {
@@ -384,37 +277,58 @@ impl Actor {
         self.stop_turn(cancel_reason(self.state.in_tools()));
     }
 
-    /// Checks whether a name can be a model here. It must not contact a provider: commands never wait for the network.
-    async fn check_model(&mut self, model: Option<&str>) -> Result<(), CommandError> {
-        self.ensure_row_loaded().await?;
-        let verdict = model.map(|model| self.services.profiles.judge_model(&self.info, model));
-        match verdict {
-            None | Some(ModelVerdict::Accept) => Ok(()),
-            Some(ModelVerdict::Refuse(why)) => Err(CommandError::UnknownModel(why)),
-            Some(ModelVerdict::NeedsList) => Err(CommandError::NeedsModelList(Box::new(self.info.clone()))),
-        }
-    }
-
-    /// Applies the user's choice to the session, and remembers it for new sessions of the folder.
-    async fn apply_choice(&mut self, choice: ContentChoice, event: Event, reply: Reply<()>) {
-        self.update_with(remembered_choice_write(&self.info, choice), event, reply)
-            .await;
-    }
-
-    async fn apply_update(&mut self, event: Event, reply: Reply<()>) {
-        self.update_with(None, event, reply).await;
-    }
-
-    /// Records `event` after `write`, so that whoever has the answer also finds the write in the store.
-    async fn update_with(&mut self, write: Option<StoreWrite>, event: Event, reply: Reply<()>) {
-        let ready = match &self.turn {
-            Some(_) => Ok(()),
-            None => self.open().await,
+    fn set_mode(&mut self, mode: Mode, reply: Reply<()>) {
+        let choice = ContentChoice {
+            mode: Some(mode),
+            ..ContentChoice::default()
         };
-        if let Err(refused) = ready.and_then(|()| self.check_writable()) {
-            let _ = reply.send(Err(refused));
-            return;
-        }
+        let event = Event::SessionUpdated {
+            title: None,
+            mode: Some(mode),
+            model: None,
+            effort: None,
+        };
+        self.update_session(Some(choice), event, reply);
+        // A looser mode may answer questions that are open.
+        self.rejudge_open_approvals();
+    }
+
+    fn rename(&mut self, title: String, reply: Reply<()>) {
+        let event = Event::SessionUpdated {
+            title: Some(title),
+            mode: None,
+            model: None,
+            effort: None,
+        };
+        self.update_session(None, event, reply);
+    }
+
+    fn set_model(
+        &mut self,
+        model: Option<String>,
+        full_name: Option<String>,
+        effort: Option<Effort>,
+        reply: Reply<()>,
+    ) {
+        let effort = effort.map(|effort| effort.name().to_owned());
+        let choice = ContentChoice {
+            model: full_name,
+            effort: effort.clone(),
+            mode: None,
+        };
+        let event = Event::SessionUpdated {
+            title: None,
+            mode: None,
+            model,
+            effort,
+        };
+        self.update_session(Some(choice), event, reply);
+    }
+
+    /// Records a change of the session, and remembers the user's choice for new sessions of the folder. The choice
+    /// comes first, so that whoever has the answer also finds it in the store.
+    fn update_session(&mut self, choice: Option<ContentChoice>, event: Event, reply: Reply<()>) {
+        let write = choice.and_then(|choice| remembered_choice_write(&self.info, choice));
         if let Some(write) = write {
             self.journal.push(write);
         }
@@ -423,131 +337,81 @@ impl Actor {
         self.record_in_turn(None, event, None, Vec::new(), Vec::new(), Some(done));
     }
 
-    async fn load_session(&mut self, read_only: bool, reply: Reply<LoadReply>) {
-        let ready = if read_only {
-            self.ensure_row_loaded().await
-        } else {
-            // Events that repair the session are in the loaded page and must not be sent as notifications too.
-            self.journal.is_loading_page = true;
-            let opened = self.load_for_display().await;
-            self.journal.is_loading_page = false;
-            opened
-        };
-        if let Err(refused) = ready {
-            let _ = reply.send(Err(refused));
-            return;
-        }
-        let (tell, passed) = oneshot::channel();
-        // The reply's `passed` fires when everything recorded so far is stored and sent.
-        self.journal.push(StoreWrite::Barrier(tell));
+    fn load_session(&mut self, reply: Reply<LoadReply>) {
+        // It fires when everything recorded so far is stored and sent.
+        let passed = self.journal.flush();
         let _ = reply.send(Ok(LoadReply {
             snapshot: self.to_snapshot(),
             partial: self.partial.message.clone(),
-            skipped: std::mem::take(&mut self.journal.skipped),
+            skipped: self.journal.take_skipped(),
             passed,
         }));
     }
 
-    /// Returns the running turn and the resumable one. A turn that a crash cut has no end yet.
-    fn running_and_resumable_turns(&self) -> (Option<TurnId>, Option<TurnId>) {
-        if let Some(turn) = &self.turn {
-            return (Some(turn.id.clone()), None);
+    /// Records what a revert has restored, and answers once that is stored.
+    fn finish_revert(
+        &mut self,
+        turn: &TurnId,
+        reverted: RevertReply,
+        (dry_run, redo): (bool, bool),
+        reply: Reply<RevertReply>,
+    ) {
+        if dry_run || reverted.files.is_empty() {
+            let _ = reply.send(Ok(reverted));
+            return;
         }
-        match &self.state.open_turn {
-            Some(open) if self.residency.is_running_elsewhere => (Some(open.clone()), None),
-            Some(open) => (None, Some(open.clone())),
-            None => (None, self.resumable_turn().ok()),
-        }
-    }
-
-    fn to_snapshot(&self) -> SessionSnapshot {
-        let (turn, resumable) = self.running_and_resumable_turns();
-        let mut metrics = self.metrics.clone();
-        metrics.usage = self.state.usage;
-        metrics.cost = self.state.cost;
-        let counts = self.state.counts.clone();
-        // Calls of this process are counted where they are made, including those that left no event.
-        metrics.requests = match self.resources.statistics.requests.get() {
-            0 => counts.requests,
-            requests => requests,
+        self.services.totals.reverts.add(1);
+        self.metrics.reverts += 1;
+        let state = if redo {
+            ChangeState::Redone
+        } else {
+            ChangeState::Reverted
         };
-        metrics.retries = counts.retries;
-        metrics.compactions = counts.compactions;
-        metrics.cancels = counts.cancels;
-        metrics.tool_calls = counts.tool_calls;
-        metrics.errors = counts.errors;
-        SessionSnapshot {
-            info: self.info.clone(),
-            title: self.state.title.clone(),
-            mode: self.state.mode,
-            model: self.state.model.clone(),
-            effort: self.state.effort,
-            seq: self.journal.seq,
-            turn,
-            resumable,
-            approvals: self.state.approvals.clone(),
-            decided: self.questions.decisions.keys().cloned().collect(),
-            inquiries: self.state.inquiries.clone(),
-            replied: self.questions.replies.keys().cloned().collect(),
-            queue: self.queue_state(),
-            instructions: self.state.instructions.clone(),
-            grants: self
-                .questions
-                .grants
-                .iter()
-                .filter(|g| g.scope == GrantScope::Session)
-                .cloned()
-                .collect(),
-            metrics,
-            circuits: {
-                let circuits = self
-                    .resources
-                    .statistics
-                    .circuits
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                circuits.open_circuit_views(clock::now(), clock::wall_ms())
-            },
+        let diff = to_revert_diff(turn, state, &reverted);
+        let event = Event::TurnDiff(Arc::new(diff));
+        // A complete redo leaves nothing to redo.
+        let is_over = redo && reverted.conflicts.is_empty();
+        let (done, stored) = oneshot::channel();
+        if is_over {
+            self.record_in_turn(None, event, None, Vec::new(), Vec::new(), None);
+            self.journal.push(StoreWrite::Changes {
+                session: self.info.id.clone(),
+                cause: revert_cause(turn),
+                replaces_earlier: true,
+                changes: Vec::new(),
+                done,
+            });
+        } else {
+            self.record_in_turn(None, event, None, Vec::new(), Vec::new(), Some(done));
         }
+        self.journal.answer_after(stored, reply, reverted);
     }
 
-    /// Deletes the session. If a turn is running, cancels it first and deletes at its end.
-    pub(super) async fn delete_session(&mut self, reply: Reply<()>) {
-        if self.turn.is_some() {
+    /// Ends the deletion of the session with its result. If a turn is running, cancels it first and deletes at its end.
+    fn delete_session(&mut self, deleted: Option<Result<(), CommandError>>, reply: Reply<()>) {
+        let Some(deleted) = deleted else {
             self.cancel_turn(None);
             self.residency.deleting.push(reply);
             return;
-        }
-        let ready = match self.residency.stage {
-            // Deleting needs the session's lock, so that no other server is working in it.
-            LoadState::Stored => self.open().await,
-            LoadState::New | LoadState::Held | LoadState::Open => Ok(()),
-        };
-        if let Err(refused) = ready {
-            let _ = reply.send(Err(refused));
-            return;
-        }
-        let flushed = self.flush().await.map(|_| ());
-        let deleted = match flushed {
-            Ok(()) => {
-                self.services
-                    .store
-                    .writes
-                    .delete_session(self.info.id.clone())
-                    .await
-            }
-            Err(error) => Err(error),
         };
         if deleted.is_ok() {
-            // I8: background processes do not outlive their session.
-            if let Some(workspace) = self.resources.workspace.take() {
-                workspace.background().end_all().await;
-            }
             self.mark_deleted();
         }
-        let deleted = deleted.map_err(super::load::to_command_error);
         for waiting in self.residency.deleting.drain(..).chain([reply]) {
             let _ = waiting.send(deleted.clone());
+        }
+    }
+
+    /// Unloads the idle session. The registry decides atomically with new arrivals, so that no command is lost to an
+    /// actor that leaves.
+    fn unload(&mut self, gathered: &Gathered) {
+        let is_open = matches!(self.residency.stage, LoadState::New | LoadState::Open);
+        let may_leave = (gathered.is_stored || !is_open) && self.mailbox.queue.is_empty();
+        let live = &self.residency.live_sessions;
+        if may_leave && live.try_retire(&self.info.id, &self.mailbox.commands) {
+            self.residency.has_retired = true;
+        } else {
+            self.residency.last_used = clock::now();
         }
     }
 
@@ -565,33 +429,22 @@ impl Actor {
                 .live_sessions
                 .set_inquiry_session(&open.inquiry.id, None);
         }
+        // Its background processes have ended with it.
+        self.resources.workspace = None;
         self.residency.stage = LoadState::Stored;
         self.residency.lock = None;
-        self.journal.seq = 0;
+        self.journal.restart_at(0, Vec::new());
         (self.partial.message, self.partial.due) = (None, None);
-        self.inbox.steers.clear();
-        self.inbox.queue.clear();
-        self.questions.decisions.clear();
-        self.questions.replies.clear();
-        self.questions.grants.clear();
+        self.inbox.clear();
+        self.questions.clear();
     }
 }
 
-/// Wraps what the user wrote into a message.
-pub(super) fn user_message(content: Vec<Block>) -> Message {
-    Message {
-        content,
-        ..Message::user_text("")
+/// Returns the reason of a canceled turn, depending on what it was doing.
+fn cancel_reason(in_tools: bool) -> TerminalReason {
+    if in_tools {
+        TerminalReason::AbortedTools
+    } else {
+        TerminalReason::AbortedStreaming
     }
-}
-
-pub(super) fn make_title(content: &[Block]) -> String {
-    let said: Vec<&str> = content
-        .iter()
-        .filter_map(|block| match block {
-            Block::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
-    text::one_line(&text::strip_control_characters(&said.join(" ")), TITLE_CHARS)
 }

@@ -8,25 +8,73 @@ use std::cmp::Reverse;
 use std::iter;
 use std::sync::Arc;
 
-use super::active_turn::ActiveTurn;
-use super::actor::Actor;
-use super::command::{PartialMessage, TurnOutcome};
-use super::commands::user_message;
+use futures::FutureExt;
+
+use super::active_turn::{ActiveTurn, TurnResult};
+use super::actor::{Actor, IoResult};
+use super::checkpoints::CHECKPOINT_PARTIAL;
+use super::command::{PartialMessage, SessionCommand, TurnOutcome};
+use super::command_queue::Operation;
+use crate::base::clock;
 use crate::base::spawn::TaskError;
 use crate::context::OpenCall;
 use crate::domain::{
     AgentError, Approval, Block, Decision, DecisionKind, ErrorCode, Event, Inquiry, Message, ResolvedBy,
-    Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnId, TurnState,
+    Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnDiff, TurnEnd, TurnId,
+    TurnState,
 };
 use crate::store::{LossReason, StoreError, StoreHealth};
-use crate::turn::{TurnFinish, TurnStopped};
-
-/// Precedes the text of a lost message.
-const UNSETTLED: &str = "input sent to an earlier turn was lost; send it again if it still matters";
+use crate::turn::TurnStopped;
 
 impl Actor {
-    /// Settles the end of a turn whose task has returned.
-    pub(super) fn turn_ended(&mut self, ended: Result<Result<TurnFinish, TurnStopped>, TaskError>) {
+    /// Reports what the turn has changed, whose task has returned, then settles its end: nothing may follow `turnEnded`
+    /// (I3).
+    pub(super) fn turn_returned(&mut self, ended: TurnResult) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        let (checkpoints, id) = (turn.checkpoints.clone(), turn.id.clone());
+        let mut changes = checkpoints.take_changes();
+        if let Some(message) = changes.warning.take() {
+            self.record_event(Event::Warning {
+                code: CHECKPOINT_PARTIAL.to_owned(),
+                message,
+            });
+        }
+        if changes.is_empty() {
+            return self.end_turn(ended);
+        }
+        if let Some(turn) = self.turn.as_mut() {
+            turn.control.returned = Some((ended, clock::now()));
+        }
+        let compared = changes.compare(checkpoints, self.session_workspace(), self.info.cwd.clone());
+        let posted = compared.map(move |diff| IoResult::TurnDiff(id, diff));
+        self.mailbox.io.push(posted.boxed());
+    }
+
+    /// Takes the list of what the turn has changed, and settles its end.
+    pub(super) fn turn_compared(&mut self, id: &TurnId, diff: Option<TurnDiff>) {
+        let turn = self.turn.as_mut().filter(|turn| turn.id == *id);
+        let Some((ended, _)) = turn.and_then(|turn| turn.control.returned.take()) else {
+            return;
+        };
+        if let Some(diff) = diff {
+            self.record_event(Event::TurnDiff(Arc::new(diff)));
+        }
+        self.end_turn(ended);
+    }
+
+    /// Settles the end of the turn, then does what waits for it.
+    pub(super) fn end_turn(&mut self, ended: TurnResult) {
+        self.settle_end(ended);
+        // A pending deletion comes first: it leaves no session to run a queued prompt in.
+        self.mailbox.queue.push_first(Operation::StartQueued);
+        if let Some(reply) = self.residency.deleting.pop() {
+            let deletion = SessionCommand::Delete { reply };
+            self.mailbox.queue.push_first(Operation::Command(deletion));
+        }
+        self.perform_waiting();
+    }
+
+    fn settle_end(&mut self, ended: TurnResult) {
         // Everything that the turn reported must be recorded before its end (I3).
         while let Some(message) = self
             .turn
@@ -107,6 +155,7 @@ impl Actor {
         if let Some(turn) = self.turn.take() {
             send_turn_end(turn, end);
         }
+        self.questions.end_turn();
         self.partial.due = None;
     }
 
@@ -172,7 +221,7 @@ impl Actor {
     }
 
     /// Settles what sub-agents have open when their turn ends. Nobody could continue it.
-    fn settle_subagents(&mut self, turn: Option<TurnId>) {
+    pub(super) fn settle_subagents(&mut self, turn: Option<TurnId>) {
         self.settle_below(turn, None);
     }
 
@@ -225,8 +274,8 @@ impl Actor {
         }
         for event in settled {
             match &event {
-                Event::ApprovalResolved { approval, .. } => _ = self.questions.decisions.remove(approval),
-                Event::InquiryResolved { inquiry, .. } => _ = self.questions.replies.remove(&inquiry.id),
+                Event::ApprovalResolved { approval, .. } => _ = self.questions.take_decision(approval),
+                Event::InquiryResolved { inquiry, .. } => _ = self.questions.take_reply(&inquiry.id),
                 _ => {}
             }
             self.record_in_turn(turn.clone(), event, None, vec![], vec![], None);
@@ -264,149 +313,6 @@ impl Actor {
             parent: None,
         }));
     }
-
-    /// Repairs what a crash has cut, or what a full store has lost.
-    pub(super) fn repair_after_crash(&mut self, partials: Vec<PartialMessage>) {
-        self.repair_turn(partials);
-        self.repair_strays();
-    }
-
-    /// Settles records that no turn waits for, because a full store lost the records that settled them.
-    ///
-    /// A steer is returned as a warning, never sent in a turn that it was not meant for (I16). A question about a
-    /// finished call is closed. A call without a question may have run, and must not run twice.
-    fn repair_strays(&mut self) {
-        self.settle_subagents(None);
-        let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
-        for call in open {
-            if self.state.question_about(&call.id).is_none()
-                && self.state.find_inquiry_of_call(&call.id).is_none()
-            {
-                self.answer_call(
-                    &call,
-                    ToolCallStatus::Cancelled,
-                    "interrupted; what it did was not stored",
-                );
-            }
-        }
-        let (keys, steers) = self.take_unused_steers();
-        for (key, content) in keys.into_iter().zip(steers) {
-            let said = user_message(content).text();
-            let warning = Event::Warning {
-                code: "steer_unsettled".to_owned(),
-                message: format!("{UNSETTLED}: {said}"),
-            };
-            self.record_with(warning, None, vec![key], Vec::new(), None);
-        }
-        let waits = |approval: &Approval| {
-            let mut open = self.state.history.open_calls();
-            open.any(|call| call.id == approval.tool_call)
-        };
-        let over: Vec<Approval> = (self.state.approvals.iter().map(|open| &open.approval))
-            .filter(|approval| !waits(approval))
-            .cloned()
-            .collect();
-        for approval in over {
-            self.questions.decisions.remove(&approval.id);
-            self.deny_approval(&approval, ResolvedBy::Cancel);
-        }
-        // Only the server's end leaves inquiries open.
-        let stopped = (self.state.last_end.as_ref()).map(|(_, reason)| *reason);
-        if stopped != Some(TerminalReason::ServerStopped) {
-            self.drop_inquiries(ResolvedBy::Cancel);
-        }
-    }
-
-    /// Gives a turn that a crash has cut its end (R-CANCEL): the unfinished message, the results, the end.
-    fn repair_turn(&mut self, partials: Vec<PartialMessage>) {
-        let Some(turn) = self.state.open_turn.clone() else {
-            return;
-        };
-        for message in partials.into_iter().filter_map(incomplete_message) {
-            self.record_in_turn(
-                Some(turn.clone()),
-                Event::Message(Arc::new(message)),
-                None,
-                vec![],
-                vec![],
-                None,
-            );
-        }
-        self.settle_subagents(Some(turn.clone()));
-        // Calls with an open question stay open, so that a resumed turn can ask again (R-APPR-4).
-        let mut asked: Vec<_> = self
-            .state
-            .approvals
-            .iter()
-            .map(|open| open.approval.tool_call.clone())
-            .collect();
-        let own = self.state.inquiries.iter().map(|open| open.inquiry.tool_call());
-        asked.extend(own.flatten().cloned());
-        let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
-        for call in open.iter().filter(|call| !asked.contains(&call.id)) {
-            self.repair_call(&turn, call);
-        }
-        if self.state.is_compaction {
-            self.repair_inquiries(&turn);
-        }
-        let (drops, unused_steers) = self.take_unused_steers();
-        let reason = TerminalReason::ServerStopped;
-        let (usage, cost) = self.state.turn_spent;
-        let end = TurnEnd {
-            reason,
-            state: reason.to_turn_state(false),
-            usage,
-            cost,
-            error: None,
-            unused_steers,
-        };
-        self.record_in_turn(Some(turn), Event::TurnEnded(end), None, drops, vec![], None);
-    }
-
-    /// Settles what a compaction has asked; it ends with the compaction.
-    fn repair_inquiries(&mut self, turn: &crate::domain::TurnId) {
-        let open: Vec<_> = (self.state.inquiries.iter())
-            .map(|open| open.inquiry.clone())
-            .collect();
-        for inquiry in open {
-            self.questions.replies.remove(&inquiry.id);
-            let resolved = Event::InquiryResolved {
-                reply: inquiry.default_reply(),
-                inquiry,
-                by: ResolvedBy::Rule,
-            };
-            self.record_in_turn(Some(turn.clone()), resolved, None, vec![], vec![], None);
-        }
-    }
-
-    fn repair_call(&mut self, turn: &crate::domain::TurnId, call: &OpenCall) {
-        let title = self
-            .state
-            .calls
-            .get(&call.id)
-            .map_or_else(|| call.name.clone(), |c| c.title.clone());
-        let update = ToolCallUpdate {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            title,
-            status: ToolCallStatus::Cancelled,
-            input: None,
-            result: Some(Arc::new(ToolResult::error("interrupted"))),
-            diff: None,
-            locations: Vec::new(),
-            duration_ms: None,
-            exit_code: None,
-            parent: None,
-        };
-        self.record_in_turn(
-            Some(turn.clone()),
-            Event::ToolCall(update),
-            None,
-            vec![],
-            vec![],
-            None,
-        );
-    }
 }
 
 /// Returns the resolution of an inquiry that is dropped with the sub-agent that asked.
@@ -430,7 +336,7 @@ fn send_turn_end(turn: ActiveTurn, end: TurnEnd) {
     }
 }
 
-fn incomplete_message(partial: PartialMessage) -> Option<Message> {
+pub(super) fn incomplete_message(partial: PartialMessage) -> Option<Message> {
     let mut content = Vec::new();
     if !partial.reasoning.is_empty() {
         content.push(Block::Reasoning {
@@ -456,13 +362,4 @@ fn internal_error_end(why: &str) -> (TerminalReason, Option<AgentError>) {
         .with_cause(why)
         .with_user_action("send the prompt again; if it happens twice, please report it with the log");
     (TerminalReason::InternalError, Some(error))
-}
-
-/// Returns the reason of a canceled turn, depending on what it was doing.
-pub(super) fn cancel_reason(in_tools: bool) -> TerminalReason {
-    if in_tools {
-        TerminalReason::AbortedTools
-    } else {
-        TerminalReason::AbortedStreaming
-    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::SessionManager;
 use super::checkpoints::is_of;
 use super::command::{CommandError, SessionCommand};
-use super::load::{to_command_error, wait_until_stored};
+use super::services::wait_until_stored;
 use crate::base::{clock, text};
 use crate::domain::{
     ApprovalId, Envelope, Event, FileChange, SessionId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnId,
@@ -38,15 +38,11 @@ impl SessionManager {
         let store = &self.services().store;
         // What only memory has would be missing from the fork.
         wait_until_stored(&store.writes).await?;
-        let row = store.reader.read_session(id).await.map_err(to_command_error)?;
+        let row = store.reader.read_session(id).await?;
         let row = row.ok_or_else(|| CommandError::NothingToFork(id.clone()))?;
         let last = self.last_event(id, turn).await?;
         let fork = SessionId::new_random();
-        store
-            .content
-            .share_files(id, &fork)
-            .await
-            .map_err(to_command_error)?;
+        store.content.share_files(id, &fork).await?;
         let title = row
             .title
             .as_ref()
@@ -60,10 +56,7 @@ impl SessionManager {
             ..SessionRow::new(fork.clone(), row.folder, row.cwd, clock::wall_ms())
         };
         let writes = &store.writes;
-        writes
-            .send(StoreWrite::CreateSession(Box::new(new)))
-            .await
-            .map_err(to_command_error)?;
+        writes.send(StoreWrite::CreateSession(Box::new(new))).await?;
         // Known before copying, because a question must not be copied without its answer.
         let settled = self.settled_approvals(id, last).await?;
         let mut turns = Vec::new();
@@ -77,13 +70,10 @@ impl SessionManager {
                 at_ms,
                 event,
             };
-            writes
-                .send(append_event_write(&fork, stored))
-                .await
-                .map_err(to_command_error)
+            writes.send(append_event_write(&fork, stored)).await
         };
         let mut pages = store.reader.walk_events(id, 0);
-        while let Some(page) = pages.next().await.map_err(to_command_error)? {
+        while let Some(page) = pages.next().await? {
             for stored in page.events.into_iter().filter(|stored| stored.seq <= last) {
                 match (&stored.event, &stored.turn) {
                     (Event::TurnStarted { .. }, Some(turn)) => turns.push(turn.clone()),
@@ -122,7 +112,7 @@ impl SessionManager {
     ) -> Result<HashSet<ApprovalId>, CommandError> {
         let mut settled = HashSet::new();
         let mut pages = self.services().store.reader.walk_events(id, 0);
-        while let Some(page) = pages.next().await.map_err(to_command_error)? {
+        while let Some(page) = pages.next().await? {
             let events = page.events.into_iter().filter(|stored| stored.seq <= last);
             settled.extend(events.filter_map(|stored| match stored.event {
                 Event::ApprovalResolved { approval, .. } => Some(approval),
@@ -136,11 +126,11 @@ impl SessionManager {
     async fn last_event(&self, id: &SessionId, turn: Option<TurnId>) -> Result<u64, CommandError> {
         let reader = &self.services().store.reader;
         let Some(turn) = turn else {
-            let end = reader.last_end(id).await.map_err(to_command_error)?;
+            let end = reader.last_end(id).await?;
             let end = end.ok_or_else(|| CommandError::NothingToFork(id.clone()))?;
             return Ok(end.seq);
         };
-        let page = reader.read_turn(id, &turn).await.map_err(to_command_error)?;
+        let page = reader.read_turn(id, &turn).await?;
         let end = page
             .events
             .iter()
@@ -156,7 +146,7 @@ impl SessionManager {
         turns: &[TurnId],
     ) -> Result<(), CommandError> {
         let store = &self.services().store;
-        let changes = store.reader.read_changes(id).await.map_err(to_command_error)?;
+        let changes = store.reader.read_changes(id).await?;
         for turn in turns {
             let mut parts: BTreeMap<&str, Vec<FileChange>> = BTreeMap::new();
             for (of, change) in changes.iter().filter(|(of, _)| is_of(of, turn)) {
@@ -171,7 +161,7 @@ impl SessionManager {
                     changes,
                     done,
                 };
-                store.writes.send(write).await.map_err(to_command_error)?;
+                store.writes.send(write).await?;
                 // Notified once the store has it. If the store ends, the barrier after it reports that.
                 let _ = stored.await;
             }

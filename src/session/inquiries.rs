@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::active_turn::ActiveTurn;
 use super::actor::Actor;
 use super::command::{CommandError, InquiryAnswer, Reply};
 use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, RequestSubject, ResolvedBy, ToolCallId};
@@ -33,7 +34,7 @@ impl Actor {
             },
             InquiryRequest::Nested { parent, subject } => (new(subject, Some(parent)), false),
         };
-        let decided = self.questions.replies.remove(&inquiry.id);
+        let decided = self.questions.take_reply(&inquiry.id);
         if !(self.services.questions)() && decided.is_none() {
             if again {
                 self.settle_inquiry(inquiry.clone(), inquiry.default_reply(), ResolvedBy::Rule, None);
@@ -41,8 +42,10 @@ impl Actor {
             let _ = reply.send(None);
             return;
         }
-        let Some(turn) = self.turn.as_mut() else { return };
-        turn.waiting.inquiries.insert(inquiry.id.clone(), reply);
+        if self.turn.is_none() {
+            return;
+        }
+        self.questions.open_inquiry(inquiry.id.clone(), reply);
         self.pause_clock();
         self.record_event(Event::InquiryRequested(inquiry.clone()));
         // The answer came while the turn was interrupted; apply it now.
@@ -63,8 +66,8 @@ impl Actor {
     }
 
     /// Handles the user's answer.
-    pub(super) async fn reply_inquiry(&mut self, id: InquiryId, said: InquiryAnswer, reply: Reply<()>) {
-        let (inquiry, said) = match self.check_answer(&id, said).await {
+    pub(super) fn reply_inquiry(&mut self, id: InquiryId, said: InquiryAnswer, reply: Reply<()>) {
+        let (inquiry, said) = match self.check_answer(&id, said) {
             Ok(answer) => answer,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -72,15 +75,13 @@ impl Actor {
             }
         };
         let done = self.journal.answer_stored(reply, ());
-        let waits = self.turn.as_ref().is_some_and(|turn| {
-            turn.waiting.inquiries.contains_key(&id) || turn.clock.asked.as_ref() == Some(&id)
-        });
-        if waits {
+        let asks = |turn: &ActiveTurn| turn.clock.is_asked_by(&id);
+        if self.questions.awaits_inquiry(&id) || self.turn.as_ref().is_some_and(asks) {
             self.settle_inquiry(inquiry, said, ResolvedBy::Person, Some(done));
             return;
         }
         // The turn that asked is interrupted; keep the answer until the turn is resumed.
-        self.questions.replies.insert(id.clone(), said.clone());
+        self.questions.keep_reply(id.clone(), said.clone());
         let pending = PendingEvent::Reply {
             inquiry: id,
             reply: said,
@@ -89,18 +90,14 @@ impl Actor {
     }
 
     /// Returns the inquiry and the answer, if the inquiry is open and unanswered, and the answer fits.
-    async fn check_answer(
-        &mut self,
+    fn check_answer(
+        &self,
         id: &InquiryId,
         said: InquiryAnswer,
     ) -> Result<(Arc<Inquiry>, InquiryReply), CommandError> {
-        if self.turn.is_none() {
-            self.check_writable()?;
-            self.open().await?;
-        }
         let unknown = || CommandError::UnknownInquiry(id.clone());
         let inquiry = self.state.open_inquiry(id).cloned().ok_or_else(unknown)?;
-        if self.questions.replies.contains_key(id) {
+        if self.questions.is_replied(id) {
             return Err(unknown());
         }
         let said = said.into_inquiry_reply(&inquiry);
@@ -119,7 +116,7 @@ impl Actor {
         done: Option<oneshot::Sender<()>>,
     ) {
         let id = inquiry.id.clone();
-        self.questions.replies.remove(&id);
+        self.questions.take_reply(&id);
         // Limits of the day belong to the server, not to the turn that asked.
         if let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, &said) {
             let ledger = &self.services.ledger;
@@ -131,14 +128,7 @@ impl Actor {
             by,
         };
         self.record_with(event, None, vec![PendingKey::for_reply(&id)], Vec::new(), done);
-        let waiting = self
-            .turn
-            .as_mut()
-            .and_then(|turn| turn.waiting.inquiries.remove(&id));
-        if let Some(waiting) = waiting {
-            // The turn may be stopping meanwhile.
-            let _ = waiting.send(Some(said.clone()));
-        }
+        self.questions.answer_inquiry(&id, &said);
         self.clock_answered(&inquiry, &said);
         self.run_clock();
     }

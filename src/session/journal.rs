@@ -12,7 +12,6 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 
 use super::command::Reply;
-use super::load::to_command_error;
 use crate::base::backpressure::SessionBudget;
 use crate::domain::SessionId;
 use crate::store::{PendingEvent, SkippedRow, StoreError, StoreHandle, StoreHealth, StoreWrite, WritePermit};
@@ -21,13 +20,13 @@ use crate::store::{PendingEvent, SkippedRow, StoreError, StoreHandle, StoreHealt
 pub(super) struct Journal {
     session: SessionId,
     /// The number of the last event.
-    pub(super) seq: u64,
+    seq: u64,
     /// Writes that wait for room in the store's queue.
     writes: VecDeque<StoreWrite>,
     /// Answers that wait until what they confirm is stored (I16).
     answers: FuturesUnordered<BoxFuture<'static, ()>>,
     /// Unreadable records that were not reported yet.
-    pub(super) skipped: Vec<SkippedRow>,
+    skipped: Vec<SkippedRow>,
     /// The client reads what is recorded now in the page that it is loading.
     pub(super) is_loading_page: bool,
     pub(super) byte_budget: Arc<SessionBudget>,
@@ -104,12 +103,44 @@ impl Journal {
         }
     }
 
-    /// Waits until everything that was recorded is stored and sent.
-    pub(super) async fn flush(&mut self, store: &StoreHandle) -> Result<StoreHealth, StoreError> {
+    /// Returns what fires when everything that was recorded so far is stored and sent.
+    pub(super) fn flush(&mut self) -> oneshot::Receiver<StoreHealth> {
+        let (done, flushed) = oneshot::channel();
+        self.push(StoreWrite::Barrier(done));
+        flushed
+    }
+
+    /// Sends everything that waits to the store, and waits until it is stored and sent. Only for the session's end,
+    /// when nothing else runs.
+    pub(super) async fn flush_now(&mut self, store: &StoreHandle) -> Result<StoreHealth, StoreError> {
         while let Some(write) = self.writes.pop_front() {
             store.send(write).await?;
         }
         store.flush_writes().await
+    }
+
+    /// The number of the last durable event.
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Goes on after event `seq`, as the store has it. `skipped` are records that could not be read.
+    pub(super) fn restart_at(&mut self, seq: u64, skipped: Vec<SkippedRow>) {
+        self.seq = seq;
+        self.skipped = skipped;
+    }
+
+    pub(super) fn has_skipped(&self) -> bool {
+        !self.skipped.is_empty()
+    }
+
+    pub(super) fn set_skipped(&mut self, skipped: Vec<SkippedRow>) {
+        self.skipped = skipped;
+    }
+
+    /// Takes the unreadable records, which are reported once.
+    pub(super) fn take_skipped(&mut self) -> Vec<SkippedRow> {
+        std::mem::take(&mut self.skipped)
     }
 
     /// Answers with `answer` when the write that is given the returned sender is stored.
@@ -133,7 +164,7 @@ impl Journal {
         let answering = async move {
             let answer = match stored.await {
                 Ok(()) => Ok(answer),
-                Err(_) => Err(to_command_error(StoreError::Closed)),
+                Err(_) => Err(StoreError::Closed.into()),
             };
             // The caller may be gone.
             let _ = reply.send(answer);

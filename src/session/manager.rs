@@ -3,37 +3,21 @@
 //! It owns the mailboxes and tasks of the actors. It must not know a session's state: every question is a
 //! [`SessionCommand`]. One lock covers posting and unloading, so that no command is lost to an actor that leaves.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::Actor;
-use super::cancel_queue::CancelQueue;
+use super::choices::remembered_choice_write;
 use super::command::{CommandError, SessionCommand, SessionInfo, SessionSnapshot};
+use super::live_sessions::{LiveSession, LiveSessionTable, LiveSessions, ServerActivity};
 use super::residency::LoadState;
 use super::services::Services;
-use crate::base::clock;
-use crate::base::spawn::{AbortOnDrop, spawn};
+use crate::base::spawn::spawn;
 use crate::domain::{ApprovalId, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId, TurnId};
 use crate::provider::Effort;
-use crate::store::{ContentChoice, StoreError, StoreWrite};
-
-/// Returns the write that remembers a choice for new sessions of the folder, or `None` if there is nothing to remember.
-/// The mode `full` applies only to the session for which it was chosen.
-pub(super) fn remembered_choice_write(info: &SessionInfo, mut choice: ContentChoice) -> Option<StoreWrite> {
-    choice.mode = choice.mode.filter(|mode| *mode != Mode::Full);
-    if choice == ContentChoice::default() {
-        return None;
-    }
-    Some(StoreWrite::RememberChoice {
-        folder: info.folder.display().to_string(),
-        agent: info.agent.clone().unwrap_or_default(),
-        choice,
-        at_ms: clock::wall_ms(),
-    })
-}
+use crate::store::{ContentChoice, StoreError};
 
 /// Commands of one session that may wait. More are rejected as busy.
 const MAILBOX: usize = 256;
@@ -42,45 +26,6 @@ const MAILBOX: usize = 256;
 pub struct SessionManager {
     services: Arc<Services>,
     roll: Arc<LiveSessions>,
-}
-
-/// The table of live sessions, shared with their actors.
-#[derive(Default)]
-pub(super) struct LiveSessions {
-    live: Mutex<LiveSessionTable>,
-    /// The live session of each open approval. Clients answer by the approval's id alone.
-    asked: Mutex<HashMap<ApprovalId, SessionId>>,
-    /// The live session of each open inquiry.
-    inquired: Mutex<HashMap<InquiryId, SessionId>>,
-    running: Mutex<BTreeSet<SessionId>>,
-    activity: watch::Sender<ServerActivity>,
-}
-
-/// The server's activity, for a status bar.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServerActivity {
-    pub turns: usize,
-    pub approvals: usize,
-}
-
-/// Ordered by id, so that operations on all sessions have a reproducible order.
-#[derive(Default)]
-struct LiveSessionTable {
-    live: BTreeMap<SessionId, LiveSession>,
-    /// The number of the actor that was started last.
-    started: u64,
-    /// The server ends, and no session is loaded any more.
-    ended: bool,
-}
-
-struct LiveSession {
-    commands: mpsc::Sender<SessionCommand>,
-    /// The number of commands posted so far.
-    posted: u64,
-    cancels: Arc<CancelQueue>,
-    task: AbortOnDrop<()>,
-    /// Distinguishes the actor from an earlier one of the same session that is still leaving.
-    number: u64,
 }
 
 impl SessionManager {
@@ -182,7 +127,7 @@ impl SessionManager {
 
     /// Returns a snapshot of every live session, ordered by id.
     pub async fn collect_snapshots(&self) -> Vec<SessionSnapshot> {
-        let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
+        let ids = self.roll.session_ids();
         let mut snapshots = Vec::with_capacity(ids.len());
         for id in ids {
             if let Ok(snapshot) = self
@@ -198,7 +143,7 @@ impl SessionManager {
 
     /// Closes the circuit of a tool in every live session. Returns whether one was open.
     pub async fn reset_circuits(&self, tool: &str) -> bool {
-        let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
+        let ids = self.roll.session_ids();
         let mut was_open = false;
         for id in ids {
             let tool = tool.to_owned();
@@ -214,7 +159,7 @@ impl SessionManager {
     /// # Errors
     /// The store cannot be read.
     pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
-        let live = lock_ignoring_poison(&self.roll.asked).get(approval).cloned();
+        let live = self.roll.approval_session(approval);
         match live {
             Some(session) => Ok(Some(session)),
             // An interrupted turn's approval outlives the unloading of its session (R-APPR-4).
@@ -227,7 +172,7 @@ impl SessionManager {
     /// # Errors
     /// The store cannot be read.
     pub async fn inquired_by(&self, inquiry: &InquiryId) -> Result<Option<SessionId>, StoreError> {
-        let live = lock_ignoring_poison(&self.roll.inquired).get(inquiry).cloned();
+        let live = self.roll.inquiry_session(inquiry);
         match live {
             Some(session) => Ok(Some(session)),
             None => self.services.store.reader.find_inquiry_owner(inquiry).await,
@@ -282,17 +227,17 @@ impl SessionManager {
 
     /// Returns the sessions with a running turn.
     pub fn running_sessions(&self) -> Vec<SessionId> {
-        lock_ignoring_poison(&self.roll.running).iter().cloned().collect()
+        self.roll.running_sessions()
     }
 
     /// Subscribes to changes in the number of turns and open approvals.
     pub fn subscribe_activity(&self) -> watch::Receiver<ServerActivity> {
-        self.roll.activity.subscribe()
+        self.roll.subscribe_activity()
     }
 
     /// Revokes a grant in every live session. Returns whether one of them had it.
-    pub async fn revoke_grant(&self, grant: &str) -> bool {
-        let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
+    pub(super) async fn revoke_live_grant(&self, grant: &str) -> bool {
+        let ids = self.roll.session_ids();
         let mut had = false;
         for id in ids {
             let (reply, answer) = oneshot::channel();
@@ -360,77 +305,4 @@ impl SessionManager {
         };
         roll.live.insert(id, live);
     }
-}
-
-impl LiveSessions {
-    fn lock(&self) -> MutexGuard<'_, LiveSessionTable> {
-        lock_ignoring_poison(&self.live)
-    }
-
-    /// Records that a session has opened an approval, or with `None` that it is settled.
-    pub(super) fn set_approval_session(&self, approval: &ApprovalId, session: Option<&SessionId>) {
-        let mut asked = lock_ignoring_poison(&self.asked);
-        match session {
-            Some(session) => asked.insert(approval.clone(), session.clone()),
-            None => asked.remove(approval),
-        };
-        let approvals = asked.len() + lock_ignoring_poison(&self.inquired).len();
-        self.activity
-            .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
-    }
-
-    /// Records that a session has opened an inquiry, or with `None` that it is settled.
-    pub(super) fn set_inquiry_session(&self, inquiry: &InquiryId, session: Option<&SessionId>) {
-        // Always in this order, as in `set_approval_session`: otherwise the two could deadlock.
-        let asked = lock_ignoring_poison(&self.asked);
-        let mut inquired = lock_ignoring_poison(&self.inquired);
-        match session {
-            Some(session) => inquired.insert(inquiry.clone(), session.clone()),
-            None => inquired.remove(inquiry),
-        };
-        let approvals = asked.len() + inquired.len();
-        self.activity
-            .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
-    }
-
-    /// Records that a session's turn runs or has ended.
-    pub(super) fn set_running(&self, session: &SessionId, runs: bool) {
-        let mut running = lock_ignoring_poison(&self.running);
-        if runs {
-            running.insert(session.clone())
-        } else {
-            running.remove(session)
-        };
-        let turns = running.len();
-        self.activity
-            .send_if_modified(|activity| std::mem::replace(&mut activity.turns, turns) != turns);
-    }
-
-    /// Removes an idle session, unless a command was posted meanwhile. Posting happens under the same lock.
-    pub(super) fn try_retire(&self, id: &SessionId, commands: &mpsc::Receiver<SessionCommand>) -> bool {
-        let mut roll = self.lock();
-        if !commands.is_empty() {
-            return false;
-        }
-        if let Some(gone) = roll.live.remove(id) {
-            // The session's own task calls this. It ends by itself, and dropping the handle must not abort it.
-            gone.task.detach();
-        }
-        true
-    }
-
-    /// Removes an actor that left because its session was deleted. A newer actor of the same session stays.
-    pub(super) fn remove_departed(&self, id: &SessionId, number: u64) {
-        let mut roll = self.lock();
-        if roll.live.get(id).is_some_and(|live| live.number == number)
-            && let Some(gone) = roll.live.remove(id)
-        {
-            gone.task.detach();
-        }
-    }
-}
-
-/// Locks a mutex. These values are consistent after every statement, so a panic elsewhere does not spoil them.
-fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

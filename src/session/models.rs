@@ -6,6 +6,7 @@
 
 mod check;
 mod credentials;
+mod keys;
 mod lists;
 
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use futures::future::{BoxFuture, FutureExt};
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::check::ModelVerdict;
-use self::credentials::{explain_missing_key, is_same_key};
+use self::keys::{explain_missing_key, is_same_key};
 pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
 use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, ReasoningEffort, Settings};

@@ -2,7 +2,7 @@
 //!
 //! The current content is stored and written down first, so that a kill in the middle loses nothing. The same revert
 //! then continues where it stopped, and its redo takes back as much as was done. What state a file should have is
-//! decided in `workspace::checkpoint`.
+//! decided in `workspace::checkpoint`. This module must not know the actor, which records what was done.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::actor::Actor;
 use super::checkpoints::is_of;
-use super::command::{CommandError, RevertReply};
+use super::command::{CommandError, RevertReply, SessionInfo};
 use super::content_reader::ContentReader;
-use super::load::{all_stored, to_command_error};
+use super::services::{Services, all_stored};
 use crate::base::CancellationToken;
 use crate::base::spawn::run_blocking;
 use crate::domain::{
-    ChangeKind, ChangeState, Event, FileChange, FileDiff, FileState, ToolCallId, TurnDiff, TurnId,
+    ChangeKind, ChangeState, FileChange, FileDiff, FileState, SessionId, ToolCallId, TurnDiff, TurnId,
 };
-use crate::store::{StoreError, StoreWrite};
+use crate::store::{StoreError, StoreHealth, StoreWrite};
 use crate::tool::restore::{Current, read_current_file, restore_file};
-use crate::tool::{NoCheckpoints, NoSpawner, NoUser, ToolContext};
+use crate::tool::{ContentSink, NoCheckpoints, NoSpawner, NoUser, ToolContext};
+use crate::workspace::Workspace;
 use crate::workspace::checkpoint::{
     self, DesiredState, FoundFile, RestoreVerdict, collect_desired_states, same_content,
 };
@@ -62,214 +62,225 @@ struct RevertPlan {
     conflicts: Vec<(String, String)>,
 }
 
-impl Actor {
-    /// Reverts the files of `turn` and of later ones, or with `redo` takes the last such revert back.
-    pub(super) async fn revert_turn(
-        &mut self,
-        turn: &TurnId,
-        dry_run: bool,
-        redo: bool,
-    ) -> Result<RevertReply, CommandError> {
-        // R-SESS-3: a running turn would change the files meanwhile, so a revert is refused until it has ended.
-        self.may_start().await?;
-        // Changes that only memory has would be missing from the revert.
-        all_stored(self.flush().await.map_err(to_command_error)?)?;
-        let reader = self.services.store.reader.clone();
-        let turns = reader.list_turns(&self.info.id).await.map_err(to_command_error)?;
-        let changes = reader
-            .read_changes(&self.info.id)
-            .await
-            .map_err(to_command_error)?;
-        let first = turns.iter().position(|known| known == turn);
-        let turns = &turns[first.ok_or_else(|| CommandError::UnknownTurn(turn.clone()))?..];
-        let cause = format!("revert of {turn}");
-        let wanted: Vec<(usize, &FileChange)> = if redo {
-            let reverted = changes.iter().filter(|(of, _)| *of == cause);
-            reverted.map(|(_, change)| (0, change)).collect()
-        } else {
-            let place = |of: &str| turns.iter().position(|turn| is_of(of, turn));
-            let mut wanted: Vec<_> = changes
-                .iter()
-                .filter_map(|(of, change)| Some((place(of)?, change)))
-                .collect();
-            wanted.sort_by_key(|(place, _)| *place);
-            wanted
-        };
-        if redo && wanted.is_empty() {
+/// A revert of the files of `turn` and of later ones, or with `redo` of the last such revert.
+pub(super) struct RevertRequest {
+    pub(super) turn: TurnId,
+    /// Only report what would be done.
+    pub(super) dry_run: bool,
+    pub(super) redo: bool,
+    pub(super) services: Arc<Services>,
+    /// The session's view of files and the editor.
+    pub(super) cx: ToolContext,
+    pub(super) flushed: oneshot::Receiver<StoreHealth>,
+}
+
+/// What a revert should reach.
+struct RevertGoal {
+    turns: Vec<TurnId>,
+    states: Vec<DesiredState>,
+    /// What an interrupted revert of the same turn has done, by path.
+    earlier: HashMap<String, FileChange>,
+}
+
+/// Returns the key under which a revert's changes are stored.
+pub(super) fn revert_cause(turn: &TurnId) -> String {
+    format!("revert of {turn}")
+}
+
+/// Reverts files. R-SESS-3: a running turn would change them meanwhile, so none may run.
+///
+/// # Errors
+/// The turn is unknown, there is nothing to redo, or the store fails.
+pub(super) async fn revert_files(request: RevertRequest) -> Result<RevertReply, CommandError> {
+    let RevertRequest {
+        turn,
+        dry_run,
+        redo,
+        services,
+        cx,
+        flushed,
+    } = request;
+    // Changes that only memory has would be missing from the revert.
+    all_stored(flushed.await.map_err(|_| StoreError::Closed)?)?;
+    let reader = &services.store.reader;
+    let turns = reader.list_turns(&cx.session).await?;
+    let changes = reader.read_changes(&cx.session).await?;
+    let goal = find_goal(&turn, redo, &turns, &changes)?;
+    let contents = ContentReader::new(&services, &cx.session);
+    let plan = plan_revert(&cx, &contents, goal.states, goal.earlier, !dry_run).await?;
+    if dry_run {
+        return to_reply(&cx, goal.turns, plan.items, plan.conflicts).await;
+    }
+    // By now the current content is stored. Write the plan down before anything is changed.
+    if !plan.items.is_empty() {
+        let changes = plan.items.iter().map(RevertItem::to_file_change);
+        let changes = changes.chain(plan.earlier.iter().cloned()).collect();
+        store_changes(&services, &cx.session, revert_cause(&turn), changes).await?;
+    }
+    let (done, conflicts) = restore_files(&cx, &contents, plan).await;
+    to_reply(&cx, goal.turns, done, conflicts).await
+}
+
+/// Returns which files a revert concerns, and what state they should have.
+fn find_goal(
+    turn: &TurnId,
+    redo: bool,
+    turns: &[TurnId],
+    changes: &[(String, FileChange)],
+) -> Result<RevertGoal, CommandError> {
+    let first = turns.iter().position(|known| known == turn);
+    let turns = &turns[first.ok_or_else(|| CommandError::UnknownTurn(turn.clone()))?..];
+    let cause = revert_cause(turn);
+    let reverted = changes.iter().filter(|(of, _)| *of == cause);
+    if redo {
+        let wanted: Vec<&FileChange> = reverted.map(|(_, change)| change).collect();
+        if wanted.is_empty() {
             return Err(CommandError::NothingToRedo(turn.clone()));
         }
-        let wishes = collect_desired_states(wanted.iter().map(|(_, change)| *change));
-        let concerned: Vec<TurnId> = if redo {
-            vec![turn.clone()]
-        } else {
-            let mut places: Vec<usize> = wanted.iter().map(|(place, _)| *place).collect();
-            places.dedup();
-            places.into_iter().map(|place| turns[place].clone()).collect()
-        };
-        // The part that an interrupted revert has done is recorded again, so that one redo takes back everything.
-        let earlier: HashMap<String, FileChange> = if redo {
-            HashMap::new()
-        } else {
-            let same = changes.iter().filter(|(of, _)| *of == cause);
-            same.map(|(_, change)| (change.path.clone(), change.clone()))
-                .collect()
-        };
-        let cx = self.revert_context();
-        let plan = self.plan_revert(&cx, wishes, earlier, !dry_run).await?;
-        if dry_run {
-            return Ok(self.record_revert(concerned, &plan.items, plan.conflicts));
-        }
-        // By now the current content is stored. Write the plan down before anything is changed.
-        if !plan.items.is_empty() {
-            let changes = plan
-                .items
-                .iter()
-                .map(RevertItem::to_file_change)
-                .chain(plan.earlier.iter().cloned());
-            self.store_changes(&cause, changes.collect()).await?;
-        }
-        let (done, conflicts) = self.restore_files(&cx, plan).await;
-        let standing = if redo {
-            ChangeState::Redone
-        } else {
-            ChangeState::Reverted
-        };
-        let reply = self.record_revert(concerned, &done, conflicts);
-        if !reply.files.is_empty() {
-            self.services.totals.reverts.add(1);
-            self.metrics.reverts += 1;
-            self.record_revert_diff(turn, standing, &reply);
-            // A complete redo leaves nothing to redo.
-            if redo && reply.conflicts.is_empty() {
-                self.store_changes(&cause, Vec::new()).await?;
-            }
-            self.flush().await.map_err(to_command_error)?;
-        }
-        Ok(reply)
-    }
-
-    async fn plan_revert(
-        &mut self,
-        cx: &ToolContext,
-        wishes: Vec<DesiredState>,
-        mut earlier: HashMap<String, FileChange>,
-        keep: bool,
-    ) -> Result<RevertPlan, CommandError> {
-        let (cx, contents) = (cx.clone(), ContentReader::new(&self.services, &self.info.id));
-        let planned = run_blocking(move || {
-            let mut plan = RevertPlan::default();
-            let mut add = |plan: &mut RevertPlan, wish: DesiredState, now: Result<Current, String>| match now
-                .and_then(|now| plan_revert_item(&cx, &wish, now, &contents, keep))
-            {
-                Ok(Some(item)) => plan.items.push(item),
-                Ok(None) => plan.earlier.extend(earlier.remove(&wish.path)),
-                Err(why) => plan.conflicts.push((wish.path, why)),
-            };
-            // Paths at which a folder is now, to be judged when all planned deletions are known.
-            let mut in_the_way = Vec::new();
-            for wish in wishes {
-                match read_current_file(&cx, Path::new(&wish.path)) {
-                    Ok(Current::Disk(FoundFile {
-                        state: FileState::Unknown,
-                        ..
-                    })) => in_the_way.push(wish),
-                    now => add(&mut plan, wish, now),
-                }
-            }
-            // A folder that only contains files to be deleted is no obstacle.
-            let going: HashSet<PathBuf> = (plan.items.iter())
-                .filter(|item| item.to == FileState::Absent)
-                .map(|item| item.path.clone())
-                .collect();
-            for wish in in_the_way {
-                let now = judge_folder_in_the_way(Path::new(&wish.path), &going);
-                add(&mut plan, wish, now);
-            }
-            // Deletions first, so that a folder is empty when a file must take its place.
-            plan.items.sort_by(|a, b| {
-                (a.to != FileState::Absent, &a.path).cmp(&(b.to != FileState::Absent, &b.path))
-            });
-            plan
+        return Ok(RevertGoal {
+            turns: vec![turn.clone()],
+            states: collect_desired_states(wanted),
+            earlier: HashMap::new(),
         });
-        planned.await.map_err(|_| to_command_error(StoreError::Closed))
     }
+    let place = |of: &str| turns.iter().position(|turn| is_of(of, turn));
+    let wanted = changes.iter();
+    let mut wanted: Vec<(usize, &FileChange)> = wanted
+        .filter_map(|(of, change)| Some((place(of)?, change)))
+        .collect();
+    wanted.sort_by_key(|(place, _)| *place);
+    let mut places: Vec<usize> = wanted.iter().map(|(place, _)| *place).collect();
+    places.dedup();
+    Ok(RevertGoal {
+        turns: places.into_iter().map(|place| turns[place].clone()).collect(),
+        states: collect_desired_states(wanted.iter().map(|(_, change)| *change)),
+        // The part that an interrupted revert has done is recorded again, so that one redo takes back everything.
+        earlier: reverted
+            .map(|(_, change)| (change.path.clone(), change.clone()))
+            .collect(),
+    })
+}
 
-    async fn store_changes(&mut self, cause: &str, changes: Vec<FileChange>) -> Result<(), CommandError> {
-        let (done, stored) = oneshot::channel();
-        let write = StoreWrite::Changes {
-            session: self.info.id.clone(),
-            cause: cause.to_owned(),
-            replaces_earlier: true,
-            changes,
-            done,
+async fn plan_revert(
+    cx: &ToolContext,
+    contents: &ContentReader,
+    wishes: Vec<DesiredState>,
+    mut earlier: HashMap<String, FileChange>,
+    keep: bool,
+) -> Result<RevertPlan, CommandError> {
+    let (cx, contents) = (cx.clone(), contents.clone());
+    let planned = run_blocking(move || {
+        let mut plan = RevertPlan::default();
+        let mut add = |plan: &mut RevertPlan, wish: DesiredState, now: Result<Current, String>| match now
+            .and_then(|now| plan_revert_item(&cx, &wish, now, &contents, keep))
+        {
+            Ok(Some(item)) => plan.items.push(item),
+            Ok(None) => plan.earlier.extend(earlier.remove(&wish.path)),
+            Err(why) => plan.conflicts.push((wish.path, why)),
         };
-        self.services
-            .store
-            .writes
-            .send(write)
-            .await
-            .map_err(to_command_error)?;
-        stored.await.map_err(|_| to_command_error(StoreError::Closed))
-    }
-
-    /// Restores the files, those that are open through the editor. Files that changed meanwhile are left alone.
-    async fn restore_files(
-        &mut self,
-        cx: &ToolContext,
-        plan: RevertPlan,
-    ) -> (Vec<RevertItem>, Vec<(String, String)>) {
-        let RevertPlan {
-            items,
-            earlier: _,
-            mut conflicts,
-        } = plan;
-        let contents = ContentReader::new(&self.services, &self.info.id);
-        let (open, closed): (Vec<RevertItem>, Vec<RevertItem>) =
-            items.into_iter().partition(|item| item.open);
-        let mut done = Vec::new();
-        let mut closed = closed.into_iter();
-        loop {
-            let some: Vec<RevertItem> = closed.by_ref().take(AT_ONCE).collect();
-            if some.is_empty() {
-                break;
-            }
-            // In the order of their names, as every other multi-file operation locks them; otherwise two could
-            // deadlock.
-            let paths: BTreeSet<PathBuf> = some.iter().map(|item| item.path.clone()).collect();
-            let mut only_writer = Vec::new();
-            for path in &paths {
-                only_writer.push(cx.workspace.lock(path).await);
-            }
-            let contents = contents.clone();
-            let put = run_blocking(move || {
-                some.into_iter()
-                    .map(|item| (restore_on_disk(&item, &contents), item))
-                    .collect::<Vec<_>>()
-            });
-            for (outcome, item) in put.await.unwrap_or_default() {
-                match outcome {
-                    Ok(()) => done.push(item),
-                    Err(why) => conflicts.push((item.path.display().to_string(), why)),
-                }
+        // Paths at which a folder is now, to be judged when all planned deletions are known.
+        let mut in_the_way = Vec::new();
+        for wish in wishes {
+            match read_current_file(&cx, Path::new(&wish.path)) {
+                Ok(Current::Disk(FoundFile {
+                    state: FileState::Unknown,
+                    ..
+                })) => in_the_way.push(wish),
+                now => add(&mut plan, wish, now),
             }
         }
-        for item in open {
-            match restore_in_editor(cx, &item, &contents).await {
+        // A folder that only contains files to be deleted is no obstacle.
+        let going: HashSet<PathBuf> = (plan.items.iter())
+            .filter(|item| item.to == FileState::Absent)
+            .map(|item| item.path.clone())
+            .collect();
+        for wish in in_the_way {
+            let now = judge_folder_in_the_way(Path::new(&wish.path), &going);
+            add(&mut plan, wish, now);
+        }
+        // Deletions first, so that a folder is empty when a file must take its place.
+        plan.items
+            .sort_by(|a, b| (a.to != FileState::Absent, &a.path).cmp(&(b.to != FileState::Absent, &b.path)));
+        plan
+    });
+    planned.await.map_err(|_| StoreError::Closed.into())
+}
+
+async fn store_changes(
+    services: &Services,
+    session: &SessionId,
+    cause: String,
+    changes: Vec<FileChange>,
+) -> Result<(), CommandError> {
+    let (done, stored) = oneshot::channel();
+    let write = StoreWrite::Changes {
+        session: session.clone(),
+        cause,
+        replaces_earlier: true,
+        changes,
+        done,
+    };
+    services.store.writes.send(write).await?;
+    stored.await.map_err(|_| StoreError::Closed.into())
+}
+
+/// Restores the files, those that are open through the editor. Files that changed meanwhile are left alone.
+async fn restore_files(
+    cx: &ToolContext,
+    contents: &ContentReader,
+    plan: RevertPlan,
+) -> (Vec<RevertItem>, Vec<(String, String)>) {
+    let RevertPlan {
+        items,
+        earlier: _,
+        mut conflicts,
+    } = plan;
+    let (open, closed): (Vec<RevertItem>, Vec<RevertItem>) = items.into_iter().partition(|item| item.open);
+    let mut done = Vec::new();
+    let mut closed = closed.into_iter();
+    loop {
+        let some: Vec<RevertItem> = closed.by_ref().take(AT_ONCE).collect();
+        if some.is_empty() {
+            break;
+        }
+        // In the order of their names, as every other multi-file operation locks them; otherwise two could deadlock.
+        let paths: BTreeSet<PathBuf> = some.iter().map(|item| item.path.clone()).collect();
+        let mut only_writer = Vec::new();
+        for path in &paths {
+            only_writer.push(cx.workspace.lock(path).await);
+        }
+        let contents = contents.clone();
+        let put = run_blocking(move || {
+            some.into_iter()
+                .map(|item| (restore_on_disk(&item, &contents), item))
+                .collect::<Vec<_>>()
+        });
+        for (outcome, item) in put.await.unwrap_or_default() {
+            match outcome {
                 Ok(()) => done.push(item),
                 Err(why) => conflicts.push((item.path.display().to_string(), why)),
             }
         }
-        (done, conflicts)
     }
+    for item in open {
+        match restore_in_editor(cx, &item, contents).await {
+            Ok(()) => done.push(item),
+            Err(why) => conflicts.push((item.path.display().to_string(), why)),
+        }
+    }
+    (done, conflicts)
+}
 
-    fn record_revert(
-        &mut self,
-        turns: Vec<TurnId>,
-        items: &[RevertItem],
-        conflicts: Vec<(String, String)>,
-    ) -> RevertReply {
-        let (workspace, cwd) = (self.session_workspace(), self.info.cwd.clone());
-        let shown = |path: &Path| workspace.format_for_model(&cwd, path);
+/// Describes what was done, with paths as the model sees them.
+async fn to_reply(
+    cx: &ToolContext,
+    turns: Vec<TurnId>,
+    items: Vec<RevertItem>,
+    conflicts: Vec<(String, String)>,
+) -> Result<RevertReply, CommandError> {
+    let cx = cx.clone();
+    let described = run_blocking(move || {
+        let shown = |path: &Path| cx.workspace.format_for_model(&cx.cwd, path);
         let file = |item: &RevertItem| {
             let kind = match (&item.from, &item.to) {
                 (FileState::Absent, _) => ChangeKind::Created,
@@ -291,54 +302,53 @@ impl Actor {
             files,
             conflicts,
         }
-    }
+    });
+    described.await.map_err(|_| StoreError::Closed.into())
+}
 
-    fn record_revert_diff(&mut self, turn: &TurnId, standing: ChangeState, reply: &RevertReply) {
-        let file = |(_, path, kind): &(String, String, ChangeKind)| FileDiff {
-            path: path.clone(),
-            kind: *kind,
-            added: 0,
-            removed: 0,
-            diff: None,
-            restorable: true,
-        };
-        let diff = TurnDiff {
-            turn: turn.clone(),
-            state: standing,
-            files: reply.files.iter().take(LISTED).map(file).collect(),
-            unlisted: reply.files.len().saturating_sub(LISTED) as u64,
-            partial: false,
-        };
-        self.record_in_turn(
-            None,
-            Event::TurnDiff(Arc::new(diff)),
-            None,
-            Vec::new(),
-            Vec::new(),
-            None,
-        );
+/// Returns the event's list of the files that a revert has restored.
+pub(super) fn to_revert_diff(turn: &TurnId, state: ChangeState, reply: &RevertReply) -> TurnDiff {
+    let file = |(_, path, kind): &(String, String, ChangeKind)| FileDiff {
+        path: path.clone(),
+        kind: *kind,
+        added: 0,
+        removed: 0,
+        diff: None,
+        restorable: true,
+    };
+    TurnDiff {
+        turn: turn.clone(),
+        state,
+        files: reply.files.iter().take(LISTED).map(file).collect(),
+        unlisted: reply.files.len().saturating_sub(LISTED) as u64,
+        partial: false,
     }
+}
 
-    fn revert_context(&mut self) -> ToolContext {
-        let workspace = self.session_workspace();
-        ToolContext {
-            session: self.info.id.clone(),
-            call: ToolCallId::new_random(),
-            cwd: self.info.cwd.clone(),
-            workspace,
-            skills: Arc::default(),
-            editor: self.services.editor.clone(),
-            asker: Arc::new(NoUser),
-            spawner: Arc::new(NoSpawner),
-            cancel: CancellationToken::new(),
-            force_cancel: CancellationToken::new(),
-            time_limit: None,
-            progress: mpsc::channel(1).0,
-            content_sink: self.content_sink(),
-            checkpoints: Arc::new(NoCheckpoints),
-            allows_uncheckpointed: true,
-            judged: None,
-        }
+/// Builds the context of a session's own file operations, which no turn and no user takes part in.
+pub(super) fn revert_context(
+    services: &Services,
+    info: &SessionInfo,
+    workspace: Arc<Workspace>,
+    content_sink: Arc<dyn ContentSink>,
+) -> ToolContext {
+    ToolContext {
+        session: info.id.clone(),
+        call: ToolCallId::new_random(),
+        cwd: info.cwd.clone(),
+        workspace,
+        skills: Arc::default(),
+        editor: services.editor.clone(),
+        asker: Arc::new(NoUser),
+        spawner: Arc::new(NoSpawner),
+        cancel: CancellationToken::new(),
+        force_cancel: CancellationToken::new(),
+        time_limit: None,
+        progress: mpsc::channel(1).0,
+        content_sink,
+        checkpoints: Arc::new(NoCheckpoints),
+        allows_uncheckpointed: true,
+        judged: None,
     }
 }
 

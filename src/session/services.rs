@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::command::SessionInfo;
+use super::command::{CommandError, SessionInfo};
 use super::models::ModelVerdict;
 use crate::approval::Rule;
 use crate::base::backpressure::ByteBudget;
@@ -15,7 +15,7 @@ use crate::base::counters::Totals;
 use crate::config::{Redactor, ToolChoice};
 use crate::domain::Mode;
 use crate::provider::CallSlots;
-use crate::store::Store;
+use crate::store::{Store, StoreError, StoreHandle, StoreHealth};
 use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
 use crate::tool::{DynTool, EditorLink, Registry, Tool};
@@ -149,4 +149,21 @@ pub trait SettingsSource: Send + Sync {
 
     /// Opens the session's view of files and processes. Called once while the session is live.
     fn open_workspace(&self, session: &SessionInfo) -> Arc<Workspace>;
+}
+
+/// Waits until everything that was sent is on the disk.
+///
+/// # Errors
+/// The disk fails, or the store has ended.
+pub(super) async fn wait_until_stored(writes: &StoreHandle) -> Result<(), CommandError> {
+    all_stored(writes.flush_writes().await?)
+}
+
+/// Rejects an operation that needs the data on the disk while the store is not healthy.
+pub(super) fn all_stored(health: StoreHealth) -> Result<(), CommandError> {
+    match health {
+        StoreHealth::Ok => Ok(()),
+        StoreHealth::Degraded { .. } => Err(StoreError::NotWritable.into()),
+        StoreHealth::Gone(loss) => Err(StoreError::from(loss).into()),
+    }
 }

@@ -14,7 +14,7 @@ use crate::domain::{
     Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, TurnTrigger, Usage,
 };
 use crate::provider::Effort;
-use crate::store::StoredEvent;
+use crate::store::{SessionRow, StoredEvent};
 use crate::tool;
 use crate::turn::{COMPACTION_FAILED, MODEL_CHOSEN, UNKNOWN_PRICE};
 
@@ -76,6 +76,35 @@ pub struct SessionState {
 }
 
 impl SessionState {
+    /// Starts with what a session's row says.
+    pub(super) fn from_row(row: &SessionRow) -> Self {
+        let mut state = Self::default();
+        state.take_row(row);
+        state
+    }
+
+    /// Takes over what a session's row says.
+    pub(super) fn take_row(&mut self, row: &SessionRow) {
+        self.title.clone_from(&row.title);
+        self.mode = row.mode;
+        self.model.clone_from(&row.model);
+        self.effort = row.effort.as_deref().and_then(Effort::from_name);
+        self.usage = row.usage;
+        self.cost = row.cost;
+        self.open_turn.clone_from(&row.open_turn);
+    }
+
+    /// Takes over how the last turn ended, without the events before it.
+    pub(super) fn take_last_end(&mut self, stored: Option<StoredEvent>) {
+        self.last_end = stored.and_then(|stored| match (stored.turn, stored.event) {
+            (Some(turn), Event::TurnEnded(end)) => {
+                self.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+                Some((turn, end.reason))
+            }
+            _ => None,
+        });
+    }
+
     /// Folds an event into the state.
     pub fn apply(&mut self, stored: &StoredEvent) {
         let StoredEvent {

@@ -64,13 +64,24 @@ impl SubagentFactory {
     }
 
     /// Lets a turn delegate, once its system prompt is loaded.
-    pub(super) fn install_subagent_tools(self, cx: &mut TurnContext) {
+    fn install_subagent_tools(self, cx: &mut TurnContext) {
         let parent = cx.clone();
         cx.spawner = Arc::new(SubagentSpawner {
             family: self,
             cx: parent,
         });
     }
+}
+
+/// Runs a session's own turn, which may delegate.
+pub(super) async fn run_delegating_turn(
+    mut cx: TurnContext,
+    task: TurnTask,
+    subagents: SubagentFactory,
+) -> Result<TurnFinish, TurnStopped> {
+    load_system_prompt(&mut cx).await?;
+    subagents.install_subagent_tools(&mut cx);
+    run_turn(&cx, &task).await
 }
 
 /// Starts the sub-agents of one turn.

@@ -4,22 +4,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::actor::Actor;
-use super::command::{CommandError, SessionInfo};
+use super::command::SessionInfo;
 use super::config_store::ConfigStore;
 use crate::base::text::one_line;
 use crate::config::AgentSettings;
 use crate::context::{SystemInputs, system_prompt};
-use crate::domain::Block;
 use crate::tool::Tool;
 use crate::tool::delegate::Delegate;
 use crate::turn::{SystemPrompt, SystemPromptSource};
-use crate::workspace::prompts::{Commands, SourceFolder, Sources, parse_command_call};
-
-/// How long reading the slash-command files may take.
-const READING: Duration = Duration::from_secs(2);
+use crate::workspace::prompts::{Commands, SourceFolder, Sources};
 
 impl ConfigStore {
     /// Returns the source of a session's system prompt. It reads the files as they are when it is called.
@@ -92,39 +86,6 @@ impl ConfigStore {
             cwd: session.cwd.clone(),
             prompt_file: None,
             redactor: self.redactor.clone(),
-        }
-    }
-}
-
-impl Actor {
-    /// Expands a slash command at the start of a message. Any other message is returned unchanged.
-    pub(super) async fn expand_slash_command(
-        &mut self,
-        mut content: Vec<Block>,
-    ) -> Result<Vec<Block>, CommandError> {
-        let Some(Block::Text(text)) = content.first_mut() else {
-            return Ok(content);
-        };
-        let sources =
-            parse_command_call(text).and_then(|_| self.services.profiles.command_sources(&self.info));
-        let Some(sources) = sources else {
-            return Ok(content);
-        };
-        let said = text.clone();
-        let read = tokio::task::spawn_blocking(move || sources.load_commands().expand_prompt(&said));
-        // The actor handles nothing else meanwhile, so a folder that does not answer must not block it.
-        let read = tokio::time::timeout(READING, read).await;
-        match read {
-            Ok(Ok(None)) => Ok(content),
-            Ok(Ok(Some(Ok(whole)))) => {
-                *text = whole;
-                Ok(content)
-            }
-            Ok(Ok(Some(Err(bad)))) => Err(CommandError::BadCommand(bad.to_string())),
-            Ok(Err(_)) | Err(_) => Err(CommandError::BadCommand(
-                "cannot read the folders of slash commands; try again, or begin the prompt with a space"
-                    .to_owned(),
-            )),
         }
     }
 }

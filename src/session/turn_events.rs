@@ -1,210 +1,43 @@
-//! What the running turn reports and requests, and how it is started and stopped.
+//! What the running turn reports and requests.
 //!
-//! It receives [`TurnMessage`]s, records their events, and answers their requests. The end of a turn is `finish`'s;
-//! inquiries are in `inquiries`, the turn's time limit in `wall_time`.
+//! It receives [`TurnMessage`]s, records their events, and answers their requests. A turn starts in `turn_start` and
+//! ends in `finish`; inquiries are in `inquiries`, the turn's time limit in `wall_time`.
 
-use std::sync::Arc;
+use tokio::sync::oneshot;
 
-use tokio::sync::{mpsc, oneshot};
-
-use super::active_turn::{ActiveTurn, OpenRequests, PromptReview, TurnControl, TurnReport, TurnSpending};
 use super::actor::{Actor, partial_due};
-use super::checkpoints::TurnCheckpoints;
-use super::command::{PartialMessage, TurnHandle};
-use super::services::SessionSettings;
-use super::subagent::SubagentFactory;
-use super::wall_time::PausableDeadline;
-use crate::base::CancellationToken;
+use super::command::PartialMessage;
+use super::messages::user_message;
 use crate::base::backpressure::Permit;
-use crate::base::clock;
-use crate::base::spawn::spawn;
-use crate::config::HookMoment;
-use crate::domain::{
-    ApprovalId, Block, Delta, Event, FinalAnswer, Inquiry, InquiryId, ResolvedBy, Role, TerminalReason,
-    ToolCallId, TurnId, Usage,
-};
+use crate::domain::{Block, Delta, Event, ResolvedBy, Role, ToolCallId, Usage};
 use crate::store::{PendingEvent, PendingKey};
-use crate::tool::{NoSpawner, Registry};
-use crate::turn::{
-    CarriedCall, HookedMessage, MODEL_CHOSEN, ModelChoice, PendingInput, Resumption, SessionLink, StepInput,
-    SystemPrompt, TurnContext, TurnMessage, TurnRequest, TurnServices, TurnSettings, TurnSpend, TurnTask,
-    UNKNOWN_PRICE, load_system_prompt, run_turn,
-};
-use crate::workspace::Workspace;
-
-/// Messages of a turn that may wait for the actor; beyond it the turn waits.
-const TURN_QUEUE: usize = 64;
+use crate::turn::{HookedMessage, MODEL_CHOSEN, StepInput, TurnMessage, TurnRequest, UNKNOWN_PRICE};
 
 impl Actor {
-    /// Returns the session's workspace, which is opened when it is first needed.
-    pub(super) fn session_workspace(&mut self) -> Arc<Workspace> {
-        let (profiles, info) = (&self.services.profiles, &self.info);
-        self.resources
-            .workspace
-            .get_or_insert_with(|| profiles.open_workspace(info))
-            .clone()
-    }
-
-    /// Returns the tools that the session's agent may use.
-    fn select_tools(&self, profile: &SessionSettings) -> Arc<Registry> {
-        let tools = self.services.client_tools(&profile.own_tools);
-        let choice = &profile.tools;
-        if choice.is_all() {
-            tools
-        } else {
-            Arc::new(tools.filter_by_name(|tool| choice.is_allowed(tool)))
-        }
-    }
-
-    /// Starts a turn's task. `begin` records `TurnStarted` and the events that belong to the start.
-    pub(super) fn start_turn(
-        &mut self,
-        task: TurnTask,
-        carried: Vec<CarriedCall>,
-        inquiries: Vec<Arc<Inquiry>>,
-        begin: impl FnOnce(&mut Self),
-    ) -> TurnHandle {
-        let id = TurnId::new_random();
-        let (messages, inbox) = mpsc::channel(TURN_QUEUE);
-        let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
-        // A turn's settings are fixed at its start, so a reload never changes a running turn.
-        let profile = self.services.profiles.session_settings(&self.info);
-        let workspace = self.session_workspace();
-        workspace.set_on_cancel(profile.on_cancel);
-        let answers = task == TurnTask::Answer;
-        let tree = TurnSpend {
-            budgets: profile.budgets.clone(),
-            session: self.state.known_cost,
-            session_raised: self.state.raised,
-            unpriced: self.state.accepted_unpriced.clone(),
-            ..TurnSpend::default()
-        };
-        let checkpoints = Arc::new(TurnCheckpoints::new(&self.services, &self.info.id, &id));
-        let mut context = TurnContext {
-            session: self.info.id.clone(),
-            turn: id.clone(),
-            depth: 0,
-            link: SessionLink::new(messages, self.journal.byte_budget.clone(), cancel.clone()),
-            cancel: cancel.clone(),
-            workspace,
-            tools: self.select_tools(&profile),
-            spawner: Arc::new(NoSpawner),
-            prompt: SystemPrompt::default(),
-            services: Arc::new(TurnServices {
-                force_cancel: hurry.clone(),
-                cwd: self.info.cwd.clone(),
-                slots: self.services.slots.clone(),
-                totals: self.services.totals.clone(),
-                redactor: self.services.redactor.clone(),
-                editor: self.services.editor.clone(),
-                content_sink: self.content_sink(),
-                checkpoints: checkpoints.clone(),
-                budget: Arc::new(
-                    self.services
-                        .ledger
-                        .open(tree, profile.turn.limits.max_tool_calls),
-                ),
-                statistics: self.resources.statistics.clone(),
-            }),
-            settings: TurnSettings {
-                choice: ModelChoice {
-                    agent: self.info.agent.clone(),
-                    model: self.state.model.clone(),
-                    effort: self.state.effort,
-                },
-                ..profile.turn.clone()
-            },
-            resumption: Resumption {
-                is_first_turn: self.state.history.is_empty(),
-                announced_instructions: self.state.instructions.clone(),
-                answering: self.state.answering.clone(),
-                open_circuits: self.state.open_circuits.iter().cloned().collect(),
-                carried,
-                inquiries,
-            },
-        };
-        let subagents = SubagentFactory::new(&self.services, &self.info, &profile);
-        let judges = context.settings.hooks.has_hooks_for(HookMoment::Prompt);
-        let wall_time = profile.wall_time.filter(|_| answers);
-        let (waiter, ended) = oneshot::channel();
-        let (tell_passed, passed) = oneshot::channel();
-        self.turn = Some(ActiveTurn {
-            id: id.clone(),
-            settings: profile,
-            model_at_start: self.state.model.clone(),
-            control: TurnControl {
-                task: spawn(async move {
-                    load_system_prompt(&mut context).await?;
-                    subagents.install_subagent_tools(&mut context);
-                    run_turn(&context, &task).await
-                }),
-                messages: inbox,
-                cancel,
-                force_cancel: hurry,
-                stopping: None,
-                is_closing: false,
-            },
-            review: PromptReview {
-                has_prompt_hooks: judges,
-                prompt: None,
-            },
-            waiting: OpenRequests::default(),
-            clock: PausableDeadline::start_with_limit(wall_time),
-            checkpoints,
-            spending: TurnSpending::default(),
-            report: TurnReport {
-                waiter: Some(waiter),
-                end_forwarded: Some(tell_passed),
-                answer: FinalAnswer::default(),
-                compacted: None,
-            },
-        });
-        // Before `turnStarted` is recorded, so that a cancel that names the turn is never taken for a stale one.
-        self.mailbox.cancels.note_turn_started(&id);
-        self.residency.live_sessions.set_running(&self.info.id, true);
-        let mark = self.journal.mark();
-        begin(self);
-        // All or nothing: a crash must not leave a turn without its prompt (I16).
-        self.journal.join_writes_since(mark);
-        TurnHandle {
-            turn: id,
-            ended,
-            passed,
-        }
-    }
-
-    /// Stops the running turn from outside. Its end is settled when its task has returned. A second call skips graceful
-    /// shutdown.
-    pub(super) fn stop_turn(&mut self, reason: TerminalReason) {
-        let Some(turn) = self.turn.as_mut() else { return };
-        if turn.control.stopping.is_some() {
-            turn.control.force_cancel.cancel();
-            return;
-        }
-        turn.control.stopping = Some((reason, clock::now()));
-        // R-CANCEL: at the server's end there is no time for `on_cancel`.
-        if reason == TerminalReason::ServerStopped {
-            turn.control.force_cancel.cancel();
-        }
-        turn.control.cancel.cancel();
-    }
-
     /// Handles one message of the turn.
     pub(super) fn handle_turn_message(&mut self, message: TurnMessage) {
         match message.body {
             TurnRequest::Event(event) => self.handle_turn_event(event, message.permit),
             TurnRequest::Delta(delta) => self.handle_turn_delta(delta, message.permit),
             TurnRequest::BeginStep(reply) => {
-                if let Some(reply) = self.hold_step(reply) {
+                let step = match self.turn.as_mut() {
+                    Some(turn) => turn.clock.hold_step(reply),
+                    None => Some(reply),
+                };
+                if let Some(reply) = step {
                     self.begin_step(reply);
                 }
             }
-            TurnRequest::MayStep(reply) => self.nested_step(reply),
+            TurnRequest::MayStep(reply) => match self.turn.as_mut() {
+                Some(turn) => turn.clock.hold_nested_step(reply),
+                None => _ = reply.send(()),
+            },
             TurnRequest::WaiterGone => self.settle_abandoned_requests(),
             // The question itself has already paused the turn's own clock.
             TurnRequest::PauseClock(_) => {}
             TurnRequest::FetchPendingInputs { closes, reply } => {
-                let waiting = self.unreviewed_inputs();
+                let prompt = self.turn.as_ref().and_then(|turn| turn.review.prompt.as_ref());
+                let waiting = self.inbox.unreviewed_inputs(prompt);
                 if closes && let Some(turn) = self.turn.as_mut() {
                     // In the same step as the answer, so that no steer slips in between.
                     turn.control.is_closing = waiting.is_empty();
@@ -417,7 +250,7 @@ impl Actor {
     /// (I16).
     pub(super) fn take_prompt(&mut self, content: Vec<Block>) {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.review.has_prompt_hooks) else {
-            return self.record_event(Event::Message(super::commands::user_message(content).into()));
+            return self.record_event(Event::Message(user_message(content).into()));
         };
         let key = crate::base::random::random_token(12);
         turn.review.prompt = Some(key.clone());
@@ -427,37 +260,23 @@ impl Actor {
             content: content.clone(),
         };
         self.journal.put_pending(pending, None);
-        self.inbox.steers.push_back((key, content));
-    }
-
-    /// Returns the messages that no model has seen.
-    fn unreviewed_inputs(&self) -> Vec<PendingInput> {
-        let prompt = self.turn.as_ref().and_then(|turn| turn.review.prompt.as_ref());
-        let waiting = |(key, content): &(String, Vec<Block>)| PendingInput {
-            key: key.clone(),
-            content: content.clone(),
-            prompt: prompt == Some(key),
-        };
-        self.inbox.steers.iter().map(waiting).collect()
+        self.inbox.push_steer(key, content);
     }
 
     /// Applies the hooks' verdict on a message.
     fn apply_input_verdict(&mut self, key: &str, heard: HookedMessage) {
-        let Some(at) = self.inbox.steers.iter().position(|(known, _)| known == key) else {
-            return;
-        };
-        let Some((key, said)) = self.inbox.steers.remove(at) else {
+        let Some((key, said)) = self.inbox.take_steer(key) else {
             return;
         };
         match heard {
             HookedMessage::Joins(content) => self.record_with(
-                Event::Message(super::commands::user_message(content).into()),
+                Event::Message(user_message(content).into()),
                 None,
                 vec![PendingKey::for_steer(&key)],
                 Vec::new(),
                 None,
             ),
-            HookedMessage::GivenBack => self.inbox.held_back.push((key, said)),
+            HookedMessage::GivenBack => self.inbox.hold_back((key, said)),
         }
     }
 
@@ -470,9 +289,9 @@ impl Actor {
         {
             return;
         }
-        while let Some((key, content)) = self.inbox.steers.pop_front() {
+        for (key, content) in self.inbox.take_steers() {
             self.record_with(
-                Event::Message(super::commands::user_message(content).into()),
+                Event::Message(user_message(content).into()),
                 None,
                 vec![PendingKey::for_steer(&key)],
                 Vec::new(),
@@ -497,10 +316,7 @@ impl Actor {
     /// Closes the open questions of a call that ends.
     fn close_question(&mut self, call: &ToolCallId) {
         if let Some(approval) = self.state.question_about(call).cloned() {
-            self.questions.decisions.remove(&approval.id);
-            if let Some(turn) = self.turn.as_mut() {
-                turn.waiting.approvals.remove(&approval.id);
-            }
+            self.questions.forget_approval(&approval.id);
             self.deny_approval(&approval, ResolvedBy::Cancel);
             self.run_clock();
         }
@@ -512,25 +328,12 @@ impl Actor {
 
     /// Settles the questions of a sub-agent that was stopped and no longer waits for answers.
     fn settle_abandoned_requests(&mut self) {
-        let Some(turn) = self.turn.as_mut() else { return };
-        let mut asks: Vec<ApprovalId> = (turn.waiting.approvals.iter())
-            .filter(|(_, asked)| asked.reply.is_closed())
-            .map(|(id, _)| id.clone())
-            .collect();
-        let mut inquiries: Vec<InquiryId> = (turn.waiting.inquiries.iter())
-            .filter(|(_, reply)| reply.is_closed())
-            .map(|(id, _)| id.clone())
-            .collect();
-        // The maps have no order; sorting makes runs reproducible.
-        asks.sort();
-        inquiries.sort();
+        let (asks, inquiries) = self.questions.find_abandoned();
         for id in asks {
             if let Some(approval) = self.state.open_approval(&id).cloned() {
                 self.deny_approval(&approval, ResolvedBy::Cancel);
             }
-            if let Some(turn) = self.turn.as_mut() {
-                turn.waiting.approvals.remove(&id);
-            }
+            self.questions.forget_approval(&id);
         }
         for id in inquiries {
             if let Some(inquiry) = self.state.open_inquiry(&id).cloned() {
@@ -541,23 +344,11 @@ impl Actor {
         self.run_clock();
     }
 
-    /// Aborts the task of a turn that did not stop in time. Its processes die with it.
-    pub(super) fn drop_turn(&mut self) {
-        tracing::error!(session = %self.info.id, "a stopped turn did not end in time and was aborted");
-        if let Some(turn) = self.turn.as_mut() {
-            turn.control.task.abort();
-            // Restart the limit, so that it does not fire again while the aborted task is being dropped.
-            if let Some((_, since)) = turn.control.stopping.as_mut() {
-                *since = clock::now();
-            }
-        }
-    }
-
     /// Takes the messages of this turn that no model has seen.
     pub(super) fn take_unused_steers(&mut self) -> (Vec<PendingKey>, Vec<Vec<Block>>) {
-        let held_back = self.inbox.held_back.drain(..);
-        held_back
-            .chain(self.inbox.steers.drain(..))
+        let unused = self.inbox.take_unused();
+        unused
+            .into_iter()
             .map(|(key, content)| (PendingKey::for_steer(&key), content))
             .unzip()
     }

@@ -33,6 +33,7 @@ mod editor;
 mod faults;
 mod flood;
 mod git;
+mod hanging_folder;
 mod hidden_text;
 mod hooks;
 mod hostile;

@@ -16,7 +16,6 @@ use crate::protocol::{
     QuestionRequestedNotification, RevokeGrantParams,
 };
 use crate::session::{InquiryAnswer, SessionCommand, SessionSnapshot};
-use crate::store::StoreWrite;
 
 impl Service {
     pub(in crate::server) async fn approval_respond(&self, params: Value) -> Result<EmptyResult> {
@@ -83,7 +82,7 @@ impl Service {
 
     pub(in crate::server) async fn list_grants(&self, params: Value) -> Result<ListGrantsResult> {
         let params: ListGrantsParams = self.parse_params(params)?;
-        let reader = &self.state.sessions.services().store.reader;
+        let sessions = &self.state.sessions;
         let mut grants: Vec<Grant> = Vec::new();
         match params.session_id {
             Some(session) => {
@@ -91,16 +90,13 @@ impl Service {
                 let snapshot = self
                     .ask_session(&session, |reply| SessionCommand::Inspect { reply })
                     .await?;
-                let folder = snapshot.info.folder.display().to_string();
-                grants = reader
-                    .list_grants(&folder, Some(&session))
-                    .await
-                    .map_err(store_failed)?;
+                let known = sessions.list_grants(&snapshot.info.folder, Some(&session)).await;
+                grants = known.map_err(store_failed)?;
             }
             None => {
                 for folder in self.state.folders() {
-                    let folder = folder.display().to_string();
-                    grants.extend(reader.list_grants(&folder, None).await.map_err(store_failed)?);
+                    let known = sessions.list_grants(&folder, None).await;
+                    grants.extend(known.map_err(store_failed)?);
                 }
             }
         }
@@ -112,24 +108,10 @@ impl Service {
 
     pub(in crate::server) async fn revoke_grant(&self, params: Value) -> Result<EmptyResult> {
         let params: RevokeGrantParams = self.parse_params(params)?;
-        let store = &self.state.sessions.services().store;
-        // A live session must drop the grant first: until then it would still allow calls.
-        let live = self.state.sessions.revoke_grant(&params.grant_id).await;
-        if !live
-            && !store
-                .reader
-                .has_grant(&params.grant_id)
-                .await
-                .map_err(store_failed)?
-        {
+        let revoked = self.state.sessions.revoke_grant(&params.grant_id).await;
+        if !revoked.map_err(store_failed)? {
             return Err(RequestError::UnknownGrant(params.grant_id).into());
         }
-        let writes = &store.writes;
-        writes
-            .send(StoreWrite::RevokeGrant { id: params.grant_id })
-            .await
-            .map_err(store_failed)?;
-        writes.flush_writes().await.map_err(store_failed)?;
         Ok(EmptyResult {})
     }
 }

@@ -62,7 +62,7 @@ impl Service {
             None => (self.state.folders().swap_remove(0), None),
         };
         let configured = self.state.configured.folder_config(&folder);
-        let tools = self.state.sessions.services().client_tools(&configured.tools);
+        let tools = self.state.sessions.client_tools(&configured.tools);
         let tools = tools.tool_names();
         let mut agents: Vec<AgentInfo> = configured
             .loaded
@@ -124,7 +124,7 @@ impl Service {
             let named = info.agent.as_deref().and_then(|name| settings.find_agent(name));
             named.unwrap_or_else(|| settings.default_agent())
         });
-        let tools = self.state.sessions.services().client_tools(&configured.tools);
+        let tools = self.state.sessions.client_tools(&configured.tools);
         let choice = agent.map(AgentSettings::tool_choice);
         let has = |name: &str| choice.as_ref().is_none_or(|choice| choice.is_allowed(name));
         let specs = tools.tool_specs().iter().filter(|spec| has(&spec.name));
@@ -136,24 +136,19 @@ impl Service {
     pub(in crate::server) async fn read_content(&self, params: Value) -> Result<ReadContentResult> {
         let params: ReadContentParams = self.parse_params(params)?;
         let session = session_param(&params.session_id);
-        let store = &self.state.sessions.services().store;
+        let sessions = &self.state.sessions;
         let (pointer, limit) = from_wire::parse_content_request(&params)?;
         let unknown = || RequestError::UnknownContent(params.reference.clone());
         match pointer {
             ContentPointer::Event { seq, path } => {
-                let stored = store
-                    .reader
-                    .read_event(&session, seq)
-                    .await
-                    .map_err(store_failed)?;
-                let stored = stored.and_then(std::result::Result::ok).ok_or_else(unknown)?;
+                let stored = sessions.read_event(&session, seq).await;
+                let stored = stored.map_err(store_failed)?.ok_or_else(unknown)?;
                 let whole = extract_field(&stored.event, &path).ok_or_else(unknown)?;
                 Ok(read_piece(&whole, params.offset, limit))
             }
             ContentPointer::Kept(name) => {
-                let kept = store
-                    .content
-                    .read(&session, &name, params.offset, limit as usize)
+                let kept = sessions
+                    .read_content(&session, &name, params.offset, limit as usize)
                     .await;
                 let kept = kept.map_err(store_failed)?.ok_or_else(unknown)?;
                 Ok(ReadContentResult {
@@ -178,7 +173,7 @@ impl Service {
             }
             None => None,
         };
-        let totals = &self.state.sessions.services().totals;
+        let totals = self.state.sessions.totals();
         let providers = self.state.configured.accounts().circuit_views();
         let tools = session.as_ref().map(|session| session.circuits.clone());
         let tools = tools.unwrap_or_default();
@@ -205,8 +200,7 @@ impl Service {
             }
             wire::CircuitSubject::Tool => {
                 let sessions = &self.state.sessions;
-                if sessions.services().tools.get(&name).is_none() && !self.state.configured.names_tool(&name)
-                {
+                if !sessions.has_tool(&name) && !self.state.configured.names_tool(&name) {
                     return Err(RequestError::UnknownCircuit(name).into());
                 }
                 match session_id {

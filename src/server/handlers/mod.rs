@@ -26,7 +26,7 @@ impl Service {
     ///
     /// A key that the user types or pastes must reach no model and no store (I15).
     fn parse_params<T: DeserializeOwned>(&self, mut params: Value) -> Result<T> {
-        remove_keys(&self.state.sessions.services().redactor, &mut params);
+        remove_keys(self.state.sessions.redactor(), &mut params);
         Ok(from_wire::parse_params(params)?)
     }
 

@@ -1,7 +1,5 @@
 //! Session methods: new, list, load, rename, fork, export, delete and revert, and a session's mode and model.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use tower_lsp::jsonrpc::Result;
 
@@ -20,15 +18,12 @@ use crate::protocol::{
     RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams,
 };
 use crate::provider::Effort;
-use crate::session::{self, CommandError, SessionCommand, SessionSnapshot};
+use crate::session::{self, CommandError, SessionCommand, SessionManager, SessionSnapshot};
 use crate::store::{
     ContentChoice, EventPage, EventWindow, SessionHit, SessionQuery, SkippedRow, StoreError, StoreHealth,
     StoredEvent,
 };
 use crate::transport::outbox::Outgoing;
-
-/// Time that a new session waits for earlier writes to reach the disk.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Service {
     pub(in crate::server) async fn new_session(&self, params: Value) -> Result<NewSessionResult> {
@@ -93,19 +88,7 @@ impl Service {
 
     /// Fills the gaps of `chosen` with the last choice in this folder.
     async fn with_last_choice(&self, info: &session::SessionInfo, chosen: ContentChoice) -> ContentChoice {
-        let store = &self.state.sessions.services().store;
-        // A recent choice may still be on its way to a slow disk.
-        let _ = tokio::time::timeout(FLUSH_TIMEOUT, store.writes.flush_writes()).await;
-        let folder = info.folder.display().to_string();
-        let last = store
-            .reader
-            .read_choice(&folder, info.agent.as_deref().unwrap_or_default())
-            .await;
-        let last = last.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the last choice of model and mode was not read");
-            None
-        });
-        let last = last.unwrap_or_default();
+        let last = self.state.sessions.last_choice(info).await;
         let model = chosen.model.or_else(|| self.last_model(info, last.model));
         ContentChoice {
             model,
@@ -150,8 +133,8 @@ impl Service {
             cursor: params.cursor,
             limit,
         };
-        let reader = &self.state.sessions.services().store.reader;
-        let page = reader.list_sessions(query).await.map_err(store_failed)?;
+        let page = self.state.sessions.list_sessions(query).await;
+        let page = page.map_err(store_failed)?;
         let running: Vec<SessionId> = self.state.sessions.running_sessions();
         Ok(ListSessionsResult {
             sessions: page
@@ -167,8 +150,8 @@ impl Service {
         let params: LoadSessionParams = self.parse_params(params)?;
         let wanted = from_wire::parse_page(&params)?;
         let id = session_param(&params.session_id);
-        let store = &self.state.sessions.services().store;
-        if let Some(row) = store.reader.read_session(&id).await.map_err(store_failed)? {
+        let row = self.state.sessions.find_row(&id).await;
+        if let Some(row) = row.map_err(store_failed)? {
             // Trust comes first: it decides which settings the session loads.
             self.state.resolve_trust(row.folder.as_ref()).await;
         }
@@ -178,7 +161,7 @@ impl Service {
             .await?;
         // An error means that the store ended with the server: then the stored events are all there are.
         let _ = loaded.passed.await;
-        let page = read_page(&store.reader, &id, &wanted, loaded.snapshot.seq).await?;
+        let page = read_page(&self.state.sessions, &id, &wanted, loaded.snapshot.seq).await?;
         self.warn_skipped(&id, loaded.skipped, &page.skipped);
         let events = page
             .events
@@ -256,8 +239,7 @@ impl Service {
         // An error means that the store ended with the server: then the stored events are all there are.
         let _ = loaded.passed.await;
         let mut export = to_wire::Export::new(params.format, &id, &state_of(&loaded.snapshot));
-        let store = &self.state.sessions.services().store;
-        let mut pages = store.reader.walk_events(&id, 0);
+        let mut pages = self.state.sessions.walk_events(&id);
         let mut last = 0;
         while let Some(page) = pages.next().await.map_err(store_failed)? {
             last = page.span.map_or(last, |(_, last)| last);
@@ -266,7 +248,7 @@ impl Service {
             }
         }
         // Events that exist only in memory would be missing without notice.
-        if last < loaded.snapshot.seq && store.writes.health() != StoreHealth::Ok {
+        if last < loaded.snapshot.seq && self.state.sessions.store_health() != StoreHealth::Ok {
             return Err(store_failed(StoreError::NotWritable).into());
         }
         Ok(ExportSessionResult {
@@ -343,7 +325,7 @@ impl Service {
 
 /// Reads the requested page, up to event `last`. Later events are sent as notifications.
 async fn read_page(
-    reader: &crate::store::StoreReader,
+    sessions: &SessionManager,
     id: &SessionId,
     wanted: &from_wire::EventRange,
     last: u64,
@@ -353,7 +335,7 @@ async fn read_page(
     if wanted.tail == 0 {
         return Ok(EventPage::default());
     }
-    let mut page = reader
+    let mut page = sessions
         .read_events(id, window, wanted.tail as usize)
         .await
         .map_err(store_failed)?;

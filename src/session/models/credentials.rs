@@ -3,24 +3,19 @@
 //! The keys themselves are held by [`EditorKeys`](super::EditorKeys). They are added to copies of the settings only,
 //! never to the settings that are kept.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
+use super::keys::FailedCredentials;
 use super::{ChosenModel, ListedProvider, Models};
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings, Settings, selected_by_key};
-use crate::domain::{AgentError, ErrorCode};
 use crate::provider::{self, Health, ProbeResult, ProviderFault};
-use crate::tool::EditorError;
 
 /// How long a provider may take to say whether its key is valid.
 const CHECK: Duration = Duration::from_secs(10);
-
-/// Why the editor returned no key, by provider.
-pub(super) type FailedCredentials = BTreeMap<String, EditorError>;
 
 impl Models {
     /// Returns the settings, with the keys that the editor has provided so far.
@@ -162,19 +157,4 @@ impl Models {
         };
         Some(listed)
     }
-}
-
-/// Compares two keys.
-pub(super) fn is_same_key(one: Option<&SecretString>, other: Option<&SecretString>) -> bool {
-    one.map(ExposeSecret::expose_secret) == other.map(ExposeSecret::expose_secret)
-}
-
-/// Adds to a missing-key error why the editor did not help.
-pub(super) fn explain_missing_key(mut error: AgentError, unanswered: &FailedCredentials) -> AgentError {
-    if error.code == ErrorCode::Config
-        && let Some((name, why)) = unanswered.first_key_value()
-    {
-        error.message = format!("{}; asked for the key of {name}: {why}", error.message);
-    }
-    error
 }

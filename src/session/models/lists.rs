@@ -10,7 +10,7 @@ use futures::future::join_all;
 use secrecy::SecretString;
 
 use super::Models;
-use super::credentials::is_same_key;
+use super::keys::is_same_key;
 use crate::base::clock::{self, Instant};
 use crate::config::{ApiKind, ProviderSettings};
 use crate::provider::{self, ModelList, models};

@@ -10,7 +10,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::super::wall_time::PausableDeadline;
+use super::super::pausable_deadline::PausableDeadline;
 use crate::approval::{Policy, Verdict, judge_tool_call};
 use crate::base::text;
 use crate::context::History;

@@ -5,3 +5,4 @@ mod forks;
 mod loading;
 mod subagents;
 mod turns;
+mod waiting;

@@ -33,6 +33,8 @@ pub(super) struct TurnFixture {
     pub(super) seen: SeenEvents,
     /// Bounds what is on its way to the client.
     pub(super) pool: Arc<ByteBudget>,
+    /// While it is locked, the settings do not answer questions about models.
+    pub(super) judging: Arc<tokio::sync::Mutex<()>>,
     writer: AbortOnDrop<()>,
     _dir: tempfile::TempDir,
 }
@@ -65,6 +67,7 @@ struct Fixed {
     model: Arc<dyn Provider>,
     mode: Mode,
     time_limit: Option<Duration>,
+    judging: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl ModelSource for Fixed {
@@ -121,6 +124,11 @@ impl SettingsSource for Fixed {
         }
     }
 
+    fn judge_model(&self, _: &SessionInfo, _: &str) -> ModelVerdict {
+        drop(self.judging.blocking_lock());
+        ModelVerdict::Accept
+    }
+
     fn default_mode(&self, _: &Path, _: Option<&str>) -> Mode {
         self.mode
     }
@@ -148,6 +156,7 @@ impl TurnFixture {
         let seen = SeenEvents::default();
         let (store, writer) = Store::start_inline(dir.path().to_path_buf(), Box::new(seen.clone()), fault);
         let pool = ByteBudget::new(1 << 20);
+        let judging = Arc::default();
         let services = Services {
             ledger: build_ledger(&store),
             store,
@@ -155,6 +164,7 @@ impl TurnFixture {
                 model,
                 mode,
                 time_limit,
+                judging: Arc::clone(&judging),
             }),
             slots: Arc::new(CallSlots::default()),
             tools: Arc::new(Registry::new(tools)),
@@ -170,6 +180,7 @@ impl TurnFixture {
             sessions: SessionManager::new(Arc::new(services)),
             seen,
             pool,
+            judging,
             writer: spawn(writer),
             _dir: dir,
         }

@@ -1,0 +1,316 @@
+//! What an operation waits for: reads and writes as futures that own all they need.
+//!
+//! The actor polls them next to its loop and applies their results in `steps`, so a slow disk or folder never holds up
+//! a cancel or a running turn. This module must not know the actor.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::command::{CommandError, RevertReply, SessionInfo};
+use super::counts::EventCounts;
+use super::models::ModelVerdict;
+use super::services::{Services, SessionSettings};
+use super::state::SessionState;
+use crate::base::spawn::{TaskError, run_blocking};
+use crate::domain::{Block, Grant, SessionId};
+use crate::store::{
+    Holder, LockError, PendingEvent, SessionLock, SessionRow, SkippedRow, StoreError, StoreHealth,
+    StoredEvent,
+};
+use crate::workspace::Workspace;
+use crate::workspace::prompts::parse_command_call;
+
+/// How long reading the slash-command files may take.
+const READING: Duration = Duration::from_secs(2);
+
+/// The result of a step.
+pub(super) enum StepOutcome {
+    Lock(Result<SessionLock, LockError>),
+    Row(Result<Box<StoredRow>, CommandError>),
+    Folded(Result<Box<StoredSession>, CommandError>),
+    Grants(Result<GrantsRead, CommandError>),
+    Message(Result<Vec<Block>, CommandError>),
+    Settings(Result<Box<SessionSettings>, CommandError>),
+    Model(Result<(ModelVerdict, Option<String>), CommandError>),
+    Counts(EventCounts),
+    Reverted(Result<RevertReply, CommandError>),
+    Deleted(Result<(), CommandError>),
+    Stored(bool),
+}
+
+/// A session's row and pending records, without its events.
+pub(super) struct StoredRow {
+    pub(super) row: SessionRow,
+    pub(super) pending: Vec<PendingEvent>,
+    pub(super) skipped: Vec<SkippedRow>,
+    pub(super) last_end: Option<StoredEvent>,
+    /// Another server holds the session, with an open turn.
+    pub(super) is_running_elsewhere: bool,
+}
+
+/// A whole session, folded.
+pub(super) struct StoredSession {
+    pub(super) row: SessionRow,
+    pub(super) state: SessionState,
+    pub(super) pending: Vec<PendingEvent>,
+    pub(super) skipped: Vec<SkippedRow>,
+    pub(super) grants: Vec<Grant>,
+}
+
+/// The grants in the store.
+pub(super) enum GrantsRead {
+    /// All of them.
+    All(Vec<Grant>),
+    /// Memory knows more than the disk, which fails.
+    OnlyInMemory,
+    /// They could not be read.
+    Unread,
+}
+
+/// Waits for everything that was recorded before it, and returns the store's health then.
+pub(super) type Flushed = oneshot::Receiver<StoreHealth>;
+
+async fn wait_for_flush(flushed: Flushed) -> Result<StoreHealth, StoreError> {
+    flushed.await.map_err(|_| StoreError::Closed)
+}
+
+fn to_refusal(_: TaskError) -> CommandError {
+    // A panic has been reported already.
+    StoreError::Closed.into()
+}
+
+/// Takes the session's lock, if it is free within `wait`.
+pub(super) async fn lock_session(
+    services: Arc<Services>,
+    session: SessionId,
+    wait: Duration,
+) -> Result<SessionLock, LockError> {
+    let holder = Holder::for_this_process((services.client_name)());
+    services
+        .store
+        .locks
+        .acquire_session(&session, &holder, wait)
+        .await
+}
+
+/// Reads a session's row and pending records.
+pub(super) async fn read_row(
+    services: Arc<Services>,
+    session: SessionId,
+    is_locked: bool,
+) -> Result<Box<StoredRow>, CommandError> {
+    let reader = &services.store.reader;
+    let row = reader.read_session(&session).await?;
+    let row = row.ok_or_else(|| CommandError::UnknownSession(session.clone()))?;
+    let (pending, skipped) = reader.read_pending(&session).await?;
+    let last_end = reader.last_end(&session).await?;
+    let is_running_elsewhere =
+        row.open_turn.is_some() && !is_locked && services.store.locks.is_held(&session).unwrap_or(false);
+    Ok(Box::new(StoredRow {
+        row,
+        pending,
+        skipped,
+        last_end,
+        is_running_elsewhere,
+    }))
+}
+
+/// Reads a whole session and folds its events.
+pub(super) async fn fold_session(
+    services: Arc<Services>,
+    session: SessionId,
+) -> Result<Box<StoredSession>, CommandError> {
+    let reader = &services.store.reader;
+    let row = reader.read_session(&session).await?;
+    let row = row.ok_or_else(|| CommandError::UnknownSession(session.clone()))?;
+    let mut state = SessionState::from_row(&row);
+    // The fold finds the open turn itself.
+    state.open_turn = None;
+    let mut skipped = Vec::new();
+    let mut pages = reader.walk_events(&session, 0);
+    while let Some(page) = pages.next().await? {
+        for stored in &page.events {
+            state.apply(stored);
+        }
+        skipped.extend(page.skipped);
+    }
+    // The row is written together with the events. If it knows more, the record that said so was torn.
+    state.usage = row.usage;
+    state.cost = row.cost;
+    state.known_cost = state.known_cost.max(row.cost.unwrap_or_default());
+    let (pending, torn) = reader.read_pending(&session).await?;
+    skipped.extend(torn);
+    let grants = reader.list_grants(&row.folder, Some(&session)).await?;
+    Ok(Box::new(StoredSession {
+        row,
+        state,
+        pending,
+        skipped,
+        grants,
+    }))
+}
+
+/// Reads the grants again: those of the folder may have been added by another session or server.
+///
+/// # Errors
+/// A newer agentls has migrated the store, so nothing that begins now could be kept (R-SESS-5).
+pub(super) async fn read_grants(
+    services: Arc<Services>,
+    session: SessionId,
+    folder: String,
+    flushed: Option<Flushed>,
+) -> Result<GrantsRead, CommandError> {
+    // Grants of this session may not be on the disk yet. While the disk fails, memory has the newest state.
+    if let Some(flushed) = flushed
+        && !matches!(wait_for_flush(flushed).await, Ok(StoreHealth::Ok))
+    {
+        return Ok(GrantsRead::OnlyInMemory);
+    }
+    match services.store.reader.list_grants(&folder, Some(&session)).await {
+        Ok(grants) => Ok(GrantsRead::All(grants)),
+        Err(error @ StoreError::NewerSchema { .. }) => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(%error, "grants were not read");
+            Ok(GrantsRead::Unread)
+        }
+    }
+}
+
+/// Returns whether a message contains something that [`expand_message`] changes.
+pub(super) fn needs_expansion(content: &[Block]) -> bool {
+    let is_command = matches!(content.first(), Some(Block::Text(text)) if parse_command_call(text).is_some());
+    is_command || content.iter().any(|block| matches!(block, Block::Reference(_)))
+}
+
+/// Expands a slash command at the start of a message, and rewrites file references relative to the session's cwd, as
+/// tools print them.
+pub(super) async fn expand_message(
+    services: Arc<Services>,
+    info: SessionInfo,
+    workspace: Arc<Workspace>,
+    content: Vec<Block>,
+) -> Result<Vec<Block>, CommandError> {
+    let mut content = expand_slash_command(services, info.clone(), content).await?;
+    if !content.iter().any(|block| matches!(block, Block::Reference(_))) {
+        return Ok(content);
+    }
+    let rewritten = run_blocking(move || {
+        for block in &mut content {
+            if let Block::Reference(reference) = block {
+                reference.path = workspace.format_for_model(&info.cwd, Path::new(&reference.path));
+            }
+        }
+        content
+    });
+    rewritten.await.map_err(to_refusal)
+}
+
+async fn expand_slash_command(
+    services: Arc<Services>,
+    info: SessionInfo,
+    mut content: Vec<Block>,
+) -> Result<Vec<Block>, CommandError> {
+    let Some(Block::Text(text)) = content.first_mut() else {
+        return Ok(content);
+    };
+    if parse_command_call(text).is_none() {
+        return Ok(content);
+    }
+    let said = text.clone();
+    let read = run_blocking(move || {
+        let sources = services.profiles.command_sources(&info)?;
+        sources.load_commands().expand_prompt(&said)
+    });
+    match tokio::time::timeout(READING, read).await {
+        Ok(Ok(None)) => Ok(content),
+        Ok(Ok(Some(Ok(whole)))) => {
+            *text = whole;
+            Ok(content)
+        }
+        Ok(Ok(Some(Err(bad)))) => Err(CommandError::BadCommand(bad.to_string())),
+        Ok(Err(_)) | Err(_) => Err(CommandError::BadCommand(
+            "cannot read the folders of slash commands; try again, or begin the prompt with a space"
+                .to_owned(),
+        )),
+    }
+}
+
+/// Reads the session's current settings.
+pub(super) async fn read_settings(
+    services: Arc<Services>,
+    info: SessionInfo,
+) -> Result<Box<SessionSettings>, CommandError> {
+    let read = run_blocking(move || Box::new(services.profiles.session_settings(&info)));
+    read.await.map_err(to_refusal)
+}
+
+/// Judges whether a name can be a model here, and completes it. It must not contact a provider.
+pub(super) async fn judge_model(
+    services: Arc<Services>,
+    info: SessionInfo,
+    model: String,
+) -> Result<(ModelVerdict, Option<String>), CommandError> {
+    let judged = run_blocking(move || {
+        let verdict = services.profiles.judge_model(&info, &model);
+        let full_name = services.profiles.full_model_name(&info, &model);
+        (verdict, Some(full_name))
+    });
+    judged.await.map_err(to_refusal)
+}
+
+/// Counts the events of a session that is not open, from the last counted one on.
+pub(super) async fn count_events(
+    services: Arc<Services>,
+    session: SessionId,
+    mut counts: EventCounts,
+) -> EventCounts {
+    let mut pages = services.store.reader.walk_events(&session, counts.through);
+    loop {
+        match pages.next().await {
+            Ok(Some(page)) => {
+                for stored in &page.events {
+                    counts.apply(stored.seq, &stored.event);
+                }
+            }
+            Ok(None) => return counts,
+            Err(error) => {
+                tracing::warn!(%session, %error, "events were not counted");
+                return counts;
+            }
+        }
+    }
+}
+
+/// Deletes a session from the store, then ends its background processes.
+pub(super) async fn delete_session(
+    services: Arc<Services>,
+    session: SessionId,
+    workspace: Option<Arc<Workspace>>,
+    flushed: Flushed,
+) -> Result<(), CommandError> {
+    wait_for_flush(flushed).await?;
+    services.store.writes.delete_session(session).await?;
+    // I8: background processes do not outlive their session.
+    if let Some(workspace) = workspace {
+        workspace.background().end_all().await;
+    }
+    Ok(())
+}
+
+/// Returns whether the store has the whole session, up to event `last`. What it only holds in memory while the disk
+/// fails, or has lost, would be missing after the next load.
+pub(super) async fn is_session_stored(
+    services: Arc<Services>,
+    session: SessionId,
+    last: u64,
+    flushed: Flushed,
+) -> bool {
+    if !matches!(wait_for_flush(flushed).await, Ok(StoreHealth::Ok)) {
+        return false;
+    }
+    let row = services.store.reader.read_session(&session).await;
+    matches!(row, Ok(Some(row)) if row.last_seq >= last)
+}

@@ -1,0 +1,103 @@
+//! A workspace folder that does not answer, as a dead network mount does: it must not hold up a running turn
+//! (R-CANCEL).
+
+use std::fs::OpenOptions;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde_json::json;
+
+use crate::harness::World;
+use crate::mock_llm::{Gate, Reply};
+
+/// R-CANCEL allows 100 ms; the rest is slack for a busy machine. Reading slash commands gives up after 2 s.
+const CANCEL_LIMIT: Duration = Duration::from_secs(1);
+
+/// A folder in which every access blocks: a FUSE file system that nobody serves.
+struct HangingFolder {
+    path: PathBuf,
+    /// Closing it fails all accesses that hang.
+    device: Option<OwnedFd>,
+}
+
+impl HangingFolder {
+    /// Mounts it over `path`; `None` where mounting is not permitted.
+    fn mount_over(path: &Path) -> Option<Self> {
+        let opened = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+        let device = OwnedFd::from(opened.ok()?);
+        let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+        let options = format!(
+            "fd={},rootmode=40000,user_id={},group_id={},allow_other",
+            device.as_raw_fd(),
+            user.as_raw(),
+            group.as_raw()
+        );
+        let options = std::ffi::CString::new(options).unwrap();
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        mount("hanging", path, "fuse", flags, options.as_c_str()).ok()?;
+        Some(Self {
+            path: path.to_owned(),
+            device: Some(device),
+        })
+    }
+}
+
+impl Drop for HangingFolder {
+    fn drop(&mut self) {
+        drop(self.device.take());
+        unmount(self.path.as_path(), UnmountFlags::DETACH).unwrap();
+    }
+}
+
+#[test]
+fn hanging_folder_of_slash_commands_holds_up_neither_deltas_nor_a_cancel() {
+    for (method, action) in [("agent/steer", None), ("agent/queue", Some("add"))] {
+        let world = World::new();
+        world.write(".agentls/commands/hurry.md", "Be quick.");
+        let client = world.start();
+        let session = client.session();
+        let (begun, goes_on) = (Gate::new(), Gate::new());
+        let reply = Reply::text("some")
+            .gate(&begun)
+            .with_text(" words")
+            .gate(&goes_on);
+        world.mock().push(reply);
+        let id = client.prompt(&session, "work");
+        world.wait_at_gate(&begun);
+        let Some(hanging) = HangingFolder::mount_over(&world.workspace().join(".agentls/commands")) else {
+            eprintln!("skipped: /dev/fuse cannot be mounted here");
+            return;
+        };
+        let said = client.send(
+            method,
+            json!({"sessionId": session, "action": action, "prompt": "/hurry"}),
+        );
+        client.ping();
+        // The command waits for the folder; the turn's text goes on.
+        let start = crate::harness::now();
+        begun.release();
+        client.next_where(&session, "agent/textDelta", |note| {
+            note.text("text").ends_with("words")
+        });
+        assert!(
+            start.elapsed() < CANCEL_LIMIT,
+            "{method}: the delta took {:?}",
+            start.elapsed()
+        );
+        let start = crate::harness::now();
+        client.cancel(&session);
+        client.next(&session, "agent/turnEnded");
+        assert!(
+            start.elapsed() < CANCEL_LIMIT,
+            "{method}: the cancel took {:?}",
+            start.elapsed()
+        );
+        assert_eq!(json!(client.prompt_result(&id).state), "cancelled", "{method}");
+        let refused = client.refusal(&said);
+        assert!(!refused.message.is_empty(), "{method}: {refused:?}");
+        drop(hanging);
+        assert_eq!(client.ask(&session, "go on").text, "ok", "{method}");
+    }
+}
