@@ -309,6 +309,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "workspace/real_path.rs",
         "follows links to judge where they lead; reads nothing",
     ),
+    (
+        "workspace/resolve.rs",
+        "asks whether a path exists; reads nothing",
+    ),
 ];
 
 #[test]
