@@ -300,12 +300,12 @@ impl Actor {
         while self.journal.next_answer().await.is_some() {}
         if self.residency.stage == LoadState::Open {
             // Before another actor can open the session and register them again.
-            for open in &self.state.approvals {
+            for open in &self.state.open.approvals {
                 self.residency
                     .live_sessions
                     .set_approval_session(&open.approval.id, None);
             }
-            for open in &self.state.inquiries {
+            for open in &self.state.open.inquiries {
                 self.residency
                     .live_sessions
                     .set_inquiry_session(&open.inquiry.id, None);

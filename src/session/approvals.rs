@@ -35,7 +35,7 @@ impl Actor {
 
     fn judgement_context(&self) -> JudgementContext {
         JudgementContext {
-            mode: self.state.mode,
+            mode: self.state.choice.mode,
             tainted: self.state.has_untrusted_content,
         }
     }

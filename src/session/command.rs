@@ -290,27 +290,30 @@ impl PartialMessage {
     }
 }
 
-/// A snapshot of a session's state.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SessionSnapshot {
-    pub info: SessionInfo,
+/// What the user chose for a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionChoice {
     pub title: Option<String>,
     pub mode: Mode,
     /// `provider/model`.
     pub model: Option<String>,
+    /// The last announced reason for the choice of the model.
+    pub model_reason: Option<String>,
     /// Reasoning effort.
     pub effort: Option<Effort>,
+}
+
+/// A snapshot of a session's state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionSnapshot {
+    pub info: SessionInfo,
+    pub choice: SessionChoice,
     /// The number of the last durable event.
     pub seq: u64,
     pub turn: Option<TurnId>,
     /// The last turn, if it can be resumed.
     pub resumable: Option<TurnId>,
-    pub approvals: Vec<OpenApproval>,
-    /// Open approvals that are already decided; they take effect when their turn is resumed.
-    pub decided: BTreeSet<ApprovalId>,
-    pub inquiries: Vec<OpenInquiry>,
-    /// Open inquiries that are already answered; the answers take effect when their turn is resumed.
-    pub replied: BTreeSet<InquiryId>,
+    pub questions: OpenQuestions,
     pub queue: PromptQueue,
     /// The instruction files of the last turn.
     pub instructions: Option<Arc<[InstructionFile]>>,
@@ -321,7 +324,18 @@ pub struct SessionSnapshot {
     pub circuits: BTreeMap<String, CircuitView>,
 }
 
-impl SessionSnapshot {
+/// The open questions of a session, and which of them are already answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpenQuestions {
+    pub approvals: Vec<OpenApproval>,
+    /// Open approvals that are already decided; they take effect when their turn is resumed.
+    pub decided: BTreeSet<ApprovalId>,
+    pub inquiries: Vec<OpenInquiry>,
+    /// Open inquiries that are already answered; the answers take effect when their turn is resumed.
+    pub replied: BTreeSet<InquiryId>,
+}
+
+impl OpenQuestions {
     /// Returns the open approvals that wait for a decision.
     pub fn undecided_approvals(&self) -> impl Iterator<Item = &OpenApproval> {
         let open = self.approvals.iter();

@@ -138,7 +138,7 @@ impl Actor {
         settings: SessionSettings,
         then: impl FnOnce(&mut Self),
     ) -> TurnHandle {
-        let title = Some(title).filter(|title| self.state.title.is_none() && !title.is_empty());
+        let title = Some(title).filter(|title| self.state.choice.title.is_none() && !title.is_empty());
         self.start_turn(settings, TurnTask::Answer, Vec::new(), Vec::new(), |actor| {
             actor.record_event(Event::TurnStarted { by, resumes: None });
             then(actor);
@@ -419,12 +419,12 @@ impl Actor {
     /// would drop requests that are already waiting.
     fn mark_deleted(&mut self) {
         let state = std::mem::take(&mut self.state);
-        for open in &state.approvals {
+        for open in &state.open.approvals {
             self.residency
                 .live_sessions
                 .set_approval_session(&open.approval.id, None);
         }
-        for open in &state.inquiries {
+        for open in &state.open.inquiries {
             self.residency
                 .live_sessions
                 .set_inquiry_session(&open.inquiry.id, None);

@@ -127,7 +127,7 @@ impl Actor {
         self.settle_subagents(turn);
         self.settle_calls(reason);
         // A compaction cannot be resumed, so its questions are never asked again.
-        if reason != TerminalReason::ServerStopped || self.state.is_compaction {
+        if reason != TerminalReason::ServerStopped || self.state.turns.is_compaction {
             self.drop_inquiries(match reason {
                 TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => ResolvedBy::Cancel,
                 // Time ran out in the last step and the user was asked; the turn is done.
@@ -234,7 +234,7 @@ impl Actor {
     }
 
     fn settle_below(&mut self, turn: Option<TurnId>, top: Option<&ToolCallId>) {
-        let calls = &self.state.calls;
+        let calls = &self.state.open.calls;
         // The call that started the sub-agent, the call that started its parent, and so on.
         let above = |parent: &Option<ToolCallId>| -> Vec<ToolCallId> {
             let of = |id: &ToolCallId| calls.get(id)?.parent.clone();
@@ -249,7 +249,7 @@ impl Actor {
         // A sub-agent works while the call that started it runs, so the innermost calls end first.
         open.sort_by_key(|(above, _)| Reverse(above.len()));
         let open: Vec<ToolCallUpdate> = open.into_iter().map(|(_, call)| call.clone()).collect();
-        let asked = self.state.inquiries.iter().map(|open| &open.inquiry);
+        let asked = self.state.open.inquiries.iter().map(|open| &open.inquiry);
         let nested = asked.filter(|inquiry| is_below(&above(&inquiry.parent)));
         let mut settled: Vec<Event> = nested.map(unanswered_inquiry_event).collect();
         for call in open {
@@ -296,6 +296,7 @@ impl Actor {
     pub(super) fn answer_call(&mut self, call: &OpenCall, status: ToolCallStatus, text: &str) {
         let title = self
             .state
+            .open
             .calls
             .get(&call.id)
             .map_or_else(|| call.name.clone(), |c| c.title.clone());

@@ -135,7 +135,7 @@ impl Actor {
 
     /// Settles all open inquiries without an answer, because the turn has ended or a new prompt was sent.
     pub(super) fn drop_inquiries(&mut self, by: ResolvedBy) {
-        let open: Vec<_> = (self.state.inquiries.iter())
+        let open: Vec<_> = (self.state.open.inquiries.iter())
             .map(|open| open.inquiry.clone())
             .collect();
         for inquiry in open {
@@ -147,7 +147,7 @@ impl Actor {
     /// Returns the inquiries that a resumed turn asks again first. A call's own question is not among them: the call
     /// asks it again itself.
     pub(super) fn carried_inquiries(&self) -> Vec<Arc<Inquiry>> {
-        (self.state.inquiries.iter())
+        (self.state.open.inquiries.iter())
             .map(|open| open.inquiry.clone())
             .filter(|inquiry| inquiry.tool_call().is_none())
             .collect()

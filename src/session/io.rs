@@ -128,7 +128,7 @@ pub(super) async fn fold_session(
     let row = row.ok_or_else(|| CommandError::UnknownSession(session.clone()))?;
     let mut state = SessionState::from_row(&row);
     // The fold finds the open turn itself.
-    state.open_turn = None;
+    state.turns.open_turn = None;
     let mut skipped = Vec::new();
     let mut pages = reader.walk_events(&session, 0);
     while let Some(page) = pages.next().await? {
@@ -138,9 +138,9 @@ pub(super) async fn fold_session(
         skipped.extend(page.skipped);
     }
     // The row is written together with the events. If it knows more, the record that said so was torn.
-    state.usage = row.usage;
-    state.cost = row.cost;
-    state.known_cost = state.known_cost.max(row.cost.unwrap_or_default());
+    state.spending.usage = row.usage;
+    state.spending.cost = row.cost;
+    state.spending.known_cost = state.spending.known_cost.max(row.cost.unwrap_or_default());
     let (pending, torn) = reader.read_pending(&session).await?;
     skipped.extend(torn);
     let grants = reader.list_grants(&row.folder, Some(&session)).await?;

@@ -41,12 +41,12 @@ impl Actor {
         // Its turn runs in another server, or was cut by a crash and waits for repair.
         self.residency.is_running_elsewhere = stored.is_running_elsewhere;
         self.take_questions(&stored.pending);
-        self.partial.message = partial_messages(&stored.pending, self.state.open_turn.as_ref()).pop();
+        self.partial.message = partial_messages(&stored.pending, self.state.turns.open_turn.as_ref()).pop();
         self.take_queue(&stored.pending);
         // Queued prompts need no repair.
         let is_queued = |row: &PendingEvent| matches!(row, PendingEvent::Queued { .. });
         let is_settled = stored.pending.iter().all(is_queued) && !self.journal.has_skipped();
-        let is_quiet = self.state.open_turn.is_none() && is_settled;
+        let is_quiet = self.state.turns.open_turn.is_none() && is_settled;
         if shows && is_quiet {
             self.residency.stage = LoadState::Held;
         }
@@ -84,7 +84,10 @@ impl Actor {
         self.take_queue(&stored.pending);
         // Events that repair the session are in the loaded page and must not be sent as notifications too.
         self.journal.is_loading_page = shows;
-        self.repair_after_crash(partial_messages(&stored.pending, self.state.open_turn.as_ref()));
+        self.repair_after_crash(partial_messages(
+            &stored.pending,
+            self.state.turns.open_turn.as_ref(),
+        ));
         self.journal.is_loading_page = false;
         self.journal.set_skipped(stored.skipped);
         if !shows {
@@ -129,8 +132,8 @@ impl Actor {
 
     /// Takes over the open questions from the store, with what was decided about them.
     fn take_questions(&mut self, pending: &[PendingEvent]) {
-        self.state.approvals = open_approvals(pending);
-        self.state.inquiries = open_inquiries(pending);
+        self.state.open.approvals = open_approvals(pending);
+        self.state.open.inquiries = open_inquiries(pending);
         self.questions
             .set_early(recorded_decisions(pending), recorded_replies(pending));
     }
@@ -138,10 +141,10 @@ impl Actor {
     /// Registers the open questions. Clients answer by the id alone, so the registry must know where it belongs.
     fn register_open_questions(&self) {
         let live = &self.residency.live_sessions;
-        for open in &self.state.approvals {
+        for open in &self.state.open.approvals {
             live.set_approval_session(&open.approval.id, Some(&self.info.id));
         }
-        for open in &self.state.inquiries {
+        for open in &self.state.open.inquiries {
             live.set_inquiry_session(&open.inquiry.id, Some(&self.info.id));
         }
     }

@@ -53,9 +53,9 @@ impl SessionManager {
         let mut roll = self.roll.lock();
         if !roll.ended {
             self.start(&mut roll, info, LoadState::New, |actor| {
-                actor.state.mode = mode;
-                actor.state.model = choice.model;
-                actor.state.effort = choice.effort.as_deref().and_then(Effort::from_name);
+                actor.state.choice.mode = mode;
+                actor.state.choice.model = choice.model;
+                actor.state.choice.effort = choice.effort.as_deref().and_then(Effort::from_name);
             });
         }
         (id, mode)
@@ -193,7 +193,7 @@ impl SessionManager {
         });
         let live = live.into_iter().flat_map(|snapshot| {
             let id = snapshot.info.id.clone();
-            let open: Vec<_> = snapshot.unanswered_inquiries().cloned().collect();
+            let open: Vec<_> = snapshot.questions.unanswered_inquiries().cloned().collect();
             open.into_iter().map(move |open| (id.clone(), open))
         });
         let mut open: Vec<_> = live.chain(stored).collect();
@@ -217,7 +217,7 @@ impl SessionManager {
         });
         let live = live.into_iter().flat_map(|snapshot| {
             let id = snapshot.info.id.clone();
-            let open: Vec<_> = snapshot.undecided_approvals().cloned().collect();
+            let open: Vec<_> = snapshot.questions.undecided_approvals().cloned().collect();
             open.into_iter().map(move |open| (id.clone(), open))
         });
         let mut open: Vec<_> = live.chain(stored).collect();

@@ -53,8 +53,9 @@ mod turn_start;
 mod wall_time;
 
 pub use command::{
-    CommandError, InquiryAnswer, LoadReply, PartialMessage, QueueAction, QueueReply, RevertReply,
-    SessionCommand, SessionInfo, SessionMetrics, SessionSnapshot, TurnHandle, TurnOutcome,
+    CommandError, InquiryAnswer, LoadReply, OpenQuestions, PartialMessage, QueueAction, QueueReply,
+    RevertReply, SessionChoice, SessionCommand, SessionInfo, SessionMetrics, SessionSnapshot, TurnHandle,
+    TurnOutcome,
 };
 pub use config_store::{ConfigStore, FolderConfig};
 pub use daily_spend::build_ledger;
@@ -63,4 +64,4 @@ pub use live_sessions::ServerActivity;
 pub use manager::SessionManager;
 pub use models::{ListedModel, ListedProvider, ModelListing, ModelVerdict, Models};
 pub use services::{Rules, Services, SessionSettings, SettingsSource};
-pub use state::SessionState;
+pub use state::{OpenWork, RouteRecord, SessionSpending, SessionState, TurnRecord};

@@ -99,7 +99,7 @@ impl Actor {
         };
         self.state.queue_paused = false;
         let running = (self.turn.as_ref())
-            .filter(|turn| turn.control.takes_steers() && !self.state.is_compaction)
+            .filter(|turn| turn.control.takes_steers() && !self.state.turns.is_compaction)
             .map(|turn| turn.id.clone());
         if let Some(turn) = running {
             return self.steer_with_queued((key, content), turn, reply);

@@ -139,9 +139,9 @@ impl Actor {
             self.metrics.started_at,
         );
         row.agent.clone_from(&self.info.agent);
-        row.mode = self.state.mode;
-        row.model.clone_from(&self.state.model);
-        row.effort = self.state.effort.map(|effort| effort.name().to_owned());
+        row.mode = self.state.choice.mode;
+        row.model.clone_from(&self.state.choice.model);
+        row.effort = self.state.choice.effort.map(|effort| effort.name().to_owned());
         row
     }
 }

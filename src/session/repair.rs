@@ -54,7 +54,7 @@ impl Actor {
             let mut open = self.state.history.open_calls();
             open.any(|call| call.id == approval.tool_call)
         };
-        let over: Vec<Approval> = (self.state.approvals.iter().map(|open| &open.approval))
+        let over: Vec<Approval> = (self.state.open.approvals.iter().map(|open| &open.approval))
             .filter(|approval| !waits(approval))
             .cloned()
             .collect();
@@ -63,7 +63,7 @@ impl Actor {
             self.deny_approval(&approval, ResolvedBy::Cancel);
         }
         // Only the server's end leaves inquiries open.
-        let stopped = (self.state.last_end.as_ref()).map(|(_, reason)| *reason);
+        let stopped = (self.state.turns.last_end.as_ref()).map(|(_, reason)| *reason);
         if stopped != Some(TerminalReason::ServerStopped) {
             self.drop_inquiries(ResolvedBy::Cancel);
         }
@@ -71,7 +71,7 @@ impl Actor {
 
     /// Gives a turn that a crash has cut its end (R-CANCEL): the unfinished message, the results, the end.
     fn repair_turn(&mut self, partials: Vec<PartialMessage>) {
-        let Some(turn) = self.state.open_turn.clone() else {
+        let Some(turn) = self.state.turns.open_turn.clone() else {
             return;
         };
         for message in partials.into_iter().filter_map(incomplete_message) {
@@ -88,22 +88,28 @@ impl Actor {
         // Calls with an open question stay open, so that a resumed turn can ask again (R-APPR-4).
         let mut asked: Vec<_> = self
             .state
+            .open
             .approvals
             .iter()
             .map(|open| open.approval.tool_call.clone())
             .collect();
-        let own = self.state.inquiries.iter().map(|open| open.inquiry.tool_call());
+        let own = self
+            .state
+            .open
+            .inquiries
+            .iter()
+            .map(|open| open.inquiry.tool_call());
         asked.extend(own.flatten().cloned());
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open.iter().filter(|call| !asked.contains(&call.id)) {
             self.repair_call(&turn, call);
         }
-        if self.state.is_compaction {
+        if self.state.turns.is_compaction {
             self.repair_inquiries(&turn);
         }
         let (drops, unused_steers) = self.take_unused_steers();
         let reason = TerminalReason::ServerStopped;
-        let (usage, cost) = self.state.turn_spent;
+        let (usage, cost) = self.state.turns.turn_spent;
         let end = TurnEnd {
             reason,
             state: reason.to_turn_state(false),
@@ -117,7 +123,7 @@ impl Actor {
 
     /// Settles what a compaction has asked; it ends with the compaction.
     fn repair_inquiries(&mut self, turn: &TurnId) {
-        let open: Vec<_> = (self.state.inquiries.iter())
+        let open: Vec<_> = (self.state.open.inquiries.iter())
             .map(|open| open.inquiry.clone())
             .collect();
         for inquiry in open {
@@ -134,6 +140,7 @@ impl Actor {
     fn repair_call(&mut self, turn: &TurnId, call: &OpenCall) {
         let title = self
             .state
+            .open
             .calls
             .get(&call.id)
             .map_or_else(|| call.name.clone(), |c| c.title.clone());

@@ -3,14 +3,14 @@
 use std::sync::PoisonError;
 
 use super::actor::Actor;
-use super::command::{CommandError, SessionSnapshot};
+use super::command::{CommandError, OpenQuestions, SessionSnapshot};
 use super::residency::LoadState;
 use crate::base::clock;
 use crate::domain::{TerminalReason, TurnId};
 
 impl Actor {
     pub(super) fn resumable_turn(&self) -> Result<TurnId, CommandError> {
-        match &self.state.last_end {
+        match &self.state.turns.last_end {
             Some((
                 turn,
                 TerminalReason::AbortedStreaming
@@ -30,7 +30,7 @@ impl Actor {
         if let Some(turn) = &self.turn {
             return (Some(turn.id.clone()), None);
         }
-        match &self.state.open_turn {
+        match &self.state.turns.open_turn {
             Some(open) if self.residency.is_running_elsewhere => (Some(open.clone()), None),
             Some(open) => (None, Some(open.clone())),
             None => (None, self.resumable_turn().ok()),
@@ -40,8 +40,8 @@ impl Actor {
     pub(super) fn to_snapshot(&self) -> SessionSnapshot {
         let (turn, resumable) = self.running_and_resumable_turns();
         let mut metrics = self.metrics.clone();
-        metrics.usage = self.state.usage;
-        metrics.cost = self.state.cost;
+        metrics.usage = self.state.spending.usage;
+        metrics.cost = self.state.spending.cost;
         let counts = self.state.counts.clone();
         // Calls of this process are counted where they are made, including those that left no event.
         metrics.requests = match self.resources.statistics.requests.get() {
@@ -55,17 +55,16 @@ impl Actor {
         metrics.errors = counts.errors;
         SessionSnapshot {
             info: self.info.clone(),
-            title: self.state.title.clone(),
-            mode: self.state.mode,
-            model: self.state.model.clone(),
-            effort: self.state.effort,
+            choice: self.state.choice.clone(),
             seq: self.journal.seq(),
             turn,
             resumable,
-            approvals: self.state.approvals.clone(),
-            decided: self.questions.decided_ids(),
-            inquiries: self.state.inquiries.clone(),
-            replied: self.questions.replied_ids(),
+            questions: OpenQuestions {
+                approvals: self.state.open.approvals.clone(),
+                decided: self.questions.decided_ids(),
+                inquiries: self.state.open.inquiries.clone(),
+                replied: self.questions.replied_ids(),
+            },
             queue: self.queue_state(),
             instructions: self.state.instructions.clone(),
             grants: self.questions.session_grants(),

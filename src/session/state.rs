@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::command::SessionChoice;
 use super::counts::EventCounts;
 use crate::context::History;
 use crate::domain::{
     Approval, ApprovalId, ChangeState, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId,
-    InquiryReply, InstructionFile, LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, RequestSubject,
-    Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, TurnTrigger, Usage,
+    InquiryReply, InstructionFile, LimitName, OpenApproval, OpenInquiry, PlanItem, RequestSubject, Role,
+    TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, TurnTrigger, Usage,
 };
 use crate::provider::Effort;
 use crate::store::{SessionRow, StoredEvent};
@@ -23,12 +24,37 @@ use crate::turn::{COMPACTION_FAILED, MODEL_CHOSEN, UNKNOWN_PRICE};
 pub struct SessionState {
     /// What the model sees.
     pub history: History,
+    pub open: OpenWork,
+    pub turns: TurnRecord,
+    pub choice: SessionChoice,
+    pub route: RouteRecord,
+    pub spending: SessionSpending,
+    pub plan: Vec<PlanItem>,
+    pub counts: EventCounts,
+    /// Files restored since the model last spoke, and how.
+    pub restored_files: Vec<(ChangeState, String)>,
+    /// The queue is paused, because the last turn did not complete.
+    pub queue_paused: bool,
+    /// Content from outside has reached the model (R-TOOL-7).
+    pub has_untrusted_content: bool,
+    /// The instruction files of the last turn; `None` before the first turn that had any.
+    pub instructions: Option<Arc<[InstructionFile]>>,
+}
+
+/// Questions and calls that have no answer or result yet.
+#[derive(Debug, Default)]
+pub struct OpenWork {
     /// In the order in which they were first asked.
     pub approvals: Vec<OpenApproval>,
     /// In the order in which they were first asked.
     pub inquiries: Vec<OpenInquiry>,
     /// Tool calls without a final status.
     pub calls: BTreeMap<ToolCallId, ToolCallUpdate>,
+}
+
+/// The open turn, and how earlier ones ended.
+#[derive(Debug, Default)]
+pub struct TurnRecord {
     pub open_turn: Option<TurnId>,
     /// Usage and cost of the open turn.
     pub turn_spent: (Usage, Option<Cost>),
@@ -38,18 +64,20 @@ pub struct SessionState {
     pub last_end: Option<(TurnId, TerminalReason)>,
     /// Compactions that failed in a row.
     pub failed_compactions: u32,
-    pub title: Option<String>,
-    pub mode: Mode,
-    /// `provider/model`.
-    pub model: Option<String>,
-    /// The last announced reason for the choice of the model.
-    pub model_reason: Option<String>,
+}
+
+/// Which models and providers answered.
+#[derive(Debug, Default)]
+pub struct RouteRecord {
     /// The model that answered last, as `provider/model`, if there was a switch.
     pub answering: Option<String>,
     /// Providers whose circuits were last announced as not closed.
     pub open_circuits: BTreeSet<String>,
-    /// Reasoning effort.
-    pub effort: Option<Effort>,
+}
+
+/// The tokens and the money of a session.
+#[derive(Debug, Default)]
+pub struct SessionSpending {
     pub usage: Usage,
     /// `None` before the first call, and once a call's cost was unknown.
     pub cost: Option<Cost>,
@@ -63,16 +91,6 @@ pub struct SessionState {
     pub warned_unpriced: bool,
     /// Tokens in use and size of the model's window, as last announced.
     pub context: (u64, u64),
-    pub plan: Vec<PlanItem>,
-    pub counts: EventCounts,
-    /// Files restored since the model last spoke, and how.
-    pub restored_files: Vec<(ChangeState, String)>,
-    /// The queue is paused, because the last turn did not complete.
-    pub queue_paused: bool,
-    /// Content from outside has reached the model (R-TOOL-7).
-    pub has_untrusted_content: bool,
-    /// The instruction files of the last turn; `None` before the first turn that had any.
-    pub instructions: Option<Arc<[InstructionFile]>>,
 }
 
 impl SessionState {
@@ -85,18 +103,18 @@ impl SessionState {
 
     /// Takes over what a session's row says.
     pub(super) fn take_row(&mut self, row: &SessionRow) {
-        self.title.clone_from(&row.title);
-        self.mode = row.mode;
-        self.model.clone_from(&row.model);
-        self.effort = row.effort.as_deref().and_then(Effort::from_name);
-        self.usage = row.usage;
-        self.cost = row.cost;
-        self.open_turn.clone_from(&row.open_turn);
+        self.choice.title.clone_from(&row.title);
+        self.choice.mode = row.mode;
+        self.choice.model.clone_from(&row.model);
+        self.choice.effort = row.effort.as_deref().and_then(Effort::from_name);
+        self.spending.usage = row.usage;
+        self.spending.cost = row.cost;
+        self.turns.open_turn.clone_from(&row.open_turn);
     }
 
     /// Takes over how the last turn ended, without the events before it.
     pub(super) fn take_last_end(&mut self, stored: Option<StoredEvent>) {
-        self.last_end = stored.and_then(|stored| match (stored.turn, stored.event) {
+        self.turns.last_end = stored.and_then(|stored| match (stored.turn, stored.event) {
             (Some(turn), Event::TurnEnded(end)) => {
                 self.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
                 Some((turn, end.reason))
@@ -117,17 +135,17 @@ impl SessionState {
         self.history.apply(event);
         match event {
             Event::TurnStarted { by, .. } => {
-                self.open_turn.clone_from(turn);
-                self.is_compaction = *by == TurnTrigger::Compact;
-                self.turn_spent = Default::default();
+                self.turns.open_turn.clone_from(turn);
+                self.turns.is_compaction = *by == TurnTrigger::Compact;
+                self.turns.turn_spent = Default::default();
             }
             Event::TurnEnded(end) => {
                 // R-CANCEL: a turn that did not complete pauses the queue.
                 self.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
-                if let Some(turn) = self.open_turn.take().or_else(|| turn.clone())
-                    && !self.is_compaction
+                if let Some(turn) = self.turns.open_turn.take().or_else(|| turn.clone())
+                    && !self.turns.is_compaction
                 {
-                    self.last_end = Some((turn, end.reason));
+                    self.turns.last_end = Some((turn, end.reason));
                 }
             }
             Event::ToolCall(update) => self.tool_call(update),
@@ -140,13 +158,13 @@ impl SessionState {
                 };
                 // An approval that is asked again keeps its position, as in the store.
                 let known = |open: &&mut OpenApproval| open.approval.id == approval.id;
-                match self.approvals.iter_mut().find(known) {
+                match self.open.approvals.iter_mut().find(known) {
                     Some(open) => *open = asked,
-                    None => self.approvals.push(asked),
+                    None => self.open.approvals.push(asked),
                 }
             }
             Event::ApprovalResolved { approval, .. } => {
-                self.approvals.retain(|open| open.approval.id != *approval);
+                self.open.approvals.retain(|open| open.approval.id != *approval);
             }
             Event::InquiryRequested(inquiry) => {
                 let asked = OpenInquiry {
@@ -156,14 +174,14 @@ impl SessionState {
                     at_ms: *at_ms,
                 };
                 let known = |open: &&mut OpenInquiry| open.inquiry.id == inquiry.id;
-                match self.inquiries.iter_mut().find(known) {
+                match self.open.inquiries.iter_mut().find(known) {
                     Some(open) => *open = asked,
-                    None => self.inquiries.push(asked),
+                    None => self.open.inquiries.push(asked),
                 }
             }
             Event::InquiryResolved { inquiry, reply, .. } => {
                 self.apply_limit_reply(inquiry, reply);
-                self.inquiries.retain(|open| open.inquiry.id != inquiry.id);
+                self.open.inquiries.retain(|open| open.inquiry.id != inquiry.id);
             }
             Event::TurnDiff(diff) if diff.state != ChangeState::Made => {
                 let files = diff.files.iter().map(|file| (diff.state, file.path.clone()));
@@ -185,15 +203,15 @@ impl SessionState {
                 window,
                 ..
             } => {
-                self.context = (*context_used, *window);
-                self.known_cost += step_cost.unwrap_or_default();
-                self.turn_spent = (*turn, *turn_cost);
-                self.usage = if *session == Usage::default() {
-                    self.usage + *step
+                self.spending.context = (*context_used, *window);
+                self.spending.known_cost += step_cost.unwrap_or_default();
+                self.turns.turn_spent = (*turn, *turn_cost);
+                self.spending.usage = if *session == Usage::default() {
+                    self.spending.usage + *step
                 } else {
                     *session
                 };
-                self.cost = *session_cost;
+                self.spending.cost = *session_cost;
             }
             Event::SessionUpdated {
                 title,
@@ -202,21 +220,21 @@ impl SessionState {
                 effort,
             } => {
                 if title.is_some() {
-                    self.title.clone_from(title);
+                    self.choice.title.clone_from(title);
                 }
                 if let Some(mode) = mode {
-                    self.mode = *mode;
+                    self.choice.mode = *mode;
                 }
                 if model.is_some() {
-                    self.model.clone_from(model);
+                    self.choice.model.clone_from(model);
                     // The user chose again, so there is no previous model to return to.
-                    self.answering = None;
+                    self.route.answering = None;
                 }
                 if let Some(effort) = effort {
-                    self.effort = Effort::from_name(effort);
+                    self.choice.effort = Effort::from_name(effort);
                 }
             }
-            Event::ModelSwitched { to, .. } => self.answering = Some(to.clone()),
+            Event::ModelSwitched { to, .. } => self.route.answering = Some(to.clone()),
             Event::Circuit {
                 subject: CircuitSubject::Provider,
                 name,
@@ -224,20 +242,22 @@ impl SessionState {
                 ..
             } => {
                 match state {
-                    CircuitState::Closed => self.open_circuits.remove(name),
-                    CircuitState::Open | CircuitState::HalfOpen => self.open_circuits.insert(name.clone()),
+                    CircuitState::Closed => self.route.open_circuits.remove(name),
+                    CircuitState::Open | CircuitState::HalfOpen => {
+                        self.route.open_circuits.insert(name.clone())
+                    }
                 };
             }
             Event::Compacted(compaction) => {
                 // A digest stands for a failed summary, so it does not end the row of failures (R-CTX-2).
                 if compaction.summary.as_ref().is_some_and(|summary| !summary.digest) {
-                    self.failed_compactions = 0;
+                    self.turns.failed_compactions = 0;
                 }
             }
             Event::Warning { code, message } => match code.as_str() {
-                UNKNOWN_PRICE => self.warned_unpriced = true,
-                MODEL_CHOSEN => self.model_reason = Some(message.clone()),
-                COMPACTION_FAILED => self.failed_compactions += 1,
+                UNKNOWN_PRICE => self.spending.warned_unpriced = true,
+                MODEL_CHOSEN => self.choice.model_reason = Some(message.clone()),
+                COMPACTION_FAILED => self.turns.failed_compactions += 1,
                 _ => {}
             },
             Event::Instructions { files } => self.instructions = Some(files.clone()),
@@ -256,13 +276,13 @@ impl SessionState {
 
     /// Returns the open approval with this id.
     pub fn open_approval(&self, id: &ApprovalId) -> Option<&Approval> {
-        let mut open = self.approvals.iter().map(|open| &open.approval);
+        let mut open = self.open.approvals.iter().map(|open| &open.approval);
         open.find(|approval| approval.id == *id)
     }
 
     /// Returns the open approval of a call.
     pub fn question_about(&self, call: &ToolCallId) -> Option<&Approval> {
-        let mut open = self.approvals.iter().map(|open| &open.approval);
+        let mut open = self.open.approvals.iter().map(|open| &open.approval);
         open.find(|approval| approval.tool_call == *call)
     }
 
@@ -272,9 +292,9 @@ impl SessionState {
             return;
         };
         match (reached.limit, reply) {
-            (LimitName::SessionCost, InquiryReply::Raise(by)) => self.raised += Cost(*by),
+            (LimitName::SessionCost, InquiryReply::Raise(by)) => self.spending.raised += Cost(*by),
             (LimitName::UnknownPrice, InquiryReply::Accept) => {
-                self.accepted_unpriced.extend(reached.model.clone())
+                self.spending.accepted_unpriced.extend(reached.model.clone())
             }
             _ => {}
         }
@@ -282,13 +302,13 @@ impl SessionState {
 
     /// Returns the open inquiry with this id.
     pub fn open_inquiry(&self, id: &InquiryId) -> Option<&Arc<Inquiry>> {
-        let mut open = self.inquiries.iter().map(|open| &open.inquiry);
+        let mut open = self.open.inquiries.iter().map(|open| &open.inquiry);
         open.find(|inquiry| inquiry.id == *id)
     }
 
     /// Returns the open inquiry that a call itself has asked.
     pub fn find_inquiry_of_call(&self, call: &ToolCallId) -> Option<&Arc<Inquiry>> {
-        let mut open = self.inquiries.iter().map(|open| &open.inquiry);
+        let mut open = self.open.inquiries.iter().map(|open| &open.inquiry);
         open.find(|inquiry| inquiry.tool_call() == Some(call))
     }
 
@@ -296,15 +316,15 @@ impl SessionState {
         if update.status.is_final() {
             // A call that did not run has no duration, and brought no content.
             self.has_untrusted_content |= update.duration_ms.is_some() && tool::is_untrusted(&update.name);
-            self.calls.remove(&update.id);
+            self.open.calls.remove(&update.id);
         } else {
-            self.calls.insert(update.id.clone(), update.clone());
+            self.open.calls.insert(update.id.clone(), update.clone());
         }
     }
 
     /// Returns whether tools run or wait, rather than the model.
     pub fn in_tools(&self) -> bool {
-        self.calls.values().any(|call| match call.status {
+        self.open.calls.values().any(|call| match call.status {
             ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => true,
             ToolCallStatus::Completed
             | ToolCallStatus::Failed

@@ -70,14 +70,14 @@ impl Actor {
             turn.control.is_closing = false;
         }
         // A compaction answers nothing: messages that arrive meanwhile are returned at its end.
-        if !self.state.is_compaction {
+        if !self.state.turns.is_compaction {
             self.join_steers();
             self.record_restore_note();
         }
         // The turn may have been stopped meanwhile; then nobody needs the answer.
         let _ = reply.send(StepInput {
             items: self.state.history.to_messages(),
-            failed_compactions: self.state.failed_compactions,
+            failed_compactions: self.state.turns.failed_compactions,
         });
     }
 
@@ -128,7 +128,7 @@ impl Actor {
                 self.close_question(&update.id);
             }
             Event::Compacted(compaction) if compaction.summary.is_some() => {
-                if let Some(turn) = self.turn.as_mut().filter(|_| self.state.is_compaction) {
+                if let Some(turn) = self.turn.as_mut().filter(|_| self.state.turns.is_compaction) {
                     turn.report.compacted = Some((compaction.tokens_before, compaction.tokens_after));
                 }
             }
@@ -137,16 +137,18 @@ impl Actor {
                 mode: None,
                 model: Some(model),
                 effort: None,
-            } if self.state.model.as_ref() == Some(model) || self.model_was_set() => {
+            } if self.state.choice.model.as_ref() == Some(model) || self.model_was_set() => {
                 return;
             }
             Event::Warning { code, message }
-                if code == MODEL_CHOSEN && self.state.model_reason.as_ref() == Some(message) =>
+                if code == MODEL_CHOSEN && self.state.choice.model_reason.as_ref() == Some(message) =>
             {
                 return;
             }
             // Every turn warns; people read it once per session.
-            Event::Warning { code, .. } if code == UNKNOWN_PRICE && self.state.warned_unpriced => return,
+            Event::Warning { code, .. } if code == UNKNOWN_PRICE && self.state.spending.warned_unpriced => {
+                return;
+            }
             _ => {}
         }
         let event = self.with_session_sums(event);
@@ -158,7 +160,7 @@ impl Actor {
     fn model_was_set(&self) -> bool {
         self.turn
             .as_ref()
-            .is_some_and(|turn| turn.model_at_start != self.state.model)
+            .is_some_and(|turn| turn.model_at_start != self.state.choice.model)
     }
 
     /// Adapts a sub-agent's event. Its usage counts for the turn, but occupies none of the session's window. An unknown
@@ -171,7 +173,7 @@ impl Actor {
             Event::Usage {
                 context_used, window, ..
             } => {
-                (*context_used, *window) = self.state.context;
+                (*context_used, *window) = self.state.spending.context;
                 nested.event
             }
             Event::Warning { code, .. } if code == UNKNOWN_PRICE => nested.event,
@@ -193,12 +195,12 @@ impl Actor {
         else {
             return event;
         };
-        *session = self.state.usage + *step;
-        *session_cost = match (self.state.cost, *step_cost) {
+        *session = self.state.spending.usage + *step;
+        *session_cost = match (self.state.spending.cost, *step_cost) {
             (Some(sum), Some(cost)) => Some(sum + cost),
             // Only the first call sets the cost. Once a total is unknown it stays unknown: unknown is not zero
             // (R-PROV-7).
-            (None, cost) if self.state.usage == Usage::default() => cost,
+            (None, cost) if self.state.spending.usage == Usage::default() => cost,
             (Some(_), None) | (None, _) => None,
         };
         if let Some(running) = self.turn.as_mut() {

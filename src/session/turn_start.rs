@@ -70,9 +70,9 @@ impl Actor {
         let answers = task == TurnTask::Answer;
         let tree = TurnSpend {
             budgets: profile.budgets.clone(),
-            session: self.state.known_cost,
-            session_raised: self.state.raised,
-            unpriced: self.state.accepted_unpriced.clone(),
+            session: self.state.spending.known_cost,
+            session_raised: self.state.spending.raised,
+            unpriced: self.state.spending.accepted_unpriced.clone(),
             ..TurnSpend::default()
         };
         let checkpoints = Arc::new(TurnCheckpoints::new(&self.services, &self.info.id, &id));
@@ -105,16 +105,16 @@ impl Actor {
             settings: TurnSettings {
                 choice: ModelChoice {
                     agent: self.info.agent.clone(),
-                    model: self.state.model.clone(),
-                    effort: self.state.effort,
+                    model: self.state.choice.model.clone(),
+                    effort: self.state.choice.effort,
                 },
                 ..profile.turn.clone()
             },
             resumption: Resumption {
                 is_first_turn: self.state.history.is_empty(),
                 announced_instructions: self.state.instructions.clone(),
-                answering: self.state.answering.clone(),
-                open_circuits: self.state.open_circuits.iter().cloned().collect(),
+                answering: self.state.route.answering.clone(),
+                open_circuits: self.state.route.open_circuits.iter().cloned().collect(),
                 carried,
                 inquiries,
             },
@@ -127,7 +127,7 @@ impl Actor {
         self.turn = Some(ActiveTurn {
             id: id.clone(),
             settings: profile,
-            model_at_start: self.state.model.clone(),
+            model_at_start: self.state.choice.model.clone(),
             control: TurnControl {
                 task: spawn(run_delegating_turn(context, task, subagents)),
                 messages: inbox,

@@ -118,7 +118,7 @@ impl Service {
 
 /// Returns a session's open limits and questions as they were requested, without the answered ones.
 pub(super) fn open_inquiries(snapshot: &SessionSnapshot) -> Vec<OpenInquiryNotification> {
-    let unanswered = snapshot.unanswered_inquiries();
+    let unanswered = snapshot.questions.unanswered_inquiries();
     unanswered
         .map(|open| to_wire::open_inquiry(&snapshot.info.id, open))
         .collect()
@@ -143,7 +143,7 @@ pub(super) fn split_by_kind(
 
 /// Returns a session's open approvals as they were requested, without those decided and waiting for a resume.
 pub(super) fn open_approvals(snapshot: &SessionSnapshot) -> Vec<ApprovalRequestedNotification> {
-    let undecided = snapshot.undecided_approvals();
+    let undecided = snapshot.questions.undecided_approvals();
     undecided
         .map(|open| to_wire::open_approval(&snapshot.info.id, open))
         .collect()

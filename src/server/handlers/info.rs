@@ -26,7 +26,7 @@ impl Service {
                 let snapshot = self
                     .ask_session(&session, |reply| SessionCommand::Inspect { reply })
                     .await?;
-                (snapshot.info.folder, snapshot.info.agent, snapshot.model)
+                (snapshot.info.folder, snapshot.info.agent, snapshot.choice.model)
             }
             None => (self.state.folders().swap_remove(0), None, None),
         };

@@ -372,11 +372,11 @@ fn to_session_info(hit: &SessionHit, running: &[SessionId]) -> SessionInfo {
 
 fn state_of(snapshot: &SessionSnapshot) -> SessionState {
     SessionState {
-        title: snapshot.title.clone(),
+        title: snapshot.choice.title.clone(),
         cwd: snapshot.info.cwd.display().to_string(),
-        mode: snapshot.mode.into(),
-        model: snapshot.model.clone(),
-        effort: snapshot.effort.map(effort_to_wire),
+        mode: snapshot.choice.mode.into(),
+        model: snapshot.choice.model.clone(),
+        effort: snapshot.choice.effort.map(effort_to_wire),
         running_turn_id: snapshot.turn.as_ref().map(ToString::to_string),
         resumable_turn_id: snapshot.resumable.as_ref().map(ToString::to_string),
         queue: (!snapshot.queue.prompts.is_empty()).then(|| to_wire::to_queue_state(&snapshot.queue)),

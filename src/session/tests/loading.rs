@@ -172,7 +172,12 @@ impl LoadingFixture {
             .await
             .unwrap();
         loaded.passed.await.unwrap();
-        let open = loaded.snapshot.approvals.into_iter().map(|open| open.approval.id);
+        let open = loaded
+            .snapshot
+            .questions
+            .approvals
+            .into_iter()
+            .map(|open| open.approval.id);
         (open.collect(), std::mem::take(&mut self.passed.0.lock().unwrap()))
     }
 
@@ -446,7 +451,10 @@ async fn a_long_session_loads_before_its_events_are_folded() {
             (held.seq, &held.resumable, held.turn.as_ref()),
             (last, &resumable, None)
         );
-        assert_eq!((held.title.as_deref(), held.mode), (Some("long"), Mode::Plan));
+        assert_eq!(
+            (held.choice.title.as_deref(), held.choice.mode),
+            (Some("long"), Mode::Plan)
+        );
         assert_eq!(held.metrics.usage, usage(3));
         // The first write folds it.
         let began = std::time::Instant::now();
@@ -507,6 +515,6 @@ async fn idle_sessions_are_unloaded_and_used_ones_stay() {
     rename(&ids[COUNT - 1]).await;
     let inspect = |reply| SessionCommand::Inspect { reply };
     let found = rig.sessions.send_request(&ids[COUNT - 1], inspect).await.unwrap();
-    assert_eq!(found.title, Some(format!("of {}", ids[COUNT - 1])));
+    assert_eq!(found.choice.title, Some(format!("of {}", ids[COUNT - 1])));
     assert_eq!((found.seq, rig.sessions.live_session_count()), (2, 1));
 }

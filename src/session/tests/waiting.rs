@@ -103,7 +103,7 @@ async fn commands_of_one_kind_keep_their_order() {
         .send_request(&session, |reply| SessionCommand::Inspect { reply })
         .await
         .unwrap();
-    assert_eq!(snapshot.model.as_deref(), Some("second/model"));
+    assert_eq!(snapshot.choice.model.as_deref(), Some("second/model"));
     desk.sessions.cancel_turn(&session, None);
     handle.wait_for_outcome().await.unwrap();
     desk.end().await;

@@ -118,7 +118,7 @@ impl Checker {
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
         };
-        let (before, reloading) = (seen.fold.open_turn.clone(), self.reloading);
+        let (before, reloading) = (seen.fold.turns.open_turn.clone(), self.reloading);
         let was_cut = stored.turn.is_some() && seen.cut == stored.turn;
         match &stored.event {
             Event::TurnStarted { by, resumes } => seen.turn_started(of_turn()?, *by, resumes.as_ref())?,
@@ -182,7 +182,7 @@ impl Checker {
                 session: sum,
                 ..
             } => {
-                let total = seen.fold.usage + *step;
+                let total = seen.fold.spending.usage + *step;
                 let known = seen.turns.entry(of_turn()?.clone()).or_default();
                 known.usage += *step;
                 known.brought = known.brought.map(|tokens| tokens + step.output);
@@ -235,7 +235,7 @@ impl Checker {
                 until,
             } => {
                 of_turn()?;
-                let is_news = *state != CircuitState::Closed || seen.fold.open_circuits.contains(name);
+                let is_news = *state != CircuitState::Closed || seen.fold.route.open_circuits.contains(name);
                 if until.is_some() != (*state == CircuitState::Open) || !is_news && !seen.torn {
                     return Err(format!(
                         "the circuit of {name} is told to be {state:?} until {until:?}"
@@ -299,7 +299,7 @@ impl Checker {
         }
         seen.turns.entry(turn.clone()).or_default().prompts += prompts;
         seen.ends_well(turn, end, was_cut, (self.ending, self.manners))?;
-        seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
+        seen.modes = [vec![seen.fold.choice.mode], seen.unconfirmed.clone()].concat();
         seen.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
         self.turns += 1;
         let how = match (was_cut, self.degraded) {
@@ -336,7 +336,7 @@ impl ShownSession {
         match self.turns.get(turn) {
             None => Err(format!("I3: {turn} has not begun")),
             Some(known) if known.ended => Err(format!("I3: {turn} has ended")),
-            Some(_) if self.fold.open_turn.as_ref() != Some(turn) => {
+            Some(_) if self.fold.turns.open_turn.as_ref() != Some(turn) => {
                 Err(format!("I2: {turn} is not the one that runs"))
             }
             Some(_) => Ok(()),
@@ -344,7 +344,7 @@ impl ShownSession {
     }
 
     fn turn_started(&mut self, turn: &TurnId, by: TurnTrigger, resumes: Option<&TurnId>) -> Verdictless {
-        if let Some(other) = &self.fold.open_turn {
+        if let Some(other) = &self.fold.turns.open_turn {
             return Err(format!("I2: {turn} begins while {other} runs"));
         }
         if self.turns.contains_key(turn) {
@@ -369,8 +369,8 @@ impl ShownSession {
         if by == TurnTrigger::Compact {
             self.compactions = self.compactions.saturating_sub(1);
         }
-        let asked = self.fold.answering.iter().chain(&self.fold.model);
-        self.models = match self.fold.model {
+        let asked = self.fold.route.answering.iter().chain(&self.fold.choice.model);
+        self.models = match self.fold.choice.model {
             Some(_) => asked.cloned().collect(),
             None => BTreeSet::new(),
         };

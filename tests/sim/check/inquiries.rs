@@ -83,7 +83,7 @@ impl Checker {
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
-        let resting = seen.fold.open_turn.is_none() && !begins;
+        let resting = seen.fold.turns.open_turn.is_none() && !begins;
         let Some(known) = seen.inquiries.get_mut(id) else {
             return;
         };
@@ -106,8 +106,8 @@ impl Checker {
     /// All open inquiries, and whether their turns run.
     pub(crate) fn open_inquiries(&self) -> Vec<(SessionId, Inquiry, bool)> {
         let open = self.sessions.iter().flat_map(|(id, seen)| {
-            let running = seen.fold.open_turn.is_some();
-            let open = seen.fold.inquiries.clone();
+            let running = seen.fold.turns.open_turn.is_some();
+            let open = seen.fold.open.inquiries.clone();
             open.into_iter()
                 .map(move |open| (id.clone(), open.inquiry.as_ref().clone(), running))
         });

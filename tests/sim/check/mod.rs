@@ -259,7 +259,7 @@ impl Checker {
 
     /// The session's running turn, as far as it has been shown.
     pub(super) fn open_turn(&self, session: &SessionId) -> Option<TurnId> {
-        self.sessions.get(session)?.fold.open_turn.clone()
+        self.sessions.get(session)?.fold.turns.open_turn.clone()
     }
 
     /// Some turn of the session, running or not.
@@ -273,14 +273,14 @@ impl Checker {
     pub(super) fn has_question(&self, session: &SessionId) -> bool {
         self.sessions
             .get(session)
-            .is_some_and(|seen| !seen.fold.approvals.is_empty())
+            .is_some_and(|seen| !seen.fold.open.approvals.is_empty())
     }
 
     /// All open approvals, and whether their turns run.
     pub(super) fn open_approvals(&self) -> Vec<(SessionId, Approval, bool)> {
         let of = |(id, seen): (&SessionId, &ShownSession)| {
-            let (id, running) = (id.clone(), seen.fold.open_turn.is_some());
-            let open = seen.fold.approvals.clone();
+            let (id, running) = (id.clone(), seen.fold.turns.open_turn.is_some());
+            let open = seen.fold.open.approvals.clone();
             open.into_iter()
                 .map(move |open| (id.clone(), open.approval, running))
         };
@@ -291,7 +291,7 @@ impl Checker {
     pub(super) fn running_turns(&self) -> BTreeSet<TurnId> {
         self.sessions
             .values()
-            .filter_map(|seen| seen.fold.open_turn.clone())
+            .filter_map(|seen| seen.fold.turns.open_turn.clone())
             .collect()
     }
 }

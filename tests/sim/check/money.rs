@@ -202,11 +202,11 @@ impl Checker {
         if !seen.torn {
             over(
                 "the session",
-                seen.fold.known_cost + about,
+                seen.fold.spending.known_cost + about,
                 budgets.session,
                 raised(LimitName::SessionCost, Some(session)),
             )?;
-            if let Some(turn) = seen.fold.open_turn.as_ref()
+            if let Some(turn) = seen.fold.turns.open_turn.as_ref()
                 && !self.begins_another(request, turn)
                 && let Some(turn) = seen.turns.get(turn)
             {

@@ -107,7 +107,7 @@ impl Checker {
 
     fn met_of_turn(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut SeenConditions> {
         let seen = self.sessions.get_mut(session)?;
-        let turn = turn.or(seen.fold.open_turn.as_ref())?;
+        let turn = turn.or(seen.fold.turns.open_turn.as_ref())?;
         Some(&mut seen.turns.get_mut(turn)?.met)
     }
 }

@@ -122,7 +122,7 @@ impl ShownSession {
     pub(super) fn nothing_stands_still(&self) -> Result<(), String> {
         match self.due {
             Some((count, since))
-                if self.fold.open_turn.is_none() && clock::wall_ms() > since + PATIENCE_MS =>
+                if self.fold.turns.open_turn.is_none() && clock::wall_ms() > since + PATIENCE_MS =>
             {
                 Err(format!("{count} prompts wait for nothing"))
             }

@@ -156,12 +156,12 @@ impl Checker {
         seen.reverted = None;
         seen.last_sent.clear();
         seen.matched.clear();
-        if seen.cut != seen.fold.open_turn {
-            seen.cut.clone_from(&seen.fold.open_turn);
+        if seen.cut != seen.fold.turns.open_turn {
+            seen.cut.clone_from(&seen.fold.turns.open_turn);
             seen.cut_at = self.crashed_at;
         }
-        let open = seen.fold.approvals.len();
-        seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
+        let open = seen.fold.open.approvals.len();
+        seen.modes = [vec![seen.fold.choice.mode], seen.unconfirmed.clone()].concat();
         if lossy {
             seen.rules.clear();
         }
@@ -348,33 +348,33 @@ impl ShownSession {
         if self.torn {
             return Ok(());
         }
-        if !inquiries.eq(&fold.inquiries) {
+        if !inquiries.eq(&fold.open.inquiries) {
             return Err(format!(
                 "the inquiries are not those of the events: {:?}",
-                fold.inquiries
+                fold.open.inquiries
             ));
         }
         let fits = row.last_seq == self.base + self.events.len() as u64
-            && row.open_turn == fold.open_turn
-            && row.title == fold.title
-            && row.mode == fold.mode
-            && row.usage == fold.usage
-            && row.cost == fold.cost
-            && (fold.model.is_none() || row.model == fold.model)
-            && open.iter().copied().eq(&fold.approvals);
+            && row.open_turn == fold.turns.open_turn
+            && row.title == fold.choice.title
+            && row.mode == fold.choice.mode
+            && row.usage == fold.spending.usage
+            && row.cost == fold.spending.cost
+            && (fold.choice.model.is_none() || row.model == fold.choice.model)
+            && open.iter().copied().eq(&fold.open.approvals);
         if fits {
             Ok(())
         } else {
             Err(format!(
                 "the row is {row:?} with the questions {open:?}; the events give {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
                 self.events.len(),
-                fold.open_turn,
-                fold.title,
-                fold.mode,
-                fold.model,
-                fold.usage,
-                fold.cost,
-                fold.approvals
+                fold.turns.open_turn,
+                fold.choice.title,
+                fold.choice.mode,
+                fold.choice.model,
+                fold.spending.usage,
+                fold.spending.cost,
+                fold.open.approvals
             ))
         }
     }

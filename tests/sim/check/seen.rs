@@ -11,7 +11,7 @@ use agentls::domain::{
     ToolCallId, ToolCallStatus, TurnId, Usage,
 };
 use agentls::provider::HistoryItem;
-use agentls::session::SessionState;
+use agentls::session::{SessionChoice, SessionState};
 use agentls::store::StoredEvent;
 
 /// A session.
@@ -193,7 +193,10 @@ pub(super) struct ShownCallState {
 impl ShownSession {
     pub(super) fn new(mode: Mode) -> Self {
         let fold = SessionState {
-            mode,
+            choice: SessionChoice {
+                mode,
+                ..SessionChoice::default()
+            },
             ..SessionState::default()
         };
         Self {

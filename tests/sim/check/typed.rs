@@ -5,7 +5,9 @@ use super::seen::{Cancel, is_permission};
 use crate::coverage::SimFault;
 use agentls::base::clock;
 use agentls::domain::{Approval, Block, Decision, Event, ImageData, Mode, SessionId, TurnId};
-use agentls::session::{CommandError, PartialMessage, SessionSnapshot, SessionState, TurnOutcome};
+use agentls::session::{
+    CommandError, PartialMessage, SessionChoice, SessionSnapshot, SessionState, TurnOutcome,
+};
 
 /// What was typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +243,7 @@ impl Checker {
         seen.cancels.push(Cancel {
             turn: turn.cloned(),
             at: clock::wall_ms(),
-            running: seen.fold.open_turn.clone(),
+            running: seen.fold.turns.open_turn.clone(),
             patient,
         });
     }
@@ -284,7 +286,7 @@ impl Checker {
         let wrong = match answer {
             Ok(()) => asked.accepted.is_some(),
             Err(CommandError::UnknownApproval(_)) => {
-                asked.open && asked.sent.len() < 2 && seen.fold.open_turn.is_none() && !begins
+                asked.open && asked.sent.len() < 2 && seen.fold.turns.open_turn.is_none() && !begins
             }
             Err(CommandError::NoRule) => approval.rule.is_some(),
             Err(CommandError::Ending) => !ending,
@@ -397,20 +399,23 @@ impl Checker {
             ));
         };
         let mut fold = SessionState {
-            mode: seen.first_mode,
+            choice: SessionChoice {
+                mode: seen.first_mode,
+                ..SessionChoice::default()
+            },
             ..SessionState::default()
         };
         for stored in events {
             fold.apply(stored);
         }
-        let fits = fold.mode == snapshot.mode
-            && fold.title == snapshot.title
-            && (fold.model.is_none() || fold.model == snapshot.model)
-            && fold.approvals == snapshot.approvals
-            && fold.inquiries == snapshot.inquiries
-            && fold.usage == snapshot.metrics.usage
-            && fold.cost == snapshot.metrics.cost
-            && (read_only || fold.open_turn == snapshot.turn);
+        let fits = fold.choice.mode == snapshot.choice.mode
+            && fold.choice.title == snapshot.choice.title
+            && (fold.choice.model.is_none() || fold.choice.model == snapshot.choice.model)
+            && fold.open.approvals == snapshot.questions.approvals
+            && fold.open.inquiries == snapshot.questions.inquiries
+            && fold.spending.usage == snapshot.metrics.usage
+            && fold.spending.cost == snapshot.metrics.cost
+            && (read_only || fold.turns.open_turn == snapshot.turn);
         let same = |shown: &str, kept: &str| shown.starts_with(kept);
         let partial_fits = partial.is_none_or(|partial| {
             let shown = seen.messages.get(&partial.message);
