@@ -5,8 +5,8 @@ import type {
   MessageBlock,
   MessageNotification,
   MessageRetractedNotification,
-  TruncatedField,
   TextDeltaNotification,
+  TruncatedField,
 } from "../protocol";
 import { findItem, putItem, removeItems } from "./items";
 import type { AssistantItem, ChatState } from "./model";

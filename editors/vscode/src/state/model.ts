@@ -4,6 +4,7 @@
 import type {
   ApprovalRequestedNotification,
   ApprovalResolvedNotification,
+  ChangeState,
   CircuitSubject,
   Effort,
   ErrorData,
@@ -13,15 +14,14 @@ import type {
   LimitResolvedNotification,
   Location,
   Mode,
-  TruncatedField,
   PlanItem,
   QuestionRequestedNotification,
   QuestionResolvedNotification,
   QueueState,
-  ChangeState,
   TerminalReason,
   TokenUsage,
   ToolCallStatus,
+  TruncatedField,
   TurnState,
 } from "../protocol";
 
