@@ -20,12 +20,12 @@ use crate::protocol::{
 /// Open limits and questions, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct Inquiries {
-    open: VecDeque<OpenInquiry>,
+    open: VecDeque<InquiryForm>,
     /// When the first was shown; `None` while it is not shown or already answered.
     pub(super) shown: Option<Instant>,
 }
 
-enum OpenInquiry {
+enum InquiryForm {
     Limit(LimitForm),
     Question(QuestionForm),
 }
@@ -68,12 +68,12 @@ impl Inquiries {
     pub(super) fn handle_notification(&mut self, told: &ServerNotification) -> bool {
         let first = self.first_id();
         match told {
-            ServerNotification::LimitRequested(asked) => self.open.push_back(OpenInquiry::Limit(LimitForm {
+            ServerNotification::LimitRequested(asked) => self.open.push_back(InquiryForm::Limit(LimitForm {
                 asked: asked.clone(),
                 amount: None,
             })),
             ServerNotification::QuestionRequested(asked) => {
-                self.open.push_back(OpenInquiry::Question(QuestionForm {
+                self.open.push_back(InquiryForm::Question(QuestionForm {
                     asked: asked.clone(),
                     given: BTreeMap::new(),
                     at: 0,
@@ -102,8 +102,8 @@ impl Inquiries {
     /// Returns the text typed into the first inquiry; `None` while nothing is typed.
     pub(super) fn draft_text(&self) -> Option<&str> {
         let typed = match self.open.front()? {
-            OpenInquiry::Limit(form) => &form.amount,
-            OpenInquiry::Question(form) => &form.words,
+            InquiryForm::Limit(form) => &form.amount,
+            InquiryForm::Question(form) => &form.words,
         };
         typed.as_ref().map(|draft| draft.text.as_str())
     }
@@ -111,8 +111,8 @@ impl Inquiries {
     /// Renders the first inquiry.
     pub(super) fn render_first(&self, styler: Styler) -> Option<String> {
         Some(match self.open.front()? {
-            OpenInquiry::Limit(form) => form.render(styler),
-            OpenInquiry::Question(form) => form.render(styler),
+            InquiryForm::Limit(form) => form.render(styler),
+            InquiryForm::Question(form) => form.render(styler),
         })
     }
 
@@ -125,11 +125,11 @@ impl Inquiries {
     pub(super) fn may_answer(&self, letter: char) -> bool {
         let letter = letter.to_ascii_lowercase();
         match self.open.front() {
-            Some(OpenInquiry::Limit(form)) if form.asked.limit == LimitName::UnknownPrice => {
+            Some(InquiryForm::Limit(form)) if form.asked.limit == LimitName::UnknownPrice => {
                 "gs".contains(letter)
             }
-            Some(OpenInquiry::Limit(_)) => "mrs".contains(letter),
-            Some(OpenInquiry::Question(form)) => form.field().is_some_and(|field| match letter {
+            Some(InquiryForm::Limit(_)) => "mrs".contains(letter),
+            Some(InquiryForm::Question(form)) => form.field().is_some_and(|field| match letter {
                 'x' => true,
                 't' => takes_words(field),
                 'n' => !field.required,
@@ -142,7 +142,7 @@ impl Inquiries {
     /// Returns whether a key acts without the wait of a held letter: it toggles or confirms choices, which alone sends
     /// no accidental answer.
     pub(super) fn acts_immediately(&self, key: &Key) -> bool {
-        let Some(OpenInquiry::Question(form)) = self.open.front() else {
+        let Some(InquiryForm::Question(form)) = self.open.front() else {
             return false;
         };
         let several = form.field().is_some_and(|field| field.several);
@@ -158,13 +158,13 @@ impl Inquiries {
     pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
         match self.open.front_mut() {
             None => InquiryStep::Nothing,
-            Some(OpenInquiry::Limit(form)) => form.handle_key(key, now),
-            Some(OpenInquiry::Question(form)) => form.handle_key(key, now),
+            Some(InquiryForm::Limit(form)) => form.handle_key(key, now),
+            Some(InquiryForm::Question(form)) => form.handle_key(key, now),
         }
     }
 }
 
-impl OpenInquiry {
+impl InquiryForm {
     fn id(&self) -> &str {
         match self {
             Self::Limit(form) => &form.asked.limit_id,

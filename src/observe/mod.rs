@@ -79,7 +79,7 @@ fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Disp
         return Ok(None);
     };
     let file = Arc::new(Mutex::new(file.clone()));
-    let writer = RedactingWriter {
+    let writer = RedactingLogWriter {
         // A clone shares its secrets, so keys learned after the start are removed too.
         redactor: redactor.clone(),
         inner: RollingFile::new(file.clone()),
@@ -116,12 +116,12 @@ fn build_filter(settings: &LoggingSettings) -> Result<EnvFilter, LogError> {
 
 /// Removes secrets from each line. Only the log's own thread calls it, one whole line at a time, so no secret is
 /// split over two writes.
-struct RedactingWriter<W> {
+struct RedactingLogWriter<W> {
     redactor: Redactor,
     inner: W,
 }
 
-impl<W: Write> Write for RedactingWriter<W> {
+impl<W: Write> Write for RedactingLogWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.inner.write_all(&self.redactor.redact_secrets(line))?;
         Ok(line.len())

@@ -20,7 +20,7 @@ use super::cancel_queue::CancelQueue;
 use super::command::{CommandError, PartialMessage, SessionCommand, SessionInfo, SessionMetrics};
 use super::command_queue::{CommandQueue, IoStep, Operation};
 use super::inbox::Inbox;
-use super::io::StepOutcome;
+use super::io::IoOutcome;
 use super::journal::Journal;
 use super::live_sessions::LiveSessions;
 use super::questions::Questions;
@@ -74,7 +74,7 @@ pub(super) struct Mailbox {
 /// The result of something that was read or written next to the loop.
 pub(super) enum IoResult {
     /// A step of the operation with this id.
-    Step(u64, IoStep, Box<StepOutcome>),
+    Step(u64, IoStep, Box<IoOutcome>),
     /// What a turn has changed; `None` if that could not be found out.
     TurnDiff(TurnId, Option<TurnDiff>),
 }

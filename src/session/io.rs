@@ -27,7 +27,7 @@ use crate::workspace::prompts::parse_command_call;
 const READING: Duration = Duration::from_secs(2);
 
 /// The result of a step.
-pub(super) enum StepOutcome {
+pub(super) enum IoOutcome {
     Lock(Result<SessionLock, LockError>),
     Row(Result<Box<StoredRow>, CommandError>),
     Folded(Result<Box<StoredSession>, CommandError>),

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use super::actor::{Actor, IoResult};
 use super::command::{CommandError, QueueAction, SessionCommand};
 use super::command_queue::{Gathered, IoStep, Operation, PendingOperation};
-use super::io::{self, GrantsRead, StepOutcome};
+use super::io::{self, GrantsRead, IoOutcome};
 use super::models::ModelVerdict;
 use super::residency::LoadState;
 use super::revert::{RevertRequest, revert_context, revert_files};
@@ -48,7 +48,7 @@ impl Actor {
     }
 
     /// Applies the result of an operation's step, and goes on with it.
-    pub(super) fn finish_step(&mut self, id: u64, step: IoStep, outcome: StepOutcome) {
+    pub(super) fn finish_step(&mut self, id: u64, step: IoStep, outcome: IoOutcome) {
         let Some(mut pending) = self.mailbox.queue.take_begun(id) else {
             return;
         };
@@ -275,68 +275,64 @@ impl Actor {
         (is_open && !gathered.has_taken(IoStep::CheckStored)).then_some(IoStep::CheckStored)
     }
 
-    fn start_step(&mut self, step: IoStep, pending: &PendingOperation) -> BoxFuture<'static, StepOutcome> {
+    fn start_step(&mut self, step: IoStep, pending: &PendingOperation) -> BoxFuture<'static, IoOutcome> {
         let (services, id) = (self.services.clone(), self.info.id.clone());
         match step {
             IoStep::Lock => {
                 // No other server can know a session that was just created.
                 let is_stored = self.residency.stage == LoadState::Stored;
                 let wait = if is_stored { LOCK_WAIT } else { Duration::ZERO };
-                io::lock_session(services, id, wait)
-                    .map(StepOutcome::Lock)
-                    .boxed()
+                io::lock_session(services, id, wait).map(IoOutcome::Lock).boxed()
             }
             IoStep::ReadRow => {
                 let is_locked = self.residency.lock.is_some();
-                io::read_row(services, id, is_locked)
-                    .map(StepOutcome::Row)
-                    .boxed()
+                io::read_row(services, id, is_locked).map(IoOutcome::Row).boxed()
             }
-            IoStep::Fold => io::fold_session(services, id).map(StepOutcome::Folded).boxed(),
+            IoStep::Fold => io::fold_session(services, id).map(IoOutcome::Folded).boxed(),
             IoStep::ReadGrants => {
                 let flushed = self.questions.has_new_grants().then(|| self.journal.flush());
                 let folder = self.info.folder.display().to_string();
                 let read = io::read_grants(services, id, folder, flushed);
-                read.map(StepOutcome::Grants).boxed()
+                read.map(IoOutcome::Grants).boxed()
             }
             IoStep::ExpandMessage => {
                 let content = message_of(&pending.operation).unwrap_or_default();
                 let expanded =
                     io::expand_message(services, self.info.clone(), self.session_workspace(), content);
-                expanded.map(StepOutcome::Message).boxed()
+                expanded.map(IoOutcome::Message).boxed()
             }
             IoStep::ReadSettings => {
                 let read = io::read_settings(services, self.info.clone());
-                read.map(StepOutcome::Settings).boxed()
+                read.map(IoOutcome::Settings).boxed()
             }
             IoStep::JudgeModel => {
                 let model = model_of(&pending.operation).unwrap_or_default();
                 let judged = io::judge_model(services, self.info.clone(), model);
-                judged.map(StepOutcome::Model).boxed()
+                judged.map(IoOutcome::Model).boxed()
             }
             IoStep::CountEvents => {
                 let counted = io::count_events(services, id, self.state.counts.clone());
-                counted.map(StepOutcome::Counts).boxed()
+                counted.map(IoOutcome::Counts).boxed()
             }
             IoStep::RevertFiles => self.start_revert(&pending.operation),
             IoStep::Delete => {
                 let workspace = self.resources.workspace.clone();
                 let deleted = io::delete_session(services, id, workspace, self.journal.flush());
-                deleted.map(StepOutcome::Deleted).boxed()
+                deleted.map(IoOutcome::Deleted).boxed()
             }
             IoStep::CheckStored => {
                 let stored = io::is_session_stored(services, id, self.journal.seq(), self.journal.flush());
-                stored.map(StepOutcome::Stored).boxed()
+                stored.map(IoOutcome::Stored).boxed()
             }
         }
     }
 
-    fn start_revert(&mut self, operation: &Operation) -> BoxFuture<'static, StepOutcome> {
+    fn start_revert(&mut self, operation: &Operation) -> BoxFuture<'static, IoOutcome> {
         let Operation::Command(SessionCommand::Revert {
             turn, dry_run, redo, ..
         }) = operation
         else {
-            return std::future::ready(StepOutcome::Reverted(Ok(Default::default()))).boxed();
+            return std::future::ready(IoOutcome::Reverted(Ok(Default::default()))).boxed();
         };
         let (workspace, content_sink) = (self.session_workspace(), self.content_sink());
         let request = RevertRequest {
@@ -347,34 +343,32 @@ impl Actor {
             cx: revert_context(&self.services, &self.info, workspace, content_sink),
             flushed: self.journal.flush(),
         };
-        revert_files(request).map(StepOutcome::Reverted).boxed()
+        revert_files(request).map(IoOutcome::Reverted).boxed()
     }
 
     fn apply_outcome(
         &mut self,
-        outcome: StepOutcome,
+        outcome: IoOutcome,
         pending: &mut PendingOperation,
     ) -> Result<(), CommandError> {
         let gathered = &mut pending.gathered;
         match outcome {
-            StepOutcome::Lock(taken) => self.apply_lock(taken)?,
-            StepOutcome::Row(read) => {
+            IoOutcome::Lock(taken) => self.apply_lock(taken)?,
+            IoOutcome::Row(read) => {
                 gathered.is_unsettled = self.apply_row(read, shows_session(&pending.operation))?;
             }
-            StepOutcome::Folded(read) => self.apply_fold(read, shows_session(&pending.operation))?,
-            StepOutcome::Grants(Ok(GrantsRead::All(grants))) => {
-                self.questions.set_stored_grants(Some(grants))
-            }
-            StepOutcome::Grants(Ok(GrantsRead::Unread)) => self.questions.set_stored_grants(None),
-            StepOutcome::Grants(Ok(GrantsRead::OnlyInMemory)) => {}
-            StepOutcome::Grants(Err(refused)) => gathered.start_error = Some(refused),
-            StepOutcome::Message(expanded) => gathered.message = Some(expanded?),
-            StepOutcome::Settings(read) => gathered.settings = Some(*read?),
-            StepOutcome::Model(judged) => gathered.model = Some(judged?),
-            StepOutcome::Counts(counts) => self.state.counts = counts,
-            StepOutcome::Reverted(reverted) => gathered.reverted = Some(reverted?),
-            StepOutcome::Deleted(deleted) => gathered.deleted = Some(deleted),
-            StepOutcome::Stored(is_stored) => gathered.is_stored = is_stored,
+            IoOutcome::Folded(read) => self.apply_fold(read, shows_session(&pending.operation))?,
+            IoOutcome::Grants(Ok(GrantsRead::All(grants))) => self.questions.set_stored_grants(Some(grants)),
+            IoOutcome::Grants(Ok(GrantsRead::Unread)) => self.questions.set_stored_grants(None),
+            IoOutcome::Grants(Ok(GrantsRead::OnlyInMemory)) => {}
+            IoOutcome::Grants(Err(refused)) => gathered.start_error = Some(refused),
+            IoOutcome::Message(expanded) => gathered.message = Some(expanded?),
+            IoOutcome::Settings(read) => gathered.settings = Some(*read?),
+            IoOutcome::Model(judged) => gathered.model = Some(judged?),
+            IoOutcome::Counts(counts) => self.state.counts = counts,
+            IoOutcome::Reverted(reverted) => gathered.reverted = Some(reverted?),
+            IoOutcome::Deleted(deleted) => gathered.deleted = Some(deleted),
+            IoOutcome::Stored(is_stored) => gathered.is_stored = is_stored,
         }
         Ok(())
     }

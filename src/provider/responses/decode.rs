@@ -27,7 +27,7 @@ pub(crate) struct ResponsesDecoder {
     /// The id of the response, if the server sends one.
     id: Option<String>,
     items: WireItems,
-    tools: Vec<ToolState>,
+    tools: Vec<StreamedCall>,
     /// The phase of the last message with text. The outer `None`: no message yet.
     phase: Option<Option<String>>,
     refusal: String,
@@ -36,7 +36,7 @@ pub(crate) struct ResponsesDecoder {
 }
 
 #[derive(Debug, Default)]
-struct ToolState {
+struct StreamedCall {
     input: ToolInput,
     /// The name has arrived.
     begun: bool,
@@ -180,7 +180,7 @@ impl ResponsesDecoder {
             WireItemKind::Call(Some(tool)) => *tool,
             kind => {
                 *kind = WireItemKind::Call(Some(next));
-                self.tools.push(ToolState::default());
+                self.tools.push(StreamedCall::default());
                 next
             }
         }
