@@ -419,8 +419,8 @@ impl View {
                 let removed: u64 = diff.files.iter().map(|file| file.removed).sum();
                 format!("changed (+{added} −{removed} lines)")
             }
-            ChangeState::Reverted => "taken back".to_owned(),
-            ChangeState::Redone => "made again".to_owned(),
+            ChangeState::Reverted => "reverted".to_owned(),
+            ChangeState::Redone => "redone".to_owned(),
         };
         self.show_hint(format!("{files} {what}"));
     }

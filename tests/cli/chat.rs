@@ -117,7 +117,7 @@ fn chat_queues_reverts_redoes_forks_and_exports() {
     chat.sees("› ");
     chat.keys("/redo\r");
     chat.sees("+ new.txt");
-    chat.sees("made again");
+    chat.sees("redone");
     assert!(new.exists());
     chat.sees("› ");
     // A user changes the file: undo leaves it.

@@ -33,7 +33,7 @@ impl Chat {
     /// Restores what was reverted last.
     pub(super) async fn redo_changes(&mut self) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_redo() else {
-            self.show_warning("nothing was taken back");
+            self.show_warning("nothing was reverted");
             return Ok(());
         };
         self.revert_or_redo(turn_id, true).await
