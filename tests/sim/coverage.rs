@@ -1,32 +1,32 @@
-//! What a run has met: why turns went on or ended, in which phase, after which fault (quality §4).
+//! Counts the decisions of a run: why turns continue or end, in which phase, after which fault (quality §4).
 //!
-//! Pure: it counts and draws a table. An empty cell is a question for the reader, never a failure: many cannot be
-//! filled. What is right or wrong is decided in `check`.
+//! Pure: it counts and formats a table. An empty cell is a question for the reader, never a failure, because many
+//! cells are unreachable. `check` decides what is right or wrong.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use agentls::domain::{ContinueReason, TerminalReason, Transition};
 
-/// What a turn was doing when the decision fell.
+/// What a turn is doing when it decides to continue or end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum TurnPhase {
-    /// Nothing was done yet since the turn's start or its last continue.
+    /// The turn has done nothing since its start or its last continue.
     #[default]
     Starting,
-    /// A provider was asked and has not said anything.
+    /// The turn has called a provider and received nothing yet.
     Asking,
-    /// An answer was coming.
+    /// An answer is streaming.
     Streaming,
-    /// A wait between two calls was shown.
+    /// The turn has announced a wait between two calls.
     Waiting,
-    /// The history was being summarised.
+    /// The turn is summarizing the history.
     Compacting,
-    /// A user was asked.
+    /// The turn is waiting for the user's answer.
     Question,
-    /// Tools ran, or had run.
+    /// Tools are running or have run.
     Tools,
-    /// A hook ran, or had run.
+    /// A hook is running or has run.
     Hook,
 }
 
@@ -56,28 +56,27 @@ impl TurnPhase {
     }
 }
 
-/// What went wrong, or came in between, since the turn's last decision.
+/// What failed or interfered since the turn's last decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SimFault {
-    /// Nothing.
     None,
-    /// A call was refused before it said anything.
+    /// The provider refused a call before it answered anything.
     Refused,
-    /// An answer broke off.
+    /// An answer stopped early.
     Broken,
     /// A tool call failed.
     Tool,
-    /// A hook objected, or failed.
+    /// A hook objected or failed.
     Hook,
     /// The user denied a call.
     Denied,
-    /// The user said something meanwhile.
+    /// The user steered the turn.
     Steered,
-    /// The user canceled.
+    /// The user canceled the turn.
     Cancelled,
     /// The disk failed.
     Disk,
-    /// The server was told to end.
+    /// The server shut down.
     Ended,
     /// The server crashed.
     Crashed,
@@ -115,12 +114,12 @@ impl SimFault {
     }
 }
 
-/// What a turn has met since its last decision.
+/// The phase and the faults of a turn since its last decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenConditions {
     pub(super) phase: TurnPhase,
     faults: u16,
-    /// Its end is decided, and what was met until then: what comes after is too late.
+    /// The decided end, with the phase and faults at that moment, because later ones cannot have caused it.
     closing: Option<(TerminalReason, TurnPhase, u16)>,
 }
 
@@ -129,12 +128,12 @@ impl SeenConditions {
         self.faults |= 1 << fault as u16;
     }
 
-    /// The loop has decided to end the turn.
+    /// Records that the loop has decided to end the turn.
     pub(super) fn note_closing(&mut self, reason: TerminalReason) {
         self.closing = Some((reason, self.phase, self.faults));
     }
 
-    /// The turn has ended: what it had met when that was decided.
+    /// Records the end of the turn and restores the conditions at the moment of that decision.
     pub(super) fn note_end(&mut self, reason: TerminalReason) {
         if let Some((decided, phase, faults)) = self.closing
             && decided == reason
@@ -143,7 +142,7 @@ impl SeenConditions {
         }
     }
 
-    /// The faults, or that there was none.
+    /// The faults, or [`SimFault::None`] if there were none.
     fn faults_or_none(self) -> impl Iterator<Item = SimFault> {
         let faults = match self.faults {
             0 => 1 << SimFault::None as u16,
@@ -155,23 +154,23 @@ impl SeenConditions {
     }
 }
 
-/// How often which decision fell in which phase after which fault.
+/// How often turns made each decision, by phase and fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Coverage(BTreeMap<(&'static str, TurnPhase, SimFault), u64>);
 
 impl Coverage {
-    /// A decision fell; what was met begins anew.
-    pub(super) fn record_decision(&mut self, decision: Transition, met: &mut SeenConditions) {
-        let met = std::mem::take(met);
-        for fault in met.faults_or_none() {
+    /// Counts a decision under the conditions before it, and clears them for the next one.
+    pub(super) fn record_decision(&mut self, decision: Transition, conditions: &mut SeenConditions) {
+        let conditions = std::mem::take(conditions);
+        for fault in conditions.faults_or_none() {
             *self
                 .0
-                .entry((decision.reason_name(), met.phase, fault))
+                .entry((decision.reason_name(), conditions.phase, fault))
                 .or_default() += 1;
         }
     }
 
-    /// Adds another run's.
+    /// Adds the counts of another run.
     pub(crate) fn merge_run(&mut self, other: &Self) {
         for (cell, count) in &other.0 {
             *self.0.entry(*cell).or_default() += count;
@@ -179,7 +178,7 @@ impl Coverage {
     }
 }
 
-/// All reasons, in the order of R-LOOP-1's table.
+/// All reasons in the order of R-LOOP-1's table.
 fn all_reasons() -> impl Iterator<Item = Transition> {
     let continues = ContinueReason::ALL
         .iter()
@@ -191,7 +190,7 @@ fn all_reasons() -> impl Iterator<Item = Transition> {
 }
 
 impl fmt::Display for Coverage {
-    /// One line for each reason and each phase in which it was met, one column for each fault.
+    /// Prints one line per reason and phase in which it occurred, and one column per fault.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<26} {:<11}", "reason", "phase")?;
         for fault in SimFault::ALL {
@@ -199,20 +198,20 @@ impl fmt::Display for Coverage {
         }
         for reason in all_reasons() {
             let name = reason.reason_name();
-            let mut is_met = false;
+            let mut is_covered = false;
             for phase in TurnPhase::ALL {
                 let counts = SimFault::ALL.map(|fault| self.0.get(&(name, phase, fault)));
                 if counts.iter().all(Option::is_none) {
                     continue;
                 }
-                is_met = true;
+                is_covered = true;
                 write!(f, "\n{name:<26} {:<11}", phase.name())?;
                 for count in counts {
                     let cell = count.map_or_else(|| "-".to_owned(), u64::to_string);
                     write!(f, "{cell:>8}")?;
                 }
             }
-            if !is_met {
+            if !is_covered {
                 write!(f, "\n{name:<26} never met")?;
             }
         }
@@ -225,16 +224,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decisions_are_counted_under_all_that_was_met() {
+    fn decisions_are_counted_under_each_fault_before_them() {
         let mut coverage = Coverage::default();
-        let mut met = SeenConditions {
+        let mut conditions = SeenConditions {
             phase: TurnPhase::Streaming,
             ..SeenConditions::default()
         };
-        coverage.record_decision(Transition::Continue(ContinueReason::NextTurn), &mut met);
-        met.add_fault(SimFault::Broken);
-        met.add_fault(SimFault::Cancelled);
-        coverage.record_decision(Transition::Terminal(TerminalReason::AbortedStreaming), &mut met);
+        coverage.record_decision(Transition::Continue(ContinueReason::NextTurn), &mut conditions);
+        conditions.add_fault(SimFault::Broken);
+        conditions.add_fault(SimFault::Cancelled);
+        coverage.record_decision(
+            Transition::Terminal(TerminalReason::AbortedStreaming),
+            &mut conditions,
+        );
         let mut twice = coverage.clone();
         twice.merge_run(&coverage);
         let table = twice.to_string();
@@ -255,15 +257,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_met_after_the_decision_to_end_does_not_count() {
+    fn faults_after_the_decision_to_end_are_not_counted() {
         let mut coverage = Coverage::default();
-        let (mut met, end) = (SeenConditions::default(), TerminalReason::Completed);
-        met.phase = TurnPhase::Streaming;
-        met.note_closing(end);
-        met.add_fault(SimFault::Crashed);
-        let mut stopped = met;
-        met.note_end(end);
-        coverage.record_decision(Transition::Terminal(end), &mut met);
+        let (mut conditions, end) = (SeenConditions::default(), TerminalReason::Completed);
+        conditions.phase = TurnPhase::Streaming;
+        conditions.note_closing(end);
+        conditions.add_fault(SimFault::Crashed);
+        let mut stopped = conditions;
+        conditions.note_end(end);
+        coverage.record_decision(Transition::Terminal(end), &mut conditions);
         stopped.note_end(TerminalReason::ServerStopped);
         coverage.record_decision(Transition::Terminal(TerminalReason::ServerStopped), &mut stopped);
         let cells: Vec<_> = coverage.0.into_keys().collect();

@@ -1,5 +1,7 @@
-//! The simulated workspace's files: real ones, so that what is kept, recorded and put back is what it is. Tools and a
-//! user write them; every content is written once only, so that one look tells whose it is.
+//! The files of the simulated workspace. They are real files, so the simulation stores, records and restores real
+//! content.
+//!
+//! Tools and users write them. Every content is unique, so a file's content identifies its writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,33 +14,33 @@ use agentls::domain::{FileChange, FileState, SessionId, ToolCallId};
 use agentls::tool::ToolContext;
 use agentls::workspace::checkpoint::{FoundFile, inspect_file};
 
-/// The files that there may be.
+/// The names that a file can have.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What is at each path; none where nothing is.
+/// The content of each path; `None` if the file does not exist.
 pub(super) type Contents = BTreeMap<PathBuf, Option<String>>;
 
-/// What was written.
+/// The workspace's folder, and what the simulation knows about its files.
 pub(super) struct WrittenFiles {
     folder: PathBuf,
     known: Mutex<KnownContents>,
 }
 
-/// See [`WrittenFiles`].
+/// The history of the files in [`WrittenFiles`], for the checker.
 #[derive(Default)]
 pub(super) struct KnownContents {
-    /// Whatever was ever written.
+    /// Every content that was ever written.
     pub(super) written: BTreeSet<String>,
-    /// What sessions have recorded to have seen or made, hashes.
+    /// Hashes of the contents that each session has recorded as found or written.
     pub(super) recorded: BTreeMap<SessionId, BTreeSet<String>>,
-    /// What calls of tools have changed, in order.
+    /// The changes that tool calls made, in order.
     pub(super) changed: Vec<(SessionId, ToolCallId, FileChange)>,
-    /// Grows with everything that may write.
+    /// Grows with every operation that may write, so equal values prove that no file changed in between.
     pub(super) moves: u64,
 }
 
 impl WrittenFiles {
-    /// In the folder, which is there.
+    /// Uses an existing folder.
     pub(super) fn new(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -50,7 +52,7 @@ impl WrittenFiles {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is there now.
+    /// Reads the files as they are now.
     pub(super) fn current_contents(&self) -> Contents {
         let read = |name| {
             let path = self.folder.join(name);
@@ -60,7 +62,6 @@ impl WrittenFiles {
         NAMES.into_iter().map(read).collect()
     }
 
-    /// One of them.
     fn pick_path(&self, world: &World) -> PathBuf {
         self.folder.join(world.rng.pick_one(&NAMES))
     }
@@ -69,7 +70,7 @@ impl WrittenFiles {
         let mut known = self.lock_known();
         known.moves += 1;
         known.written.extend(content.map(str::to_owned));
-        // A disk that fails here is no disk of the simulated ones.
+        // The simulated disk is the store's. A failure of the real one here is not part of the simulation.
         let _ = match content {
             Some(content) => fs::write(path, content),
             None => fs::remove_file(path),
@@ -77,18 +78,19 @@ impl WrittenFiles {
     }
 }
 
-/// A user writes a file, or deletes it.
+/// Writes or deletes a file as a user does.
 pub(super) fn person_writes(world: &World) {
     let path = world.files.pick_path(world);
     let content = format!("a person's {}", world.rng.next_u64());
     let content = world.rng.chance(850).then_some(content);
     world
         .lock_checker()
-        .log_line(format!("a person writes {content:?}"));
+        .log_line(format!("a user writes {content:?}"));
     world.files.write(&path, content.as_deref());
 }
 
-/// A tool changes a file as `edit_file` does: kept and recorded before it is made, left alone if somebody was faster.
+/// Changes a file as `edit_file` does: it stores and records the change first, and skips it if the file has changed
+/// since.
 pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     let path = world.files.pick_path(world);
     let _only_writer = cx.workspace.lock(&path).await;
@@ -104,8 +106,8 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
         before: before.state.clone(),
         after,
     };
-    let kept = [before.bytes.as_deref(), content.as_deref().map(str::as_bytes)];
-    if kept
+    let contents = [before.bytes.as_deref(), content.as_deref().map(str::as_bytes)];
+    if contents
         .into_iter()
         .flatten()
         .any(|bytes| cx.checkpoints.store_content(bytes).is_err())
@@ -116,14 +118,14 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     if cx.checkpoints.record_changes(vec![change.clone()]).await.is_err() {
         return;
     }
-    let same = inspect_file(&path).is_ok_and(|now| now.state == before.state);
-    if same && !agentls::base::sim_schedule::is_frozen() {
+    let is_unchanged = inspect_file(&path).is_ok_and(|now| now.state == before.state);
+    if is_unchanged && !agentls::base::sim_schedule::is_frozen() {
         world
             .lock_checker()
             .log_line(format!("{} writes {content:?}", cx.call));
         world.files.write(&path, content.as_deref());
-        let made = (cx.session.clone(), cx.call.clone(), change);
-        world.files.lock_known().changed.push(made);
+        let entry = (cx.session.clone(), cx.call.clone(), change);
+        world.files.lock_known().changed.push(entry);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What came of sub-agents under which join (R-SUB), for the table at a run's end. Judges nothing.
+//! Counts how sub-agents end under each join (R-SUB), for the table at the end of a run. `check` judges the results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,17 +7,17 @@ use agentls::tool::ChildState;
 
 const STATES: usize = ChildState::ALL.len();
 
-/// What a call of `delegate` may ask for.
+/// The joins that a call of `delegate` can request.
 const JOINS: [&str; 4] = ["all_required", "allow_failures", "first_success", "quorum"];
 
-/// What its join came to.
+/// The result of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum JoinOutcome {
-    /// What had to come did.
+    /// The join got the successes that it requires.
     Met,
-    /// One failed where all are required.
+    /// A sub-agent failed, and the join requires all.
     Failed,
-    /// Too few succeeded.
+    /// Too few sub-agents succeeded.
     Violated,
     /// The call was canceled.
     Cancelled,
@@ -36,21 +36,21 @@ impl JoinOutcome {
     }
 }
 
-/// How often a sub-agent ended how, by the join of its call and what that came to.
+/// How often sub-agents ended in each state, by the join of their call and its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Joins(BTreeMap<(&'static str, JoinOutcome), [u64; STATES]>);
 
 impl Joins {
-    /// A call with this join is over: so many of its sub-agents ended in each state.
-    pub(super) fn came_to(&mut self, join: &str, joined: JoinOutcome, ends: [usize; STATES]) {
+    /// Counts a finished call: `ends` has the number of its sub-agents that ended in each state.
+    pub(super) fn came_to(&mut self, join: &str, outcome: JoinOutcome, ends: [usize; STATES]) {
         let join = JOINS.into_iter().find(|known| join.trim().starts_with(known));
-        let cells = self.0.entry((join.unwrap_or(JOINS[0]), joined)).or_default();
+        let cells = self.0.entry((join.unwrap_or(JOINS[0]), outcome)).or_default();
         for (cell, times) in cells.iter_mut().zip(ends) {
             *cell += times as u64;
         }
     }
 
-    /// Adds what another run has met.
+    /// Adds the counts of another run.
     pub(crate) fn merge_run(&mut self, other: &Self) {
         for (row, more) in &other.0 {
             let cells = self.0.entry(*row).or_default();
@@ -61,15 +61,15 @@ impl Joins {
     }
 }
 
-/// Whether a sub-agent can end so in a call whose join came to that.
-fn can_be(join: &str, joined: JoinOutcome, state: ChildState) -> bool {
+/// Returns whether a sub-agent can end in `state` in a call whose join has this result.
+fn is_possible(join: &str, outcome: JoinOutcome, state: ChildState) -> bool {
     let cancelled = state == ChildState::Cancelled;
-    match (join, joined) {
-        // A success ends such a call, unless a cancel falls into that very moment.
+    match (join, outcome) {
+        // A success ends such a call before anybody can cancel it, unless the cancel arrives at that very moment.
         ("first_success", JoinOutcome::Cancelled) => !state.is_success(),
         (_, JoinOutcome::Cancelled) => true,
         ("all_required", JoinOutcome::Met) => state.is_success(),
-        // The others are let finish.
+        // The call lets the others finish.
         ("all_required", JoinOutcome::Failed) | ("allow_failures", JoinOutcome::Met) => !cancelled,
         ("first_success", JoinOutcome::Violated) => !cancelled && !state.is_success(),
         ("first_success" | "quorum", JoinOutcome::Met) | ("quorum", JoinOutcome::Violated) => true,
@@ -78,7 +78,7 @@ fn can_be(join: &str, joined: JoinOutcome, state: ChildState) -> bool {
 }
 
 impl fmt::Display for Joins {
-    /// One line for each join and what it came to, one column for each end. A dash cannot be; `0!` is a gap.
+    /// Prints one line per join and result, and one column per end. A dash marks an impossible cell, `0!` a gap.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<16} {:<10}", "join", "came to")?;
         for state in ChildState::ALL {
@@ -88,16 +88,16 @@ impl fmt::Display for Joins {
         let mut gaps = 0;
         let rows = JOINS
             .iter()
-            .flat_map(|join| JoinOutcome::ALL.map(|joined| (*join, joined)));
-        for (join, joined) in rows {
-            let counts = self.0.get(&(join, joined)).copied().unwrap_or_default();
-            let can = ChildState::ALL.map(|state| can_be(join, joined, state));
-            if counts == [0; STATES] && !can.contains(&true) {
+            .flat_map(|join| JoinOutcome::ALL.map(|outcome| (*join, outcome)));
+        for (join, outcome) in rows {
+            let counts = self.0.get(&(join, outcome)).copied().unwrap_or_default();
+            let possible = ChildState::ALL.map(|state| is_possible(join, outcome, state));
+            if counts == [0; STATES] && !possible.contains(&true) {
                 continue;
             }
-            write!(f, "{join:<16} {:<10}", joined.name())?;
-            for (count, can) in counts.into_iter().zip(can) {
-                let cell = match (count, can) {
+            write!(f, "{join:<16} {:<10}", outcome.name())?;
+            for (count, can_occur) in counts.into_iter().zip(possible) {
+                let cell = match (count, can_occur) {
                     (0, false) => "-".to_owned(),
                     (0, true) => {
                         gaps += 1;
@@ -109,7 +109,7 @@ impl fmt::Display for Joins {
             }
             writeln!(f)?;
         }
-        write!(f, "{gaps} cells of joins are empty that can be met")
+        write!(f, "{gaps} possible cells of the join table are empty")
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_is_counted_and_what_cannot_come_is_no_gap() {
+    fn ends_are_counted_and_impossible_cells_are_not_gaps() {
         let mut joins = Joins::default();
         joins.came_to("quorum(2)", JoinOutcome::Met, [2, 0, 1, 0, 0, 1]);
         let mut sum = joins.clone();

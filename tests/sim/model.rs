@@ -1,4 +1,4 @@
-//! A simulated LLM API: answers of every kind, errors of every kind, at every moment.
+//! A simulated LLM API: it gives every kind of answer and every kind of error, at every moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::json;
 
 use super::check::ObservedCall;
-use super::coverage::SimFault as Fallen;
+use super::coverage::SimFault;
 use super::rng::Rng;
 use super::tools;
 use super::world::{ProviderMood, World};
@@ -25,7 +25,7 @@ use agentls::tool::Tool;
 use agentls::tool::delegate::Delegate;
 use agentls::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
-/// What a token of the simulated model costs.
+/// The prices of the simulated model.
 pub(super) const PRICE: Price = Price {
     input: 0.1,
     output: 1.0,
@@ -33,19 +33,19 @@ pub(super) const PRICE: Price = Price {
     cache_write: 0.1,
 };
 
-/// What system prompt and tools take of a window, at most.
-const FLOOR: u64 = 1_500;
+/// The most tokens that the system prompt and the tools take.
+const PROMPT_TOKENS: u64 = 1_500;
 
-/// The models of one session; each session has its own, so that the checker knows who asks.
+/// The models of one session. Each session has its own, so that the checker knows which session sends a request.
 pub(super) struct SimModels {
     pub(super) world: Arc<World>,
     pub(super) session: SessionId,
-    /// How the two providers stand in this life.
+    /// The health of the two providers in this server run.
     pub(super) accounts: Arc<Accounts>,
 }
 
 impl SimModels {
-    /// `one` and whatever was chosen, of the provider that is asked first or of the one that takes over.
+    /// Resolves a model of the first or of the spare provider.
     fn resolve_choice(&self, provider: &'static str, model: &str, choice: &ModelChoice) -> ResolvedModel {
         let (world, rng) = (&self.world, &self.world.rng);
         let retry = RetryPolicy {
@@ -53,19 +53,19 @@ impl SimModels {
             persists: rng.chance(300),
             ..RetryPolicy::default()
         };
-        let standing = self
+        let health = self
             .accounts
             .get_or_create(provider, "", None, world.knobs.circuit);
-        let made = SimProvider {
+        let sim_provider = SimProvider {
             name: provider,
             world: world.clone(),
             session: self.session.clone(),
-            standing: standing.clone(),
+            health: health.clone(),
         };
         let stand_in = (model != "small" && world.knobs.stand_in).then(|| "small".to_owned());
-        let first = provider == FIRST;
+        let is_first = provider == FIRST;
         ResolvedModel {
-            provider: Arc::new(WatchedProvider::new(Arc::new(made), standing)),
+            provider: Arc::new(WatchedProvider::new(Arc::new(sim_provider), health)),
             model: model.to_owned(),
             info: ModelInfo {
                 window: world.context_window(),
@@ -81,7 +81,7 @@ impl SimModels {
             why: None,
             fallbacks: Fallbacks {
                 model: stand_in,
-                providers: (first && world.knobs.route)
+                providers: (is_first && world.knobs.route)
                     .then(|| SPARE.to_owned())
                     .into_iter()
                     .collect(),
@@ -90,7 +90,7 @@ impl SimModels {
     }
 }
 
-/// Who is asked first, and who takes over.
+/// The provider that is called first, and the one that takes over.
 const FIRST: &str = "sim";
 const SPARE: &str = "spare";
 
@@ -132,25 +132,27 @@ impl ModelSource for SimModels {
 
 struct SimProvider {
     name: &'static str,
-    standing: Arc<AccountHealth>,
+    health: Arc<AccountHealth>,
     world: Arc<World>,
     session: SessionId,
 }
 
-/// A call on its way.
+/// A running call; dropping it settles its cost, also after a cancel.
 struct CallInFlight {
     world: Arc<World>,
     provider: String,
-    about: Cost,
+    estimate: Cost,
 }
 
 impl Drop for CallInFlight {
     fn drop(&mut self) {
-        self.world.lock_checker().settle_call(&self.provider, self.about);
+        self.world
+            .lock_checker()
+            .settle_call(&self.provider, self.estimate);
     }
 }
 
-/// A moment of an answer.
+/// One step of an answer.
 enum CallMoment {
     Piece(StreamEvent),
     Error(ProviderError),
@@ -168,17 +170,17 @@ impl Provider for SimProvider {
         let (world, provider) = (self.world.clone(), self.name);
         let opened = self.open(request);
         async move {
-            let hears = move |heard| world.lock_checker().circuit_hears(provider, heard);
-            let counts = |error: &ProviderError| is_failure(&error.fault);
+            let report_observed = move |observed| world.lock_checker().circuit_hears(provider, observed);
+            let is_counted = |error: &ProviderError| is_failure(&error.fault);
             let events = opened.await.inspect_err(|error| {
-                if counts(error) {
-                    hears(ObservedCall::Failed);
+                if is_counted(error) {
+                    report_observed(ObservedCall::Failed);
                 }
             })?;
             let events = events.inspect(move |event| match event {
-                Ok(StreamEvent::Stop(_)) => hears(ObservedCall::Well),
-                Ok(_) => hears(ObservedCall::Begins),
-                Err(error) if counts(error) => hears(ObservedCall::Failed),
+                Ok(StreamEvent::Stop(_)) => report_observed(ObservedCall::Well),
+                Ok(_) => report_observed(ObservedCall::Begins),
+                Err(error) if is_counted(error) => report_observed(ObservedCall::Failed),
                 Err(_) => {}
             });
             Ok(events.boxed())
@@ -190,36 +192,36 @@ impl Provider for SimProvider {
 impl SimProvider {
     fn open(&self, request: Arc<ModelRequest>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let (world, session) = (self.world.clone(), self.session.clone());
-        let standing = self.standing.clone();
+        let health = self.health.clone();
         async move {
             world
                 .lock_checker()
-                .circuit_stands(standing.name(), standing.circuit_view().state);
-            let about = world
+                .circuit_stands(health.name(), health.circuit_view().state);
+            let estimate = world
                 .lock_checker()
-                .check_request(&session, &request, standing.name());
-            // What befalls a sub-agent's call befalls no step of the turn.
-            let of_turn = !is_childs(&request);
-            let befalls = |fallen| {
-                if of_turn {
-                    world.lock_checker().note_fault(&session, fallen);
+                .check_request(&session, &request, health.name());
+            // A fault of a sub-agent's call is not a fault of the turn.
+            let is_turn_call = !is_childs(&request);
+            let note_fault = |fault| {
+                if is_turn_call {
+                    world.lock_checker().note_fault(&session, fault);
                 }
             };
             let flight = CallInFlight {
                 world: world.clone(),
-                provider: standing.name().to_owned(),
-                about,
+                provider: health.name().to_owned(),
+                estimate,
             };
             let (rng, knobs) = (&world.rng, &world.knobs);
             tokio::time::sleep(rng.draw_pause(knobs.provider_ms)).await;
-            report_rate_limits(rng, &standing);
+            report_rate_limits(rng, &health);
             let mood = world.current_mood();
             if let Some(fault) = fault_of_mood(mood) {
-                befalls(Fallen::Refused);
+                note_fault(SimFault::Refused);
                 return Err(error_of_fault(rng, fault));
             }
             if rng.chance(knobs.call_fails) {
-                befalls(Fallen::Refused);
+                note_fault(SimFault::Refused);
                 return Err(draw_error(rng));
             }
             let tokens: u64 = request
@@ -228,25 +230,25 @@ impl SimProvider {
                 .map(|item| item.estimated_tokens(estimate_message_tokens))
                 .sum();
             if tokens > knobs.real_window {
-                befalls(Fallen::Refused);
-                let limit = rng.chance(300).then_some(knobs.real_window + FLOOR);
+                note_fault(SimFault::Refused);
+                let limit = rng.chance(300).then_some(knobs.real_window + PROMPT_TOKENS);
                 return Err(error_of_fault(rng, ProviderFault::PromptTooLong { limit }));
             }
             if knobs.blind && has_pictures(&request.messages) {
-                befalls(Fallen::Refused);
+                note_fault(SimFault::Refused);
                 return Err(error_of_fault(rng, ProviderFault::ImageRefused));
             }
             let delegates = match (
                 request.tools.iter().any(|tool| tool.name == Delegate::NAME),
-                of_turn,
+                is_turn_call,
             ) {
                 (true, true) => knobs.delegates,
-                // Else each would have many, which have many.
+                // A lower chance, because sub-agents with many sub-agents would multiply.
                 (true, false) => knobs.delegates / 4,
                 (false, _) => 0,
             };
             let moments = draw_answer(&world, mood, delegates);
-            if of_turn
+            if is_turn_call
                 && moments.iter().any(|moment| {
                     matches!(
                         moment,
@@ -256,13 +258,13 @@ impl SimProvider {
             {
                 world.lock_checker().may_pause(&session);
             }
-            let paces = rng.draw_pause(knobs.provider_ms);
+            let pace = rng.draw_pause(knobs.provider_ms);
             let stream = stream::unfold(
                 (moments.into_iter(), world.clone(), session, flight),
                 move |(mut left, world, session, flight)| async move {
                     let moment = left.next()?;
                     if world.rng.chance(400) {
-                        tokio::time::sleep(world.rng.draw_pause(paces.as_millis() as u64)).await;
+                        tokio::time::sleep(world.rng.draw_pause(pace.as_millis() as u64)).await;
                     }
                     let item = match moment {
                         CallMoment::Piece(event) => {
@@ -272,8 +274,8 @@ impl SimProvider {
                             Ok(event)
                         }
                         CallMoment::Error(error) => {
-                            if of_turn {
-                                world.lock_checker().note_fault(&session, Fallen::Broken);
+                            if is_turn_call {
+                                world.lock_checker().note_fault(&session, SimFault::Broken);
                             }
                             Err(error)
                         }
@@ -287,15 +289,15 @@ impl SimProvider {
     }
 }
 
-/// Now and then a response says how much of a limit is left.
-fn report_rate_limits(rng: &Rng, standing: &AccountHealth) {
+/// Reports now and then how much of a rate limit is left, as response headers do.
+fn report_rate_limits(rng: &Rng, health: &AccountHealth) {
     if rng.chance(20) {
         let headers = [
             ("x-ratelimit-limit-requests", 100),
             ("x-ratelimit-remaining-requests", rng.next_below(100)),
             ("x-ratelimit-reset-requests", rng.next_below(90)),
         ];
-        standing.observe_headers(&headers.into_iter().map(rate_limit_header).collect());
+        health.observe_headers(&headers.into_iter().map(rate_limit_header).collect());
     }
 }
 
@@ -303,7 +305,7 @@ fn rate_limit_header((name, value): (&'static str, u64)) -> (HeaderName, HeaderV
     (HeaderName::from_static(name), HeaderValue::from(value))
 }
 
-/// What a mood makes of every call.
+/// Returns the fault with which a mood fails every call.
 fn fault_of_mood(mood: ProviderMood) -> Option<ProviderFault> {
     match mood {
         ProviderMood::TooLong => Some(ProviderFault::PromptTooLong { limit: None }),
@@ -319,7 +321,7 @@ fn fault_of_mood(mood: ProviderMood) -> Option<ProviderFault> {
 }
 
 fn draw_error(rng: &Rng) -> ProviderError {
-    // Half of them pass by themselves.
+    // Prefer transient errors, so that turns often retry.
     if rng.chance(500) {
         let fault = rng.pick_one(&[
             ProviderFault::Throttled,
@@ -369,7 +371,7 @@ fn error_of_fault(rng: &Rng, fault: ProviderFault) -> ProviderError {
     }
 }
 
-/// The pieces of one answer, whole or broken.
+/// Draws the pieces of one answer, complete or broken.
 fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMoment> {
     let (rng, knobs) = (&world.rng, &world.knobs);
     let mut pieces = Vec::new();
@@ -378,7 +380,7 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
             push_reasoning(rng, &mut pieces);
         }
         if mood != ProviderMood::Empty && rng.chance(700) {
-            text(rng, false, &mut pieces);
+            push_text(rng, false, &mut pieces);
         }
         pieces.push(StreamEvent::Stop(stop));
         return break_stream(world, pieces, knobs.stream_fails);
@@ -388,20 +390,20 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
         push_reasoning(rng, &mut pieces);
     }
     if !(odd && rng.chance(300)) {
-        text(rng, odd, &mut pieces);
+        push_text(rng, odd, &mut pieces);
     }
-    let asks = rng.chance(knobs.wants_tools);
-    if asks && rng.chance(knobs.repeats) {
-        same_again(&mut pieces);
-    } else if asks {
+    let wants_calls = rng.chance(knobs.wants_tools);
+    if wants_calls && rng.chance(knobs.repeats) {
+        push_repeated_call(&mut pieces);
+    } else if wants_calls {
         let calls = 1 + rng.next_below(*rng.pick_one(&[1, 3, 12])) as u32;
         if rng.chance(delegates) {
             push_delegation(rng, calls * 3, &mut pieces);
         }
         for index in 0..calls {
-            tool_use(world, index * 3, odd, &mut pieces);
+            push_tool_use(world, index * 3, odd, &mut pieces);
             if odd && rng.chance(300) {
-                text(rng, odd, &mut pieces);
+                push_text(rng, odd, &mut pieces);
             }
         }
     }
@@ -415,7 +417,7 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
         let cost = rng.chance(500).then(|| Cost(rng.next_below(1_000_000)));
         pieces.push(StreamEvent::Usage { usage, cost });
     }
-    let stop = match (odd, asks) {
+    let stop = match (odd, wants_calls) {
         (true, _) => rng
             .pick_one(&[
                 StopReason::EndTurn,
@@ -431,15 +433,15 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
         (false, false) => StopReason::EndTurn,
     };
     pieces.push(StreamEvent::Stop(stop));
-    let often = if mood == ProviderMood::Breaks {
+    let break_chance = if mood == ProviderMood::Breaks {
         950
     } else {
         knobs.stream_fails
     };
-    break_stream(world, pieces, often)
+    break_stream(world, pieces, break_chance)
 }
 
-/// How every answer of a mood ends.
+/// Returns the stop reason of every answer in a mood.
 fn stop_reason_of_mood(mood: ProviderMood) -> Option<StopReason> {
     match mood {
         ProviderMood::Truncates => Some(StopReason::MaxTokens),
@@ -454,11 +456,11 @@ fn stop_reason_of_mood(mood: ProviderMood) -> Option<StopReason> {
     }
 }
 
-/// The pieces as they come; of so many in a thousand answers only the beginning.
-fn break_stream(world: &World, pieces: Vec<StreamEvent>, often: u32) -> Vec<CallMoment> {
+/// Turns pieces into steps, and truncates the answer in `break_chance` of 1,000 cases.
+fn break_stream(world: &World, pieces: Vec<StreamEvent>, break_chance: u32) -> Vec<CallMoment> {
     let rng = &world.rng;
     let mut moments: Vec<CallMoment> = pieces.into_iter().map(CallMoment::Piece).collect();
-    if rng.chance(often) {
+    if rng.chance(break_chance) {
         moments.truncate(rng.next_below(moments.len() as u64) as usize);
         if rng.chance(800) {
             moments.push(CallMoment::Error(draw_error(rng)));
@@ -479,7 +481,7 @@ fn push_reasoning(rng: &Rng, pieces: &mut Vec<StreamEvent>) {
     }
 }
 
-fn text(rng: &Rng, odd: bool, pieces: &mut Vec<StreamEvent>) {
+fn push_text(rng: &Rng, odd: bool, pieces: &mut Vec<StreamEvent>) {
     if odd && rng.chance(400) {
         pieces.push(StreamEvent::Text(rng.pick_one(&["", " ", "\n\n"]).to_string()));
         return;
@@ -499,7 +501,7 @@ fn pick_word(rng: &Rng) -> &'static str {
     rng.pick_one::<&str>(&WORDS)
 }
 
-fn tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>) {
+fn push_tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>) {
     let (rng, knobs) = (&world.rng, &world.knobs);
     let name = match odd && rng.chance(200) {
         true => *rng.pick_one(&["unknown", "", "read file"]),
@@ -539,15 +541,15 @@ fn push_delegation(rng: &Rng, index: u32, pieces: &mut Vec<StreamEvent>) {
     pieces.push(StreamEvent::ToolUseCompleted { index });
 }
 
-/// Whether a sub-agent asks, not the turn itself.
+/// Returns whether a sub-agent sends the request, rather than the turn itself.
 pub(super) fn is_childs(request: &ModelRequest) -> bool {
-    // What it is told under its task; of a history that is told as a text, it stands in that.
+    // The note below a sub-agent's task; a history rendered as text contains it too.
     let first = request.messages.first();
     first.is_some_and(|item| item.message.text().contains("[You work for another agent"))
 }
 
-/// A call that is always the same.
-fn same_again(pieces: &mut Vec<StreamEvent>) {
+/// Pushes a call that is always the same, to trigger the detection of loops.
+fn push_repeated_call(pieces: &mut Vec<StreamEvent>) {
     let (index, name) = (0, "look".to_owned());
     let json = r#"{"how":"ok","ms":0,"parts":0}"#.to_owned();
     pieces.push(StreamEvent::ToolUseStarted { index, name });
@@ -555,5 +557,5 @@ fn same_again(pieces: &mut Vec<StreamEvent>) {
     pieces.push(StreamEvent::ToolUseCompleted { index });
 }
 
-/// How long any answer may take at most, so that a turn's time is bounded.
+/// The longest that a turn may take; the simulator reports a longer one as hanging (I13).
 pub(super) const LONGEST_TURN: Duration = Duration::from_secs(24 * 3_600);

@@ -1,4 +1,4 @@
-//! The simulated client and the simulated disk: where the store's writer meets the checker.
+//! The simulated client and the simulated disk, which connect the store's writer to the checker.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,24 +10,24 @@ use agentls::base::sim_schedule;
 use agentls::domain::{DeltaEnvelope, Envelope, EventSink};
 use agentls::store::{FaultHook, StoreReader, WriteFault};
 
-/// When this life crashes, if not at a poll of a task.
+/// When this server run crashes, unless it crashes at a poll of a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CrashPoints {
-    /// In place of so many commits from now.
+    /// The crash replaces the commit with this number, counted from now.
     pub(super) commit: Option<u64>,
-    /// Instead of passing on so many events from now.
+    /// The crash replaces the delivery of the event with this number, counted from now.
     pub(super) event: Option<u64>,
 }
 
-/// What a slow client has not read yet.
+/// The permits of output that a slow client has not read yet.
 pub(super) type Unread = Arc<Mutex<VecDeque<Permit>>>;
 
-/// The client: everything that is shown goes to the checker.
+/// The client: it passes everything that it receives to the checker.
 pub(super) struct SimClient {
     pub(super) world: Arc<World>,
     pub(super) unread: Unread,
     pub(super) crash: Option<u64>,
-    /// Looks, now and then, whether what is shown is stored.
+    /// Reads the store now and then, to check that published events are stored.
     pub(super) reader: Arc<Mutex<Option<StoreReader>>>,
 }
 
@@ -37,7 +37,7 @@ impl EventSink for SimClient {
             return;
         }
         if self.world.rng.chance(20) {
-            self.look_for(&envelope);
+            self.check_is_stored(&envelope);
         }
         self.world.lock_checker().check_event(&envelope);
     }
@@ -56,7 +56,7 @@ impl EventSink for SimClient {
 }
 
 impl SimClient {
-    /// Takes output as a slow client does; returns `false` after a crash.
+    /// Takes output, sometimes as a slow client does; returns `false` after a crash.
     fn accept_output(&mut self, permit: Option<Permit>) -> bool {
         if let Some(left) = self.crash.as_mut() {
             *left = left.saturating_sub(1);
@@ -76,8 +76,8 @@ impl SimClient {
         true
     }
 
-    /// I7: stored before shown, or warned of.
-    fn look_for(&self, envelope: &Envelope) {
+    /// I7: the store contains an event before the client sees it, unless a warning announced a loss.
+    fn check_is_stored(&self, envelope: &Envelope) {
         let check = self.world.lock_checker();
         if check.is_degraded() || check.has_just_lost() {
             return;
@@ -91,14 +91,15 @@ impl SimClient {
         match found {
             Some(Ok(Some(Ok(stored)))) if stored.event == envelope.event => {}
             other => {
-                let text = format!("I7: event {seq} is shown but not stored so: {other:?}");
+                let text =
+                    format!("I7: the client sees event {seq}, but the store does not contain it: {other:?}");
                 self.world.lock_checker().record_violation(text);
             }
         }
     }
 }
 
-/// The disk: fails for a while now and then, and dies with a crash.
+/// The disk: it fails for a while now and then, and for good after a crash.
 pub(super) fn disk_faults(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
     let mut outage: Option<(Instant, WriteFault)> = None;
     Box::new(move || {

@@ -1,4 +1,4 @@
-//! The simulated user at limits and questions: raises, goes on, stops, answers, now and then twice.
+//! The simulated user's replies to limits and questions: raise, accept, stop, answer or dismiss, now and then twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use agentls::session::{InquiryAnswer, SessionCommand};
 
 use super::server_run::ServerRun;
 
-/// Answers inquiries, sooner or later.
+/// Answers open inquiries, each after a random pause.
 pub(super) async fn answer_inquiries(window: Arc<ClientWindow>) {
-    let (life, rng) = (&window.life, &window.life.world.rng);
+    let (server, rng) = (&window.life, &window.life.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(life.world.knobs.answer_ms)).await;
-        let open = life.world.lock_checker().open_inquiries();
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.knobs.answer_ms)).await;
+        let open = server.world.lock_checker().open_inquiries();
         let Some((session, inquiry, running)) = open.get(rng.next_below(open.len() as u64) as usize).cloned()
         else {
             tokio::time::sleep(rng.draw_pause(3_000)).await;
@@ -24,26 +24,27 @@ pub(super) async fn answer_inquiries(window: Arc<ClientWindow>) {
         if !running && rng.chance(900) {
             continue;
         }
-        let taken = answer_inquiry(life, &session, &inquiry).await;
-        if !taken && !running {
-            // It is answered, and waits for the turn to be resumed: who asks all the time hears the same.
+        let is_accepted = answer_inquiry(server, &session, &inquiry).await;
+        if !is_accepted && !running {
+            // The inquiry already has an answer, so a retry fails until somebody resumes the turn.
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
         if rng.chance(100) {
-            answer_inquiry(life, &session, &inquiry).await;
+            answer_inquiry(server, &session, &inquiry).await;
         }
     }
 }
 
-/// Whether the answer was taken.
-async fn answer_inquiry(life: &ServerRun, session: &SessionId, inquiry: &Inquiry) -> bool {
-    let said = choose_reply(&life.world, inquiry);
-    life.world
+/// Returns whether the session accepted the answer.
+async fn answer_inquiry(server: &ServerRun, session: &SessionId, inquiry: &Inquiry) -> bool {
+    let chosen = choose_reply(&server.world, inquiry);
+    server
+        .world
         .lock_checker()
-        .note_reply_sent(session, &inquiry.id, &said);
-    let found = matches!(life.sessions.inquired_by(&inquiry.id).await, Ok(Some(_)));
-    let (id, sent) = (inquiry.id.clone(), InquiryAnswer::Reply(said.clone()));
-    let answer = life
+        .note_reply_sent(session, &inquiry.id, &chosen);
+    let is_found = matches!(server.sessions.inquired_by(&inquiry.id).await, Ok(Some(_)));
+    let (id, sent) = (inquiry.id.clone(), InquiryAnswer::Reply(chosen.clone()));
+    let answer = server
         .sessions
         .send_request(session, |reply| SessionCommand::Answer {
             inquiry: id,
@@ -51,16 +52,18 @@ async fn answer_inquiry(life: &ServerRun, session: &SessionId, inquiry: &Inquiry
             reply,
         })
         .await;
-    if answer.is_ok() && !found {
-        life.world
+    if answer.is_ok() && !is_found {
+        server
+            .world
             .lock_checker()
-            .record_violation(format!("{} cannot be found by its id", inquiry.id));
+            .record_violation(format!("the session of {} cannot be found by its id", inquiry.id));
     }
-    let taken = answer.is_ok();
-    life.world
+    let is_accepted = answer.is_ok();
+    server
+        .world
         .lock_checker()
-        .reply_answered(session, &inquiry.id, said, &answer);
-    taken
+        .reply_answered(session, &inquiry.id, chosen, &answer);
+    is_accepted
 }
 
 fn choose_reply(world: &World, inquiry: &Inquiry) -> InquiryReply {

@@ -1,9 +1,9 @@
-//! The world's randomness: one seeded sequence that everybody in it draws from.
+//! The world's randomness: one seeded sequence that all its parts draw from.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A seeded sequence; drawn from in the order in which tasks run, which the seed decides too.
+/// A seeded sequence. Tasks draw from it in the order in which they run; the seed decides that order too.
 #[derive(Debug)]
 pub(super) struct Rng(AtomicU64);
 
@@ -12,7 +12,7 @@ impl Rng {
         Self(AtomicU64::new(seed))
     }
 
-    /// Any number (splitmix64).
+    /// Draws any number (splitmix64).
     pub(super) fn next_u64(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -21,22 +21,25 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// In `0..end`; 0 for an empty range.
+    /// Draws a number in `0..end`; 0 if the range is empty.
     pub(super) fn next_below(&self, end: u64) -> u64 {
         self.next_u64().checked_rem(end).unwrap_or(0)
     }
 
-    /// True for `thousandths` of 1,000 throws.
+    /// Returns `true` in `thousandths` of 1,000 draws.
     pub(super) fn chance(&self, thousandths: u32) -> bool {
         self.next_below(1_000) < u64::from(thousandths)
     }
 
-    /// One of them.
-    pub(super) fn pick_one<'a, T>(&self, of: &'a [T]) -> &'a T {
-        &of[self.next_below(of.len() as u64) as usize]
+    /// Draws one of the items.
+    ///
+    /// # Panics
+    /// There are no items.
+    pub(super) fn pick_one<'a, T>(&self, items: &'a [T]) -> &'a T {
+        &items[self.next_below(items.len() as u64) as usize]
     }
 
-    /// Up to `ms` milliseconds: often none, mostly little.
+    /// Draws a pause of up to `ms` milliseconds: often none, mostly a short one.
     pub(super) fn draw_pause(&self, ms: u64) -> Duration {
         let most = match self.next_below(4) {
             0 => return Duration::ZERO,

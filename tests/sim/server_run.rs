@@ -1,4 +1,4 @@
-//! One life of a simulated server: from the opening of its store to its end or its crash.
+//! One run of a simulated server: from the opening of its store to its shutdown or crash.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,42 +30,42 @@ use agentls::tool::delegate::Delegate;
 use agentls::turn::{ContextPolicy, ModelChoice, TurnLimits, TurnSettings};
 use agentls::workspace::{OnCancel, Workspace, WorkspaceShared};
 
-/// A life's shared parts.
+/// The shared parts of a server run.
 pub(super) struct ServerRun {
     pub(super) world: Arc<World>,
     pub(super) sessions: SessionManager,
     pub(super) unread: Unread,
-    /// Deletions under way: what is asked meanwhile may stay unanswered.
+    /// The number of running deletions; meanwhile, commands may remain unanswered.
     deletes: AtomicU32,
-    /// Reverts under way, and those that began since there was none.
+    /// The number of running reverts, and of those started since none was running.
     reverts: Mutex<(u32, u32)>,
 }
 
-/// How a life goes.
+/// The seed of a server run, its number of turns, and how it ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunEnd {
     pub(super) seed: u64,
     pub(super) turns: u64,
     pub(super) freeze_at: u64,
     pub(super) crash: CrashPoints,
-    /// The server is told to end at that moment, turns or no turns.
+    /// The server shuts down after this time, even if turns are running.
     pub(super) ends_after: Option<Duration>,
 }
 
 impl ServerRun {
-    /// Whether a session is being deleted, or was a moment ago.
+    /// Returns whether a deletion is running, or its check afterwards.
     pub(super) fn is_deleting(&self) -> bool {
         self.deletes.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether no other revert is under way.
+    /// Starts a revert; returns whether no other one is running.
     pub(super) fn revert_begins(&self) -> bool {
         let mut reverts = self.reverts.lock().unwrap_or_else(PoisonError::into_inner);
         *reverts = (reverts.0 + 1, reverts.1 + 1);
         reverts.0 == 1
     }
 
-    /// Whether no other revert began since it did.
+    /// Ends a revert; returns whether no other one overlapped with it.
     pub(super) fn revert_ends(&self) -> bool {
         let mut reverts = self.reverts.lock().unwrap_or_else(PoisonError::into_inner);
         let alone = *reverts == (1, 1);
@@ -85,37 +85,42 @@ impl ServerRun {
     }
 }
 
-/// Lives it; whether it came to an orderly end. The next one begins at the returned virtual time.
+/// Runs the server; returns whether it shut down in order, and the virtual time at which the next run starts.
+///
+/// # Errors
+/// The runtime cannot be started.
 pub(super) fn run_server(
     world: &Arc<World>,
     data: &Path,
     wall_ms: i64,
-    fate: RunEnd,
+    run_end: RunEnd,
 ) -> std::io::Result<(bool, i64)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()?;
     let knobs = &world.knobs;
-    let wildness = YieldRate {
+    let yield_rate = YieldRate {
         yields: knobs.yields,
         small_batches: knobs.small_batches,
         memory: knobs.memory,
-        freeze_at: fate.freeze_at,
+        freeze_at: run_end.freeze_at,
     };
     let ended = runtime.block_on(async {
         clock::set_virtual(wall_ms);
-        random::seed_thread(fate.seed);
-        sim_schedule::begin_schedule(fate.seed, wildness);
-        world.lock_checker().log_line(format!("a life begins: {fate:?}"));
-        let life = run_until_end(world.clone(), data.to_path_buf(), fate);
+        random::seed_thread(run_end.seed);
+        sim_schedule::begin_schedule(run_end.seed, yield_rate);
+        world
+            .lock_checker()
+            .log_line(format!("a server run begins: {run_end:?}"));
+        let server = run_until_end(world.clone(), data.to_path_buf(), run_end);
         tokio::select! { biased;
             () = sim_schedule::wait_until_frozen() => false,
             () = tokio::time::sleep(LONGEST_TURN * 20) => {
-                world.lock_checker().record_violation("I13: the world stands still".to_owned());
+                world.lock_checker().record_violation("I13: the world makes no progress".to_owned());
                 false
             }
-            () = life => true,
+            () = server => true,
         }
     });
     let now = runtime.block_on(async { clock::wall_ms() });
@@ -125,35 +130,35 @@ pub(super) fn run_server(
     Ok((ended, now + crate::simulation::NIGHT_MS))
 }
 
-async fn run_until_end(world: Arc<World>, data: PathBuf, fate: RunEnd) {
+async fn run_until_end(world: Arc<World>, data: PathBuf, run_end: RunEnd) {
     let unread = Unread::default();
-    let eye: Arc<Mutex<Option<StoreReader>>> = Arc::default();
+    let reader_slot: Arc<Mutex<Option<StoreReader>>> = Arc::default();
     let client = SimClient {
         world: world.clone(),
         unread: unread.clone(),
-        crash: fate.crash.event,
-        reader: eye.clone(),
+        crash: run_end.crash.event,
+        reader: reader_slot.clone(),
     };
-    let faults = disk_faults(world.clone(), fate.crash.commit);
+    let faults = disk_faults(world.clone(), run_end.crash.commit);
     let (store, writer) = Store::start_inline(data, Box::new(client), Some(faults));
     let reader = store.reader.clone();
     let found = read_all_sessions(&reader).await;
     world.lock_checker().check_restart(&world.files, found);
-    if let Ok(mut eye) = eye.lock() {
-        *eye = Some(reader.clone());
+    if let Ok(mut reader_slot) = reader_slot.lock() {
+        *reader_slot = Some(reader.clone());
     }
     let writer = spawn(writer);
     let services = build_services(&world, store);
-    let life = Arc::new(ServerRun {
+    let server = Arc::new(ServerRun {
         world: world.clone(),
         sessions: SessionManager::new(Arc::new(services)),
         unread,
         deletes: AtomicU32::new(0),
         reverts: Mutex::default(),
     });
-    let (windows, reading) = open_windows(&life).await;
-    world.grant_tickets(fate.turns);
-    let people: Vec<AbortOnDrop<()>> = windows
+    let (windows, reading) = open_windows(&server).await;
+    world.grant_tickets(run_end.turns);
+    let users: Vec<AbortOnDrop<()>> = windows
         .iter()
         .flat_map(|window| {
             [
@@ -169,14 +174,14 @@ async fn run_until_end(world: Arc<World>, data: PathBuf, fate: RunEnd) {
         .collect();
     let done = async {
         for task in &mut prompting {
-            // One that panicked has told so.
+            // The panic hook has already recorded a panic of the task.
             let _ = task.await;
         }
-        user::wait_until_quiet(&life).await;
+        user::wait_until_quiet(&server).await;
     };
-    match fate.ends_after {
+    match run_end.ends_after {
         None => done.await,
-        // Whatever runs then is interrupted.
+        // The shutdown interrupts everything that still runs.
         Some(after) => {
             tokio::select! { biased;
                 () = tokio::time::sleep(after) => {}
@@ -184,48 +189,57 @@ async fn run_until_end(world: Arc<World>, data: PathBuf, fate: RunEnd) {
             }
         }
     }
-    if fate.ends_after.is_none() && life.sessions.services().store.writes.flush_writes().await.is_ok() {
+    if run_end.ends_after.is_none()
+        && server
+            .sessions
+            .services()
+            .store
+            .writes
+            .flush_writes()
+            .await
+            .is_ok()
+    {
         let found = read_all_sessions(&reader).await;
-        // People act on, and so may have changed something since: compared in one moment.
+        // Users continue to act, so the comparison must follow the read without a pause.
         world.lock_checker().compare_with_store(&found);
     }
-    // Whoever asked waits for the answer until the end.
-    let people = people.into_iter().chain(prompting).collect();
-    shut_down(&world, life, (people, reading), windows, writer).await;
+    // Keep the users until the end, because pending commands wait for their answers.
+    let users = users.into_iter().chain(prompting).collect();
+    shut_down(&world, server, (users, reading), windows, writer).await;
 }
 
-/// The server ends in order: within its time, everything stored, every lock free.
+/// Shuts the server down, and checks that it ends in time, ends all turns and closes its store.
 async fn shut_down(
     world: &World,
-    life: Arc<ServerRun>,
+    server: Arc<ServerRun>,
     tasks: (Vec<AbortOnDrop<()>>, AbortOnDrop<()>),
     windows: Vec<Arc<ClientWindow>>,
     writer: AbortOnDrop<()>,
 ) {
-    world.lock_checker().log_line("the server ends".to_owned());
+    world.lock_checker().log_line("the server shuts down".to_owned());
     world.lock_checker().begin_shutdown();
     let began = clock::wall_ms();
-    life.sessions.shut_down().await;
+    server.sessions.shut_down().await;
     let took = clock::wall_ms() - began;
     if took > 12_500 {
         world
             .lock_checker()
-            .record_violation(format!("R-CANCEL: the end took {took} ms"));
+            .record_violation(format!("R-CANCEL: the shutdown took {took} ms"));
     }
-    if life.sessions.live_session_count() > 0 {
+    if server.sessions.live_session_count() > 0 {
         world
             .lock_checker()
-            .record_violation("sessions live on after the end".to_owned());
+            .record_violation("sessions are still live after the shutdown".to_owned());
     }
     drop((tasks, windows));
     let running = world.lock_checker().running_turns();
-    let lasting = !world.lock_checker().is_degraded();
-    if lasting && !running.is_empty() {
+    let is_durable = !world.lock_checker().is_degraded();
+    if is_durable && !running.is_empty() {
         world
             .lock_checker()
-            .record_violation(format!("I3: {running:?} have no end after the server's"));
+            .record_violation(format!("I3: {running:?} have no end after the shutdown"));
     }
-    drop(life);
+    drop(server);
     if tokio::time::timeout(Duration::from_secs(60), writer)
         .await
         .is_err()
@@ -236,24 +250,25 @@ async fn shut_down(
     }
 }
 
-/// Every session that is known is opened, which mends what a crash has cut.
-async fn open_windows(life: &Arc<ServerRun>) -> (Vec<Arc<ClientWindow>>, AbortOnDrop<()>) {
-    let reading = spawn(user::read_slowly(life.clone()));
-    let known = life.world.lock_checker().session_ids();
+/// Loads every known session, which repairs the turns that a crash interrupted, and opens the windows.
+async fn open_windows(server: &Arc<ServerRun>) -> (Vec<Arc<ClientWindow>>, AbortOnDrop<()>) {
+    let reading = spawn(user::read_slowly(server.clone()));
+    let known = server.world.lock_checker().session_ids();
     for session in &known {
-        user::load_session(life, session, false).await;
-        let turn = life.world.lock_checker().open_turn(session);
+        user::load_session(server, session, false).await;
+        let turn = server.world.lock_checker().open_turn(session);
         if let Some(turn) = turn {
-            life.world
+            server
+                .world
                 .lock_checker()
                 .record_violation(format!("I3: {turn} has no end after its session was loaded"));
         }
     }
-    let count = life.world.knobs.sessions;
+    let count = server.world.knobs.sessions;
     let mut known = known.into_iter().rev();
     let windows = (0..count).map(|_| {
         Arc::new(ClientWindow {
-            life: life.clone(),
+            life: server.clone(),
             session: Mutex::new(known.next()),
         })
     });
@@ -335,7 +350,7 @@ impl SettingsSource for SimProfiles {
     }
 }
 
-/// All that a store holds.
+/// Reads all sessions of a store.
 async fn read_all_sessions(reader: &StoreReader) -> BTreeMap<SessionId, ReloadedSession> {
     let mut all = BTreeMap::new();
     let query = SessionQuery {

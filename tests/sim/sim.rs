@@ -1,14 +1,14 @@
 //! The deterministic simulator: `cargo run --release --features sim --example sim -- --turns 100000 --seed 1`.
 //!
 //! It runs the real sessions, turns and store from a seed, with a simulated provider, tools, user, disk and crashes, and
-//! checks every event. A seed that fails fails again, exactly. Worlds run with consecutive seeds until the requested
-//! number of turns is reached; then it prints counts and coverage. Exit code: 1 after a violation or a world that does
-//! not replay, 2 when the simulator itself fails.
+//! checks every event. A seed that fails once fails again in exactly the same way. Worlds run with consecutive seeds
+//! until they reach the requested number of turns; then it prints counts and coverage. Exit code: 1 after a violation
+//! or a world that does not replay, 2 when the simulator itself fails.
 //!
 //! Start with `simulation`, which runs one world. `user`, `model`, `tools`, `hooks`, `files` and `outlet` are simulated;
 //! `check` holds the invariants. It uses the crate's public items only: `agentls::base::sim_schedule` controls the
 //! scheduler, and the feature `sim` compiles it.
-#![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
+#![expect(clippy::print_stdout, reason = "a terminal program prints its results")]
 
 mod check;
 mod coverage;
@@ -62,7 +62,7 @@ struct Args {
     /// Show the log lines of every world in full.
     #[arg(long)]
     whole: bool,
-    /// The folder for temporary stores; the system's temporary folder when absent.
+    /// The folder for temporary stores; by default the system's temporary folder.
     #[arg(long)]
     data: Option<PathBuf>,
 }
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
         .clone()
         .unwrap_or_else(std::env::temp_dir)
         .join(format!("agentls-sim-{}", std::process::id()));
-    #[expect(clippy::disallowed_methods, reason = "real time, to tell the speed")]
+    #[expect(clippy::disallowed_methods, reason = "measures the real speed")]
     let started = Instant::now();
     let mut sum = RunTotals::default();
     while sum.turns < args.turns {
@@ -161,7 +161,7 @@ fn main() -> ExitCode {
 impl RunTotals {
     fn add_report(&mut self, report: &WorldReport) {
         self.worlds += 1;
-        // At least one, or worlds without a turn would make the loop in `main` endless.
+        // At least one, because worlds without a turn would make the loop in `main` endless.
         self.turns += report.turns.max(1);
         self.crashes += report.crashes;
         self.ends += report.ends;
@@ -183,5 +183,5 @@ fn print_failure(args: &Args, seed: u64, failure: &str, report: &WorldReport) {
     for line in &report.log {
         println!("{}", line.chars().take(260).collect::<String>());
     }
-    println!("again: sim --seed {seed} --turns 1 --world {}", args.world);
+    println!("to reproduce: sim --seed {seed} --turns 1 --world {}", args.world);
 }

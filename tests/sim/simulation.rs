@@ -1,7 +1,7 @@
-//! Runs one simulated world: a sequence of server runs over one store, ended by crashes or in order.
+//! Runs one simulated world: a sequence of server runs over one store. Each run ends with a crash or a shutdown.
 //!
-//! Owns the world's folders, its report, and the moment at which each run ends. A world is drawn from its seed
-//! (`world`); a run is in `server_run`; what is right is known to `check` alone.
+//! Owns the world's folders, its report, and the moment at which each run ends. `world` draws a world from its seed,
+//! `server_run` runs one server, and only `check` knows what is right.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,67 +17,69 @@ use crate::server_run::{RunEnd, run_server};
 use crate::tools;
 use crate::world::World;
 
-/// Where the simulated sessions work; nothing is there.
+/// The folder of the simulated sessions; it does not exist.
 pub(crate) const FOLDER: &str = "/simulated/project";
 
-/// Between two lives.
+/// The virtual time between two server runs, in milliseconds.
 pub(crate) const NIGHT_MS: i64 = 1_000;
 
-/// Turns of one world.
+/// How many turns one world runs by default.
 pub(crate) const WORLD_TURNS: u64 = 60;
 
-/// What became of a world.
+/// The results of one world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorldReport {
-    /// The violation, if there was one.
+    /// The first violation, if any.
     pub(crate) failure: Option<String>,
-    /// The last lines of its log.
+    /// The last lines of the world's log.
     pub(crate) log: Vec<String>,
-    /// The fingerprint of its whole log.
+    /// The fingerprint of the entire log.
     pub(crate) fingerprint: (u64, u64),
-    /// Turns that ended.
+    /// How many turns ended.
     pub(crate) turns: u64,
-    /// Lives that ended with a crash, and in order.
+    /// How many server runs crashed.
     pub(crate) crashes: u64,
-    /// Lives that ended in order.
+    /// How many server runs shut down in order.
     pub(crate) ends: u64,
-    /// How often what happened.
+    /// How often each case occurred.
     pub(crate) counts: BTreeMap<String, u64>,
-    /// Why turns went on or ended, in which phase, after which fault.
+    /// Why turns continued or ended, by phase and fault.
     pub(crate) coverage: Coverage,
     /// How sub-agents ended, by join.
     pub(crate) joins: Joins,
-    /// How bad it was, for people.
+    /// The world's settings as text, for the reader of a failure.
     pub(crate) temper: String,
 }
 
-/// Simulates the world of `seed` with its store in the folder `data`, which is made and removed, as is the one beside it with its files; keeps so
-/// many `lines` of its log.
+/// Simulates the world of `seed` and keeps the last `lines` of its log.
+///
+/// The store is in the folder `data`, and the workspace's files are in a folder next to it. Both are created first and
+/// removed at the end.
 ///
 /// # Errors
-/// The folder cannot be made or removed, or no runtime started.
+/// A folder cannot be created or removed, or the runtime cannot be started.
 pub(crate) fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<WorldReport> {
     let files = data.with_extension("files");
     for folder in [data, &files] {
         let _ = std::fs::remove_dir_all(folder);
     }
     std::fs::create_dir_all(&files)?;
-    expect_panics();
+    handle_panics();
     let world = World::new(seed, lines, files.canonicalize()?);
     let mut report = WorldReport {
         temper: format!("{:?}", world.knobs),
         ..WorldReport::default()
     };
     let mut wall_ms = 1_700_000_000_000;
-    let mut lives = 0;
-    // A world whose lives all end at once would never have its turns.
+    let mut runs = 0;
+    // The limit stops a world whose server runs all end before they finish a turn.
     while world.lock_checker().ended_turns() < turns
         && world.lock_checker().failure().is_none()
-        && lives < 40 + turns
+        && runs < 40 + turns
     {
-        lives += 1;
-        let fate = draw_run_end(&world, turns);
-        let (ended, now) = run_server(&world, data, wall_ms, fate)?;
+        runs += 1;
+        let run_end = draw_run_end(&world, turns);
+        let (ended, now) = run_server(&world, data, wall_ms, run_end)?;
         wall_ms = now;
         if let Some(panic) = PANIC.take() {
             world.lock_checker().record_violation(panic);
@@ -104,9 +106,9 @@ pub(crate) fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -
 fn draw_run_end(world: &Arc<World>, turns: u64) -> RunEnd {
     let rng: &Rng = &world.rng;
     let left = turns.saturating_sub(world.lock_checker().ended_turns());
-    let crashes = rng.chance(world.knobs.crashes);
+    let is_crash = rng.chance(world.knobs.crashes);
     let (mut crash, mut freeze_at) = (CrashPoints::default(), u64::MAX);
-    if crashes {
+    if is_crash {
         match rng.next_below(3) {
             0 => freeze_at = 1 + rng.next_below(*rng.pick_one(&[100, 3_000, 30_000])),
             1 => crash.commit = Some(1 + rng.next_below(*rng.pick_one(&[10, 100, 1_000]))),
@@ -125,21 +127,21 @@ fn draw_run_end(world: &Arc<World>, turns: u64) -> RunEnd {
 }
 
 thread_local! {
-    /// A panic that nobody simulated.
+    /// A panic that the simulation did not cause on purpose.
     static PANIC: std::cell::RefCell<Option<String>> = const { std::cell::RefCell::new(None) };
 }
 
-/// Simulated panics stay silent; all others are remembered as findings, and told as before.
-fn expect_panics() {
+/// Silences simulated panics. Records every other panic as a violation, and still reports it through the previous hook.
+fn handle_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        let before = std::panic::take_hook();
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let text = info.to_string();
             if !text.contains(tools::EXPECTED_PANIC) {
-                PANIC.set(Some(format!("a panic: {text}")));
+                PANIC.set(Some(format!("unexpected panic: {text}")));
                 agentls::base::sim_schedule::freeze_tasks();
-                before(info);
+                previous_hook(info);
             }
         }));
     });
@@ -149,11 +151,15 @@ fn expect_panics() {
 mod tests {
     use super::*;
 
-    /// A little of everything, and worlds that were violated once: a steer that outlived the lost end of its
-    /// turn, a session whose making was lost, prompts to a session that is being deleted, a second end after
-    /// a lost one, a rule that was kept and not acted upon.
+    /// Covers a little of everything, and worlds that once had violations:
+    ///
+    /// - a steer that outlived the lost end of its turn
+    /// - a session whose creation was lost
+    /// - prompts to a session during its deletion
+    /// - a second end after a lost one
+    /// - a stored rule without effect
     #[test]
-    fn worlds_hold() {
+    fn known_seeds_have_no_violations() {
         let folder = tempfile::tempdir().unwrap();
         for seed in [1, 5_006, 20_066, 20_071, 20_115, 900_127, 1_000_027] {
             let report = run_simulation(seed, WORLD_TURNS, &folder.path().join("data"), 20).unwrap();

@@ -1,5 +1,5 @@
-//! Simulated tools behind the real trait. What they do to the world is one line in the checker's ledger, so
-//! that an effect before its decision (I9) or after its turn (I8) is seen.
+//! Simulated tools behind the real trait. The checker's ledger has one line for each of their effects, so the checker
+//! detects an effect before its decision (I9) or after its turn (I8).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,10 @@ use agentls::tool::{
     delegate::Delegate, update_plan::UpdatePlan,
 };
 
-/// What a panic of a simulated tool says; any other panic is a finding.
+/// The message of every simulated panic; any other panic is a violation.
 pub(super) const EXPECTED_PANIC: &str = "simulated panic";
 
+// The doc comments are part of the schema that each request contains. Longer ones change when sessions compact.
 /// What a call shall do.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -32,10 +33,10 @@ pub(super) struct PlannedAct {
     pub(super) parts: u32,
 }
 
-/// The ways of ending that are good.
-const WELL: &[&str] = &["ok", "ok", "ok", "wide", "chatty", "empty", "is_error"];
-/// And those that are not.
-const BADLY: &[&str] = &[
+/// The ends without a failure; repeated ones are more likely.
+const GOOD_ENDS: &[&str] = &["ok", "ok", "ok", "wide", "chatty", "empty", "is_error"];
+/// The ends with a failure.
+const BAD_ENDS: &[&str] = &[
     "reported",
     "internal",
     "cancelled",
@@ -49,10 +50,10 @@ const BADLY: &[&str] = &[
     "stubborn",
 ];
 
-/// The names that the simulated model knows.
+/// The names of the simulated tools, for the model to choose from.
 pub(super) const NAMES: &[&str] = &["look", "change", "make", "fetch", "think"];
 
-/// All tools of a world.
+/// Builds the tools of a world: the simulated ones and some real ones.
 pub(super) fn build_registry(world: &Arc<World>) -> Registry {
     let tools: Vec<Arc<dyn DynTool>> = vec![
         Arc::new(Look(world.clone())),
@@ -66,22 +67,22 @@ pub(super) fn build_registry(world: &Arc<World>) -> Registry {
     Registry::new(tools)
 }
 
-/// Arguments as a model would write them.
+/// Draws arguments as a model writes them. `bad` is the chance of a failure in thousandths, `ms` the longest pause.
 pub(super) fn draw_arguments(rng: &Rng, bad: u32, ms: u64) -> Value {
     let how = match (rng.chance(bad), rng.chance(5)) {
-        (true, _) => rng.pick_one(BADLY),
+        (true, _) => rng.pick_one(BAD_ENDS),
         (false, true) => "long",
-        (false, false) => rng.pick_one(WELL),
+        (false, false) => rng.pick_one(GOOD_ENDS),
     };
-    // Now and then longer than any time limit.
+    // Now and then exceed every time limit.
     let ms = if rng.chance(10) { 200_000 } else { ms };
     json!({"how": how, "ms": rng.draw_pause(ms).as_millis() as u64, "parts": rng.next_below(4)})
 }
 
-/// What sub-agents are told; no user says it.
+/// The prompt of sub-agents; no user writes it.
 pub(super) const TASK: &str = "a part of the work";
 
-/// Arguments of `delegate` as a model would write them; now and then nonsense.
+/// Draws arguments of `delegate` as a model writes them; now and then invalid ones.
 pub(super) fn draw_delegation(rng: &Rng) -> Value {
     let task = |_| json!({"prompt": TASK});
     let tasks: Vec<Value> = (0..=rng.next_below(*rng.pick_one(&[1, 3, 3, 11])))
@@ -101,7 +102,7 @@ pub(super) fn draw_delegation(rng: &Rng) -> Value {
     }
 }
 
-/// The effect that a tool declares for its arguments; the checker judges by it too.
+/// Returns the effect that a tool declares; the checker uses it too.
 pub(super) fn declared_effect(name: &str, cwd: &std::path::Path) -> Effect {
     let kind = match name {
         "look" => EffectKind::Read,
@@ -182,7 +183,7 @@ tools! {
     Think "think" patient false;
 }
 
-/// A running effect; dropping it ends it.
+/// A running effect; dropping it reports the end to the checker.
 struct CallInProgress {
     world: Arc<World>,
     call: ToolCallId,
@@ -205,7 +206,7 @@ async fn perform_act(
     world
         .lock_checker()
         .effect_begins(&cx.session, &call, name, &input.how, patient);
-    let _in_hand = CallInProgress {
+    let _running = CallInProgress {
         world: world.clone(),
         call: call.clone(),
     };
@@ -213,7 +214,7 @@ async fn perform_act(
         tokio::time::sleep(Duration::from_millis(input.ms / u64::from(input.parts + 1))).await;
         world.lock_checker().effect_goes_on(&cx.session, &call);
         if input.how == "chatty" {
-            // Nobody may listen any more.
+            // The receiver may be gone, which is not an error.
             let _ = cx
                 .send_progress(ToolProgress::Output(format!("part {part}\n")))
                 .await;
@@ -223,7 +224,7 @@ async fn perform_act(
         }
     }
     if matches!(name, "change" | "make")
-        && WELL.contains(&input.how.as_str())
+        && GOOD_ENDS.contains(&input.how.as_str())
         && world.rng.chance(world.knobs.writes)
     {
         tool_writes(world, &cx).await;

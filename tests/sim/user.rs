@@ -1,4 +1,5 @@
-//! Simulated people: each session has one who prompts, one who interferes, and one who answers questions.
+//! Simulated users. Each window has one that prompts, one that interferes, one that decides approvals and one that
+//! answers inquiries (`replies`).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use agentls::provider::Effort;
 use agentls::session::{CommandError, QueueAction, QueueReply, SessionCommand, SessionInfo, TurnHandle};
 use agentls::store::ContentChoice;
 
-/// One window: a session at a time.
+/// One window, which shows one session at a time.
 pub(super) struct ClientWindow {
     pub(super) life: Arc<ServerRun>,
     pub(super) session: Mutex<Option<SessionId>>,
@@ -39,46 +40,47 @@ impl ClientWindow {
         if let Some(session) = self.current_session() {
             return session;
         }
-        let life = &self.life;
+        let server = &self.life;
         let info = SessionInfo {
             id: SessionId::new_random(),
             folder: crate::simulation::FOLDER.into(),
             cwd: crate::simulation::FOLDER.into(),
             agent: None,
         };
-        let model = life.world.rng.chance(300).then(|| "sim/two".to_owned());
+        let model = server.world.rng.chance(300).then(|| "sim/two".to_owned());
         let id = info.id.clone();
-        let mode = *life.world.rng.pick_one(&[None, Some(life.world.knobs.mode)]);
-        life.world
+        let mode = *server.world.rng.pick_one(&[None, Some(server.world.knobs.mode)]);
+        server
+            .world
             .lock_checker()
-            .add_session(&id, mode.unwrap_or(life.world.knobs.mode));
+            .add_session(&id, mode.unwrap_or(server.world.knobs.mode));
         let choice = ContentChoice {
             model,
             mode,
             effort: None,
         };
-        life.sessions.create_session(info, choice);
+        server.sessions.create_session(info, choice);
         self.set_session(Some(id.clone()));
         id
     }
 }
 
-/// Prompts and resumes until the life has no turns left to give.
+/// Prompts, resumes and compacts until the server run has used up its turns.
 pub(super) async fn keep_prompting(window: Arc<ClientWindow>) {
-    let (life, rng) = (&window.life, &window.life.world.rng);
-    while life.world.take_ticket() {
+    let (server, rng) = (&window.life, &window.life.world.rng);
+    while server.world.take_ticket() {
         let rest = match rng.next_below(6) {
             0 | 1 => Duration::ZERO,
             2 | 3 => rng.draw_pause(200),
             4 => rng.draw_pause(5_000),
-            _ => life.world.knobs.idle.min(Duration::from_secs(3_600)),
+            _ => server.world.knobs.idle.min(Duration::from_secs(3_600)),
         };
         tokio::time::sleep(rest).await;
         let session = window.session_or_new();
-        let waits = life.world.lock_checker().has_question(&session);
-        match (rng.chance(if waits { 700 } else { 150 }), rng.chance(60)) {
-            (true, _) => resume_turn(life, &session).await,
-            (false, true) => request_compaction(life, &session).await,
+        let has_question = server.world.lock_checker().has_question(&session);
+        match (rng.chance(if has_question { 700 } else { 150 }), rng.chance(60)) {
+            (true, _) => resume_turn(server, &session).await,
+            (false, true) => request_compaction(server, &session).await,
             (false, false) => send_prompt(&window, &session).await,
         }
         if rng.chance(30) {
@@ -88,35 +90,40 @@ pub(super) async fn keep_prompting(window: Arc<ClientWindow>) {
 }
 
 async fn send_prompt(window: &ClientWindow, session: &SessionId) {
-    let life = &window.life;
-    let (label, content) = life.world.lock_checker().label_input(session, TypedKind::Prompt);
+    let server = &window.life;
+    let (label, content) = server
+        .world
+        .lock_checker()
+        .label_input(session, TypedKind::Prompt);
     let (reply, answer) = oneshot::channel();
-    if let Err(refused) = life
+    if let Err(refused) = server
         .sessions
         .post_command(session, SessionCommand::Prompt { content, reply })
     {
-        return life
+        return server
             .world
             .lock_checker()
             .record_answer(label, TypedAnswer::Refused(refused));
     }
-    if life.world.rng.chance(20) {
-        // The client has gone before the answer: nobody wants the turn.
-        return life
+    if server.world.rng.chance(20) {
+        // The client disconnects before the answer, so nobody waits for the turn's outcome.
+        return server
             .world
             .lock_checker()
             .record_answer(label, TypedAnswer::Unheard);
     }
-    match expect_answer(life, answer.await) {
+    match expect_answer(server, answer.await) {
         Some(Ok(handle)) => {
-            life.world
+            server
+                .world
                 .lock_checker()
                 .record_answer(label, TypedAnswer::Accepted(handle.turn.clone()));
-            await_turn_end(life, session, handle).await;
+            await_turn_end(server, session, handle).await;
         }
         Some(Err(refused)) => {
             let unknown = matches!(refused, CommandError::UnknownSession(_));
-            life.world
+            server
+                .world
                 .lock_checker()
                 .record_answer(label, TypedAnswer::Refused(refused));
             if unknown {
@@ -127,125 +134,126 @@ async fn send_prompt(window: &ClientWindow, session: &SessionId) {
     }
 }
 
-async fn resume_turn(life: &ServerRun, session: &SessionId) {
+async fn resume_turn(server: &ServerRun, session: &SessionId) {
     let (reply, answer) = oneshot::channel();
-    if life
+    if server
         .sessions
         .post_command(session, SessionCommand::Resume { reply })
         .is_err()
     {
         return;
     }
-    if let Some(Ok(handle)) = expect_answer(life, answer.await) {
-        await_turn_end(life, session, handle).await;
+    if let Some(Ok(handle)) = expect_answer(server, answer.await) {
+        await_turn_end(server, session, handle).await;
     }
 }
 
-async fn request_compaction(life: &ServerRun, session: &SessionId) {
-    let instructions = life.world.rng.chance(300).then(|| "keep it short".to_owned());
+async fn request_compaction(server: &ServerRun, session: &SessionId) {
+    let instructions = server.world.rng.chance(300).then(|| "keep it short".to_owned());
     let (reply, answer) = oneshot::channel();
     let command = SessionCommand::Compact { instructions, reply };
-    if life.sessions.post_command(session, command).is_err() {
+    if server.sessions.post_command(session, command).is_err() {
         return;
     }
-    life.world.lock_checker().asks_compaction(session);
-    match expect_answer(life, answer.await) {
-        Some(Ok(handle)) => await_turn_end(life, session, handle).await,
-        Some(Err(_)) => life.world.lock_checker().compaction_refused(session),
+    server.world.lock_checker().asks_compaction(session);
+    match expect_answer(server, answer.await) {
+        Some(Ok(handle)) => await_turn_end(server, session, handle).await,
+        Some(Err(_)) => server.world.lock_checker().compaction_refused(session),
         None => {}
     }
 }
 
-/// I1: a command whose answer was dropped has none; only the server's end may do that.
-fn expect_answer<T>(life: &ServerRun, answer: Result<T, oneshot::error::RecvError>) -> Option<T> {
-    let heard = answer.ok();
-    if heard.is_none() && !life.world.lock_checker().is_ending() && !life.is_deleting() {
-        life.world
+/// I1: only the server's shutdown or a deletion may leave a command without an answer.
+fn expect_answer<T>(server: &ServerRun, answer: Result<T, oneshot::error::RecvError>) -> Option<T> {
+    let received = answer.ok();
+    if received.is_none() && !server.world.lock_checker().is_ending() && !server.is_deleting() {
+        server
+            .world
             .lock_checker()
             .record_violation("I1: a command was not answered".to_owned());
     }
-    heard
+    received
 }
 
-/// Waits for the turn's end, mostly; I13: it comes.
-async fn await_turn_end(life: &ServerRun, session: &SessionId, handle: TurnHandle) {
-    if life.world.rng.chance(100) {
+/// Waits for the turn's end in most cases. I13: every turn ends.
+async fn await_turn_end(server: &ServerRun, session: &SessionId, handle: TurnHandle) {
+    if server.world.rng.chance(100) {
         return;
     }
     let turn = handle.turn.clone();
     match tokio::time::timeout(LONGEST_TURN, handle.wait_for_outcome()).await {
-        Err(_) => life
+        Err(_) => server
             .world
             .lock_checker()
             .record_violation(format!("I13: {turn} of {session} does not end")),
-        Ok(None) if life.world.lock_checker().is_ending() || life.is_deleting() => {}
-        Ok(None) => life
+        Ok(None) if server.world.lock_checker().is_ending() || server.is_deleting() => {}
+        Ok(None) => server
             .world
             .lock_checker()
             .record_violation(format!("I1: {turn} of {session} has no outcome")),
-        Ok(Some(outcome)) => life.world.lock_checker().check_outcome(session, &outcome),
+        Ok(Some(outcome)) => server.world.lock_checker().check_outcome(session, &outcome),
     }
 }
 
-/// Steers, cancels, changes the mode, looks, deletes: whenever it likes.
+/// Steers, cancels, changes settings, loads, reverts, forks and deletes, all at random moments.
 pub(super) async fn interfere_at_random(window: Arc<ClientWindow>) {
-    let (life, rng) = (&window.life, &window.life.world.rng);
+    let (server, rng) = (&window.life, &window.life.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(life.world.knobs.whim_ms)).await;
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.knobs.whim_ms)).await;
         let Some(session) = window.current_session() else {
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;
         };
-        if life.world.lock_checker().open_turn(&session).is_none() && rng.chance(700) {
-            // Little can happen while nothing runs; nights are long.
+        if server.world.lock_checker().open_turn(&session).is_none() && rng.chance(700) {
+            // Little can happen while nothing runs, so skip ahead.
             tokio::time::sleep(rng.draw_pause(60_000)).await;
         }
         match rng.next_below(40) {
-            0..9 if life.world.lock_checker().open_turn(&session).is_none() && rng.chance(950) => {}
-            0..9 => send_steer(life, &session).await,
-            9..12 => cancel_turn(life, &session),
-            12 => set_mode(life, &session).await,
-            13..15 => change_queue(life, &session).await,
-            15 => rename_session(life, &session).await,
-            16 if rng.chance(life.world.knobs.writes) => person_writes(&life.world),
-            17 | 30..33 if rng.chance(life.world.knobs.writes) => request_revert(life, &session).await,
-            18..20 => set_model(life, &session).await,
-            20..23 => load_session(life, &session, false).await,
-            23..25 => load_session(life, &session, true).await,
-            25..27 => inspect_session(life, &session).await,
+            0..9 if server.world.lock_checker().open_turn(&session).is_none() && rng.chance(950) => {}
+            0..9 => send_steer(server, &session).await,
+            9..12 => cancel_turn(server, &session),
+            12 => set_mode(server, &session).await,
+            13..15 => change_queue(server, &session).await,
+            15 => rename_session(server, &session).await,
+            16 if rng.chance(server.world.knobs.writes) => person_writes(&server.world),
+            17 | 30..33 if rng.chance(server.world.knobs.writes) => request_revert(server, &session).await,
+            18..20 => set_model(server, &session).await,
+            20..23 => load_session(server, &session, false).await,
+            23..25 => load_session(server, &session, true).await,
+            25..27 => inspect_session(server, &session).await,
             27 if rng.chance(100) => delete_session(&window, &session).await,
             29 if rng.chance(100) => fork_session(&window, &session).await,
-            28 => wrong_decision(life, &session).await,
+            28 => decide_unknown_approval(server, &session).await,
             _ => tokio::time::sleep(rng.draw_pause(10_000)).await,
         }
     }
 }
 
-async fn send_steer(life: &ServerRun, session: &SessionId) {
-    let expected = match life.world.rng.next_below(3) {
-        0 => life.world.lock_checker().open_turn(session),
-        1 if life.world.rng.chance(200) => Some(TurnId::from("turn_of_another_day")),
+async fn send_steer(server: &ServerRun, session: &SessionId) {
+    let expected = match server.world.rng.next_below(3) {
+        0 => server.world.lock_checker().open_turn(session),
+        1 if server.world.rng.chance(200) => Some(TurnId::from("turn_of_another_day")),
         _ => None,
     };
-    let (label, content) = life.world.lock_checker().label_input(session, TypedKind::Steer);
+    let (label, content) = server.world.lock_checker().label_input(session, TypedKind::Steer);
     let (reply, answer) = oneshot::channel();
     let command = SessionCommand::Steer {
         content,
         expected,
         reply,
     };
-    if let Err(refused) = life.sessions.post_command(session, command) {
-        return life
+    if let Err(refused) = server.sessions.post_command(session, command) {
+        return server
             .world
             .lock_checker()
             .record_answer(label, TypedAnswer::Refused(refused));
     }
-    match expect_answer(life, answer.await) {
-        Some(Ok(turn)) => life
+    match expect_answer(server, answer.await) {
+        Some(Ok(turn)) => server
             .world
             .lock_checker()
             .record_answer(label, TypedAnswer::Accepted(turn)),
-        Some(Err(refused)) => life
+        Some(Err(refused)) => server
             .world
             .lock_checker()
             .record_answer(label, TypedAnswer::Refused(refused)),
@@ -253,19 +261,19 @@ async fn send_steer(life: &ServerRun, session: &SessionId) {
     }
 }
 
-/// One more prompt for after the turn, or something with one of those that wait.
-async fn change_queue(life: &ServerRun, session: &SessionId) {
-    let (check, rng) = (|| life.world.lock_checker(), &life.world.rng);
+/// Queues one more prompt, or edits, removes, sends or lists the queued ones.
+async fn change_queue(server: &ServerRun, session: &SessionId) {
+    let (check, rng) = (|| server.world.lock_checker(), &server.world.rng);
     let waiting = check().waiting_prompts(session);
-    let one = waiting
+    let picked = waiting
         .get(rng.next_below(waiting.len() as u64) as usize)
         .cloned();
-    let ask = async |action| expect_answer(life, send_queue_action(life, session, action).await);
-    match (one, rng.next_below(6)) {
+    let send_action = async |action| expect_answer(server, send_queue_action(server, session, action).await);
+    match (picked, rng.next_below(6)) {
         (Some((old, key)), 0) => {
             let (label, content) = check().label_input(session, TypedKind::Queued);
             let was_known = check().begin_unqueue(old);
-            let Some(answer) = ask(QueueAction::Edit(key.clone(), content)).await else {
+            let Some(answer) = send_action(QueueAction::Edit(key.clone(), content)).await else {
                 return;
             };
             check().check_unqueue(session, (old, was_known), &answer);
@@ -279,7 +287,7 @@ async fn change_queue(life: &ServerRun, session: &SessionId) {
         }
         (Some((old, key)), 1) => {
             let was_known = check().begin_unqueue(old);
-            let Some(answer) = ask(QueueAction::Remove(key)).await else {
+            let Some(answer) = send_action(QueueAction::Remove(key)).await else {
                 return;
             };
             check().check_unqueue(session, (old, was_known), &answer);
@@ -287,7 +295,7 @@ async fn change_queue(life: &ServerRun, session: &SessionId) {
         (Some((label, key)), 2) => {
             let key = rng.chance(500).then_some(key);
             check().sends_now(session);
-            let Some(answer) = ask(QueueAction::SendNow(key.clone())).await else {
+            let Some(answer) = send_action(QueueAction::SendNow(key.clone())).await else {
                 return;
             };
             match answer {
@@ -299,13 +307,13 @@ async fn change_queue(life: &ServerRun, session: &SessionId) {
             }
         }
         (_, 3) => {
-            if let Some(Err(refused)) = ask(QueueAction::List).await {
+            if let Some(Err(refused)) = send_action(QueueAction::List).await {
                 check().queue_refused(session, &refused);
             }
         }
-        _ if life.world.take_ticket() => {
+        _ if server.world.take_ticket() => {
             let (label, content) = check().label_input(session, TypedKind::Queued);
-            let Some(answer) = ask(QueueAction::Add(content)).await else {
+            let Some(answer) = send_action(QueueAction::Add(content)).await else {
                 return;
             };
             check().record_answer(
@@ -320,43 +328,43 @@ async fn change_queue(life: &ServerRun, session: &SessionId) {
     }
 }
 
-/// Puts files back, or takes that back; often right after each other.
-async fn request_revert(life: &ServerRun, session: &SessionId) {
-    let (rng, files) = (&life.world.rng, &life.world.files);
+/// Reverts a turn's file changes or redoes them, often one right after the other.
+async fn request_revert(server: &ServerRun, session: &SessionId) {
+    let (rng, files) = (&server.world.rng, &server.world.files);
     let pick = rng.next_u64();
-    let Some(turn) = life.world.lock_checker().turn_to_revert(files, session, pick) else {
+    let Some(turn) = server.world.lock_checker().turn_to_revert(files, session, pick) else {
         return;
     };
     for redo in [rng.chance(150), true] {
         let dry_run = rng.chance(150);
         let (moves, before) = (files.lock_known().moves, files.current_contents());
-        let of = turn.clone();
+        let reverted = turn.clone();
         let command = |reply| SessionCommand::Revert {
-            turn: of,
+            turn: reverted,
             dry_run,
             redo,
             reply,
         };
-        // Others who put files back at the same time would be taken for it.
-        let alone = life.revert_begins();
-        let answer = life.sessions.send_request(session, command).await;
+        // The checker would attribute a concurrent revert to this one, so record whether there was any.
+        let alone = server.revert_begins();
+        let answer = server.sessions.send_request(session, command).await;
         let (unmoved, now) = {
             let mut known = files.lock_known();
             let unmoved = known.moves == moves;
             known.moves += u64::from(!dry_run);
             (unmoved, known.moves)
         };
-        let asked = RequestedRevert {
+        let request = RequestedRevert {
             session: session.clone(),
             turn: turn.clone(),
             dry_run,
             redo,
             before,
             after: files.current_contents(),
-            alone: life.revert_ends() && alone && unmoved,
+            alone: server.revert_ends() && alone && unmoved,
             moves: (moves, now),
         };
-        life.world.lock_checker().check_revert(files, asked, &answer);
+        server.world.lock_checker().check_revert(files, request, &answer);
         if rng.chance(500) {
             return;
         }
@@ -364,12 +372,12 @@ async fn request_revert(life: &ServerRun, session: &SessionId) {
 }
 
 async fn send_queue_action(
-    life: &ServerRun,
+    server: &ServerRun,
     session: &SessionId,
     action: QueueAction,
 ) -> Result<Result<QueueReply, CommandError>, oneshot::error::RecvError> {
     let (reply, answer) = oneshot::channel();
-    match life
+    match server
         .sessions
         .post_command(session, SessionCommand::Queue { action, reply })
     {
@@ -378,61 +386,63 @@ async fn send_queue_action(
     }
 }
 
-fn cancel_turn(life: &ServerRun, session: &SessionId) {
-    let rng = &life.world.rng;
+fn cancel_turn(server: &ServerRun, session: &SessionId) {
+    let rng = &server.world.rng;
     let turn = match rng.next_below(4) {
         0 => None,
-        1 => life.world.lock_checker().any_turn(session, rng.next_u64()),
-        _ => life.world.lock_checker().open_turn(session),
+        1 => server.world.lock_checker().any_turn(session, rng.next_u64()),
+        _ => server.world.lock_checker().open_turn(session),
     };
     for _ in 0..=u32::from(rng.chance(300)) {
-        life.world.lock_checker().note_cancel(session, turn.as_ref());
-        life.sessions.cancel_turn(session, turn.as_ref());
+        server.world.lock_checker().note_cancel(session, turn.as_ref());
+        server.sessions.cancel_turn(session, turn.as_ref());
     }
 }
 
-async fn set_mode(life: &ServerRun, session: &SessionId) {
-    let mode = *life.world.rng.pick_one(&Mode::ALL);
-    life.world.lock_checker().sends_mode(session, mode);
-    let answer = life
+async fn set_mode(server: &ServerRun, session: &SessionId) {
+    let mode = *server.world.rng.pick_one(&Mode::ALL);
+    server.world.lock_checker().sends_mode(session, mode);
+    let answer = server
         .sessions
         .send_request(session, |reply| SessionCommand::SetMode { mode, reply })
         .await;
-    life.world
+    server
+        .world
         .lock_checker()
         .check_change_answer(session, &format!("mode {mode}"), &answer);
 }
 
-async fn rename_session(life: &ServerRun, session: &SessionId) {
-    let title = format!("t{}", life.world.rng.next_below(1_000_000));
+async fn rename_session(server: &ServerRun, session: &SessionId) {
+    let title = format!("t{}", server.world.rng.next_below(1_000_000));
     let what = format!("title {title}");
-    let answer = life
+    let answer = server
         .sessions
         .send_request(session, |reply| SessionCommand::Rename { title, reply })
         .await;
-    life.world
+    server
+        .world
         .lock_checker()
         .check_change_answer(session, &what, &answer);
 }
 
-async fn set_model(life: &ServerRun, session: &SessionId) {
-    let model = life.world.rng.chance(500).then(|| "sim/three".to_owned());
-    let effort = life.world.rng.chance(500).then_some(Effort::High);
-    // Its answer is like that of a new name.
+async fn set_model(server: &ServerRun, session: &SessionId) {
+    let model = server.world.rng.chance(500).then(|| "sim/three".to_owned());
+    let effort = server.world.rng.chance(500).then_some(Effort::High);
+    // Renaming already checks this kind of answer.
     let set = |reply| SessionCommand::SetModel { model, effort, reply };
-    let _ = life.sessions.send_request(session, set).await;
+    let _ = server.sessions.send_request(session, set).await;
 }
 
-/// Shows the session to one more window.
-pub(super) async fn load_session(life: &ServerRun, session: &SessionId, read_only: bool) {
-    let loaded = life
+/// Loads the session as one more window does.
+pub(super) async fn load_session(server: &ServerRun, session: &SessionId, read_only: bool) {
+    let loaded = server
         .sessions
         .send_request(session, |reply| SessionCommand::Load { read_only, reply })
         .await;
     match loaded {
         Ok(loaded) => {
             if loaded.passed.await.is_ok() {
-                life.world.lock_checker().check_snapshot(
+                server.world.lock_checker().check_snapshot(
                     session,
                     &loaded.snapshot,
                     loaded.partial.as_ref(),
@@ -440,76 +450,78 @@ pub(super) async fn load_session(life: &ServerRun, session: &SessionId, read_onl
                 );
             }
         }
-        Err(refused) => life.world.lock_checker().not_loaded(session, &refused),
+        Err(refused) => server.world.lock_checker().not_loaded(session, &refused),
     }
 }
 
-async fn inspect_session(life: &ServerRun, session: &SessionId) {
-    match life
+async fn inspect_session(server: &ServerRun, session: &SessionId) {
+    match server
         .sessions
         .send_request(session, |reply| SessionCommand::Inspect { reply })
         .await
     {
         Ok(_) => {}
-        Err(refused) => life.world.lock_checker().not_loaded(session, &refused),
+        Err(refused) => server.world.lock_checker().not_loaded(session, &refused),
     }
 }
 
 async fn delete_session(window: &ClientWindow, session: &SessionId) {
-    let life = &window.life;
-    life.world.lock_checker().begin_delete(session);
-    // A turn that runs is canceled first.
-    life.world.lock_checker().note_cancel(session, None);
-    life.delete_begins();
-    let deleted = life
+    let server = &window.life;
+    server.world.lock_checker().begin_delete(session);
+    // The deletion cancels a running turn first.
+    server.world.lock_checker().note_cancel(session, None);
+    server.delete_begins();
+    let deleted = server
         .sessions
         .send_request(session, |reply| SessionCommand::Delete { reply })
         .await;
-    life.world
+    server
+        .world
         .lock_checker()
         .delete_answered(session, deleted.is_ok());
     if deleted.is_ok() {
         window.set_session(None);
         let (reply, answer) = oneshot::channel();
-        let posted = life
+        let posted = server
             .sessions
             .post_command(session, SessionCommand::Inspect { reply });
         if posted.is_ok() && matches!(answer.await, Ok(Ok(_))) {
-            life.world
+            server
+                .world
                 .lock_checker()
-                .record_violation(format!("{session} is deleted and can be looked at"));
+                .record_violation(format!("{session} is deleted but can still be inspected"));
         }
     }
-    life.delete_ends();
+    server.delete_ends();
 }
 
-/// A new session of what there is; the window goes on in it, maybe.
+/// Forks the session; the window may continue in the fork.
 async fn fork_session(window: &ClientWindow, session: &SessionId) {
-    let life = &window.life;
-    let (check, rng) = (|| life.world.lock_checker(), &life.world.rng);
+    let server = &window.life;
+    let (check, rng) = (|| server.world.lock_checker(), &server.world.rng);
     let turn = check()
         .any_turn(session, rng.next_u64())
         .filter(|_| rng.chance(500));
     check().begin_fork(session, turn.as_ref());
-    let made = life.sessions.fork_session(session, turn.clone()).await;
+    let made = server.sessions.fork_session(session, turn.clone()).await;
     let fork = match made {
         Ok((fork, _)) => fork,
         Err(refused) => return check().fork_refused(session, turn.as_ref(), &refused),
     };
-    let reader = &life.sessions.services().store.reader;
+    let reader = &server.sessions.services().store.reader;
     let mut events = Vec::new();
     let mut pages = reader.walk_events(&fork, 0);
     while let Ok(Some(page)) = pages.next().await {
         events.extend(page.events);
     }
     let row = reader.read_session(&fork).await.ok().flatten();
-    check().check_fork(&life.world.files, session, &fork, row.map(|row| (row, events)));
+    check().check_fork(&server.world.files, session, &fork, row.map(|row| (row, events)));
     if rng.chance(500) && check().session_ids().contains(&fork) {
         window.set_session(Some(fork));
     }
 }
 
-async fn wrong_decision(life: &ServerRun, session: &SessionId) {
+async fn decide_unknown_approval(server: &ServerRun, session: &SessionId) {
     let approval = ApprovalId::from("appr_of_another_day");
     let decision = Decision::from_kind(DecisionKind::Allow);
     let decide = |reply| SessionCommand::Decide {
@@ -517,19 +529,20 @@ async fn wrong_decision(life: &ServerRun, session: &SessionId) {
         decision,
         reply,
     };
-    if life.sessions.send_request(session, decide).await.is_ok() {
-        life.world
+    if server.sessions.send_request(session, decide).await.is_ok() {
+        server
+            .world
             .lock_checker()
-            .record_violation("I1: a decision on nothing was accepted".to_owned());
+            .record_violation("I1: a decision on an unknown approval was accepted".to_owned());
     }
 }
 
-/// Answers questions, sooner or later.
+/// Decides open approvals, each after a random pause.
 pub(super) async fn answer_approvals(window: Arc<ClientWindow>) {
-    let (life, rng) = (&window.life, &window.life.world.rng);
+    let (server, rng) = (&window.life, &window.life.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(life.world.knobs.answer_ms)).await;
-        let open = life.world.lock_checker().open_approvals();
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.knobs.answer_ms)).await;
+        let open = server.world.lock_checker().open_approvals();
         let Some((session, approval, running)) =
             open.get(rng.next_below(open.len() as u64) as usize).cloned()
         else {
@@ -539,20 +552,20 @@ pub(super) async fn answer_approvals(window: Arc<ClientWindow>) {
         if !running && rng.chance(900) {
             continue;
         }
-        let taken = decide_approval(life, &session, &approval).await;
-        if !taken && !running {
-            // It is decided, and waits for the turn to be resumed: who asks all the time hears the same.
+        let is_accepted = decide_approval(server, &session, &approval).await;
+        if !is_accepted && !running {
+            // The approval already has a decision, so a retry fails until somebody resumes the turn.
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
         if rng.chance(100) {
-            decide_approval(life, &session, &approval).await;
+            decide_approval(server, &session, &approval).await;
         }
     }
 }
 
-/// Whether the decision was taken.
-async fn decide_approval(life: &ServerRun, session: &SessionId, approval: &Approval) -> bool {
-    let rng = &life.world.rng;
+/// Returns whether the session accepted the decision.
+async fn decide_approval(server: &ServerRun, session: &SessionId, approval: &Approval) -> bool {
+    let rng = &server.world.rng;
     let kind = *rng.pick_one(&[
         DecisionKind::Allow,
         DecisionKind::Allow,
@@ -561,9 +574,9 @@ async fn decide_approval(life: &ServerRun, session: &SessionId, approval: &Appro
         DecisionKind::Deny,
         DecisionKind::Deny,
     ]);
-    let wide = matches!(kind, DecisionKind::AllowSession | DecisionKind::AllowAlways);
-    // Wide grants are rare, or soon nothing would be asked any more.
-    let kind = if wide && rng.chance(800) {
+    let is_wide = matches!(kind, DecisionKind::AllowSession | DecisionKind::AllowAlways);
+    // Keep wide grants rare, because they end the approvals of a session.
+    let kind = if is_wide && rng.chance(800) {
         DecisionKind::Allow
     } else {
         kind
@@ -576,12 +589,13 @@ async fn decide_approval(life: &ServerRun, session: &SessionId, approval: &Appro
             .then(|| Arc::new(json!({"how": "ok", "ms": 3, "parts": 1}))),
         rule: None,
     };
-    life.world
+    server
+        .world
         .lock_checker()
         .note_decision(session, approval, &decision);
-    let found = matches!(life.sessions.asked_by(&approval.id).await, Ok(Some(_)));
+    let is_found = matches!(server.sessions.asked_by(&approval.id).await, Ok(Some(_)));
     let (id, sent) = (approval.id.clone(), decision.clone());
-    let answer = life
+    let answer = server
         .sessions
         .send_request(session, |reply| SessionCommand::Decide {
             approval: id,
@@ -589,25 +603,27 @@ async fn decide_approval(life: &ServerRun, session: &SessionId, approval: &Appro
             reply,
         })
         .await;
-    if answer.is_ok() && !found {
-        life.world
-            .lock_checker()
-            .record_violation(format!("{} cannot be found by its id", approval.id));
+    if answer.is_ok() && !is_found {
+        server.world.lock_checker().record_violation(format!(
+            "the session of {} cannot be found by its id",
+            approval.id
+        ));
     }
-    let taken = answer.is_ok();
-    life.world
+    let is_accepted = answer.is_ok();
+    server
+        .world
         .lock_checker()
         .check_decision_answer(session, approval, decision, &answer);
-    taken
+    is_accepted
 }
 
-/// A client that reads slowly gives room back late.
-pub(super) async fn read_slowly(life: Arc<ServerRun>) {
+/// Reads output as a slow client does, so that its permits return late.
+pub(super) async fn read_slowly(server: Arc<ServerRun>) {
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + life.world.rng.draw_pause(300)).await;
-        let count = life.world.rng.next_below(20);
+        tokio::time::sleep(Duration::from_millis(1) + server.world.rng.draw_pause(300)).await;
+        let count = server.world.rng.next_below(20);
         let read: Vec<_> = {
-            let mut unread = life.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut unread = server.unread.lock().unwrap_or_else(PoisonError::into_inner);
             let count = unread.len().min(count as usize);
             unread.drain(..count).collect()
         };
@@ -618,21 +634,21 @@ pub(super) async fn read_slowly(life: Arc<ServerRun>) {
     }
 }
 
-/// Waits until no turn has run for a while; I13: that comes.
-pub(super) async fn wait_until_quiet(life: &ServerRun) {
+/// Waits until no turn has run for a while. I13: that moment comes.
+pub(super) async fn wait_until_quiet(server: &ServerRun) {
     let mut until = clock::now() + LONGEST_TURN;
     let mut quiet = 0;
     let mut running = BTreeSet::new();
     while quiet < 12 {
         if clock::now() > until {
-            return life
+            return server
                 .world
                 .lock_checker()
-                .record_violation(format!("I13: {running:?} never end"));
+                .record_violation(format!("I13: {running:?} do not end"));
         }
-        let now = life.world.lock_checker().running_turns();
+        let now = server.world.lock_checker().running_turns();
         if now != running {
-            // What waits in queues has its turns too.
+            // Queued prompts start turns too, so progress extends the deadline.
             until = clock::now() + LONGEST_TURN;
         }
         running = now;

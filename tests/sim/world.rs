@@ -1,4 +1,4 @@
-//! What all parts of one simulated world share: its rng, how bad it is, and who checks.
+//! The shared state of one simulated world: its random numbers, its settings, its files and its checker.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use agentls::domain::circuit::CircuitPolicy;
 use agentls::domain::{Cost, Mode};
 use agentls::turn::{AgentPolicy, Budgets};
 
-/// Mostly the default.
+/// The policies to draw from; the default is the most likely.
 const POLICIES: [FailurePolicy; 4] = [
     FailurePolicy::Continue,
     FailurePolicy::Continue,
@@ -20,39 +20,39 @@ const POLICIES: [FailurePolicy; 4] = [
     FailurePolicy::Fail,
 ];
 
-/// A simulated world: one data folder, through as many crashes as it takes.
+/// A simulated world: one data folder across all its server runs.
 pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) knobs: WorldSettings,
     pub(super) files: WrittenFiles,
     check: Mutex<Checker>,
     tickets: Mutex<u64>,
-    /// What an overflow has named.
-    learnt: Mutex<u64>,
-    /// What the models do again and again, and for how many calls to come.
+    /// The context window that an overflow error reported.
+    learned_window: Mutex<u64>,
+    /// What the models keep doing, and for how many more calls.
     mood: Mutex<(ProviderMood, u64)>,
 }
 
-/// What a model may do again and again, so that the bounds of continues are met.
+/// What a model can keep doing, so that turns reach the bounds of their continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProviderMood {
-    /// Nothing: each answer is like any other.
+    /// Nothing special: each answer is independent.
     Usual,
-    /// Its answers are cut at the output limit.
+    /// Its answers end at the output limit.
     Truncates,
-    /// It says nothing, or thinks only.
+    /// Its answers are empty or contain only reasoning.
     Empty,
-    /// It pauses.
+    /// Its answers pause the turn.
     Pauses,
-    /// It declines.
+    /// It declines every request.
     Declines,
     /// Every prompt is too long for it.
     TooLong,
-    /// It refuses pictures, whether there are any or not.
+    /// It refuses pictures, even if the request contains none.
     Pictures,
     /// It is overloaded.
     Overloaded,
-    /// Its answers break off.
+    /// Its answers stop early.
     Breaks,
 }
 
@@ -67,7 +67,8 @@ const MOODS: [ProviderMood; 8] = [
     ProviderMood::Breaks,
 ];
 
-/// How bad a world is; drawn from its seed, so that worlds differ (a quiet disk with a mad user, …).
+/// How difficult a world is. Each world draws its settings from its seed, so worlds differ: one may have a reliable
+/// disk and an erratic user.
 #[derive(Clone, Debug)]
 pub(super) struct WorldSettings {
     pub(super) sessions: u64,
@@ -75,36 +76,36 @@ pub(super) struct WorldSettings {
     /// How often the output limit may be raised.
     pub(super) max_escalations: u32,
     pub(super) token_target: Option<u64>,
-    /// Every so manieth prompt or steer shows a picture.
+    /// Every n-th prompt or steer contains a picture.
     pub(super) pictures: u64,
-    /// All in thousandths.
+    /// This chance and all others are in thousandths.
     pub(super) call_fails: u32,
     pub(super) stream_fails: u32,
     pub(super) odd_answers: u32,
-    /// How often a model falls into a mood.
+    /// How often a model enters a mood.
     pub(super) moods: u32,
     pub(super) wants_tools: u32,
     pub(super) bad_tools: u32,
-    /// How often a tool that changes something changes a file, and a user does.
+    /// How often a tool that can write changes a file, and how often a user does.
     pub(super) writes: u32,
     pub(super) outages: u32,
     pub(super) slow_client: u32,
     pub(super) resolve_fails: u32,
-    /// The longest pause of the provider in ms.
+    /// The longest pause of the provider, in ms.
     pub(super) provider_ms: u64,
     pub(super) tool_ms: u64,
-    /// Between two whims of the user in ms.
+    /// The longest pause between two interferences of the user, in ms.
     pub(super) whim_ms: u64,
-    /// Between two answers of the user in ms.
+    /// The longest pause between two answers of the user, in ms.
     pub(super) answer_ms: u64,
     pub(super) mode: Mode,
     pub(super) approval_timeout: Option<Duration>,
-    /// The client takes questions.
+    /// Whether the client supports questions.
     pub(super) questions: bool,
     pub(super) wall_time: Option<Duration>,
     pub(super) max_tool_calls: Option<u32>,
     pub(super) degrade: bool,
-    /// Its model's price is known.
+    /// Whether the model's price is known.
     pub(super) priced: bool,
     pub(super) budgets: Budgets,
     pub(super) idle: Duration,
@@ -112,34 +113,34 @@ pub(super) struct WorldSettings {
     pub(super) pool: usize,
     pub(super) yields: u32,
     pub(super) small_batches: u32,
-    /// What the store keeps while the disk fails, in bytes.
+    /// How much the store keeps in memory while the disk fails, in bytes.
     pub(super) memory: usize,
     pub(super) crashes: u32,
-    /// At which moments hooks run, as bits.
+    /// The moments at which hooks run, as bits.
     pub(super) hooks_at: u8,
-    /// How often they do not just pass.
+    /// How often hooks do something other than pass.
     pub(super) hooks_meddle: u32,
-    /// When they meddle, they object, and nothing else.
+    /// Whether hooks that do not pass always object.
     pub(super) hooks_object: bool,
-    /// How often the model asks for the same once more.
+    /// How often the model repeats the same tool call.
     pub(super) repeats: u32,
     pub(super) conducts: AgentPolicy,
-    /// The model's window as it is told, and as it is for messages alone.
+    /// The model's window as configured; `real_window` is the true limit, for messages alone.
     pub(super) window: u64,
     pub(super) real_window: u64,
     pub(super) max_output: u32,
-    /// The model takes no pictures.
+    /// Whether the model rejects pictures.
     pub(super) blind: bool,
     pub(super) auto_compact: bool,
     pub(super) compaction_model: Option<&'static str>,
-    /// Below this the retries of a model are drawn.
+    /// The exclusive upper bound of a model's retries.
     pub(super) max_retries: u64,
-    /// A second provider takes over from the first.
+    /// Whether a second provider takes over from the first.
     pub(super) route: bool,
-    /// Each provider has a model for overloads.
+    /// Whether each provider has a fallback model for overloads.
     pub(super) stand_in: bool,
     pub(super) circuit: CircuitPolicy,
-    /// How often a call is one of `delegate`, and how long a sub-agent may work.
+    /// How often an answer with tool calls includes one of `delegate`; `delegate_limit` is its time limit.
     pub(super) delegates: u32,
     pub(super) delegate_limit: Option<Duration>,
 }
@@ -219,7 +220,7 @@ impl WorldSettings {
     }
 }
 
-/// A simulated answer costs up to a tenth of a cent.
+/// Draws budgets small enough to be reached: a simulated answer costs up to a tenth of a cent.
 fn draw_budgets(rng: &Rng) -> Budgets {
     let some = |most: u64| rng.chance(300).then(|| Cost(1 + rng.next_below(most)));
     let budgets = Budgets {
@@ -246,12 +247,12 @@ impl World {
             files: WrittenFiles::new(files),
             check,
             tickets: Mutex::new(0),
-            learnt: Mutex::new(u64::MAX),
+            learned_window: Mutex::new(u64::MAX),
             mood: Mutex::new((ProviderMood::Usual, 0)),
         })
     }
 
-    /// What the model that is asked now is like.
+    /// Returns the mood of the model for the next call.
     pub(super) fn current_mood(&self) -> ProviderMood {
         let mut mood = self.mood.lock().unwrap_or_else(PoisonError::into_inner);
         match mood.1.checked_sub(1) {
@@ -264,31 +265,31 @@ impl World {
         mood.0
     }
 
-    /// The model's window, as far as is known.
+    /// The known size of the model's window.
     pub(super) fn context_window(&self) -> u64 {
-        let learnt = *self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        self.knobs.window.min(learnt)
+        let learned = *self.learned_window.lock().unwrap_or_else(PoisonError::into_inner);
+        self.knobs.window.min(learned)
     }
 
-    /// An overflow has named the window.
+    /// Stores the window that an overflow error reported.
     pub(super) fn learn_window(&self, window: u64) {
-        *self.learnt.lock().unwrap_or_else(PoisonError::into_inner) = window;
+        *self.learned_window.lock().unwrap_or_else(PoisonError::into_inner) = window;
     }
 
     pub(super) fn lock_checker(&self) -> MutexGuard<'_, Checker> {
         self.check.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many turns may be begun in the life to come.
+    /// Sets how many turns the next server run may start.
     pub(super) fn grant_tickets(&self, turns: u64) {
         *self.tickets.lock().unwrap_or_else(PoisonError::into_inner) = turns;
     }
 
-    /// Takes the right to begin one more turn.
+    /// Takes the right to start one more turn; returns whether any was left.
     pub(super) fn take_ticket(&self) -> bool {
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-        let had = *tickets > 0;
+        let is_granted = *tickets > 0;
         *tickets = tickets.saturating_sub(1);
-        had
+        is_granted
     }
 }
