@@ -1,14 +1,15 @@
-//! I13: every continue of the loop has its bound, each reason its own (R-LOOP-1).
+//! I13: every reason to continue the loop has its own bound (R-LOOP-1).
 
 use super::seen::ShownTurn;
 use agentls::domain::{ContinueReason, Transition};
 
-/// Hops of one turn along its route.
+/// The maximum number of model fallbacks in one turn.
 const HOPS: u32 = 32;
-/// So many nudges in a row may bring next to nothing, and how many tokens that is.
-const VAIN: (u32, u64) = (3, 500);
+/// How many consecutive low-yield nudges are a violation, and below how many output tokens a nudge counts
+/// as low-yield.
+const LOW_YIELD_NUDGES: (u32, u64) = (3, 500);
 
-/// What a world's turns may go on for.
+/// The limits that a world sets for its turns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) steps: u32,
@@ -16,24 +17,24 @@ pub(super) struct Bounds {
 }
 
 impl ShownTurn {
-    /// Counts a decision; whether it is one too many.
+    /// Counts a decision to continue, and fails if it exceeds its bound.
     pub(super) fn count_transition(&mut self, transition: Transition, bounds: Bounds) -> Result<(), String> {
         use ContinueReason as Go;
         let Transition::Continue(reason) = transition else {
             return Ok(());
         };
         self.transitions += 1;
-        let taken = self.took.entry(reason.name()).or_default();
-        *taken += 1;
-        let taken = *taken;
-        let most = match reason {
+        let count = self.took.entry(reason.name()).or_default();
+        *count += 1;
+        let count = *count;
+        let limit = match reason {
             Go::MaxOutputTokensEscalate => bounds.escalations,
             Go::MaxOutputTokensRecovery => 3,
             Go::EmptyResponseRetry => 2,
             Go::PauseTurn => 5,
             Go::ImageRetry => 1,
             Go::ModelFallback => HOPS,
-            // Once in each step that leads on.
+            // These counts restart at each step that leads to another.
             Go::CollapseDrainRetry | Go::ReactiveCompactRetry => 1,
             Go::StopHookBlocking => 3,
             Go::Planning => 1,
@@ -50,24 +51,27 @@ impl ShownTurn {
             Go::TokenBudgetContinuation => {
                 self.steps += 1;
                 self.vain = match self.brought.replace(0) {
-                    Some(brought) if brought < VAIN.1 => self.vain + 1,
+                    Some(brought) if brought < LOW_YIELD_NUDGES.1 => self.vain + 1,
                     Some(_) | None => 0,
                 };
             }
             _ => {}
         }
-        if taken > most || self.vain >= VAIN.0 {
+        if count > limit || self.vain >= LOW_YIELD_NUDGES.0 {
             return Err(format!(
-                "I13: {} for the {taken}th time, {} in vain",
+                "I13: turn continued with {} {count} times, after {} low-yield nudges",
                 reason.name(),
                 self.vain
             ));
         }
-        // The step that ends the turn is one too.
-        let given = u32::try_from(self.more_steps).unwrap_or(u32::MAX);
-        let most = bounds.steps.max(1).saturating_add(given);
-        if self.steps >= most {
-            Err(format!("I13: {} steps of {most} led on", self.steps))
+        // The step that ends the turn counts as well, so one fewer may lead to another.
+        let extra_steps = u32::try_from(self.more_steps).unwrap_or(u32::MAX);
+        let limit = bounds.steps.max(1).saturating_add(extra_steps);
+        if self.steps >= limit {
+            Err(format!(
+                "I13: turn continued after {} steps; the limit is {limit}",
+                self.steps
+            ))
         } else {
             Ok(())
         }

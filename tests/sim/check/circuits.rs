@@ -1,52 +1,55 @@
-//! Circuits of providers (R-PROV-5): whether one may be, must be or cannot be closed, by what its provider has said.
-//! A model of its own, coarser than the real one: where a trial may have closed it, both is right.
+//! Provider circuits (R-PROV-5): from what a provider answered, infers whether its circuit may, must or
+//! cannot be open.
+//!
+//! The model is independent of the real one and coarser: after a trial call that may have closed the circuit,
+//! it accepts both states.
 
 use super::Checker;
 use agentls::domain::CircuitState;
 
-/// What a provider did with a call.
+/// How a provider handled a call, as the simulator observed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObservedCall {
-    /// It has begun to answer.
+    /// The provider started to answer.
     Begins,
-    /// It has answered.
+    /// The provider answered in full.
     Well,
-    /// It has failed in a way that counts.
+    /// The provider failed in a way that counts toward its circuit.
     Failed,
 }
 
-/// A circuit, from outside.
+/// A circuit, as inferred from outside.
 #[derive(Default)]
 pub(super) struct ShownCircuit {
-    /// Failures that count since the last answer.
+    /// Counted failures since the last complete answer.
     failures: u32,
     may_be_open: bool,
     must_be_open: bool,
 }
 
 impl Checker {
-    /// A provider is called whose circuit stands so.
+    /// The server calls a provider whose circuit is in this state.
     pub(crate) fn circuit_stands(&mut self, provider: &str, state: CircuitState) {
         let known = self.circuits.entry(provider.to_owned()).or_default();
         let is_closed = state == CircuitState::Closed;
-        let fits = if is_closed {
+        let is_consistent = if is_closed {
             !known.must_be_open
         } else {
             known.may_be_open
         };
-        if state == CircuitState::Open || !fits {
+        if state == CircuitState::Open || !is_consistent {
             let failures = known.failures;
             self.record_violation(format!(
-                "R-PROV-5: {provider} is called, its circuit is {state:?} after {failures} failures in a row"
+                "R-PROV-5: {provider} was called while its circuit was {state:?}, after {failures} failures"
             ));
         }
     }
 
-    /// What came of a call.
-    pub(crate) fn circuit_hears(&mut self, provider: &str, heard: ObservedCall) {
+    /// Records the result of a provider call.
+    pub(crate) fn circuit_hears(&mut self, provider: &str, observed: ObservedCall) {
         let bound = self.circuit_failures;
         let known = self.circuits.entry(provider.to_owned()).or_default();
-        match heard {
+        match observed {
             ObservedCall::Begins => known.must_be_open = false,
             ObservedCall::Well => *known = ShownCircuit::default(),
             ObservedCall::Failed => {

@@ -1,5 +1,5 @@
-//! How turns conduct themselves: bounds of the rows that hooks, planning, reflection and the doom-loop guard have;
-//! circuits of tools; what policies make of failures.
+//! Policies of a turn: bounds on hook objections, planning, reflection and the doom-loop guard.
+//! Also checks tool circuits and how failure policies affect the end of a turn.
 
 use super::Checker;
 use super::seen::{ShownSession, ShownTurn};
@@ -12,20 +12,20 @@ use agentls::domain::{
 };
 use agentls::turn::AgentPolicy;
 
-/// So often a stop hook may object in one turn.
-const OBJECTIONS: u32 = 3;
-/// So many steps in a row the doom-loop guard may hold back.
-const HELD_BACK: u32 = 3;
+/// How often stop hooks may object in one turn.
+const MAX_OBJECTIONS: u32 = 3;
+/// How many consecutive steps the doom-loop guard may hold back.
+const MAX_HELD_BACK_STEPS: u32 = 3;
 
-/// What a world's turns may do.
+/// The policies that a world sets for its turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PolicyRecord {
     pub(super) conducts: AgentPolicy,
-    /// At which moments hooks run, as bits in the order of the moments' names.
+    /// The moments at which hooks run, one bit each; see `has_hooks`.
     pub(super) hooks_at: u8,
-    /// A turn at its limit may sum up.
+    /// A turn that reaches its limit may write a summary.
     pub(super) degrade: bool,
-    /// Neither a slow client nor a failing disk holds up what is shown.
+    /// Neither a slow client nor a failing disk delays events.
     pub(super) prompt: bool,
 }
 
@@ -40,14 +40,14 @@ impl PolicyRecord {
         self.hooks_at & (1 << bit) != 0
     }
 
-    /// Whether what was said may be held back, so that a turn ends well and gives it back.
+    /// Whether a prompt hook may hold back user input: a turn may then complete and still return that input.
     pub(super) fn holds_back(self) -> bool {
         self.has_hooks(HookMoment::Prompt)
     }
 }
 
 impl Checker {
-    /// A hook of the turn runs.
+    /// A hook of the turn starts.
     pub(crate) fn note_hook_run(&mut self, session: &SessionId, turn: &TurnId) {
         self.count_case("hook");
         let seen = self.sessions.get_mut(session);
@@ -57,7 +57,7 @@ impl Checker {
         }
     }
 
-    /// It runs no more.
+    /// A hook of the turn ends.
     pub(crate) fn hook_ended(&mut self, session: &SessionId, turn: &TurnId) {
         let seen = self.sessions.get_mut(session);
         if let Some(known) = seen.and_then(|seen| seen.turns.get_mut(turn)) {
@@ -67,7 +67,7 @@ impl Checker {
 }
 
 impl Checker {
-    /// A hook changes a call's arguments.
+    /// A hook replaces a call's arguments.
     pub(crate) fn hook_changes(&mut self, call: &str, input: &serde_json::Value) {
         self.log_line(format!("a hook changes {call} to {input}"));
         self.by_hook
@@ -76,7 +76,7 @@ impl Checker {
 }
 
 impl ShownTurn {
-    /// A continue of the loop.
+    /// Checks a decision to continue against the policies.
     pub(super) fn check_continue(
         &mut self,
         decision: Transition,
@@ -85,14 +85,14 @@ impl ShownTurn {
         let Transition::Continue(reason) = decision else {
             return Ok(());
         };
-        let wrong = match reason {
+        let is_violation = match reason {
             ContinueReason::StopHookBlocking => {
                 self.objections += 1;
-                self.objections > OBJECTIONS || !manners.has_hooks(HookMoment::Stop)
+                self.objections > MAX_OBJECTIONS || !manners.has_hooks(HookMoment::Stop)
             }
             ContinueReason::Planning => {
-                let again = std::mem::replace(&mut self.planned, true);
-                again || !manners.conducts.planning || self.transitions > 1
+                let was_planned = std::mem::replace(&mut self.planned, true);
+                was_planned || !manners.conducts.planning || self.transitions > 1
             }
             ContinueReason::Reflection => match manners.conducts.reflection {
                 Some(every) => std::mem::take(&mut self.calls) < every,
@@ -100,16 +100,18 @@ impl ShownTurn {
             },
             _ => false,
         };
-        if wrong {
-            return Err(format!("I13: {} where it may not be", reason.name()));
+        if is_violation {
+            return Err(format!("I13: the policies do not allow {} here", reason.name()));
         }
         self.held_back = if std::mem::take(&mut self.nudged) {
             self.held_back + 1
         } else {
             0
         };
-        if self.held_back > HELD_BACK {
-            Err("I13: calls are held back for ever".to_owned())
+        if self.held_back > MAX_HELD_BACK_STEPS {
+            Err(format!(
+                "I13: the doom-loop guard held back more than {MAX_HELD_BACK_STEPS} consecutive steps"
+            ))
         } else {
             Ok(())
         }
@@ -117,7 +119,7 @@ impl ShownTurn {
 }
 
 impl ShownSession {
-    /// A circuit changes.
+    /// Records a change of a tool's circuit.
     pub(super) fn track_circuit(&mut self, turn: &TurnId, event: &Event) {
         let Event::Circuit {
             subject: CircuitSubject::Tool,
@@ -140,7 +142,7 @@ impl ShownSession {
         }
     }
 
-    /// R-TOOL-4: what is asked of a tool whose circuit is open does not run.
+    /// R-TOOL-4: a call to a tool whose circuit is open does not run.
     pub(super) fn check_open_circuit(
         &mut self,
         turn: &TurnId,
@@ -151,23 +153,26 @@ impl ShownSession {
         match update.status {
             ToolCallStatus::Pending => {
                 let (open, now) = (known.circuits.get(&update.name), clock::wall_ms());
-                // Sub-agents work side by side: one's call may have begun before another's failed, and be shown after
-                // it; but not later than in the same moment, where nothing holds up what is shown.
-                let knows = |told| update.parent.is_none() || manners.prompt && told < now;
-                if open.is_some_and(|(told, until)| now < *until && knows(*told)) {
+                // Sub-agents run in parallel: one call may start before another's failure and be shown after
+                // it. If nothing delays events, that can only happen within the same virtual millisecond.
+                let is_known = |opened_at| update.parent.is_none() || manners.prompt && opened_at < now;
+                if open.is_some_and(|(opened_at, until)| now < *until && is_known(*opened_at)) {
                     known.barred.insert(update.id.clone(), update.name.clone());
                 }
             }
             ToolCallStatus::Running if known.barred.contains_key(&update.id) => {
-                return Err(format!("R-TOOL-4: {} runs though its circuit is open", update.id));
+                return Err(format!(
+                    "R-TOOL-4: {} ran while its tool's circuit was open",
+                    update.id
+                ));
             }
-            // A sub-agent's calls are its own turn's.
+            // A sub-agent's calls count toward its own turn.
             _ if update.parent.is_some() => {}
             ToolCallStatus::Running => known.calls += 1,
             status if status.is_final() => {
-                let said = update.result.as_ref().map_or("", |result| &result.text);
-                known.nudged |= said.starts_with("Not run: this is what you did");
-                // Broken before it ran: a call that failed all the same.
+                let result_text = update.result.as_ref().map_or("", |result| &result.text);
+                known.nudged |= result_text.starts_with("Not run: this is what you did");
+                // The call broke before it ran, but still counts as a failed call.
                 let ran = update.duration_ms.is_some();
                 known.calls += u32::from(status == ToolCallStatus::Failed && !ran);
                 known.failed |= status == ToolCallStatus::Failed;
@@ -177,7 +182,7 @@ impl ShownSession {
         Ok(())
     }
 
-    /// R-ERR-3: a turn is as good as its policies let it be.
+    /// R-ERR-3: a turn's final state agrees with its failure policies.
     pub(super) fn state_fits(
         &self,
         turn: &TurnId,
@@ -190,12 +195,12 @@ impl ShownSession {
             conducts.tool_timeout,
             conducts.subagent_failure,
         ];
-        let has = |policy| policies.contains(&policy);
+        let has_policy = |policy| policies.contains(&policy);
         let failed = self.turns.get(turn).is_some_and(|known| known.failed);
         let usual = end.reason.to_turn_state(false);
-        let degrades = has(FailurePolicy::Degrade) && failed && end.state == usual.after_failure();
+        let degrades = has_policy(FailurePolicy::Degrade) && failed && end.state == usual.after_failure();
         let reason = match end.reason {
-            TerminalReason::ToolFailed => has(FailurePolicy::Fail) && failed,
+            TerminalReason::ToolFailed => has_policy(FailurePolicy::Fail) && failed,
             TerminalReason::SubagentFailed => conducts.subagent_failure == FailurePolicy::Fail && failed,
             TerminalReason::JoinViolated => failed,
             TerminalReason::HookStopped => manners.hooks_at & 0b0111 != 0,
@@ -210,7 +215,9 @@ impl ShownSession {
         if reason && (end.state == usual || degrades || summed_up) {
             Ok(())
         } else {
-            Err(format!("R-ERR-3: {turn} cannot end so: {end:?}"))
+            Err(format!(
+                "R-ERR-3: the policies do not allow {turn} to end with {end:?}"
+            ))
         }
     }
 }

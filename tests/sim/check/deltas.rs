@@ -1,12 +1,12 @@
-//! I5: what is shown of a message, joined, is the message.
+//! I5: the deltas of a message add up to the message.
 
 use super::Checker;
 use super::seen::{CallEnd, ShownMessage, ShownSession};
 use agentls::base::clock;
 use agentls::domain::{Block, Delta, Message, MessageId, SessionId, ToolCallStatus, TurnId};
 
-/// R-SESS-1: text older than this survives a crash; a little is for the one who writes it.
-const LOST_MS: i64 = 260;
+/// R-SESS-1: text older than 250 ms survives a crash; the rest allows for the duration of the write.
+const LOSS_WINDOW_MS: i64 = 260;
 
 impl Checker {
     pub(super) fn check_delta(
@@ -16,12 +16,12 @@ impl Checker {
         delta: &Delta,
     ) -> Result<(), String> {
         let degraded = self.degraded;
-        let turn = turn.ok_or("a delta without its turn")?;
+        let turn = turn.ok_or("a delta has no turn")?;
         self.note_delta(session, turn, delta);
         let seen = self
             .sessions
             .get_mut(session)
-            .ok_or_else(|| format!("a delta of {session}, which is not there"))?;
+            .ok_or_else(|| format!("a delta belongs to the unknown session {session}"))?;
         seen.is_running(turn)?;
         match delta {
             Delta::Text {
@@ -54,7 +54,7 @@ impl Checker {
                 let call = seen.calls.get(tool_call);
                 let runs = call.is_some_and(|c| c.status == Some(ToolCallStatus::Running) && c.turn == *turn);
                 if !runs {
-                    return Err(format!("I8: output of {tool_call}, which does not run"));
+                    return Err(format!("I8: output of {tool_call}, which is not running"));
                 }
             }
         }
@@ -65,7 +65,7 @@ impl Checker {
 fn append_piece(so_far: &mut String, offset: u64, piece: &str, message: &MessageId) -> Result<(), String> {
     if offset != so_far.len() as u64 {
         return Err(format!(
-            "I5: a delta of {message} at {offset}, there are {}",
+            "I5: a delta of {message} starts at {offset}; expected {}",
             so_far.len()
         ));
     }
@@ -76,14 +76,14 @@ fn append_piece(so_far: &mut String, offset: u64, piece: &str, message: &Message
 impl ShownSession {
     fn open_message(&mut self, id: &MessageId, turn: &TurnId) -> Result<&mut ShownMessage, String> {
         let shown = self.messages.entry(id.clone()).or_default();
-        if let Some(over) = shown.over {
-            return Err(format!("I5: a delta of {id}, which is {over:?}"));
+        if let Some(end) = shown.over {
+            return Err(format!("I5: a delta of {id}, which has ended as {end:?}"));
         }
         shown.turn.get_or_insert_with(|| turn.clone());
         Ok(shown)
     }
 
-    /// A message is complete: it is what was shown. One that a crash has cut may have lost its last moment.
+    /// Compares a complete message with its deltas. A message that a crash cut may lack its last moments.
     pub(super) fn check_completed_message(
         &mut self,
         turn: &TurnId,
@@ -93,7 +93,7 @@ impl ShownSession {
         let cut_at = self.cut_at;
         let shown = self.messages.entry(message.id.clone()).or_default();
         if shown.over.replace(CallEnd::Done).is_some() {
-            return Err(format!("I5: {} ends twice", message.id));
+            return Err(format!("I5: message {} ended twice", message.id));
         }
         shown.turn.get_or_insert_with(|| turn.clone());
         let (text, reasoning) = (message.text(), reasoning_of(message));
@@ -106,11 +106,11 @@ impl ShownSession {
         };
         if !same(&text, &shown.text) || !same(&reasoning, &shown.reasoning) {
             return Err(format!(
-                "I5: {} is {:?} / {:?}, shown was {:?} / {:?}",
+                "I5: message {} contains {:?} / {:?}; its deltas add up to {:?} / {:?}",
                 message.id, text, reasoning, shown.text, shown.reasoning
             ));
         }
-        let old = |(at, _): &&(i64, usize)| *at < cut_at - LOST_MS;
+        let old = |(at, _): &&(i64, usize)| *at < cut_at - LOSS_WINDOW_MS;
         let kept = shown
             .trail
             .iter()
@@ -119,7 +119,7 @@ impl ShownSession {
             .map_or(0, |(_, length)| *length);
         if cut && message.incomplete && !shown.degraded && text.len() < kept {
             return Err(format!(
-                "R-SESS-1: {} has lost text older than 250 ms",
+                "R-SESS-1: message {} lost text older than 250 ms",
                 message.id
             ));
         }

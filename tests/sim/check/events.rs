@@ -1,4 +1,4 @@
-//! What is shown: I2, I3, I6, and the order of things within a turn.
+//! Durable events: I2, I3, I6, and the order of events within a turn.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,13 +17,14 @@ use agentls::domain::{
 };
 use agentls::store::StoredEvent;
 
-type Verdictless = Result<(), String>;
+type CheckResult = Result<(), String>;
 
-/// R-CANCEL, in virtual ms: no tool that may finish, one that may.
+/// R-CANCEL: how long a turn may take to end after its cancel, in virtual ms. The second bound applies if a
+/// running tool may finish.
 const CANCEL_MS: (i64, i64) = (100, 12_100);
 
 impl Checker {
-    /// An event is shown.
+    /// A client receives a durable event.
     pub(crate) fn check_event(&mut self, envelope: &Envelope) {
         let (seq, turn) = (envelope.seq, envelope.turn.as_ref());
         let turn = turn.map_or("-", |turn| turn.as_str());
@@ -42,7 +43,7 @@ impl Checker {
         }
     }
 
-    /// A delta is shown.
+    /// A client receives a delta.
     pub(crate) fn check_shown_delta(&mut self, envelope: &DeltaEnvelope) {
         let (session, turn) = (&envelope.session, envelope.turn.as_ref());
         let name = turn.map_or("-", |turn| turn.as_str());
@@ -55,7 +56,7 @@ impl Checker {
         }
     }
 
-    /// A warning of the store.
+    /// A client receives a warning of the store.
     pub(crate) fn note_warning(&mut self, code: &str, message: &str) {
         self.log_line(format!("warn {code} {message}"));
         if message.contains("keeping events in memory") {
@@ -83,15 +84,15 @@ impl Checker {
         }
     }
 
-    pub(super) fn check_stored_event(&mut self, session: &SessionId, stored: StoredEvent) -> Verdictless {
+    pub(super) fn check_stored_event(&mut self, session: &SessionId, stored: StoredEvent) -> CheckResult {
         let seen = self
             .sessions
             .get_mut(session)
-            .ok_or_else(|| format!("an event of {session}, which is not there (any more)"))?;
+            .ok_or_else(|| format!("an event belongs to {session}, which does not exist or was deleted"))?;
         let expected = seen.base + seen.events.len() as u64 + 1;
         if stored.seq != expected {
             return Err(format!(
-                "I6: event {} of {session} where {expected} was due",
+                "I6: {session} shows event {}; expected {expected}",
                 stored.seq
             ));
         }
@@ -102,14 +103,14 @@ impl Checker {
         }
         let of_turn = || {
             let turn = stored.turn.as_ref();
-            turn.ok_or_else(|| "a turn's event without its turn".to_owned())
+            turn.ok_or_else(|| "a turn's event has no turn".to_owned())
         };
         if let Some(granted) = seen.granted.take() {
             let settled = matches!(&stored.event,
                 Event::ApprovalResolved { approval, by: ResolvedBy::Rule, .. } if *approval == granted);
             if !settled {
                 return Err(format!(
-                    "{granted} is asked though it was granted: {:?} {:?}",
+                    "the server requested {granted} although a rule grants it: modes {:?}, rules {:?}",
                     seen.modes, seen.rules
                 ));
             }
@@ -133,11 +134,11 @@ impl Checker {
             Event::MessageRetracted { message, tool_calls } => {
                 seen.check_retraction(message, tool_calls, reloading)?
             }
-            // Only where the store has lost the record that settled it.
+            // A call continues without a turn only if the store lost the record that ended it.
             Event::ToolCall(update) if seen.torn && stored.turn.is_none() => {
                 if update.status != ToolCallStatus::Cancelled {
                     return Err(format!(
-                        "{} goes on without a turn: {:?}",
+                        "call {} continues without a turn: {:?}",
                         update.id, update.status
                     ));
                 }
@@ -187,7 +188,9 @@ impl Checker {
                 known.usage += *step;
                 known.brought = known.brought.map(|tokens| tokens + step.output);
                 if known.usage != *turn || total != *sum {
-                    return Err(format!("usage does not add up: {turn:?} {sum:?}"));
+                    return Err(format!(
+                        "the usage totals do not add up: turn {turn:?}, session {sum:?}"
+                    ));
                 }
             }
             Event::Transition { transition, .. } => {
@@ -201,7 +204,7 @@ impl Checker {
                 seen.check_compaction(compaction)?;
             }
             Event::SessionUpdated { mode, model, .. } => {
-                // Where the model that was asked until now is not known, none is.
+                // If the turn's first model is unknown, later ones cannot be checked.
                 if !seen.models.is_empty() {
                     seen.models.extend(model.clone());
                 }
@@ -218,7 +221,7 @@ impl Checker {
                 let known = seen.models.is_empty() || seen.models.contains(from);
                 if from == to || !seen.torn && !known {
                     return Err(format!(
-                        "{from} -> {to} is told while one of {:?} is asked",
+                        "the model switches from {from} to {to}; it could only be one of {:?}",
                         seen.models
                     ));
                 }
@@ -238,13 +241,13 @@ impl Checker {
                 let is_news = *state != CircuitState::Closed || seen.fold.route.open_circuits.contains(name);
                 if until.is_some() != (*state == CircuitState::Open) || !is_news && !seen.torn {
                     return Err(format!(
-                        "the circuit of {name} is told to be {state:?} until {until:?}"
+                        "the circuit of {name} cannot change to {state:?} until {until:?}"
                     ));
                 }
             }
-            // Only where the store has lost the record that settled it.
+            // A steer outlives its turn only if the store lost the record that settled it.
             Event::Warning { code, message } if code == "steer_unsettled" && !seen.torn => {
-                return Err(format!("I16: a steer has outlived its turn: {message}"));
+                return Err(format!("I16: a steer outlived its turn: {message}"));
             }
             Event::QueueChanged(queue) => self.queue_shown(session, queue)?,
             Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions { .. } => {}
@@ -259,7 +262,7 @@ impl Checker {
         };
         seen.fold.apply(&stored);
         seen.comes_from_outside(&stored.event);
-        let told = seen.check_usage(&stored.event);
+        let usage_check = seen.check_usage(&stored.event);
         if let (Event::TurnEnded(_), Some(turn)) = (&stored.event, before)
             && let Some(turn) = seen.turns.get_mut(&turn)
         {
@@ -269,10 +272,10 @@ impl Checker {
         if !degraded {
             seen.safe = seen.events.len();
         }
-        told.and_then(|()| seen.match_sent())
+        usage_check.and_then(|()| seen.match_sent())
     }
 
-    fn turn_ended(&mut self, session: &SessionId, turn: &TurnId, end: &TurnEnd) -> Verdictless {
+    fn turn_ended(&mut self, session: &SessionId, turn: &TurnId, end: &TurnEnd) -> CheckResult {
         let mut prompts = 0;
         for blocks in &end.unused_steers {
             let kind = self.given_back(session, turn, blocks)?;
@@ -294,7 +297,7 @@ impl Checker {
         }
         for call in running {
             if seen.calls.get(call).is_none_or(|known| known.turn == *turn) {
-                return Err(format!("I8: {call} still runs when {turn} ends"));
+                return Err(format!("I8: {call} is still running when {turn} ends"));
             }
         }
         seen.turns.entry(turn.clone()).or_default().prompts += prompts;
@@ -312,9 +315,10 @@ impl Checker {
         self.nothing_lost(turn)
     }
 
-    fn check_message(&mut self, session: &SessionId, turn: &TurnId, message: &Arc<Message>) -> Verdictless {
+    fn check_message(&mut self, session: &SessionId, turn: &TurnId, message: &Arc<Message>) -> CheckResult {
         if message.role == Role::User && !message.hidden {
-            let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
+            let label = label_of(&message.content)
+                .ok_or("I16: a user message contains text that the user never sent")?;
             let kind = self.check_joined_message(session, turn, label)?;
             self.count_case(format!("{kind:?} joined"));
             let begins = kind == TypedKind::Prompt || self.begins_turn(session, turn, kind);
@@ -331,24 +335,24 @@ impl Checker {
 }
 
 impl ShownSession {
-    /// I3: nothing before the start, nothing after the end.
-    pub(super) fn is_running(&self, turn: &TurnId) -> Verdictless {
+    /// I3: a turn has no events before its start or after its end.
+    pub(super) fn is_running(&self, turn: &TurnId) -> CheckResult {
         match self.turns.get(turn) {
-            None => Err(format!("I3: {turn} has not begun")),
+            None => Err(format!("I3: {turn} has not started")),
             Some(known) if known.ended => Err(format!("I3: {turn} has ended")),
             Some(_) if self.fold.turns.open_turn.as_ref() != Some(turn) => {
-                Err(format!("I2: {turn} is not the one that runs"))
+                Err(format!("I2: {turn} is not the running turn"))
             }
             Some(_) => Ok(()),
         }
     }
 
-    fn turn_started(&mut self, turn: &TurnId, by: TurnTrigger, resumes: Option<&TurnId>) -> Verdictless {
+    fn turn_started(&mut self, turn: &TurnId, by: TurnTrigger, resumes: Option<&TurnId>) -> CheckResult {
         if let Some(other) = &self.fold.turns.open_turn {
-            return Err(format!("I2: {turn} begins while {other} runs"));
+            return Err(format!("I2: {turn} starts while {other} is running"));
         }
         if self.turns.contains_key(turn) {
-            return Err(format!("I3: {turn} begins twice"));
+            return Err(format!("I3: {turn} starts twice"));
         }
         if let Some(resumes) = resumes
             && !self.turns.get(resumes).is_some_and(|turn| turn.ended)
@@ -362,33 +366,37 @@ impl ShownSession {
             ..ShownTurn::default()
         };
         if known.queued && self.held && !std::mem::take(&mut self.sent_now) && !self.torn {
-            return Err(format!("R-CANCEL: {turn} begins with a prompt that is held"));
+            return Err(format!(
+                "R-CANCEL: {turn} starts with a prompt from a paused queue"
+            ));
         }
         self.due = None;
         self.turns.insert(turn.clone(), known);
         if by == TurnTrigger::Compact {
             self.compactions = self.compactions.saturating_sub(1);
         }
-        let asked = self.fold.route.answering.iter().chain(&self.fold.choice.model);
+        let possible_models = self.fold.route.answering.iter().chain(&self.fold.choice.model);
         self.models = match self.fold.choice.model {
-            Some(_) => asked.cloned().collect(),
+            Some(_) => possible_models.cloned().collect(),
             None => BTreeSet::new(),
         };
         Ok(())
     }
 
-    /// I10: what a sub-agent does, it does while the call runs that made it.
-    fn is_delegating(&self, parent: &ToolCallId) -> Verdictless {
+    /// I10: a sub-agent acts only while the call that created it is running.
+    fn is_delegating(&self, parent: &ToolCallId) -> CheckResult {
         let known = self.calls.get(parent);
         if known.is_some_and(|call| call.status == Some(ToolCallStatus::Running)) || self.torn {
             Ok(())
         } else {
-            Err(format!("I10: a sub-agent of {parent}, which does not run"))
+            Err(format!(
+                "I10: a sub-agent acts while its call {parent} is not running"
+            ))
         }
     }
 
-    /// A sub-agent's call: no message of the session asks for it.
-    fn nested_call(&mut self, turn: &TurnId, update: &ToolCallUpdate, parent: &ToolCallId) -> Verdictless {
+    /// Records a sub-agent's call, which no message of the session requests.
+    fn nested_call(&mut self, turn: &TurnId, update: &ToolCallUpdate, parent: &ToolCallId) -> CheckResult {
         self.is_delegating(parent)?;
         if update.status == ToolCallStatus::Pending || self.torn {
             self.calls.entry(update.id.clone()).or_insert_with(|| ShownCall {
@@ -402,22 +410,22 @@ impl ShownSession {
         Ok(())
     }
 
-    fn tool_call(&mut self, turn: &TurnId, update: &ToolCallUpdate) -> Verdictless {
+    fn tool_call(&mut self, turn: &TurnId, update: &ToolCallUpdate) -> CheckResult {
         let call = self
             .calls
             .get_mut(&update.id)
-            .ok_or_else(|| format!("nobody asked for the call {}", update.id))?;
+            .ok_or_else(|| format!("no message requested the call {}", update.id))?;
         let again = call.turn != *turn && update.status == ToolCallStatus::AwaitingApproval;
         call.turn = turn.clone();
         if status_rank(call.status) >= status_rank(Some(update.status)) && !again && !self.torn {
             return Err(format!(
-                "{}: {:?} after {:?}",
+                "call {} changes to {:?} after {:?}",
                 update.id, update.status, call.status
             ));
         }
         if update.status.is_final() != update.result.is_some() {
             return Err(format!(
-                "{}: {:?} and result {:?}",
+                "call {} has the status {:?} with the result {:?}",
                 update.id, update.status, update.result
             ));
         }
@@ -426,24 +434,30 @@ impl ShownSession {
         if let Some(input) = &update.input {
             call.input = input.clone();
         }
-        let mut asked = self.approvals.values().filter(|asked| asked.call == update.id);
-        if update.status.is_final() && asked.clone().any(|asked| asked.open) {
-            return Err(format!("{} is over while its question is open", update.id));
+        let mut questions = self
+            .approvals
+            .values()
+            .filter(|question| question.call == update.id);
+        if update.status.is_final() && questions.clone().any(|question| question.open) {
+            return Err(format!("{} ended while its approval is open", update.id));
         }
-        if update.status == ToolCallStatus::Running && waited && !asked.any(|asked| asked.allowed) {
-            return Err(format!("I9: {} runs and was not allowed", update.id));
+        if update.status == ToolCallStatus::Running && waited && !questions.any(|question| question.allowed) {
+            return Err(format!(
+                "I9: {} runs without the approval that it waited for",
+                update.id
+            ));
         }
         Ok(())
     }
 
-    fn check_approval_request(&mut self, turn: &TurnId, approval: &Approval) -> Verdictless {
+    fn check_approval_request(&mut self, turn: &TurnId, approval: &Approval) -> CheckResult {
         let call = self
             .calls
             .get(&approval.tool_call)
             .ok_or_else(|| format!("an approval for an unknown call {}", approval.tool_call))?;
         if call.status != Some(ToolCallStatus::AwaitingApproval) || call.turn != *turn {
             return Err(format!(
-                "{} is asked about a call that does not wait",
+                "approval {} concerns a call that is not waiting for one",
                 approval.id
             ));
         }
@@ -455,16 +469,19 @@ impl ShownSession {
                 .clone()
                 .all(|mode| policy_allows(*mode, &self.rules, self.foreign, &approval.name, &effect))
         {
-            // It may have been granted a moment ago; then it is settled at once.
+            // A rule may have granted it a moment ago; then the server must resolve it next.
             self.granted = Some(approval.id.clone());
         }
         match self.approvals.get_mut(&approval.id) {
             Some(known) if !known.open || known.call != approval.tool_call => {
-                return Err(format!("{} is asked again after its end", approval.id));
+                return Err(format!(
+                    "the server requested {} again after it was resolved",
+                    approval.id
+                ));
             }
             Some(_) => {}
             None => {
-                let asked = ShownQuestion {
+                let question = ShownQuestion {
                     call: approval.tool_call.clone(),
                     name: approval.name.clone(),
                     open: true,
@@ -472,7 +489,7 @@ impl ShownSession {
                     accepted: None,
                     allowed: false,
                 };
-                self.approvals.insert(approval.id.clone(), asked);
+                self.approvals.insert(approval.id.clone(), question);
             }
         }
         Ok(())
@@ -485,27 +502,27 @@ impl ShownSession {
         by: ResolvedBy,
         timeouts: bool,
         folder_rules: &[String],
-    ) -> Verdictless {
-        let asked = self
+    ) -> CheckResult {
+        let question = self
             .approvals
             .get_mut(id)
-            .ok_or_else(|| format!("{id} was never asked"))?;
-        if !std::mem::take(&mut asked.open) {
-            return Err(format!("{id} is settled twice"));
+            .ok_or_else(|| format!("the server resolved {id}, which it never requested"))?;
+        if !std::mem::take(&mut question.open) {
+            return Err(format!("the server resolved {id} twice"));
         }
-        asked.allowed = is_permission(decision.kind);
-        let effect = tools::declared_effect(&asked.name, crate::simulation::FOLDER.as_ref());
+        question.allowed = is_permission(decision.kind);
+        let effect = tools::declared_effect(&question.name, crate::simulation::FOLDER.as_ref());
         let rules = [&self.rules_sent, folder_rules].concat();
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
-        let ruled = if asked.allowed {
-            modes.any(|mode| policy_allows(*mode, &rules, self.foreign, &asked.name, &effect))
+        let ruled = if question.allowed {
+            modes.any(|mode| policy_allows(*mode, &rules, self.foreign, &question.name, &effect))
         } else {
             modes.any(|mode| *mode == Mode::Plan)
         };
-        let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
-        let fits = match by {
+        let sent = question.sent.iter().any(|sent| sent.kind == decision.kind);
+        let is_consistent = match by {
             ResolvedBy::Person => {
-                sent && asked
+                sent && question
                     .accepted
                     .as_ref()
                     .is_none_or(|first| first.kind == decision.kind)
@@ -514,68 +531,70 @@ impl ShownSession {
             ResolvedBy::Timeout => timeouts && decision.kind == DecisionKind::Deny,
             ResolvedBy::Cancel | ResolvedBy::NewPrompt => decision.kind == DecisionKind::Deny,
         };
-        if !fits {
+        if !is_consistent {
             return Err(format!(
-                "I9: {id} is settled {decision:?} by {by:?}; sent: {:?}",
-                asked.sent
+                "I9: the server resolved {id} with {decision:?} by {by:?}; the user sent {:?}",
+                question.sent
             ));
         }
-        if by == ResolvedBy::Person && asked.allowed {
+        if by == ResolvedBy::Person && question.allowed {
             let rule = decision.rule.clone();
             self.rules.extend(rule.filter(|rule| !self.rules.contains(rule)));
         }
-        if let Some(first) = &asked.accepted
+        if let Some(first) = &question.accepted
             && first.kind == DecisionKind::Deny
-            && asked.allowed
+            && question.allowed
         {
             return Err(format!(
-                "I9: {id} was denied by the user and is allowed by {by:?}"
+                "I9: the user denied {id}, but the server reports it as allowed by {by:?}"
             ));
         }
         Ok(())
     }
 
-    /// What must hold at a turn's end.
+    /// Checks the invariants of a turn's end.
     fn ends_well(
         &mut self,
         turn: &TurnId,
         end: &TurnEnd,
         was_cut: bool,
         (ending, manners): (bool, PolicyRecord),
-    ) -> Verdictless {
+    ) -> CheckResult {
         let stopped = end.reason == TerminalReason::ServerStopped;
         for (id, call) in &self.calls {
             let open = call.turn == *turn && !call.status.is_some_and(ToolCallStatus::is_final);
-            let asked = self
+            let has_question = self
                 .approvals
                 .values()
-                .any(|asked| asked.open && asked.call == *id);
-            if open && !(stopped && asked) {
-                return Err(format!("I4: {id} has no result at the end of {turn}"));
+                .any(|question| question.open && question.call == *id);
+            if open && !(stopped && has_question) {
+                return Err(format!("I4: call {id} has no result at the end of {turn}"));
             }
         }
-        if !stopped && let Some((id, _)) = self.approvals.iter().find(|(_, asked)| asked.open) {
-            return Err(format!("{id} is open after the end of {turn}"));
+        if !stopped && let Some((id, _)) = self.approvals.iter().find(|(_, question)| question.open) {
+            return Err(format!("approval {id} is still open after the end of {turn}"));
         }
-        if !stopped && let Some((id, _)) = self.inquiries.iter().find(|(_, asked)| asked.open) {
-            return Err(format!("{id} is open after the end of {turn}"));
+        if !stopped && let Some((id, _)) = self.inquiries.iter().find(|(_, inquiry)| inquiry.open) {
+            return Err(format!("inquiry {id} is still open after the end of {turn}"));
         }
         for (id, shown) in &self.messages {
-            let left = shown.turn.as_ref() == Some(turn) && shown.over.is_none();
+            let is_unfinished = shown.turn.as_ref() == Some(turn) && shown.over.is_none();
             let old = shown.trail.first().is_some_and(|(at, _)| *at < self.cut_at - 260);
-            if left && (!was_cut || old && !shown.degraded) {
-                return Err(format!("I5: {id} was shown and has no end"));
+            if is_unfinished && (!was_cut || old && !shown.degraded) {
+                return Err(format!(
+                    "I5: message {id} was shown but never completed or retracted"
+                ));
             }
         }
         let known = self.turns.entry(turn.clone()).or_default();
         if !was_cut && !known.resumes && known.prompts != u32::from(!known.upkeep) {
-            return Err(format!("I16: {turn} has {} prompts", known.prompts));
+            return Err(format!("I16: {turn} contains {} prompts", known.prompts));
         }
         if was_cut && !known.resumes && !known.upkeep && known.prompts == 0 {
             return Err(format!("I16: the prompt of {turn} is lost"));
         }
         if !self.torn && known.usage != end.usage {
-            return Err(format!("the usage of {turn} is not the sum of its steps"));
+            return Err(format!("the usage of {turn} differs from the sum of its steps"));
         }
         if was_cut || self.torn {
             self.sent.clear();
@@ -587,31 +606,31 @@ impl ShownSession {
         self.cancelled_in_time(turn)
     }
 
-    /// Whether the reason is one that this end can have.
+    /// Checks that the turn can end for this reason.
     fn check_end_reason(
         &self,
         turn: &TurnId,
         end: &TurnEnd,
         was_cut: bool,
         (ending, manners): (bool, PolicyRecord),
-    ) -> Verdictless {
+    ) -> CheckResult {
         let cancelled = self.abandoned
             || self
                 .cancels
                 .iter()
                 .any(|cancel| cancel.turn.as_ref().is_none_or(|only| only == turn));
-        let fits = match end.reason {
+        let is_possible = match end.reason {
             TerminalReason::InternalError => false,
             TerminalReason::ServerStopped => was_cut || ending,
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => cancelled,
             TerminalReason::Completed if self.turns.get(turn).is_some_and(|turn| turn.upkeep) => true,
             TerminalReason::Completed => {
                 let last = self.fold.history.to_messages().into_iter().next_back();
-                let spoke = last.is_some_and(|item| {
+                let has_answered = last.is_some_and(|item| {
                     item.message.role == Role::Assistant && !item.message.text().trim().is_empty()
                 });
-                if !spoke {
-                    return Err(format!("{turn} is completed and nothing was said"));
+                if !has_answered {
+                    return Err(format!("{turn} completed without an answer from the model"));
                 }
                 end.unused_steers.is_empty() || manners.holds_back()
             }
@@ -619,27 +638,27 @@ impl ShownSession {
         };
         let has_code = end.reason.to_error_code() == end.error.as_ref().map(|error| error.code);
         let softer = end.reason == TerminalReason::ModelError && end.error.is_some();
-        // It has summed up at its limit.
+        // A turn at its limit may end with a summary instead of an error.
         let limited = matches!(
             end.reason,
             TerminalReason::MaxTurns | TerminalReason::MaxToolCalls
         );
         let summed_up = limited && end.state == TurnState::Degraded && end.error.is_none();
-        if fits && (has_code || softer || summed_up) {
+        if is_possible && (has_code || softer || summed_up) {
             Ok(())
         } else {
-            Err(format!("{turn} cannot end so: {end:?}"))
+            Err(format!("{turn} cannot end with {end:?}"))
         }
     }
 
-    fn cancelled_in_time(&mut self, turn: &TurnId) -> Verdictless {
+    fn cancelled_in_time(&mut self, turn: &TurnId) -> CheckResult {
         let now = clock::wall_ms();
         for cancel in &self.cancels {
             let hit = cancel.running.as_ref() == Some(turn) && cancel.turn.as_ref().is_none_or(|t| t == turn);
             let bound = if cancel.patient { CANCEL_MS.1 } else { CANCEL_MS.0 };
             if hit && now - cancel.at > bound {
                 return Err(format!(
-                    "I13: {turn} ended {} ms after its cancel",
+                    "I13: {turn} ended {} ms after its cancel, which is too late",
                     now - cancel.at
                 ));
             }
@@ -649,17 +668,17 @@ impl ShownSession {
         Ok(())
     }
 
-    fn check_user_message(&mut self, turn: &TurnId, message: &Message, reloading: bool) -> Verdictless {
+    fn check_user_message(&mut self, turn: &TurnId, message: &Message, reloading: bool) -> CheckResult {
         if message.content.is_empty() {
-            return Err(format!("{} is empty", message.id));
+            return Err(format!("message {} is empty", message.id));
         }
         match message.role {
             Role::User => return Ok(()),
-            Role::Tool => return Err("a tool message was recorded".to_owned()),
+            Role::Tool => return Err("the server recorded a tool message".to_owned()),
             Role::Assistant => {}
         }
         if message.incomplete && message.tool_uses().next().is_some() {
-            return Err(format!("{} is cut and asks for tools", message.id));
+            return Err(format!("message {} is incomplete but requests tools", message.id));
         }
         let cut = reloading || self.cut.as_ref() == Some(turn);
         self.check_completed_message(turn, message, cut)?;
@@ -672,7 +691,7 @@ impl ShownSession {
                 tainted: self.foreign,
             };
             if self.calls.insert(id.clone(), call).is_some() {
-                return Err(format!("{id} is asked for twice"));
+                return Err(format!("call {id} is requested twice"));
             }
         }
         Ok(())
@@ -683,24 +702,24 @@ impl ShownSession {
         id: &agentls::domain::MessageId,
         tools: &[ToolCallId],
         reloading: bool,
-    ) -> Verdictless {
+    ) -> CheckResult {
         let shown = self.messages.entry(id.clone()).or_default();
         if shown.over.replace(CallEnd::Retracted).is_some() {
-            return Err(format!("I5: {id} is retracted after its end"));
+            return Err(format!("I5: message {id} is retracted after its end"));
         }
-        // A crash between the commit and the client takes the deltas before it along.
+        // A crash between the commit and the client loses the deltas before the retraction as well.
         if shown.tools == tools || reloading && tools.starts_with(&shown.tools) {
             Ok(())
         } else {
             Err(format!(
-                "{id} is retracted with the calls {tools:?}, shown were {:?}",
+                "message {id} is retracted with the calls {tools:?}; its deltas showed {:?}",
                 shown.tools
             ))
         }
     }
 }
 
-/// What the coverage table counts.
+/// The case that an event adds to the coverage table, if any.
 fn coverage_label(event: &Event) -> Option<String> {
     match event {
         Event::TurnStarted { resumes: Some(_), .. } => Some("turn resumed".to_owned()),
@@ -720,7 +739,8 @@ fn coverage_label(event: &Event) -> Option<String> {
     }
 }
 
-/// Whether the policy lets a call run; `tainted`: content from outside has reached the model before (R-TOOL-7).
+/// Whether the policy lets a call run. `tainted`: outside content reached the model before the call
+/// (R-TOOL-7).
 pub(super) fn policy_allows(
     mode: Mode,
     rules: &[String],

@@ -1,4 +1,5 @@
-//! Sessions that are made of others: a fork has what was said and done up to the end of a turn, and nothing that waits.
+//! Forked sessions: a fork contains the parent's history up to the end of a turn, and nothing that was
+//! pending.
 
 use super::Checker;
 use super::seen::ShownSession;
@@ -9,13 +10,13 @@ use agentls::session::CommandError;
 use agentls::store::{SessionRow, StoredEvent};
 
 impl Checker {
-    /// A fork is asked for: a session that nobody knows may be seen.
+    /// The user requests a fork: events of a session that the checker does not know may appear.
     pub(crate) fn begin_fork(&mut self, session: &SessionId, turn: Option<&TurnId>) {
         self.log_line(format!("forks {session} at {turn:?}"));
         self.forking += 1;
     }
 
-    /// Whether the session is one that a fork makes, or has left when it was cut.
+    /// Whether the session belongs to a fork in progress, or to one that a crash interrupted.
     pub(super) fn is_forked_now(&mut self, session: &SessionId) -> bool {
         if !self.sessions.contains_key(session) && self.forking > 0 {
             self.strays.insert(session.clone());
@@ -23,7 +24,7 @@ impl Checker {
         self.strays.contains(session)
     }
 
-    /// It is refused.
+    /// The server refused the fork.
     pub(crate) fn fork_refused(
         &mut self,
         session: &SessionId,
@@ -36,21 +37,23 @@ impl Checker {
             let seen = self.sessions.get(session);
             seen.is_none_or(|seen| seen.torn || seen.turns.get(turn).is_none_or(|turn| !turn.ended))
         };
-        let fair = match refused {
+        let is_justified = match refused {
             CommandError::UnknownTurn(_) => turn.is_some_and(running),
-            // Of a turn of which an end was shown, the store has it, but for what a failing one has lost.
+            // Once a turn's end was shown, the store contains the turn, unless a failing store lost it.
             CommandError::NothingToFork(_) => {
                 let seen = self.sessions.get(session);
                 self.lost || seen.is_none_or(|seen| seen.torn || !seen.turns.values().any(|turn| turn.ended))
             }
             _ => self.check_refusal(session, TypedKind::Prompt, refused).is_ok(),
         };
-        if !fair {
-            self.record_violation(format!("I1: the fork of {session} is refused: {refused:?}"));
+        if !is_justified {
+            self.record_violation(format!(
+                "I1: the server refused the fork of {session} without a valid reason: {refused:?}"
+            ));
         }
     }
 
-    /// It is made; what the store has of it.
+    /// The server made the fork: compares its stored events with those of its parent.
     pub(crate) fn check_fork(
         &mut self,
         files: &WrittenFiles,
@@ -61,9 +64,9 @@ impl Checker {
         self.log_line(format!("{fork} is a fork of {session}"));
         self.count_case("fork");
         self.forking -= 1;
-        // What a store that fails has of it nobody knows.
-        let whole = !self.degraded && !self.lost;
-        let Some((row, events)) = found.filter(|_| whole) else {
+        // If the store fails, its contents for the fork are unpredictable.
+        let is_complete = !self.degraded && !self.lost;
+        let Some((row, events)) = found.filter(|_| is_complete) else {
             self.strays.insert(fork.clone());
             return;
         };
@@ -93,36 +96,37 @@ impl Checker {
 }
 
 impl ShownSession {
-    /// The fork's events are those of this session, up to the end of a turn.
+    /// A fork's events are those of this session, up to the end of a turn.
     fn is_parent_of(&self, fork: &[StoredEvent]) -> Result<(), String> {
         let of_turns = |stored: &&StoredEvent| stored.turn.is_some();
         let last = fork.iter().rev().find(of_turns);
         if last.is_some_and(|last| !matches!(last.event, Event::TurnEnded(_))) {
-            return Err(format!("it ends in the midst of a turn: {last:?}"));
+            return Err(format!("the fork ends in the middle of a turn: {last:?}"));
         }
         if let Some(wrong) = fork.iter().zip(1..).find(|(stored, seq)| stored.seq != *seq) {
-            return Err(format!("I6: {wrong:?}"));
+            return Err(format!("I6: sequence number out of order: {wrong:?}"));
         }
-        let mine = self.events.iter().filter(|stored| {
+        let parent_events = self.events.iter().filter(|stored| {
             !matches!(
                 stored.event,
                 Event::QueueChanged(_) | Event::InquiryRequested(_) | Event::InquiryResolved { .. }
             )
         });
-        let mut mine = mine.peekable();
+        let mut parent_events = parent_events.peekable();
         for stored in fork.iter().filter(of_turns) {
-            // Approvals that were open then, and what is no turn's.
-            while let Some(other) = mine.peek()
+            // A fork omits approvals that were open, and events that belong to no turn.
+            while let Some(other) = parent_events.peek()
                 && !is_same(other, stored)
             {
-                let left = matches!(other.event, Event::ApprovalRequested(_)) || other.turn.is_none();
-                if !left {
-                    return Err(format!("{stored:?} is there, {other:?} is not"));
+                let may_be_omitted =
+                    matches!(other.event, Event::ApprovalRequested(_)) || other.turn.is_none();
+                if !may_be_omitted {
+                    return Err(format!("the fork contains {stored:?} but lacks {other:?}"));
                 }
-                mine.next();
+                parent_events.next();
             }
-            if mine.next().is_none() {
-                return Err(format!("{stored:?} never happened"));
+            if parent_events.next().is_none() {
+                return Err(format!("the fork contains {stored:?}, which its parent does not"));
             }
         }
         Ok(())
@@ -133,7 +137,9 @@ fn is_same(a: &StoredEvent, b: &StoredEvent) -> bool {
     let same = match (&a.event, &b.event) {
         (
             Event::Usage {
-                step: a, session: of, ..
+                step: a,
+                session: total,
+                ..
             },
             Event::Usage {
                 step: b,
@@ -141,7 +147,7 @@ fn is_same(a: &StoredEvent, b: &StoredEvent) -> bool {
                 provider,
                 ..
             },
-        ) => a == b && of == session && provider.is_none(),
+        ) => a == b && total == session && provider.is_none(),
         (a, b) => a == b,
     };
     same && a.turn == b.turn && a.at_ms == b.at_ms

@@ -1,4 +1,5 @@
-//! Inquiries: asked once, settled once, by whom it says, and never open after a turn's end but for the server's.
+//! Inquiries: the server opens and resolves each one once and reports the correct resolver. An inquiry stays
+//! open past its turn's end only if the server stopped.
 
 use super::Checker;
 use super::seen::{ShownInquiry, ShownSession};
@@ -8,7 +9,10 @@ use agentls::session::CommandError;
 impl ShownSession {
     pub(super) fn check_inquiry(&mut self, inquiry: &Inquiry) -> Result<(), String> {
         match self.inquiries.get(&inquiry.id) {
-            Some(known) if !known.open => Err(format!("{} is asked again after its end", inquiry.id)),
+            Some(known) if !known.open => Err(format!(
+                "the server requested {} again after it was resolved",
+                inquiry.id
+            )),
             Some(_) => Ok(()),
             None => {
                 let open = ShownInquiry {
@@ -29,11 +33,11 @@ impl ShownSession {
     ) -> Result<(), String> {
         let id = &inquiry.id;
         let known = self.inquiries.get_mut(id);
-        let known = known.ok_or_else(|| format!("{id} was never asked"))?;
+        let known = known.ok_or_else(|| format!("the server resolved {id}, which it never requested"))?;
         if !std::mem::take(&mut known.open) {
-            return Err(format!("{id} is settled twice"));
+            return Err(format!("the server resolved {id} twice"));
         }
-        let fits = match by {
+        let is_consistent = match by {
             ResolvedBy::Person => {
                 known.sent.contains(reply) && known.accepted.as_ref().is_none_or(|first| first == reply)
             }
@@ -42,11 +46,11 @@ impl ShownSession {
             }
             ResolvedBy::Timeout => false,
         };
-        if fits {
+        if is_consistent {
             Ok(())
         } else {
             Err(format!(
-                "{id} is settled {reply:?} by {by:?}; sent: {:?}",
+                "the server resolved {id} with {reply:?} by {by:?}; the user sent {:?}",
                 known.sent
             ))
         }
@@ -68,7 +72,7 @@ impl Checker {
         }
     }
 
-    /// The answer is answered: the first that is accepted stands.
+    /// The server acknowledges a reply: the first one that it accepts is final.
     pub(crate) fn reply_answered(
         &mut self,
         session: &SessionId,
@@ -79,31 +83,33 @@ impl Checker {
         self.log_line(format!("{id} is answered {answer:?}"));
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
         let degraded = self.degraded || agentls::base::clock::wall_ms() < self.failed_until;
-        let begins = self.has_prompt_in_flight(session);
+        let has_prompt = self.has_prompt_in_flight(session);
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
-        let resting = seen.fold.turns.open_turn.is_none() && !begins;
+        let is_idle = seen.fold.turns.open_turn.is_none() && !has_prompt;
         let Some(known) = seen.inquiries.get_mut(id) else {
             return;
         };
-        let wrong = match answer {
+        let is_violation = match answer {
             Ok(()) => known.accepted.is_some(),
-            Err(CommandError::UnknownInquiry(_)) => known.open && known.sent.len() < 2 && resting,
+            Err(CommandError::UnknownInquiry(_)) => known.open && known.sent.len() < 2 && is_idle,
             Err(CommandError::Ending) => !ending,
             Err(CommandError::UnknownSession(_)) => !deleting,
             Err(CommandError::Store(_)) => !degraded,
             Err(_) => true,
         };
-        if wrong {
-            return self.record_violation(format!("I1: the answer {answer:?} on {id}"));
+        if is_violation {
+            return self.record_violation(format!(
+                "I1: the server cannot acknowledge a reply to {id} with {answer:?}"
+            ));
         }
         if answer.is_ok() {
             known.accepted = Some(reply);
         }
     }
 
-    /// All open inquiries, and whether their turns run.
+    /// All open inquiries, and whether the turn of each is running.
     pub(crate) fn open_inquiries(&self) -> Vec<(SessionId, Inquiry, bool)> {
         let open = self.sessions.iter().flat_map(|(id, seen)| {
             let running = seen.fold.turns.open_turn.is_some();

@@ -1,5 +1,5 @@
-//! What came of sub-agents (R-SUB): whether a call of `delegate` ends as its join says, counted by the ends that its result
-//! tells; and the table of joins and ends.
+//! Results of sub-agents (R-SUB): a `delegate` call ends as its join requires, given the ends that its result
+//! lists. Also fills the coverage table of joins and ends.
 
 use super::Checker;
 use super::seen::ShownCall;
@@ -18,7 +18,7 @@ impl Checker {
             return Ok(());
         };
         let ends = ChildState::ALL.map(|state| result.text.matches(&format!(": {}", state.name())).count());
-        let (join, joined) = match result.text.split_once("; ") {
+        let (join, outcome) = match result.text.split_once("; ") {
             _ if update.status == ToolCallStatus::Cancelled => ("cancelled", Some(JoinOutcome::Cancelled)),
             Some((_, rest)) if rest.starts_with("all of them were required") => {
                 ("one failed of all", Some(JoinOutcome::Failed))
@@ -31,14 +31,15 @@ impl Checker {
         };
         let calls = self.sessions.get(session).map(|seen| &seen.calls);
         let call = calls.and_then(|calls| calls.get(&update.id));
-        // What a sub-agent said may tell of its own ones too: then nobody knows whose ends these are.
-        let told: usize = ends.iter().sum();
+        // A sub-agent's answer may list the ends of its own sub-agents. Then the counts are ambiguous, so no
+        // check applies.
+        let reported_ends: usize = ends.iter().sum();
         let tasks = |call: &ShownCall| call.input["tasks"].as_array().map_or(1, Vec::len);
-        let asked = call
-            .filter(|call| told == tasks(call))
+        let requested_join = call
+            .filter(|call| reported_ends == tasks(call))
             .map(|call| call.input["join"].as_str().unwrap_or("all_required").to_owned());
-        if let (Some(joined), Some(asked)) = (joined, &asked) {
-            self.joins.came_to(asked, joined, ends);
+        if let (Some(outcome), Some(requested_join)) = (outcome, &requested_join) {
+            self.joins.came_to(requested_join, outcome, ends);
         }
         let depth = if update.parent.is_some() {
             "delegate below"
@@ -52,36 +53,40 @@ impl Checker {
                 times,
             );
         }
-        match (update.status, asked) {
-            (ToolCallStatus::Completed | ToolCallStatus::Failed, Some(asked)) => {
+        match (update.status, requested_join) {
+            (ToolCallStatus::Completed | ToolCallStatus::Failed, Some(requested_join)) => {
                 let met = update.status == ToolCallStatus::Completed;
-                check_join(&asked, ends, met).map_err(|why| format!("R-SUB: {}: {why}", update.id))
+                check_join(&requested_join, ends, met).map_err(|why| format!("R-SUB: {}: {why}", update.id))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Whether a call with this join, whose sub-agents ended so, is rightly `met` or not.
+/// Checks that `met` is correct for a call with this join and these ends of its sub-agents.
 fn check_join(join: &str, ends: [usize; ChildState::ALL.len()], met: bool) -> Result<(), String> {
     let all: usize = ends.iter().sum();
-    let well = |(state, times): (ChildState, usize)| match state {
+    let succeeded = |(state, times): (ChildState, usize)| match state {
         ChildState::Completed | ChildState::Degraded => times,
         ChildState::Failed | ChildState::TimedOut | ChildState::Cancelled | ChildState::Stopped => 0,
     };
-    let well: usize = ChildState::ALL.into_iter().zip(ends).map(well).sum();
+    let succeeded: usize = ChildState::ALL.into_iter().zip(ends).map(succeeded).sum();
     let needed = match join.trim() {
         "all_required" => all,
         "allow_failures" => 0,
         "first_success" => 1,
         quorum => {
             let number = quorum.trim_start_matches("quorum(").trim_end_matches(')');
-            number.parse().map_err(|_| format!("{quorum} was run"))?
+            number
+                .parse()
+                .map_err(|_| format!("the unknown join {quorum} was accepted"))?
         }
     };
-    if (well >= needed) == met {
+    if (succeeded >= needed) == met {
         Ok(())
     } else {
-        Err(format!("{join}: {well} of {all} did well, and it is met: {met}"))
+        Err(format!(
+            "join {join}: {succeeded} of {all} sub-agents succeeded, but the call reports met = {met}"
+        ))
     }
 }

@@ -1,4 +1,4 @@
-//! What tools do: I8 (nothing of a turn after its end) and I9 (nothing before its decision).
+//! Tool effects: I8 (no effect of a turn after its end) and I9 (no effect before its approval).
 
 use super::Checker;
 use super::events::policy_allows;
@@ -8,7 +8,7 @@ use agentls::base::sim_schedule;
 use agentls::domain::{SessionId, ToolCallId, ToolCallStatus};
 
 impl Checker {
-    /// A tool begins to act. What is shown may lag behind, so that an unknown call is no fault.
+    /// A tool starts to act. Events may lag behind the effect, so an unknown call is not a violation.
     pub(crate) fn effect_begins(
         &mut self,
         session: &SessionId,
@@ -26,10 +26,10 @@ impl Checker {
             patient,
         };
         if self.in_hand.insert(call.clone(), hand).is_some() {
-            return self.record_violation(format!("{call} runs twice at once"));
+            return self.record_violation(format!("{call} runs twice at the same time"));
         }
         let Some(seen) = self.sessions.get(session) else {
-            return self.record_violation(format!("{call} of {session}, which is not there"));
+            return self.record_violation(format!("{call} runs for the unknown session {session}"));
         };
         let checked = seen
             .may_begin(call, (name, how), self.by_hook.get(call), &self.folder_rules)
@@ -39,7 +39,7 @@ impl Checker {
         }
     }
 
-    /// A tool acts on.
+    /// A tool continues to act.
     pub(crate) fn effect_goes_on(&mut self, session: &SessionId, call: &ToolCallId) {
         if sim_schedule::is_frozen() {
             return;
@@ -50,7 +50,7 @@ impl Checker {
         }
     }
 
-    /// A tool has ended or was dropped.
+    /// A tool ended or was dropped.
     pub(crate) fn effect_ended(&mut self, call: &ToolCallId) {
         if !sim_schedule::is_frozen() {
             self.in_hand.remove(call);
@@ -66,50 +66,55 @@ impl ShownSession {
         by_hook: Option<&serde_json::Value>,
         folder_rules: &[String],
     ) -> Result<(), String> {
-        let asked = || self.approvals.values().filter(|asked| asked.call == *call);
-        if asked().any(|asked| {
-            asked
+        let questions = || self.approvals.values().filter(|question| question.call == *call);
+        if questions().any(|question| {
+            question
                 .accepted
                 .as_ref()
                 .is_some_and(|first| !is_permission(first.kind))
         }) {
-            return Err(format!("I9: {call} runs, which the user has denied"));
+            return Err(format!("I9: {call} runs although the user denied it"));
         }
         let effect = tools::declared_effect(name, crate::simulation::FOLDER.as_ref());
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
         let rules = [&self.rules_sent, folder_rules].concat();
         let tainted = self.calls.get(call).is_some_and(|call| call.tainted);
         let by_policy = modes.any(|mode| policy_allows(*mode, &rules, tainted, name, &effect));
-        if !by_policy && !asked().any(|asked| asked.allow_sent()) {
-            return Err(format!("I9: {call} ({name}) runs and nobody has allowed it"));
+        if !by_policy && !questions().any(|question| question.allow_sent()) {
+            return Err(format!(
+                "I9: {call} ({name}) runs although neither the user nor a rule allowed it"
+            ));
         }
         let Some(known) = self.calls.get(call) else {
             return Ok(());
         };
-        let wants = |input: &serde_json::Value| input.get("how").and_then(|how| how.as_str()) == Some(how);
+        let matches_how =
+            |input: &serde_json::Value| input.get("how").and_then(|how| how.as_str()) == Some(how);
         let edited = || {
-            asked()
-                .flat_map(|asked| &asked.sent)
+            questions()
+                .flat_map(|question| &question.sent)
                 .filter_map(|sent| sent.input.as_ref())
         };
         if known.name != name
-            || !(wants(&known.input) || by_hook.is_some_and(wants) || edited().any(|input| wants(input)))
+            || !(matches_how(&known.input)
+                || by_hook.is_some_and(matches_how)
+                || edited().any(|input| matches_how(input)))
         {
             return Err(format!(
-                "I9: {call} runs with arguments that nobody gave: {name} {how}"
+                "I9: {call} runs with arguments from neither the model, a hook nor the user: {name} {how}"
             ));
         }
         Ok(())
     }
 
-    /// Its turn runs, or it waited for an answer over its turn's end.
+    /// Its turn is running, or the call was still waiting for approval when its turn ended.
     fn is_alive(&self, call: &ToolCallId) -> Result<(), String> {
         let Some(known) = self.calls.get(call) else {
             return Ok(());
         };
-        let over = self.turns.get(&known.turn).is_some_and(|turn| turn.ended);
-        if over && known.status != Some(ToolCallStatus::AwaitingApproval) {
-            Err(format!("I8: {call} acts after the end of {}", known.turn))
+        let has_ended = self.turns.get(&known.turn).is_some_and(|turn| turn.ended);
+        if has_ended && known.status != Some(ToolCallStatus::AwaitingApproval) {
+            Err(format!("I8: {call} acts after its turn {} ended", known.turn))
         } else {
             Ok(())
         }

@@ -1,11 +1,12 @@
-//! The checker: everything that is shown, asked of a provider, done by a tool or typed by the user comes by
-//! here, and the invariants of the architecture are checked at once. The first violation freezes the world.
+//! The checker observes every event, provider request, tool effect and user command of a simulated world. It
+//! checks the architecture's invariants at once; the first violation freezes the world.
 //!
-//! In reading order: `seen` is what it remembers; `events` what is shown; `bounds` how often turns go on,
-//! `conduct` how they bear themselves; `requests` what providers are sent; `circuits` whom may be called;
-//! `ledger` what tools do; `phases` where turns are; `typed` what the user said and was answered, `queued` what of it
-//! waits; `reverts` which files were put back; `forks` sessions made of others; `reload` what a store holds after a
-//! crash or a quiet moment.
+//! In reading order: `seen` holds what the checker remembers, and `events` checks what the server shows.
+//! `bounds` limits how often a turn continues; `conduct` checks policies, hooks and loop guards. `requests`
+//! checks what providers receive; `circuits` checks which of them the server may call. `ledger` checks what
+//! tools do; `phases` records which phase each turn is in. `typed` checks what the user sends and how the
+//! server answers; `queued` checks the prompts that wait. `reverts` checks restored files, and `forks` checks
+//! forked sessions. `reload` compares the store with what was shown, after a crash or at a quiet moment.
 
 mod bounds;
 mod circuits;
@@ -45,66 +46,68 @@ use super::world::WorldSettings;
 use agentls::base::{clock, sim_schedule};
 use agentls::domain::{Approval, Mode, SessionId, ToolCallId, TurnId};
 
-/// See the module.
+/// Checks one simulated world; see the module documentation.
 pub(super) struct Checker {
     failure: Option<String>,
     log: VecDeque<String>,
-    /// So many of the last lines are kept.
-    kept: usize,
+    /// The maximum number of log lines to keep.
+    max_log_lines: usize,
     hash: u64,
     lines: u64,
     degraded: bool,
-    /// The store was known to fail until then, in virtual ms.
+    /// Until when store failures are expected, in virtual ms.
     failed_until: i64,
-    /// It has lost something in this life, as it said.
+    /// The store has reported lost records in this server run.
     lost: bool,
-    /// It may have lost something at some time.
+    /// The store may have lost records in any server run.
     lossy: bool,
-    /// When it has said so last: what it had taken in by then is shown after that.
+    /// When the store last reported a loss. Events that it accepted earlier may appear after the report.
     lost_at: Option<i64>,
-    /// The server was asked to end.
+    /// The server has been asked to shut down.
     ending: bool,
     sessions: BTreeMap<SessionId, ShownSession>,
-    /// Sessions in which the model has paused: its messages may follow each other.
+    /// Sessions in which the model has paused: two of its messages may be adjacent.
     paused: BTreeSet<SessionId>,
-    /// Forks that were asked for and not answered yet, and sessions that such have left.
+    /// The number of fork requests without an answer.
     forking: u32,
+    /// Sessions of forks that are in progress or that a crash interrupted.
     strays: BTreeSet<SessionId>,
-    /// Whose deletion was asked for and not answered yet.
+    /// Sessions with a deletion request that has no answer yet.
     deleting: BTreeSet<SessionId>,
     typed: BTreeMap<u64, TypedInputs>,
     labels: u64,
-    /// Rules that were sent for the whole folder.
+    /// Rules that the user sent for the whole folder.
     folder_rules: Vec<String>,
     in_hand: BTreeMap<ToolCallId, ShownCallState>,
-    /// What was stored and not shown is taken in.
+    /// The checker is processing events that the store holds but no client has seen.
     reloading: bool,
-    /// When the last crash was, in virtual ms.
+    /// When the server last crashed, in virtual ms.
     crashed_at: i64,
     bounds: Bounds,
-    /// Every so manieth prompt or steer shows a picture.
+    /// One in this many prompts or steers contains an image.
     pictures: u64,
     approvals_time_out: bool,
     money: MoneyChecker,
     manners: PolicyRecord,
-    /// Of this life, by provider; and how many failures open one.
+    /// Circuits of this server run, by provider.
     circuits: BTreeMap<String, ShownCircuit>,
+    /// How many consecutive failures open a circuit.
     circuit_failures: u32,
-    /// Arguments that hooks gave.
+    /// Arguments that hooks substituted.
     by_hook: BTreeMap<ToolCallId, serde_json::Value>,
     turns: u64,
-    /// What has happened, for the coverage table.
+    /// How often each case occurred, for the coverage table.
     counts: BTreeMap<String, u64>,
     coverage: Coverage,
     joins: Joins,
 }
 
 impl Checker {
-    pub(super) fn new(knobs: &WorldSettings, kept: usize) -> Self {
+    pub(super) fn new(settings: &WorldSettings, max_log_lines: usize) -> Self {
         Self {
             failure: None,
             log: VecDeque::new(),
-            kept,
+            max_log_lines,
             hash: 0xcbf2_9ce4_8422_2325,
             lines: 0,
             degraded: false,
@@ -125,20 +128,20 @@ impl Checker {
             crashed_at: 0,
             paused: BTreeSet::new(),
             bounds: Bounds {
-                steps: knobs.max_steps,
-                escalations: knobs.max_escalations,
+                steps: settings.max_steps,
+                escalations: settings.max_escalations,
             },
-            pictures: knobs.pictures,
-            approvals_time_out: knobs.approval_timeout.is_some(),
-            money: MoneyChecker::new(knobs.budgets.clone(), knobs.max_tool_calls, knobs.priced),
+            pictures: settings.pictures,
+            approvals_time_out: settings.approval_timeout.is_some(),
+            money: MoneyChecker::new(settings.budgets.clone(), settings.max_tool_calls, settings.priced),
             manners: PolicyRecord {
-                conducts: knobs.conducts,
-                hooks_at: knobs.hooks_at,
-                degrade: knobs.degrade,
-                prompt: knobs.slow_client == 0 && knobs.outages == 0,
+                conducts: settings.conducts,
+                hooks_at: settings.hooks_at,
+                degrade: settings.degrade,
+                prompt: settings.slow_client == 0 && settings.outages == 0,
             },
             circuits: BTreeMap::new(),
-            circuit_failures: knobs.circuit.failures,
+            circuit_failures: settings.circuit.failures,
             by_hook: BTreeMap::new(),
             turns: 0,
             counts: BTreeMap::new(),
@@ -147,7 +150,7 @@ impl Checker {
         }
     }
 
-    /// A violation: remembered, and the world stands still.
+    /// Records the first violation and freezes the world, so that the log ends where it happened.
     pub(super) fn record_violation(&mut self, what: String) {
         if self.failure.is_none() {
             self.log_line(format!("VIOLATION {what}"));
@@ -160,7 +163,7 @@ impl Checker {
         self.failure.as_deref()
     }
 
-    /// Adds a line to the log, which is the world's fingerprint too.
+    /// Adds a line to the log and to the world's fingerprint.
     pub(super) fn log_line(&mut self, line: String) {
         self.hash = line.as_bytes().chunks(8).fold(self.hash, |hash, word| {
             let mut bytes = [0; 8];
@@ -169,7 +172,7 @@ impl Checker {
             mixed ^ (mixed >> 29)
         });
         self.lines += 1;
-        if self.log.len() >= self.kept {
+        if self.log.len() >= self.max_log_lines {
             self.log.pop_front();
         }
         self.log.push_back(format!("{:>12} {line}", clock::wall_ms()));
@@ -179,7 +182,7 @@ impl Checker {
         self.log.iter()
     }
 
-    /// The fingerprint of all that has happened, and of how many lines.
+    /// The hash of all log lines, and their number.
     pub(super) fn fingerprint(&self) -> (u64, u64) {
         (self.hash, self.lines)
     }
@@ -206,7 +209,7 @@ impl Checker {
         &self.coverage
     }
 
-    /// Turns that have ended.
+    /// The number of turns that have ended.
     pub(super) fn ended_turns(&self) -> u64 {
         self.turns
     }
@@ -215,7 +218,7 @@ impl Checker {
         self.degraded
     }
 
-    /// Whether what is shown now may be among what the store has just said to have lost.
+    /// Whether the events shown now may be among those that the store has just reported as lost.
     pub(super) fn has_just_lost(&self) -> bool {
         self.lost_at == Some(clock::wall_ms())
     }
@@ -228,18 +231,18 @@ impl Checker {
         self.ending = true;
     }
 
-    /// A session was made, with this mode.
+    /// A session was created with this mode.
     pub(super) fn add_session(&mut self, session: &SessionId, mode: Mode) {
         self.sessions.insert(session.clone(), ShownSession::new(mode));
     }
 
-    /// A session's deletion is asked for: from now on it may be unknown.
+    /// The user requests a session's deletion: from now on the server may report the session as unknown.
     pub(super) fn begin_delete(&mut self, session: &SessionId) {
         self.log_line(format!("deletes {session}"));
         self.deleting.insert(session.clone());
     }
 
-    /// The deletion is answered.
+    /// The server has answered the deletion request.
     pub(super) fn delete_answered(&mut self, session: &SessionId, is_gone: bool) {
         self.deleting.remove(session);
         if is_gone {
@@ -257,37 +260,37 @@ impl Checker {
         self.sessions.keys().cloned().collect()
     }
 
-    /// The session's running turn, as far as it has been shown.
+    /// The session's running turn, according to the events shown so far.
     pub(super) fn open_turn(&self, session: &SessionId) -> Option<TurnId> {
         self.sessions.get(session)?.fold.turns.open_turn.clone()
     }
 
-    /// Some turn of the session, running or not.
+    /// Any turn of the session, running or ended.
     pub(super) fn any_turn(&self, session: &SessionId, pick: u64) -> Option<TurnId> {
         let turns = &self.sessions.get(session)?.turns;
         let at = pick.checked_rem(turns.len() as u64)?;
         turns.keys().nth(at as usize).cloned()
     }
 
-    /// Whether the session waits for an answer.
+    /// Whether the session has an open approval.
     pub(super) fn has_question(&self, session: &SessionId) -> bool {
         self.sessions
             .get(session)
             .is_some_and(|seen| !seen.fold.open.approvals.is_empty())
     }
 
-    /// All open approvals, and whether their turns run.
+    /// All open approvals, and whether the turn of each is running.
     pub(super) fn open_approvals(&self) -> Vec<(SessionId, Approval, bool)> {
-        let of = |(id, seen): (&SessionId, &ShownSession)| {
+        let approvals_of = |(id, seen): (&SessionId, &ShownSession)| {
             let (id, running) = (id.clone(), seen.fold.turns.open_turn.is_some());
             let open = seen.fold.open.approvals.clone();
             open.into_iter()
                 .map(move |open| (id.clone(), open.approval, running))
         };
-        self.sessions.iter().flat_map(of).collect()
+        self.sessions.iter().flat_map(approvals_of).collect()
     }
 
-    /// Turns that have no end yet.
+    /// The turns that have not ended yet.
     pub(super) fn running_turns(&self) -> BTreeSet<TurnId> {
         self.sessions
             .values()

@@ -1,5 +1,6 @@
-//! I14: no call is made beyond a limit. What is shown as spent when a provider is asked fits the limits with all that
-//! people raised them by; so a limit is passed by no more than the calls in flight bring.
+//! I14: no call goes beyond a limit. When the server calls a provider, the spending shown so far fits every
+//! limit, including the amounts by which users raised it. So only calls in flight can take the total past a
+//! limit.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +16,35 @@ use agentls::provider::ModelRequest;
 use agentls::store::StoredEvent;
 use agentls::turn::{Budgets, day_of};
 
-/// What is spent this soon after midnight is counted for no day: it was booked before it was shown.
-const DUSK_MS: i64 = 600_000;
+/// The check ignores spending this soon after midnight: the server may have booked it on the previous day.
+const MIDNIGHT_GRACE_MS: i64 = 600_000;
 
-/// What was spent, as it was shown.
+/// The spending that events report, and the limits on it.
 pub(super) struct MoneyChecker {
     budgets: Budgets,
     max_tool_calls: Option<u32>,
     days: BTreeMap<i64, MoneySpent>,
-    /// By how much people have raised limits, as they sent it: the turn may go on before it is shown.
+    /// By how much users raised each limit, counted once sent: the turn may continue before the event
+    /// appears.
     raised: BTreeMap<(LimitName, Option<SessionId>), Cost>,
-    /// What the calls on their way will cost at least, by provider; where prices are known.
-    flights: BTreeMap<String, Cost>,
+    /// The minimum cost of the calls in flight, by provider; zero if prices are unknown.
+    in_flight: BTreeMap<String, Cost>,
     priced: bool,
-    /// The store has lost something: what it counts is less than what was shown.
+    /// The store lost records, so its own totals are lower than the spending that was shown.
     lost: bool,
 }
 
 #[derive(Clone, Copy, Default)]
 struct MoneySpent {
     cost: Cost,
-    /// At the provider that has a limit of its own.
-    there: Cost,
+    /// The part spent at the provider that has its own limit.
+    provider_cost: Cost,
 }
 
 impl MoneyChecker {
     pub(super) fn new(budgets: Budgets, max_tool_calls: Option<u32>, priced: bool) -> Self {
         Self {
-            flights: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             priced,
             budgets,
             max_tool_calls,
@@ -52,7 +54,7 @@ impl MoneyChecker {
         }
     }
 
-    /// Events were lost, as the store said.
+    /// The store reported lost events.
     pub(super) fn note_lost_events(&mut self) {
         self.lost = true;
     }
@@ -70,7 +72,7 @@ impl MoneyChecker {
         *self.raised.entry((reached.limit, session)).or_default() += Cost(*by);
     }
 
-    /// What a call will cost at least: its messages.
+    /// The minimum cost of a call: the cost of its messages.
     pub(super) fn least_cost(&self, request: &ModelRequest) -> Cost {
         let input = request
             .messages
@@ -95,21 +97,21 @@ impl MoneyChecker {
 }
 
 impl Checker {
-    /// Takes in what an event says of money and of the turn's limits.
+    /// Records what an event reports about spending and about the turn's limits.
     pub(super) fn check_spending(&mut self, session: &SessionId, stored: &StoredEvent) -> Result<(), String> {
         if let Event::Usage {
             step_cost: Some(cost),
             provider,
             ..
         } = &stored.event
-            && stored.at_ms.rem_euclid(86_400_000) > DUSK_MS
+            && stored.at_ms.rem_euclid(86_400_000) > MIDNIGHT_GRACE_MS
         {
-            let of_limit = |provider: &String| self.money.budgets.providers.contains_key(provider);
-            let there = provider.as_ref().is_some_and(of_limit);
+            let has_limit = |provider: &String| self.money.budgets.providers.contains_key(provider);
+            let has_provider_limit = provider.as_ref().is_some_and(has_limit);
             let day = self.money.days.entry(day_of(stored.at_ms)).or_default();
             day.cost += *cost;
-            if there {
-                day.there += *cost;
+            if has_provider_limit {
+                day.provider_cost += *cost;
             }
         }
         let max_tool_calls = self.money.max_tool_calls;
@@ -131,7 +133,7 @@ impl Checker {
                 RequestSubject::Limit(reached) if reached.limit == LimitName::ToolCalls => {
                     turn.more_calls += by
                 }
-                // A sub-agent's steps are its own.
+                // A sub-agent's steps count toward its own limit.
                 RequestSubject::Limit(reached)
                     if reached.limit == LimitName::Steps && inquiry.parent.is_none() =>
                 {
@@ -142,14 +144,14 @@ impl Checker {
             Event::ToolCall(update) if update.status == ToolCallStatus::Pending => {
                 turn.announced.insert(update.id.clone());
             }
-            // Those that an earlier turn has announced were counted there.
+            // An earlier turn may have announced the call; that turn counted it.
             Event::ToolCall(update)
                 if update.status == ToolCallStatus::Running && turn.announced.contains(&update.id) =>
             {
                 turn.ran += 1;
-                let most = max_tool_calls.map(|most| u64::from(most) + turn.more_calls);
-                if most.is_some_and(|most| turn.ran > most) {
-                    return Err(format!("{} tool calls run of {most:?}", turn.ran));
+                let limit = max_tool_calls.map(|limit| u64::from(limit) + turn.more_calls);
+                if limit.is_some_and(|limit| turn.ran > limit) {
+                    return Err(format!("{} tool calls ran; the limit is {limit:?}", turn.ran));
                 }
             }
             _ => {}
@@ -157,30 +159,31 @@ impl Checker {
         Ok(())
     }
 
-    /// A provider is asked.
+    /// The server calls a provider.
     pub(super) fn takes_off(&mut self, provider: &str, about: Cost) {
-        *self.money.flights.entry(provider.to_owned()).or_default() += about;
+        *self.money.in_flight.entry(provider.to_owned()).or_default() += about;
     }
 
-    /// A call has come to its end, whichever.
+    /// A call has ended, in whatever way.
     pub(crate) fn settle_call(&mut self, provider: &str, about: Cost) {
-        if let Some(held) = self.money.flights.get_mut(provider) {
+        if let Some(held) = self.money.in_flight.get_mut(provider) {
             held.0 = held.0.saturating_sub(about.0);
         }
     }
 
-    /// Whether a request is the first of a turn after this one, whose end is not shown yet: it says what nobody has said in
-    /// this one.
+    /// Whether a request is the first of the next turn, before the end of this one is shown. Such a request
+    /// ends with user input that did not join this turn.
     fn begins_another(&self, request: &ModelRequest, turn: &TurnId) -> bool {
-        let said = request
+        let last_label = request
             .messages
             .last()
             .and_then(|item| label_of(&item.message.content));
-        let typed = said.and_then(|label| self.typed.get(&label));
+        let typed = last_label.and_then(|label| self.typed.get(&label));
         typed.is_some_and(|typed| typed.kind != TypedKind::Steer && typed.joined.as_ref() != Some(turn))
     }
 
-    /// A provider is asked: all that is shown as spent, what is on its way and what the call costs at least fit.
+    /// The server calls a provider: the limits cover the spending shown, the calls in flight and this call's
+    /// minimum cost.
     pub(super) fn may_spend(
         &self,
         session: &SessionId,
@@ -190,17 +193,17 @@ impl Checker {
         let Some(seen) = self.sessions.get(session) else {
             return Ok(());
         };
-        let over = |what: &str, spent: Cost, most: Option<Cost>, raised: Cost| match most {
-            Some(most) if spent > most + raised => Err(format!(
-                "I14: {session} asks though {what} is {} of {}, raised by {}",
-                spent.0, most.0, raised.0
+        let check_limit = |what: &str, spent: Cost, limit: Option<Cost>, raised: Cost| match limit {
+            Some(limit) if spent > limit + raised => Err(format!(
+                "I14: {session} raises the cost of {what} to {}; the limit is {}, raised by {}",
+                spent.0, limit.0, raised.0
             )),
             Some(_) | None => Ok(()),
         };
         let budgets = &self.money.budgets;
         let raised = |limit, session| self.money.raised_amount(limit, session);
         if !seen.torn {
-            over(
+            check_limit(
                 "the session",
                 seen.fold.spending.known_cost + about,
                 budgets.session,
@@ -210,7 +213,7 @@ impl Checker {
                 && !self.begins_another(request, turn)
                 && let Some(turn) = seen.turns.get(turn)
             {
-                over(
+                check_limit(
                     "the turn",
                     turn.cost + about,
                     budgets.turn,
@@ -220,18 +223,18 @@ impl Checker {
         }
         let today = self.money.days.get(&day_of(clock::wall_ms()));
         if let Some(today) = today.filter(|_| !self.money.lost) {
-            over(
+            check_limit(
                 "the day",
-                today.cost + about + self.money.flights.values().copied().sum(),
+                today.cost + about + self.money.in_flight.values().copied().sum(),
                 budgets.day,
                 raised(LimitName::DayCost, None),
             )?;
-            let on_way = self.money.flights.get(provider).copied().unwrap_or_default();
-            let there = budgets.providers.get(provider).copied();
-            over(
+            let provider_in_flight = self.money.in_flight.get(provider).copied().unwrap_or_default();
+            let provider_limit = budgets.providers.get(provider).copied();
+            check_limit(
                 "the provider's day",
-                today.there + about + on_way,
-                there,
+                today.provider_cost + about + provider_in_flight,
+                provider_limit,
                 raised(LimitName::ProviderDayCost, None),
             )?;
         }

@@ -1,4 +1,4 @@
-//! Where turns are, and what they have met: for the coverage table. Judges nothing.
+//! Records the phase of each turn and the faults it met, for the coverage table. Checks nothing.
 
 use super::Checker;
 use crate::coverage::{SeenConditions, SimFault, TurnPhase};
@@ -9,7 +9,7 @@ use agentls::domain::{
 use agentls::store::StoredEvent;
 
 impl Checker {
-    /// A durable event of a session; whether a crash has cut its turn.
+    /// Records a durable event of a turn. `was_cut`: a crash cut the turn.
     pub(super) fn goes_on(&mut self, session: &SessionId, stored: &StoredEvent, was_cut: bool) {
         let (degraded, ending) = (self.degraded, self.ending);
         let Some(turn) = &stored.turn else { return };
@@ -17,7 +17,7 @@ impl Checker {
             return;
         };
         let known = seen.turns.entry(turn.clone()).or_default();
-        // Calls run side by side: what one comes to ends no hook of another.
+        // Calls run in parallel: the result of one does not end the hook of another.
         let tools = match known.hooks {
             0 => TurnPhase::Tools,
             _ => TurnPhase::Hook,
@@ -27,17 +27,17 @@ impl Checker {
             met.add_fault(SimFault::Disk);
         }
         match &stored.event {
-            // Of a hook that takes long.
+            // A wait for a slow hook.
             Event::Wait { .. } if met.phase == TurnPhase::Hook => {}
             Event::Retry { .. } | Event::Wait { .. } => met.phase = TurnPhase::Waiting,
-            // A question about time stops nothing before the next step.
+            // An inquiry about a time limit does not pause the turn before its next step.
             Event::InquiryRequested(inquiry) if !is_about_time(inquiry) && inquiry.parent.is_none() => {
                 met.phase = TurnPhase::Question;
             }
-            // What a sub-agent's calls come to leaves the turn where it is: in its tools.
+            // The results of a sub-agent's calls leave the turn in its tool phase.
             Event::ToolCall(update) if update.parent.is_some() => {}
             Event::ToolCall(update) => match update.status {
-                // Denied or canceled, a call leaves the turn where it was.
+                // A denied or canceled call does not change the turn's phase.
                 ToolCallStatus::Pending | ToolCallStatus::Denied | ToolCallStatus::Cancelled => {}
                 ToolCallStatus::AwaitingApproval => met.phase = TurnPhase::Question,
                 ToolCallStatus::Running | ToolCallStatus::Completed => met.phase = tools,
@@ -74,7 +74,7 @@ impl Checker {
         }
     }
 
-    /// A delta of a turn's message.
+    /// Records a delta of a turn's message.
     pub(super) fn note_delta(&mut self, session: &SessionId, turn: &TurnId, delta: &Delta) {
         if matches!(delta, Delta::ToolOutput { .. }) {
             return;
@@ -84,21 +84,21 @@ impl Checker {
         }
     }
 
-    /// A provider is asked by the session's running turn.
+    /// The session's running turn calls a provider.
     pub(super) fn note_provider_call(&mut self, session: &SessionId) {
         if let Some(met) = self.met_of_turn(session, None) {
             met.phase = TurnPhase::Asking;
         }
     }
 
-    /// A provider is asked for notes by the session's running turn.
+    /// The session's running turn calls a provider for a compaction summary.
     pub(super) fn note_compaction_call(&mut self, session: &SessionId) {
         if let Some(met) = self.met_of_turn(session, None) {
             met.phase = TurnPhase::Compacting;
         }
     }
 
-    /// Something befalls the session's running turn.
+    /// A fault affects the session's running turn.
     pub(crate) fn note_fault(&mut self, session: &SessionId, fault: SimFault) {
         if let Some(met) = self.met_of_turn(session, None) {
             met.add_fault(fault);

@@ -1,4 +1,4 @@
-//! Prompts that wait for a turn's end: I16 over the queue, and that they wait no longer than they must (R-CANCEL).
+//! Prompts that wait for the end of a turn: I16 for the queue, and a bound on how long they wait (R-CANCEL).
 
 use super::Checker;
 use super::seen::ShownSession;
@@ -7,31 +7,31 @@ use agentls::base::clock;
 use agentls::domain::{Block, PromptQueue, SessionId, TurnId};
 use agentls::session::{CommandError, QueueReply};
 
-/// A queue that is not held, and beside which nothing runs, goes on within this time, in virtual ms.
-const PATIENCE_MS: i64 = 2_000;
+/// How soon a queue that is not paused must start a turn once none is running, in virtual ms.
+const QUEUE_START_TIMEOUT_MS: i64 = 2_000;
 
 impl Checker {
-    /// Labels and keys of what waits, as far as the user knows.
+    /// Labels and keys of the queued prompts, as far as the user knows them.
     pub(crate) fn waiting_prompts(&self, session: &SessionId) -> Vec<(u64, String)> {
-        let of = |(label, typed): (&u64, &super::typed::TypedInputs)| match &typed.answered {
+        let waiting_key = |(label, typed): (&u64, &super::typed::TypedInputs)| match &typed.answered {
             Some(TypedAnswer::Waits(Some(key))) if !typed.is_settled() && !typed.removed => {
                 Some((*label, key.clone()))
             }
             _ => None,
         };
         let typed = self.typed.iter().filter(|(_, typed)| typed.session == *session);
-        typed.filter_map(of).collect()
+        typed.filter_map(waiting_key).collect()
     }
 
-    /// The user takes a prompt out of the queue, or puts another text in its place: until that is answered, who
-    /// knows. Whether that was known before.
+    /// The user removes a prompt from the queue or replaces its text. Until the server answers, either result
+    /// is possible. Returns whether the checker still expected the prompt to arrive.
     pub(crate) fn begin_unqueue(&mut self, label: u64) -> bool {
         self.log_line(format!("takes #{label} out of the queue"));
         let typed = self.typed.get_mut(&label);
         typed.is_some_and(|typed| !std::mem::replace(&mut typed.excused, true))
     }
 
-    /// That is answered.
+    /// The server has answered the request to remove or replace a prompt.
     pub(crate) fn check_unqueue(
         &mut self,
         session: &SessionId,
@@ -44,13 +44,13 @@ impl Checker {
         };
         let settled = typed.is_settled();
         match answer {
-            Ok(_) if settled => {
-                self.record_violation(format!("I16: #{label} is said, and was taken out of the queue"))
-            }
+            Ok(_) if settled => self.record_violation(format!(
+                "I16: the server removed #{label} from the queue after delivering or returning it"
+            )),
             Ok(_) => typed.removed = true,
             Err(CommandError::UnknownPrompt(_)) if !settled => {
-                // It is on its way; or was lost, which is seen when the store is. Or it was taken out before, and a
-                // crash swallowed the answer.
+                // The prompt is being delivered, or a crash lost it, which the check of the store detects.
+                // Otherwise an earlier removal succeeded and a crash lost its answer.
                 typed.excused = !was_known;
             }
             Err(refused) => {
@@ -60,7 +60,7 @@ impl Checker {
         }
     }
 
-    /// The user asks for what waits.
+    /// The user asks the server to send the queued prompts now.
     pub(crate) fn sends_now(&mut self, session: &SessionId) {
         self.log_line(format!("sends now, in {session}"));
         if let Some(seen) = self.sessions.get_mut(session) {
@@ -68,29 +68,32 @@ impl Checker {
         }
     }
 
-    /// An action on the queue is refused.
+    /// The server refuses a request about the queue.
     pub(crate) fn queue_refused(&mut self, session: &SessionId, refused: &CommandError) {
         if let Err(why) = self.check_refusal(session, TypedKind::Queued, refused) {
             self.record_violation(why);
         }
     }
 
-    /// Whether what was typed so began the turn.
+    /// Whether this input started the turn.
     pub(super) fn begins_turn(&self, session: &SessionId, turn: &TurnId, kind: TypedKind) -> bool {
         let seen = self.sessions.get(session);
         let known = seen.and_then(|seen| seen.turns.get(turn));
         kind == TypedKind::Queued && known.is_some_and(|turn| turn.queued && turn.prompts == 0)
     }
 
-    /// What waits is shown.
+    /// The server shows the queue.
     pub(super) fn queue_shown(&mut self, session: &SessionId, queue: &PromptQueue) -> Result<(), String> {
         self.count_case("queue shown");
         for prompt in &queue.prompts {
-            let label =
-                label_of(&[Block::Text(prompt.text.clone())]).ok_or("I16: nobody typed what waits")?;
-            let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed what waits")?;
+            let label = label_of(&[Block::Text(prompt.text.clone())])
+                .ok_or("I16: the queue contains a prompt that the user never sent")?;
+            let typed = self
+                .typed
+                .get_mut(&label)
+                .ok_or("I16: the queue contains a prompt that the user never sent")?;
             let seen = self.sessions.get(session);
-            // The record that took it out may be among those that a full store has lost, as the user was told.
+            // A full store may have lost the record that removed the prompt; it warned the user about that.
             if let Some(seen) = seen.filter(|seen| seen.torn) {
                 (typed.returned, typed.removed) = (None, false);
                 typed.joined = typed.joined.take().filter(|turn| !seen.begun_in_vain(turn));
@@ -100,7 +103,9 @@ impl Checker {
                 || typed.is_settled()
                 || typed.removed
             {
-                return Err(format!("I16: #{label} is shown to wait"));
+                return Err(format!(
+                    "I16: the queue contains #{label}, which was removed or delivered or belongs elsewhere"
+                ));
             }
         }
         if let Some(seen) = self.sessions.get_mut(session) {
@@ -112,19 +117,20 @@ impl Checker {
 }
 
 impl ShownSession {
-    /// A turn of the queue ends at once when the store is full: then what it had begun with may wait once more.
+    /// A queued turn ends at once if the store is full; the prompt that started it may then be queued again.
     pub(super) fn begun_in_vain(&self, turn: &TurnId) -> bool {
         let known = self.turns.get(turn);
         self.torn && known.is_some_and(|turn| turn.queued && turn.steps == 0)
     }
 
-    /// What waits and is not held begins a turn as soon as none runs.
+    /// A queue that is not paused starts a turn as soon as none is running.
     pub(super) fn nothing_stands_still(&self) -> Result<(), String> {
         match self.due {
             Some((count, since))
-                if self.fold.turns.open_turn.is_none() && clock::wall_ms() > since + PATIENCE_MS =>
+                if self.fold.turns.open_turn.is_none()
+                    && clock::wall_ms() > since + QUEUE_START_TIMEOUT_MS =>
             {
-                Err(format!("{count} prompts wait for nothing"))
+                Err(format!("{count} prompts are queued although no turn is running"))
             }
             _ => Ok(()),
         }

@@ -1,5 +1,5 @@
-//! What the store holds after a crash, an end or a quiet moment: I7 (what was shown is there), and that what
-//! was accepted is there too.
+//! Compares the store with what was shown, after a crash, a shutdown or a quiet moment. The store must
+//! contain everything shown (I7) and everything the server accepted (I16).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use agentls::base::clock;
 use agentls::domain::{Event, FileChange, MessageId, Role, SessionId, TurnState, TurnTrigger};
 use agentls::store::{PendingEvent, SessionRow, StoredEvent};
 
-/// What a store holds of a session.
+/// The stored state of a session.
 pub(crate) struct ReloadedSession {
     pub(crate) row: SessionRow,
     pub(crate) events: Vec<StoredEvent>,
@@ -21,7 +21,7 @@ pub(crate) struct ReloadedSession {
 }
 
 impl Checker {
-    /// A new life begins with what the store holds.
+    /// A new server run starts from the state in the store.
     pub(crate) fn check_restart(
         &mut self,
         files: &WrittenFiles,
@@ -51,10 +51,10 @@ impl Checker {
                 None => self.check_missing_session(&session),
             };
             if let Err(why) = checked {
-                return self.record_violation(format!("after a crash: {session}: {why}"));
+                return self.record_violation(format!("after a restart: {session}: {why}"));
             }
         }
-        // Of an answer that a crash has cut nobody tells any more.
+        // Nothing reports the tokens of an answer that a crash cut.
         for seen in self.sessions.values_mut() {
             seen.tokens = CountedTokens::default();
         }
@@ -66,11 +66,13 @@ impl Checker {
         if cut {
             self.strays.extend(found.into_keys());
         } else if let Some(session) = found.keys().next() {
-            self.record_violation(format!("{session} is stored and nobody made it"));
+            self.record_violation(format!(
+                "the store contains session {session}, which the user never created"
+            ));
         }
     }
 
-    /// A quiet moment: everything that was shown is stored, and nothing else.
+    /// At a quiet moment, the store contains exactly what was shown.
     pub(crate) fn compare_with_store(&mut self, found: &BTreeMap<SessionId, ReloadedSession>) {
         if self.degraded || self.lost {
             return;
@@ -78,7 +80,7 @@ impl Checker {
         for (session, seen) in &self.sessions {
             let checked = match found.get(session) {
                 Some(found) if found.events.len() != seen.events.len() => Err(format!(
-                    "I7: {} events are stored, {} shown",
+                    "I7: the store contains {} events; {} were shown",
                     found.events.len(),
                     seen.events.len()
                 )),
@@ -88,7 +90,7 @@ impl Checker {
                     .and_then(|()| seen.nothing_stands_still())
                     .and_then(|()| seen.all_is_told()),
                 None if seen.events.is_empty() => Ok(()),
-                None => Err("I7: it is not stored".to_owned()),
+                None => Err("I7: the store does not contain the session".to_owned()),
             };
             if let Err(why) = checked {
                 return self.record_violation(format!("at rest: {session}: {why}"));
@@ -99,10 +101,10 @@ impl Checker {
     fn check_missing_session(&mut self, session: &SessionId) -> Result<(), String> {
         let deleted = self.deleting.contains(session);
         if !deleted && self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
-            return Err("I7: the session is lost".to_owned());
+            return Err("I7: the store lost the session".to_owned());
         }
         if !deleted {
-            // What it cost is lost with it, where it cost anything.
+            // The daily totals no longer include what the session cost.
             self.money.note_lost_events();
         }
         self.forget_session(session);
@@ -121,7 +123,7 @@ impl Checker {
         };
         let shown = seen.events.len();
         seen.granted = None;
-        // The night does not count.
+        // The time that the server was down does not count toward the bound on cancels.
         seen.cancels
             .iter_mut()
             .for_each(|cancel| cancel.at = clock::wall_ms());
@@ -132,7 +134,7 @@ impl Checker {
         }
         if found.events.len() < seen.safe {
             return Err(format!(
-                "I7: {} events are stored, {} were shown as stored",
+                "I7: the store contains {} events; at least {} had been stored",
                 found.events.len(),
                 seen.safe
             ));
@@ -170,12 +172,12 @@ impl Checker {
         fits
     }
 
-    /// I16: what was accepted is stored.
+    /// I16: the store contains everything the server accepted.
     fn is_kept(&mut self, session: &SessionId, found: &ReloadedSession, lossy: bool) -> Result<(), String> {
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
         };
-        // Found by a server that starts, nobody expects what waits to begin a turn.
+        // After a restart the user does not expect the queue to start a turn.
         seen.held |= (found.pending.iter()).any(|pending| matches!(pending, PendingEvent::Queued { .. }));
         (seen.sent_now, seen.due) = (false, None);
         let mut steers = Vec::new();
@@ -196,10 +198,12 @@ impl Checker {
             .iter_mut()
             .filter(|(_, typed)| typed.session == *session)
         {
-            let (waits, somewhere) = (steers.contains(label), typed.is_settled());
-            // What was given back by a turn's end, or taken out, may wait once more where the store has lost the rest of it.
-            if waits && (typed.joined.is_some() || (somewhere || typed.removed) && !lossy) {
-                return Err(format!("I16: #{label} is settled and waits still"));
+            let (waits, is_settled) = (steers.contains(label), typed.is_settled());
+            // If the store lost records, input that a turn returned or the user removed may be queued again.
+            if waits && (typed.joined.is_some() || (is_settled || typed.removed) && !lossy) {
+                return Err(format!(
+                    "I16: #{label} was delivered, returned or removed, but the store lists it as pending"
+                ));
             }
             typed.removed &= !waits;
             typed.returned = typed.returned.take().filter(|_| !waits);
@@ -213,50 +217,53 @@ impl Checker {
                 typed.answered = Some(TypedAnswer::Waits(None));
             }
             match &typed.answered {
-                // A prompt is answered at its turn's end: until the turn is shown nobody knows of it.
+                // The server answers a prompt at its turn's end; if no event shows the turn, the user never
+                // learned of it.
                 Some(TypedAnswer::Accepted(turn)) => {
                     typed.excused |= typed.kind == TypedKind::Prompt && !seen.turns.contains_key(turn);
                 }
                 Some(TypedAnswer::Waits(_)) if !typed.removed => {}
                 _ => continue,
             }
-            if !somewhere && !typed.excused && !waits {
-                return Err(format!("I16: #{label} was accepted and is lost"));
+            if !is_settled && !typed.excused && !waits {
+                return Err(format!("I16: the server accepted #{label} but lost it"));
             }
         }
-        for (id, asked) in &mut seen.approvals {
+        for (id, question) in &mut seen.approvals {
             let waits = found
                 .pending
                 .iter()
                 .any(|pending| matches!(pending, PendingEvent::Decision { approval, .. } if approval == id));
-            if asked.accepted.is_some() && asked.open && !waits {
+            if question.accepted.is_some() && question.open && !waits {
                 if !lossy {
-                    return Err(format!("I16: the decision on {id} was accepted and is lost"));
+                    return Err(format!(
+                        "I16: the server accepted the decision on {id} but lost it"
+                    ));
                 }
-                asked.accepted = None;
+                question.accepted = None;
             }
         }
-        for (id, asked) in &mut seen.inquiries {
+        for (id, known) in &mut seen.inquiries {
             let waits = found
                 .pending
                 .iter()
                 .any(|pending| matches!(pending, PendingEvent::Reply { inquiry, .. } if inquiry == id));
-            if asked.accepted.is_some() && asked.open && !waits {
+            if known.accepted.is_some() && known.open && !waits {
                 if !lossy {
-                    return Err(format!("I16: the answer to {id} was accepted and is lost"));
+                    return Err(format!("I16: the server accepted the answer to {id} but lost it"));
                 }
-                asked.accepted = None;
+                known.accepted = None;
             }
         }
         for what in std::mem::take(&mut seen.confirmed) {
             if !lossy && !seen.events.iter().any(|stored| confirms(&stored.event, &what)) {
-                return Err(format!("I16: {what} was confirmed and is lost"));
+                return Err(format!("I16: the server confirmed {what} but lost it"));
             }
         }
         Ok(())
     }
 
-    /// What was shown after the store had failed is lost: learns the session anew.
+    /// Relearns the session from the store, because the failing store lost events that were shown.
     fn relearn_session(&mut self, session: &SessionId, found: &ReloadedSession) {
         let events = &found.events;
         self.log_line(format!("{session} has {} events left", events.len()));
@@ -283,14 +290,14 @@ impl Checker {
             seen.learn_event(stored);
             self.learn_typed(stored);
         }
-        for (id, asked) in old.approvals {
+        for (id, question) in old.approvals {
             if let Some(known) = seen.approvals.get_mut(&id) {
-                known.sent = asked.sent;
+                known.sent = question.sent;
             }
         }
-        for (id, asked) in old.inquiries {
+        for (id, old_inquiry) in old.inquiries {
             if let Some(known) = seen.inquiries.get_mut(&id) {
-                known.sent = asked.sent;
+                known.sent = old_inquiry.sent;
             }
         }
         self.sessions.insert(session.clone(), seen);
@@ -317,7 +324,7 @@ impl Checker {
 }
 
 impl ShownSession {
-    /// I7: the stored events are those that were shown.
+    /// I7: the stored events equal the events shown.
     fn is_stored(&self, found: &ReloadedSession) -> Result<(), String> {
         match self
             .events
@@ -326,11 +333,13 @@ impl ShownSession {
             .find(|(shown, stored)| shown != stored)
         {
             None => Ok(()),
-            Some((shown, stored)) => Err(format!("I7: stored is {stored:?}, shown was {shown:?}")),
+            Some((shown, stored)) => Err(format!(
+                "I7: the store contains {stored:?}; the event shown was {shown:?}"
+            )),
         }
     }
 
-    /// The row and the questions follow from the events.
+    /// The session's row and its open requests follow from the events.
     fn fits_row(&self, found: &ReloadedSession) -> Result<(), String> {
         let (fold, row) = (&self.fold, &found.row);
         let open: Vec<_> = found
@@ -350,7 +359,7 @@ impl ShownSession {
         }
         if !inquiries.eq(&fold.open.inquiries) {
             return Err(format!(
-                "the inquiries are not those of the events: {:?}",
+                "the pending inquiries in the store differ from those of the events: {:?}",
                 fold.open.inquiries
             ));
         }
@@ -366,7 +375,7 @@ impl ShownSession {
             Ok(())
         } else {
             Err(format!(
-                "the row is {row:?} with the questions {open:?}; the events give {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+                "the store has {row:?} and {open:?}; the events give {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
                 self.events.len(),
                 fold.turns.open_turn,
                 fold.choice.title,
@@ -379,15 +388,17 @@ impl ShownSession {
         }
     }
 
-    /// Text is kept of messages in progress only.
+    /// The store keeps partial text only for messages in progress.
     fn is_open(&self, message: &MessageId) -> Result<(), String> {
         match self.messages.get(message).and_then(|shown| shown.over) {
             None => Ok(()),
-            Some(over) => Err(format!("I5: {message} is {over:?} and its text is kept")),
+            Some(end) => Err(format!(
+                "I5: the store keeps partial text of message {message}, which has ended as {end:?}"
+            )),
         }
     }
 
-    /// Takes an event in without a check.
+    /// Records an event without checks.
     pub(super) fn learn_event(&mut self, stored: &StoredEvent) {
         if let Some(turn) = &stored.turn {
             let known = self.turns.entry(turn.clone()).or_default();
@@ -447,7 +458,7 @@ impl ShownSession {
                 }
             }
             Event::ApprovalRequested(approval) => {
-                let asked = ShownQuestion {
+                let question = ShownQuestion {
                     call: approval.tool_call.clone(),
                     name: approval.name.clone(),
                     open: true,
@@ -455,13 +466,13 @@ impl ShownSession {
                     accepted: None,
                     allowed: false,
                 };
-                self.approvals.insert(approval.id.clone(), asked);
+                self.approvals.insert(approval.id.clone(), question);
             }
             Event::ApprovalResolved {
                 approval, decision, ..
             } => {
-                if let Some(asked) = self.approvals.get_mut(approval) {
-                    (asked.open, asked.allowed) = (false, is_permission(decision.kind));
+                if let Some(question) = self.approvals.get_mut(approval) {
+                    (question.open, question.allowed) = (false, is_permission(decision.kind));
                 }
             }
             Event::InquiryRequested(inquiry) => {
@@ -472,8 +483,8 @@ impl ShownSession {
                 self.inquiries.insert(inquiry.id.clone(), open);
             }
             Event::InquiryResolved { inquiry, .. } => {
-                if let Some(asked) = self.inquiries.get_mut(&inquiry.id) {
-                    asked.open = false;
+                if let Some(known) = self.inquiries.get_mut(&inquiry.id) {
+                    known.open = false;
                 }
             }
             _ => {}
@@ -484,7 +495,7 @@ impl ShownSession {
     }
 }
 
-/// Whether an event says what was confirmed.
+/// Whether the event shows the change that the server confirmed.
 fn confirms(event: &Event, what: &str) -> bool {
     let Event::SessionUpdated { title, mode, .. } = event else {
         return false;

@@ -1,4 +1,4 @@
-//! What providers are sent: I4, and that it is the history which is shown and stored.
+//! Provider requests: I4, and that each request contains the history that was shown and stored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use agentls::domain::{Block, Compaction, Cost, Message, Role, SessionId, ToolCal
 use agentls::provider::{HistoryItem, ModelRequest};
 
 impl Checker {
-    /// A provider is asked; what that costs at least, until it lands.
+    /// The server calls a provider. Returns the call's minimum cost, which counts as in flight until the call
+    /// settles.
     pub(crate) fn check_request(
         &mut self,
         session: &SessionId,
@@ -39,29 +40,32 @@ impl Checker {
         }
         self.note_provider_call(session);
         if request.tools.is_empty() && *request.system != *SUMMARY_SYSTEM {
-            // At a limit: a summary, of the history as a text.
+            // A turn at its limit requests a summary, with the history as plain text.
             self.count_case("summary at a limit");
             if !matches!(&request.messages[..], [item] if item.message.role == Role::User) {
-                self.record_violation("a summary is asked for with more than a text".to_owned());
+                self.record_violation("a summary request contains more than one user message".to_owned());
             }
             return;
         }
         if *request.system == *SUMMARY_SYSTEM {
             self.note_compaction_call(session);
-            let asks = matches!(&request.messages[..], [item] if item.message.role == Role::User);
-            if !asks || !request.tools.is_empty() {
-                self.record_violation("notes are asked for with more than a transcript".to_owned());
+            let is_transcript_only =
+                matches!(&request.messages[..], [item] if item.message.role == Role::User);
+            if !is_transcript_only || !request.tools.is_empty() {
+                self.record_violation("a compaction request contains more than one transcript".to_owned());
             }
             return;
         }
         let Some(seen) = self.sessions.get_mut(session) else {
-            return self.record_violation(format!("a request of {session}, which is not there"));
+            return self.record_violation(format!(
+                "a provider request belongs to the unknown session {session}"
+            ));
         };
-        // Where records were lost, what stood between two messages of the model may be gone.
+        // If the store lost records, those between two model messages may be missing.
         let mut checked = check_history(&request.messages, self.paused.contains(session) || seen.torn);
-        let again = is_same_history(&request.messages, &seen.last_sent);
+        let is_repeat = is_same_history(&request.messages, &seen.last_sent);
         seen.last_sent.clone_from(&request.messages);
-        if !again {
+        if !is_repeat {
             seen.sent.push_back(request.messages.clone());
             checked = checked.and(seen.match_sent());
         }
@@ -72,7 +76,7 @@ impl Checker {
         }
     }
 
-    /// A sub-agent asks: what it sends is a valid history, or one that is told as a text.
+    /// A sub-agent calls a provider: its request contains a valid history, or one rendered as text.
     fn sent_by_child(&mut self, request: &ModelRequest) {
         self.count_case("request of a sub-agent");
         if let Err(why) = check_history(&request.messages, true) {
@@ -80,15 +84,15 @@ impl Checker {
         }
     }
 
-    /// The answer that comes may end with a pause.
+    /// The next answer of the provider may end with a pause.
     pub(crate) fn may_pause(&mut self, session: &SessionId) {
         self.paused.insert(session.clone());
     }
 }
 
 impl ShownSession {
-    /// What is shown catches up with what was sent: at some moment both are the same. What was sent before is its
-    /// beginning, unless it was made smaller since.
+    /// The history shown catches up with each request: at some moment the two are equal. Each request extends
+    /// the one before, unless a compaction came between.
     pub(super) fn match_sent(&mut self) -> Result<(), String> {
         while let Some(sent) = self.sent.front() {
             if self.fold.history.open_calls().next().is_some()
@@ -97,30 +101,30 @@ impl ShownSession {
                 return Ok(());
             }
             if !self.torn && !begins_with(sent, &self.matched) {
-                return Err("the history that was sent before is no longer its beginning".to_owned());
+                return Err("the request does not begin with the history of the previous request".to_owned());
             }
             self.matched = self.sent.pop_front().unwrap_or_default();
         }
         Ok(())
     }
 
-    /// At a turn's end all that it sent is matched. The next turn may have asked before the end is shown: what it sent
-    /// goes on where the history ends now.
+    /// At a turn's end every request of the turn has matched. The next turn may already have sent a request;
+    /// it extends the current history.
     pub(super) fn only_the_next_asks(&self) -> Result<(), String> {
         let history = self.fold.history.to_messages();
-        let of_next =
+        let is_next_turn =
             |sent: &Vec<Arc<HistoryItem>>| sent.len() > history.len() && begins_with(sent, &history);
-        match self.sent.iter().find(|sent| !of_next(sent)) {
+        match self.sent.iter().find(|sent| !is_next_turn(sent)) {
             None => Ok(()),
             Some(sent) => Err(format!(
-                "a provider was sent a history that never was ({} messages; there are {})",
+                "a provider received a history that never existed ({} messages; the session has {})",
                 sent.len(),
                 history.len()
             )),
         }
     }
 
-    /// What a compaction does to the history: it keeps its first message and its last six, and says what it is.
+    /// A compaction keeps the first message and the last six, and reports correct counts.
     pub(super) fn check_compaction(&mut self, compaction: &Compaction) -> Result<(), String> {
         self.matched.clear();
         let before = self.fold.history.to_messages();
@@ -131,13 +135,13 @@ impl ShownSession {
         );
         if !self.torn && counts != (before.len(), after.len()) {
             return Err(format!(
-                "{counts:?} messages are told, there are {} and {}",
+                "the compaction reports {counts:?} messages before and after; the history has {} and {}",
                 before.len(),
                 after.len()
             ));
         }
         if compaction.tokens_after > compaction.tokens_before {
-            return Err(format!("a compaction made it larger: {compaction:?}"));
+            return Err(format!("a compaction made the history larger: {compaction:?}"));
         }
         let ids = |items: &[Arc<HistoryItem>], n: usize| -> Vec<_> {
             let ends = items.iter().take(1).chain(items.iter().rev().take(n));
@@ -155,7 +159,7 @@ impl ShownSession {
                 }
             })
         } else {
-            Err("a compaction took the first message or one of the last six".to_owned())
+            Err("a compaction removed the first message or one of the last six".to_owned())
         }
     }
 }
@@ -166,7 +170,7 @@ fn is_same_history(a: &[Arc<HistoryItem>], b: &[Arc<HistoryItem>]) -> bool {
 
 fn begins_with(items: &[Arc<HistoryItem>], start: &[Arc<HistoryItem>]) -> bool {
     let equal = |(a, b): (&Arc<HistoryItem>, &Arc<HistoryItem>)| {
-        // A message of results has a new id each time that it is made.
+        // A message of tool results gets a new id each time it is built.
         Arc::ptr_eq(a, b)
             || a.message.role == b.message.role
                 && a.message.content == b.message.content
@@ -175,7 +179,7 @@ fn begins_with(items: &[Arc<HistoryItem>], start: &[Arc<HistoryItem>]) -> bool {
     items.len() >= start.len() && items.iter().zip(start).all(equal)
 }
 
-/// I4 and R-LOOP-4, strictly.
+/// Checks I4 and R-LOOP-4 for a complete history.
 fn check_history(items: &[Arc<HistoryItem>], pauses: bool) -> Result<(), String> {
     let mut due: Vec<ToolCallId> = Vec::new();
     let (mut ids, mut calls, mut labels) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -183,7 +187,7 @@ fn check_history(items: &[Arc<HistoryItem>], pauses: bool) -> Result<(), String>
     for (at, item) in items.iter().enumerate() {
         let message = &item.message;
         if message.role != Role::Tool && !ids.insert(message.id.clone()) {
-            return Err(format!("message {at} is there twice"));
+            return Err(format!("message {at} appears twice"));
         }
         if !says_something(message) {
             return Err(format!("message {at} is empty"));
@@ -194,30 +198,30 @@ fn check_history(items: &[Arc<HistoryItem>], pauses: bool) -> Result<(), String>
             }
             _ if !due.is_empty() => return Err(format!("the calls before message {at} have no results")),
             Role::Assistant if before == Some(Role::Assistant) && !pauses => {
-                return Err(format!("message {at} follows one of the model"));
+                return Err(format!("message {at} of the model follows another one"));
             }
             Role::Assistant => due = message.tool_uses().map(|(id, _, _)| id.clone()).collect(),
             Role::User => {
                 if let Some(label) = label_of(&message.content)
                     && !labels.insert(label)
                 {
-                    return Err(format!("I16: #{label} is there twice"));
+                    return Err(format!("I16: the history contains #{label} twice"));
                 }
             }
         }
         if let Some(id) = due.iter().find(|id| !calls.insert((*id).clone())) {
-            return Err(format!("{id} is asked for twice"));
+            return Err(format!("call {id} is requested twice"));
         }
         before = Some(message.role);
     }
     match (items.first(), before) {
         _ if !due.is_empty() => Err("the last calls have no results".to_owned()),
         (Some(first), _) if first.message.role != Role::User => {
-            Err("it does not begin with a user".to_owned())
+            Err("the history does not begin with a user message".to_owned())
         }
         (_, Some(Role::User | Role::Tool)) => Ok(()),
         (_, Some(Role::Assistant)) if pauses => Ok(()),
-        _ => Err("it does not end with a user or results".to_owned()),
+        _ => Err("the history does not end with a user message or tool results".to_owned()),
     }
 }
 
@@ -226,13 +230,15 @@ fn check_results(message: &Message, due: &[ToolCallId]) -> Result<(), String> {
     for block in &message.content {
         match block {
             Block::ToolResult { id, result } if !result.text.is_empty() => got.push(id.clone()),
-            other => return Err(format!("{other:?} among results")),
+            other => return Err(format!("a tool message contains {other:?}")),
         }
     }
     if got == due {
         Ok(())
     } else {
-        Err(format!("results {got:?} for the calls {due:?}"))
+        Err(format!(
+            "the tool message has the results {got:?}; expected {due:?}"
+        ))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Files that are put back (R-SESS-3): what a user wrote is never lost by it, what it says it did it did, and what it
-//! did can be taken back.
+//! Restored files (R-SESS-3): a revert never loses user text, reports every change that it makes, and is
+//! reversible.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use agentls::domain::{Event, FileChange, FileState, SessionId, TurnId};
 use agentls::session::{CommandError, RevertReply};
 use agentls::store::StoredEvent;
 
-/// A revert that was asked for, and what was there before and after it.
+/// A revert that the user requested, with the file contents before and after it.
 pub(crate) struct RequestedRevert {
     pub(crate) session: SessionId,
     pub(crate) turn: TurnId,
@@ -20,13 +20,13 @@ pub(crate) struct RequestedRevert {
     pub(crate) redo: bool,
     pub(crate) before: Contents,
     pub(crate) after: Contents,
-    /// Nobody else wrote meanwhile.
+    /// Nothing else wrote files in the meantime.
     pub(crate) alone: bool,
-    /// How many writes and reverts there had been when it was sent, and when it was answered.
+    /// How many writes and reverts had happened when the user sent the request, and when the answer arrived.
     pub(crate) moves: (u64, u64),
 }
 
-/// A revert that was made, until somebody writes.
+/// The last revert, valid until the next write.
 pub(super) struct MadeChange {
     turn: TurnId,
     paths: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct MadeChange {
 }
 
 impl Checker {
-    /// A turn of the session that has changed files; any where none has.
+    /// A turn of the session that changed files; any turn if none did.
     pub(crate) fn turn_to_revert(
         &self,
         files: &WrittenFiles,
@@ -56,24 +56,24 @@ impl Checker {
         }
     }
 
-    /// A revert is answered.
+    /// The server answers a revert request.
     pub(crate) fn check_revert(
         &mut self,
         files: &WrittenFiles,
-        asked: RequestedRevert,
+        request: RequestedRevert,
         answer: &Result<RevertReply, CommandError>,
     ) {
         self.log_line(format!(
             "revert of {} (dry {}, redo {}): {answer:?}",
-            asked.turn, asked.dry_run, asked.redo
+            request.turn, request.dry_run, request.redo
         ));
         let checked = match answer {
-            Ok(reply) => self.revert_made(files, asked, reply),
+            Ok(reply) => self.revert_made(files, request, reply),
             Err(CommandError::TurnRunning(_)) => Ok(()),
-            Err(CommandError::NothingToRedo(_)) if asked.redo => Ok(()),
-            // Its records are among those that a failing store has lost.
-            Err(CommandError::UnknownTurn(_)) if self.is_torn(&asked.session) => Ok(()),
-            Err(refused) => self.check_refusal(&asked.session, TypedKind::Steer, refused),
+            Err(CommandError::NothingToRedo(_)) if request.redo => Ok(()),
+            // The turn's records are among those that a failing store lost.
+            Err(CommandError::UnknownTurn(_)) if self.is_torn(&request.session) => Ok(()),
+            Err(refused) => self.check_refusal(&request.session, TypedKind::Steer, refused),
         };
         if let Err(why) = checked {
             self.record_violation(why);
@@ -87,79 +87,77 @@ impl Checker {
     fn revert_made(
         &mut self,
         files: &WrittenFiles,
-        asked: RequestedRevert,
+        request: RequestedRevert,
         reply: &RevertReply,
     ) -> Result<(), String> {
-        let what = if asked.redo { "redo" } else { "revert" };
+        let what = if request.redo { "redo" } else { "revert" };
         self.count_case(format!("{what} of {} files", reply.files.len()));
         self.count_many("conflict of a revert", reply.conflicts.len());
-        let Some(seen) = self.sessions.get_mut(&asked.session) else {
+        let Some(seen) = self.sessions.get_mut(&request.session) else {
             return Ok(());
         };
         let last = seen.reverted.take();
-        if !asked.alone {
+        if !request.alone {
             return Ok(());
         }
         let known = files.lock_known();
-        let recorded = known.recorded.get(&asked.session);
-        for (path, before) in &asked.before {
-            let after = asked.after.get(path).cloned().flatten();
+        let recorded = known.recorded.get(&request.session);
+        for (path, before) in &request.before {
+            let after = request.after.get(path).cloned().flatten();
             let name = path.display().to_string();
-            let told = reply.files.iter().any(|(file, ..)| *file == name);
+            let is_reported = reply.files.iter().any(|(file, ..)| *file == name);
             if *before == after {
                 continue;
             }
-            if asked.dry_run || !told {
-                return Err(format!(
-                    "R-SESS-3: {name} is changed by a {what} that does not say so"
-                ));
+            if request.dry_run || !is_reported {
+                return Err(format!("R-SESS-3: a {what} changed {name} without reporting it"));
             }
             let was_known = before.as_ref().is_none_or(|text| {
                 recorded.is_some_and(|recorded| recorded.contains(&hash::sha256(text.as_bytes())))
             });
             if !was_known {
                 return Err(format!(
-                    "R-SESS-3: {before:?} of {name} is overwritten by a {what}"
+                    "R-SESS-3: a {what} overwrote the unrecorded content {before:?} of {name}"
                 ));
             }
         }
-        if asked.dry_run {
+        if request.dry_run {
             return Ok(());
         }
         let paths: Vec<String> = reply.files.iter().map(|(path, ..)| path.clone()).collect();
         for path in &paths {
-            let now = asked.after.get(Path::new(path)).cloned().flatten();
-            let wanted = match (asked.redo, &last) {
-                (true, Some(made)) if made.turn == asked.turn && made.moves == asked.moves.0 => made
+            let now = request.after.get(Path::new(path)).cloned().flatten();
+            let wanted = match (request.redo, &last) {
+                (true, Some(made)) if made.turn == request.turn && made.moves == request.moves.0 => made
                     .paths
                     .contains(path)
                     .then(|| made.before.get(Path::new(path)).cloned().flatten()),
                 (true, _) => None,
-                // Of what a failing store did not write before a crash nothing is known.
+                // A crash may have lost changes that a failing store kept only in memory.
                 (false, _) if seen.cut_short => None,
-                (false, _) => seen.content_before(&asked.turn, path, &known.changed)?,
+                (false, _) => seen.content_before(&request.turn, path, &known.changed)?,
             };
             if wanted
                 .as_ref()
                 .is_some_and(|wanted| !is_content(wanted.as_deref(), now.as_deref()))
             {
                 return Err(format!(
-                    "R-SESS-3: {path} is {now:?} after a {what}, and should be {wanted:?}"
+                    "R-SESS-3: {path} contains {now:?} after a {what}; expected {wanted:?}"
                 ));
             }
         }
-        if !asked.redo && !paths.is_empty() {
+        if !request.redo && !paths.is_empty() {
             seen.reverted = Some(MadeChange {
-                turn: asked.turn,
+                turn: request.turn,
                 paths,
-                before: asked.before,
-                moves: asked.moves.1,
+                before: request.before,
+                moves: request.moves.1,
             });
         }
         Ok(())
     }
 
-    /// After a crash no file is torn, and what a tool has left can be taken back.
+    /// After a crash no file is partially written, and every change that a tool left is reversible.
     pub(crate) fn files_left(
         &mut self,
         files: &WrittenFiles,
@@ -170,7 +168,10 @@ impl Checker {
         for (path, content) in files.current_contents() {
             let Some(content) = content else { continue };
             if !known.written.contains(&content) {
-                return self.record_violation(format!("R-SESS-3: {} holds {content:?}", path.display()));
+                return self.record_violation(format!(
+                    "R-SESS-3: {} contains {content:?}, which nobody wrote in full",
+                    path.display()
+                ));
             }
             let hash = hash::sha256(content.as_bytes());
             let by = known
@@ -183,7 +184,7 @@ impl Checker {
             let Some((_, changes)) = kept else { continue };
             if !lossy && !changes.iter().any(|change| is_hash(&change.after, &hash)) {
                 return self.record_violation(format!(
-                    "R-SESS-3: what {call} of {session} has written to {} is not recorded: {changes:?}; done was {:?}",
+                    "R-SESS-3: {call} of {session} changed {} without a record: {changes:?}; all: {:?}",
                     path.display(),
                     known.changed
                 ));
@@ -192,7 +193,7 @@ impl Checker {
     }
 }
 
-/// Whether `now` is what was wanted.
+/// Whether `now` is the wanted content, given as text or as a hash.
 fn is_content(wanted: Option<&str>, now: Option<&str>) -> bool {
     match wanted {
         Some(hash) if hash.starts_with("hash ") => {
@@ -207,8 +208,8 @@ fn is_hash(state: &FileState, hash: &str) -> bool {
 }
 
 impl ShownSession {
-    /// What `path` was before the first change that `turn` or a later one has made of it: a hash, or nothing; none where
-    /// that is not known.
+    /// The content of `path` before the first change by `turn` or a later one: a hash, or `None` if absent.
+    /// Returns `Ok(None)` if that content is unknown.
     fn content_before(
         &self,
         turn: &TurnId,
@@ -218,11 +219,11 @@ impl ShownSession {
         if self.torn {
             return Ok(None);
         }
-        let begun = |stored: &&StoredEvent| matches!(stored.event, Event::TurnStarted { .. });
+        let is_turn_start = |stored: &&StoredEvent| matches!(stored.event, Event::TurnStarted { .. });
         let turns: Vec<_> = self
             .events
             .iter()
-            .filter(begun)
+            .filter(is_turn_start)
             .map(|stored| stored.turn.as_ref())
             .collect();
         let Some(from) = turns.iter().position(|known| *known == Some(turn)) else {
@@ -232,15 +233,15 @@ impl ShownSession {
             .iter()
             .filter(|(_, _, change)| change.path == path && change.kind().is_some())
             .filter_map(|(_, call, change)| {
-                let of = &self.calls.get(call)?.turn;
-                let place = turns.iter().position(|known| *known == Some(of))?;
-                (place >= from).then_some(change)
+                let call_turn = &self.calls.get(call)?.turn;
+                let position = turns.iter().position(|known| *known == Some(call_turn))?;
+                (position >= from).then_some(change)
             });
         let mut known: Vec<&FileState> = Vec::new();
         for change in changes {
             if !known.is_empty() && !known.contains(&&change.before) {
                 return Err(format!(
-                    "R-SESS-3: {path} is put back, though another's {:?} was there",
+                    "R-SESS-3: {path} was restored although somebody else had changed it to {:?}",
                     change.before
                 ));
             }

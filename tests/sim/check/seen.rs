@@ -1,4 +1,4 @@
-//! What the checker remembers of a session: what a perfect client would know.
+//! What the checker remembers of a session: everything a perfect client would know.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,159 +14,160 @@ use agentls::provider::HistoryItem;
 use agentls::session::{SessionChoice, SessionState};
 use agentls::store::StoredEvent;
 
-/// A session.
+/// A session, as events show it.
 pub(super) struct ShownSession {
-    /// What it was made with.
+    /// The mode at its creation.
     pub(super) first_mode: Mode,
-    /// Its durable events, as they were shown.
+    /// The durable events in the order shown.
     pub(super) events: Vec<StoredEvent>,
-    /// The number before the first of them: not 0 where the store has lost some.
+    /// The sequence number before the first event: above 0 if the store lost some.
     pub(super) base: u64,
-    /// The store has lost some of its events, as it said.
+    /// The store reported that it lost some of the events.
     pub(super) torn: bool,
-    /// A crash came while the store failed: what was only in memory is gone, of changes of files too.
+    /// A crash came while the store was failing: everything only in memory is lost, including file changes.
     pub(super) cut_short: bool,
-    /// So many of them are surely stored.
+    /// How many of the events are certainly stored.
     pub(super) safe: usize,
     pub(super) fold: SessionState,
     pub(super) tokens: CountedTokens,
-    /// Something has come from outside (R-TOOL-7).
+    /// Outside content has reached the session (R-TOOL-7).
     pub(super) foreign: bool,
     pub(super) turns: BTreeMap<TurnId, ShownTurn>,
     pub(super) messages: BTreeMap<MessageId, ShownMessage>,
     pub(super) calls: BTreeMap<ToolCallId, ShownCall>,
     pub(super) approvals: BTreeMap<ApprovalId, ShownQuestion>,
     pub(super) inquiries: BTreeMap<InquiryId, ShownInquiry>,
-    /// Models that may have been asked since the turn's start; empty where that is not known.
+    /// Models that the server may have called since the start of the turn; empty if unknown.
     pub(super) models: BTreeSet<String>,
-    /// Modes that may have been in force since the last turn's end.
+    /// Modes that may have been in force since the end of the last turn.
     pub(super) modes: Vec<Mode>,
-    /// Modes that were sent and not seen.
+    /// Modes that the user sent and no event has confirmed.
     pub(super) unconfirmed: Vec<Mode>,
-    /// Rules that were sent with a decision.
+    /// Rules that the user sent with a decision.
     pub(super) rules_sent: Vec<String>,
-    /// Rules of decisions that were acted upon (R-APPR-4: not before the turn is resumed).
+    /// Rules of decisions that have taken effect (R-APPR-4: not before the turn resumes).
     pub(super) rules: Vec<String>,
-    /// A question that a rule answers, and that must be settled next.
+    /// An approval that a rule grants and the next event must resolve.
     pub(super) granted: Option<ApprovalId>,
-    /// Cancels that were sent: which turn, when.
+    /// Cancels that the user sent.
     pub(super) cancels: Vec<Cancel>,
-    /// Histories that providers were sent and that what is shown has not come to yet.
+    /// Histories sent to providers that the events shown have not reached yet.
     pub(super) sent: VecDeque<Vec<Arc<HistoryItem>>>,
-    /// The last history that a provider was sent.
+    /// The last history sent to a provider.
     pub(super) last_sent: Vec<Arc<HistoryItem>>,
-    /// The last one that what is shown has caught up with.
+    /// The last history sent that the events shown have reached.
     pub(super) matched: Vec<Arc<HistoryItem>>,
-    /// The turn that a crash has cut.
+    /// The turn that a crash cut.
     pub(super) cut: Option<TurnId>,
-    /// When it was cut, in virtual ms.
+    /// When a crash cut the turn, in virtual ms.
     pub(super) cut_at: i64,
-    /// Titles and modes whose change was confirmed to the user.
+    /// Titles and modes whose change the server confirmed to the user.
     pub(super) confirmed: Vec<String>,
-    /// Prompts whose asker went away: their turns may be canceled.
+    /// The sender of a prompt disconnected, so its turn may be canceled.
     pub(super) abandoned: bool,
-    /// The last turn did not complete: what waits for its end is held.
+    /// The last turn did not complete, so the queue is paused.
     pub(super) held: bool,
-    /// The user has asked for what waits.
+    /// The user asked the server to send the queued prompts now.
     pub(super) sent_now: bool,
-    /// Files were put back, and nothing was written since.
+    /// The last revert, if nothing was written since.
     pub(super) reverted: Option<MadeChange>,
-    /// How many wait, as was shown last, and when, in virtual ms; none where they are held.
+    /// The length of the last queue shown and when, in virtual ms; none if the queue is paused.
     pub(super) due: Option<(usize, i64)>,
-    /// Compactions that were asked for in this life, neither refused nor shown to have begun.
+    /// Compactions requested in this server run that were neither refused nor shown to start.
     pub(super) compactions: u32,
 }
 
-/// A turn.
+/// A turn, as events show it.
 #[derive(Default)]
 pub(super) struct ShownTurn {
     pub(super) ended: bool,
     pub(super) resumes: bool,
     pub(super) prompts: u32,
-    /// Continues, all of them and by reason; those that make the history smaller since the last step that led on.
+    /// All decisions to continue, and their counts by reason. Counts of compaction retries restart at each
+    /// step that leads to another.
     pub(super) transitions: u32,
     pub(super) took: BTreeMap<&'static str, u32>,
-    /// Steps that led on.
+    /// Steps that led to another.
     pub(super) steps: u32,
-    /// Nudges in a row, before the last one, that brought next to nothing, and what that one has brought.
+    /// Consecutive low-yield nudges before the last one, and the output tokens since the last one.
     pub(super) vain: u32,
     pub(super) brought: Option<u64>,
-    /// It only makes the history smaller.
+    /// The turn only compacts the history.
     pub(super) upkeep: bool,
-    /// What waited began it.
+    /// A queued prompt started the turn.
     pub(super) queued: bool,
     pub(super) usage: Usage,
     pub(super) cost: Cost,
-    /// What people raised its limits by: tool calls, steps.
+    /// By how much users raised its limits: tool calls and steps.
     pub(super) more_calls: u64,
     pub(super) more_steps: u64,
-    /// Tool calls that it has announced, and how many of them ran.
+    /// Tool calls that the turn announced, and how many of them ran.
     pub(super) announced: BTreeSet<ToolCallId>,
     pub(super) ran: u64,
-    /// Objections of stop hooks.
+    /// The number of objections from stop hooks.
     pub(super) objections: u32,
     pub(super) planned: bool,
-    /// Tool calls since it last judged its progress.
+    /// Tool calls since the turn last reflected on its progress.
     pub(super) calls: u32,
-    /// Calls were held back since its last decision.
+    /// The doom-loop guard held back calls since the last decision.
     pub(super) nudged: bool,
-    /// Steps in a row whose calls were held back.
+    /// Consecutive steps with held-back calls.
     pub(super) held_back: u32,
-    /// A call failed.
+    /// A tool call failed.
     pub(super) failed: bool,
-    /// Circuits of tools that opened in it: when that was told, and until when.
+    /// Tool circuits that opened in the turn: when the event arrived, and until when they stay open.
     pub(super) circuits: BTreeMap<String, (i64, i64)>,
-    /// Calls that were asked for while their tool's circuit was open.
+    /// Calls that the model requested while their tool's circuit was open.
     pub(super) barred: BTreeMap<ToolCallId, String>,
-    /// So many hooks run.
+    /// The number of hooks running.
     pub(super) hooks: u32,
-    /// Since its last decision.
+    /// The phase and the faults since the last decision.
     pub(super) met: SeenConditions,
 }
 
-/// A message that has been shown in part.
+/// A message, as its deltas show it.
 #[derive(Default)]
 pub(super) struct ShownMessage {
     pub(super) turn: Option<TurnId>,
     pub(super) text: String,
     pub(super) reasoning: String,
-    /// When its text had which length.
+    /// The length of the text over time.
     pub(super) trail: Vec<(i64, usize)>,
     pub(super) tools: Vec<ToolCallId>,
     pub(super) over: Option<CallEnd>,
-    /// The store failed while it came.
+    /// The store was failing while the message arrived.
     pub(super) degraded: bool,
 }
 
-/// How a message came to its end.
+/// How a message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallEnd {
     Done,
     Retracted,
 }
 
-/// A tool call.
+/// A tool call, as events show it.
 pub(super) struct ShownCall {
     pub(super) turn: TurnId,
     pub(super) name: String,
     pub(super) input: Arc<serde_json::Value>,
     pub(super) status: Option<ToolCallStatus>,
-    /// Content from outside had reached the model when it asked for the call.
+    /// Outside content had reached the model when it requested the call.
     pub(super) tainted: bool,
 }
 
-/// A question.
+/// An approval, as events show it.
 pub(super) struct ShownQuestion {
     pub(super) call: ToolCallId,
     pub(super) name: String,
     pub(super) open: bool,
     pub(super) sent: Vec<Decision>,
     pub(super) accepted: Option<Decision>,
-    /// The last settlement allowed it.
+    /// The last resolution allowed the call.
     pub(super) allowed: bool,
 }
 
-/// A limit or a question.
+/// An inquiry, about a limit or a question.
 #[derive(Default)]
 pub(super) struct ShownInquiry {
     pub(super) open: bool,
@@ -174,17 +175,17 @@ pub(super) struct ShownInquiry {
     pub(super) accepted: Option<InquiryReply>,
 }
 
-/// A cancel.
+/// A cancel that the user sent.
 pub(super) struct Cancel {
     pub(super) turn: Option<TurnId>,
     pub(super) at: i64,
-    /// The turn that was seen to run.
+    /// The turn that was running, according to the events shown.
     pub(super) running: Option<TurnId>,
-    /// A tool ran that may finish.
+    /// A running tool may finish before the turn ends.
     pub(super) patient: bool,
 }
 
-/// A tool's effect that goes on.
+/// A tool effect in progress.
 pub(super) struct ShownCallState {
     pub(super) session: SessionId,
     pub(super) patient: bool,
@@ -238,13 +239,13 @@ impl ShownSession {
 }
 
 impl ShownQuestion {
-    /// A decision to allow was sent.
+    /// Whether the user sent a decision that allows the call.
     pub(super) fn allow_sent(&self) -> bool {
         self.sent.iter().any(|decision| is_permission(decision.kind))
     }
 }
 
-/// Whether it lets the call run.
+/// Whether the decision lets the call run.
 pub(super) fn is_permission(kind: DecisionKind) -> bool {
     match kind {
         DecisionKind::Allow | DecisionKind::AllowSession | DecisionKind::AllowAlways => true,

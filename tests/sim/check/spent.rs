@@ -1,5 +1,6 @@
-//! What the simulated world knows by itself and the product has to tell: the tokens that providers counted, the turn's and
-//! its sub-agents', each once (I10, I14); and whether anything has come from outside (R-TOOL-7).
+//! Facts that the simulated world knows independently and the server must report. Each token that providers
+//! count for a turn and its sub-agents appears exactly once (I10, I14). Content from outside marks the
+//! session (R-TOOL-7).
 
 use super::Checker;
 use super::seen::ShownSession;
@@ -7,15 +8,15 @@ use crate::tools;
 use agentls::base::sim_schedule;
 use agentls::domain::{Event, SessionId, Usage};
 
-/// What was counted for a session in this life, and what of it was told.
+/// Tokens that providers counted for a session in this server run, and tokens that the server reported.
 #[derive(Default)]
 pub(super) struct CountedTokens {
     counted: Usage,
-    told: Usage,
+    reported: Usage,
 }
 
 impl Checker {
-    /// A provider tells how many tokens an answer took.
+    /// A provider reports how many tokens an answer used.
     pub(crate) fn counts_tokens(&mut self, session: &SessionId, usage: Usage) {
         if sim_schedule::is_frozen() {
             return;
@@ -28,7 +29,8 @@ impl Checker {
 }
 
 impl ShownSession {
-    /// What an event brings: every tool of the simulator is none of the product's own.
+    /// Records whether the event contains outside content: every simulated tool counts as external to the
+    /// product.
     pub(super) fn comes_from_outside(&mut self, event: &Event) {
         if let Event::ToolCall(update) = event {
             let ran = update.status.is_final() && update.duration_ms.is_some();
@@ -36,31 +38,35 @@ impl ShownSession {
         }
     }
 
-    /// No more is told than was counted.
+    /// The server never reports more tokens than providers counted.
     pub(super) fn check_usage(&mut self, event: &Event) -> Result<(), String> {
         let Event::Usage { step, .. } = event else {
             return Ok(());
         };
-        self.tokens.told += *step;
-        let CountedTokens { counted, told } = &self.tokens;
-        let more = told.input > counted.input
-            || told.output > counted.output
-            || told.cache_read > counted.cache_read
-            || told.cache_write > counted.cache_write;
-        if more && !self.torn {
-            Err(format!("I10: {told:?} is told, {counted:?} was counted"))
+        self.tokens.reported += *step;
+        let CountedTokens { counted, reported } = &self.tokens;
+        let exceeds = reported.input > counted.input
+            || reported.output > counted.output
+            || reported.cache_read > counted.cache_read
+            || reported.cache_write > counted.cache_write;
+        if exceeds && !self.torn {
+            Err(format!(
+                "I10: the server reports {reported:?}; the providers counted only {counted:?}"
+            ))
         } else {
             Ok(())
         }
     }
 
-    /// Nothing runs: all that was counted is told.
+    /// When nothing is running, the server has reported every counted token.
     pub(super) fn all_is_told(&self) -> Result<(), String> {
-        let CountedTokens { counted, told } = &self.tokens;
-        if told == counted || self.torn {
+        let CountedTokens { counted, reported } = &self.tokens;
+        if reported == counted || self.torn {
             Ok(())
         } else {
-            Err(format!("I10: {told:?} is told, {counted:?} was counted"))
+            Err(format!(
+                "I10: the server reports {reported:?}; the providers counted {counted:?}"
+            ))
         }
     }
 }

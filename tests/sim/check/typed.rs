@@ -1,4 +1,4 @@
-//! What the user said and was answered: I1 (every command has its one answer) and I16 (nothing is lost).
+//! User input and its answers: I1 (every command gets exactly one answer) and I16 (no input is lost).
 
 use super::Checker;
 use super::seen::{Cancel, is_permission};
@@ -9,49 +9,49 @@ use agentls::session::{
     CommandError, PartialMessage, SessionChoice, SessionSnapshot, SessionState, TurnOutcome,
 };
 
-/// What was typed.
+/// The kind of user input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TypedKind {
     Prompt,
     Steer,
-    /// It waits for the turn's end.
+    /// A prompt that waits for the end of the running turn.
     Queued,
 }
 
-/// How it was answered.
+/// How the server answered the input.
 #[derive(Clone, Debug)]
 pub(crate) enum TypedAnswer {
     Accepted(TurnId),
-    /// It waits, under this key.
+    /// The input is queued under this key.
     Waits(Option<String>),
     Refused(CommandError),
-    /// Whoever asked did not wait for the answer.
+    /// The sender disconnected before the answer.
     Unheard,
 }
 
-/// Something typed; its label stands in its text.
+/// One user input; its text begins with its label.
 pub(super) struct TypedInputs {
     pub(super) session: SessionId,
     pub(super) kind: TypedKind,
     pub(super) answered: Option<TypedAnswer>,
-    /// The turn whose history it joined.
+    /// The turn whose history the input joined.
     pub(super) joined: Option<TurnId>,
-    /// The turn that gave it back.
+    /// The turn that returned the input at its end.
     pub(super) returned: Option<TurnId>,
-    /// Lost with a crash while the store was known to fail, or before an answer.
+    /// The input may be lost: a crash came before the answer, or while the store was failing.
     pub(super) excused: bool,
-    /// The user took it out of the queue again.
+    /// The user removed the input from the queue.
     pub(super) removed: bool,
 }
 
 impl TypedInputs {
-    /// It has come to where it was to come, or was given back.
+    /// The input joined a turn, or a turn returned it.
     pub(super) fn is_settled(&self) -> bool {
         self.joined.is_some() || self.returned.is_some()
     }
 }
 
-/// The label in a text.
+/// The label at the start of a text.
 pub(super) fn label_of(content: &[Block]) -> Option<u64> {
     content.iter().find_map(|block| match block {
         Block::Text(text) => text.strip_prefix('#')?.split_whitespace().next()?.parse().ok(),
@@ -60,7 +60,7 @@ pub(super) fn label_of(content: &[Block]) -> Option<u64> {
 }
 
 impl Checker {
-    /// The user types; the content is to be sent.
+    /// The user writes an input. Returns its label and the content to send.
     pub(crate) fn label_input(&mut self, session: &SessionId, kind: TypedKind) -> (u64, Vec<Block>) {
         self.labels += 1;
         let label = self.labels;
@@ -88,7 +88,7 @@ impl Checker {
         (label, content)
     }
 
-    /// It is answered.
+    /// The server answers the input.
     pub(crate) fn record_answer(&mut self, label: u64, answer: TypedAnswer) {
         self.log_line(format!("#{label} is answered {answer:?}"));
         if let TypedAnswer::Refused(refused) = &answer {
@@ -107,9 +107,9 @@ impl Checker {
             seen.abandoned = true;
         }
         let checked = match &answer {
-            TypedAnswer::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => {
-                Err(format!("I16: #{label} was refused and is there"))
-            }
+            TypedAnswer::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => Err(format!(
+                "I16: the server refused #{label} but also delivered or returned it"
+            )),
             TypedAnswer::Refused(refused) => self.check_refusal(&session, kind, refused),
             TypedAnswer::Accepted(turn) => self.check_all_settled(&session, turn),
             TypedAnswer::Unheard | TypedAnswer::Waits(_) => Ok(()),
@@ -119,14 +119,14 @@ impl Checker {
         }
     }
 
-    /// Whether a refusal can be.
+    /// Checks that the server had a valid reason for a refusal.
     pub(super) fn check_refusal(
         &self,
         session: &SessionId,
         kind: TypedKind,
         refused: &CommandError,
     ) -> Result<(), String> {
-        let fair = match refused {
+        let is_justified = match refused {
             CommandError::Ending => self.ending,
             CommandError::TurnRunning(_) => kind == TypedKind::Prompt,
             CommandError::NoTurn | CommandError::OtherTurn { .. } => kind == TypedKind::Steer,
@@ -148,21 +148,26 @@ impl Checker {
             | CommandError::UnknownModel(_)
             | CommandError::NeedsModelList(_) => false,
         };
-        if fair {
+        if is_justified {
             Ok(())
         } else {
-            Err(format!("I1: {kind:?} in {session} is refused: {refused:?}"))
+            Err(format!(
+                "I1: the server refused {kind:?} in {session} without a valid reason: {refused:?}"
+            ))
         }
     }
 
-    /// What was typed is in the history now.
+    /// The input has joined a turn's history.
     pub(super) fn check_joined_message(
         &mut self,
         session: &SessionId,
         turn: &TurnId,
         label: u64,
     ) -> Result<TypedKind, String> {
-        let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
+        let typed = self
+            .typed
+            .get_mut(&label)
+            .ok_or("I16: a message contains input that the user never sent")?;
         let in_vain = |turn: &TurnId| {
             self.sessions
                 .get(session)
@@ -171,41 +176,46 @@ impl Checker {
         let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
         let elsewhere =
             matches!(&typed.answered, Some(TypedAnswer::Accepted(other)) if other != turn && !in_vain(other));
-        // As when it is shown to wait again: a full store may have lost that it was taken out.
+        // A full store may have lost the record that removed the input, as when the queue shows it again.
         let lost =
             typed.kind == TypedKind::Queued && self.sessions.get(session).is_some_and(|seen| seen.torn);
-        let out = typed.returned.is_some() || typed.removed;
-        if typed.session != *session || refused || elsewhere || out && !lost {
-            return Err(format!("I16: #{label} is said where it was not meant to be"));
+        let was_withdrawn = typed.returned.is_some() || typed.removed;
+        if typed.session != *session || refused || elsewhere || was_withdrawn && !lost {
+            return Err(format!(
+                "I16: #{label} joined {turn}, which was not its destination"
+            ));
         }
         match typed.joined.replace(turn.clone()) {
             None => Ok(typed.kind),
             Some(joined) if in_vain(&joined) => Ok(typed.kind),
-            Some(_) => Err(format!("I16: #{label} is said twice")),
+            Some(_) => Err(format!("I16: #{label} was delivered twice")),
         }
     }
 
-    /// A turn's end gives a steer back.
+    /// A turn's end returns an input to the user.
     pub(super) fn given_back(
         &mut self,
         session: &SessionId,
         turn: &TurnId,
         content: &[Block],
     ) -> Result<TypedKind, String> {
-        let label = label_of(content).ok_or("I16: a steer that nobody typed is given back")?;
-        let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
+        let label = label_of(content).ok_or("I16: the turn returned input that the user never sent")?;
+        let typed = self
+            .typed
+            .get_mut(&label)
+            .ok_or("I16: the turn returned input that the user never sent")?;
         let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
         let wrong = typed.session != *session
             || typed.kind == TypedKind::Prompt && !self.manners.holds_back()
             || refused
             || typed.removed;
         if wrong || typed.joined.is_some() || typed.returned.replace(turn.clone()).is_some() {
-            return Err(format!("I16: #{label} is given back wrongly"));
+            return Err(format!("I16: the turn had no reason to return #{label}"));
         }
         Ok(typed.kind)
     }
 
-    /// What was accepted for a turn that has ended is somewhere.
+    /// Checks that no input accepted for the turn is lost, if the turn has ended.
     pub(super) fn check_all_settled(&self, session: &SessionId, turn: &TurnId) -> Result<(), String> {
         let turns = self.sessions.get(session).map(|seen| &seen.turns);
         match turns.and_then(|turns| turns.get(turn)) {
@@ -214,18 +224,20 @@ impl Checker {
         }
     }
 
-    /// All that was accepted for a turn is somewhere.
+    /// Checks that every input accepted for the turn joined a history or was returned.
     pub(super) fn nothing_lost(&self, turn: &TurnId) -> Result<(), String> {
         for (label, typed) in &self.typed {
-            let meant = matches!(&typed.answered, Some(TypedAnswer::Accepted(of)) if of == turn);
-            if meant && !typed.is_settled() && !typed.excused {
-                return Err(format!("I16: #{label} was accepted for {turn} and is lost"));
+            let was_accepted = matches!(&typed.answered, Some(TypedAnswer::Accepted(of)) if of == turn);
+            if was_accepted && !typed.is_settled() && !typed.excused {
+                return Err(format!(
+                    "I16: the server accepted #{label} for {turn} but lost it"
+                ));
             }
         }
         Ok(())
     }
 
-    /// The user cancels.
+    /// The user sends a cancel.
     pub(crate) fn note_cancel(&mut self, session: &SessionId, turn: Option<&TurnId>) {
         self.log_line(format!("cancels {session} {turn:?}"));
         self.count_case("cancel");
@@ -248,7 +260,7 @@ impl Checker {
         });
     }
 
-    /// The user decides.
+    /// The user sends a decision.
     pub(crate) fn note_decision(&mut self, session: &SessionId, approval: &Approval, decision: &Decision) {
         self.log_line(format!("decides {} {decision:?}", approval.id));
         let Some(seen) = self.sessions.get_mut(session) else {
@@ -260,12 +272,12 @@ impl Checker {
                 rules.extend(rule.clone().filter(|rule| !rules.contains(rule)));
             }
         }
-        if let Some(asked) = seen.approvals.get_mut(&approval.id) {
-            asked.sent.push(decision.clone());
+        if let Some(question) = seen.approvals.get_mut(&approval.id) {
+            question.sent.push(decision.clone());
         }
     }
 
-    /// A decision is answered: the first that is accepted stands.
+    /// The server acknowledges a decision: the first one that it accepts is final.
     pub(crate) fn check_decision_answer(
         &mut self,
         session: &SessionId,
@@ -276,17 +288,17 @@ impl Checker {
         self.log_line(format!("{} is answered {answer:?}", approval.id));
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
         let degraded = self.degraded || clock::wall_ms() < self.failed_until;
-        let begins = self.has_prompt_in_flight(session);
+        let has_prompt = self.has_prompt_in_flight(session);
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
-        let Some(asked) = seen.approvals.get_mut(&approval.id) else {
+        let Some(question) = seen.approvals.get_mut(&approval.id) else {
             return;
         };
-        let wrong = match answer {
-            Ok(()) => asked.accepted.is_some(),
+        let is_violation = match answer {
+            Ok(()) => question.accepted.is_some(),
             Err(CommandError::UnknownApproval(_)) => {
-                asked.open && asked.sent.len() < 2 && seen.fold.turns.open_turn.is_none() && !begins
+                question.open && question.sent.len() < 2 && seen.fold.turns.open_turn.is_none() && !has_prompt
             }
             Err(CommandError::NoRule) => approval.rule.is_some(),
             Err(CommandError::Ending) => !ending,
@@ -294,15 +306,19 @@ impl Checker {
             Err(CommandError::Store(_)) => !degraded,
             Err(_) => true,
         };
-        if wrong {
-            return self.record_violation(format!("I1: the answer {answer:?} on {}", approval.id));
+        if is_violation {
+            return self.record_violation(format!(
+                "I1: the server cannot acknowledge a decision on {} with {answer:?}",
+                approval.id
+            ));
         }
         if answer.is_ok() {
-            asked.accepted = Some(decision);
+            question.accepted = Some(decision);
         }
     }
 
-    /// A prompt is on its way: what an interrupted turn left open is settled before its turn is seen.
+    /// A prompt is in flight: the server settles what an interrupted turn left open before it shows the new
+    /// turn.
     pub(super) fn has_prompt_in_flight(&self, session: &SessionId) -> bool {
         let compacts = (self.sessions.get(session)).is_some_and(|seen| seen.compactions > 0);
         compacts
@@ -315,14 +331,14 @@ impl Checker {
             })
     }
 
-    /// The user asks for a compaction.
+    /// The user requests a compaction.
     pub(crate) fn asks_compaction(&mut self, session: &SessionId) {
         if let Some(seen) = self.sessions.get_mut(session) {
             seen.compactions += 1;
         }
     }
 
-    /// It was refused.
+    /// The server refused the compaction.
     pub(crate) fn compaction_refused(&mut self, session: &SessionId) {
         if let Some(seen) = self.sessions.get_mut(session) {
             seen.compactions = seen.compactions.saturating_sub(1);
@@ -338,7 +354,7 @@ impl Checker {
         }
     }
 
-    /// A change of the session's data is answered.
+    /// The server answers a change of the session's title or mode.
     pub(crate) fn check_change_answer(
         &mut self,
         session: &SessionId,
@@ -346,12 +362,14 @@ impl Checker {
         answer: &Result<(), CommandError>,
     ) {
         self.log_line(format!("{what} is answered {answer:?}"));
-        let fair = match answer {
+        let is_justified = match answer {
             Ok(()) => true,
             Err(refused) => self.check_refusal(session, TypedKind::Prompt, refused).is_ok(),
         };
-        if !fair {
-            return self.record_violation(format!("I1: {what} is refused: {answer:?}"));
+        if !is_justified {
+            return self.record_violation(format!(
+                "I1: the server refused {what} without a valid reason: {answer:?}"
+            ));
         }
         if answer.is_ok()
             && let Some(seen) = self.sessions.get_mut(session)
@@ -360,7 +378,7 @@ impl Checker {
         }
     }
 
-    /// A prompt is answered at its turn's end, after the end was shown (R-WIRE-1).
+    /// The server answers a prompt only after it has shown the turn's end (R-WIRE-1).
     pub(crate) fn check_outcome(&mut self, session: &SessionId, outcome: &TurnOutcome) {
         let Some(seen) = self.sessions.get(session) else {
             return;
@@ -371,13 +389,13 @@ impl Checker {
         });
         if !shown {
             self.record_violation(format!(
-                "R-WIRE-1: the outcome of {} comes before its end",
+                "R-WIRE-1: the outcome of {} arrived before its end was shown",
                 outcome.turn
             ));
         }
     }
 
-    /// A session is shown to one more client: what it is told is what was shown to the others.
+    /// A client loads a session: its snapshot equals the state that the events shown so far produce.
     pub(crate) fn check_snapshot(
         &mut self,
         session: &SessionId,
@@ -394,7 +412,7 @@ impl Checker {
         let Some(events) = seen.events.get(..snapshot.seq as usize) else {
             let known = seen.events.len();
             return self.record_violation(format!(
-                "I6: {session} is loaded at {}, shown are {known}",
+                "I6: {session} was loaded at event {}; only {known} were shown",
                 snapshot.seq
             ));
         };
@@ -422,11 +440,13 @@ impl Checker {
             shown.is_some_and(|s| same(&s.text, &partial.text) && same(&s.reasoning, &partial.reasoning))
         });
         if !fits || !partial_fits {
-            self.record_violation(format!("{session} is loaded as {snapshot:?} with {partial:?}"));
+            self.record_violation(format!(
+                "{session} was loaded as {snapshot:?} with {partial:?}, which differs from the events shown"
+            ));
         }
     }
 
-    /// A session is not shown.
+    /// The server refuses to load a session.
     pub(crate) fn not_loaded(&mut self, session: &SessionId, refused: &CommandError) {
         if let Err(why) = self.check_refusal(session, TypedKind::Prompt, refused) {
             self.record_violation(why);
