@@ -401,7 +401,9 @@ pub(super) fn limit_settled(resolved: &LimitResolvedNotification) -> (Color, Str
             Color::Green,
             format!("✓ raised by {}", format_amount(resolved.limit, more)),
         ),
-        (LimitOutcome::Raised, None) | (LimitOutcome::Accepted, _) => (Color::Green, "✓ continues".to_owned()),
+        (LimitOutcome::Raised, None) | (LimitOutcome::Accepted, _) => {
+            (Color::Green, "✓ continues".to_owned())
+        }
         (LimitOutcome::Stopped, _) => (Color::Yellow, format!("⊘ stopped{by}")),
     }
 }

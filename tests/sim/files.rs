@@ -79,7 +79,7 @@ impl WrittenFiles {
 }
 
 /// Writes or deletes a file as a user does.
-pub(super) fn person_writes(world: &World) {
+pub(super) fn write_as_user(world: &World) {
     let path = world.files.pick_path(world);
     let content = format!("a person's {}", world.rng.next_u64());
     let content = world.rng.chance(850).then_some(content);

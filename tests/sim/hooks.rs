@@ -23,7 +23,7 @@ const MOMENTS: [HookMoment; 4] = [
 pub(super) fn build_hooks(world: &Arc<World>) -> Hooks {
     let moments = MOMENTS.iter().zip(0..);
     let hooks = moments
-        .filter(|(_, bit)| world.knobs.hooks_at & (1 << bit) != 0)
+        .filter(|(_, bit)| world.settings.hooks_at & (1 << bit) != 0)
         .map(|(on, _)| HookSettings {
             name: format!("sim-{on}"),
             on: *on,
@@ -48,7 +48,7 @@ impl HookRunner for SimHooks {
             let _running = RunningHook { world, context };
             tokio::select! { biased;
                 () = context.cancel.cancelled() => return Err(TurnStopped),
-                () = tokio::time::sleep(world.rng.draw_pause(world.knobs.tool_ms)) => {}
+                () = tokio::time::sleep(world.rng.draw_pause(world.settings.tool_ms)) => {}
             }
             Ok(self.run_hook(context, hook.on, &input))
         }
@@ -72,12 +72,16 @@ impl Drop for RunningHook<'_> {
 
 impl SimHooks {
     fn run_hook(&self, context: HookContext<'_>, on: HookMoment, input: &[u8]) -> HookExit {
-        let (rng, knobs) = (&self.0.rng, &self.0.knobs);
-        if !rng.chance(knobs.hooks_meddle) {
+        let (rng, settings) = (&self.0.rng, &self.0.settings);
+        if !rng.chance(settings.hook_change_rate) {
             return hook_exit(0, "");
         }
         let payload: Value = serde_json::from_slice(input).unwrap_or_default();
-        let reaction = if knobs.hooks_object { 1 } else { rng.next_below(6) };
+        let reaction = if settings.hooks_object {
+            1
+        } else {
+            rng.next_below(6)
+        };
         if reaction != 0 {
             self.0.lock_checker().note_fault(context.session, SimFault::Hook);
         }
@@ -87,7 +91,7 @@ impl SimHooks {
                 hook_exit(0, &json!({ "prompt": prompt }).to_string())
             }
             (0, HookMoment::PreTool) if tools::NAMES.iter().any(|name| payload["tool"] == *name) => {
-                let input = tools::draw_arguments(rng, knobs.bad_tools, knobs.tool_ms);
+                let input = tools::draw_arguments(rng, settings.bad_tools, settings.tool_ms);
                 let call = payload["toolCallId"].as_str().unwrap_or_default();
                 self.0.lock_checker().hook_changes(call, &input);
                 hook_exit(0, &json!({ "input": input }).to_string())

@@ -42,7 +42,7 @@ pub(crate) struct Joins(BTreeMap<(&'static str, JoinOutcome), [u64; STATES]>);
 
 impl Joins {
     /// Counts a finished call: `ends` has the number of its sub-agents that ended in each state.
-    pub(super) fn came_to(&mut self, join: &str, outcome: JoinOutcome, ends: [usize; STATES]) {
+    pub(super) fn count_join(&mut self, join: &str, outcome: JoinOutcome, ends: [usize; STATES]) {
         let join = JOINS.into_iter().find(|known| join.trim().starts_with(known));
         let cells = self.0.entry((join.unwrap_or(JOINS[0]), outcome)).or_default();
         for (cell, times) in cells.iter_mut().zip(ends) {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn ends_are_counted_and_impossible_cells_are_not_gaps() {
         let mut joins = Joins::default();
-        joins.came_to("quorum(2)", JoinOutcome::Met, [2, 0, 1, 0, 0, 1]);
+        joins.count_join("quorum(2)", JoinOutcome::Met, [2, 0, 1, 0, 0, 1]);
         let mut sum = joins.clone();
         sum.merge_run(&joins);
         let table = sum.to_string();

@@ -49,29 +49,29 @@ impl SimModels {
     fn resolve_choice(&self, provider: &'static str, model: &str, choice: &ModelChoice) -> ResolvedModel {
         let (world, rng) = (&self.world, &self.world.rng);
         let retry = RetryPolicy {
-            max_retries: rng.next_below(world.knobs.max_retries) as u32,
+            max_retries: rng.next_below(world.settings.max_retries) as u32,
             persists: rng.chance(300),
             ..RetryPolicy::default()
         };
         let health = self
             .accounts
-            .get_or_create(provider, "", None, world.knobs.circuit);
+            .get_or_create(provider, "", None, world.settings.circuit);
         let sim_provider = SimProvider {
             name: provider,
             world: world.clone(),
             session: self.session.clone(),
             health: health.clone(),
         };
-        let stand_in = (model != "small" && world.knobs.stand_in).then(|| "small".to_owned());
+        let stand_in = (model != "small" && world.settings.stand_in).then(|| "small".to_owned());
         let is_first = provider == FIRST;
         ResolvedModel {
             provider: Arc::new(WatchedProvider::new(Arc::new(sim_provider), health)),
             model: model.to_owned(),
             info: ModelInfo {
                 window: world.context_window(),
-                max_output: world.knobs.max_output,
+                max_output: world.settings.max_output,
                 knows_max_output: true,
-                price: self.world.knobs.priced.then_some(PRICE),
+                price: self.world.settings.priced.then_some(PRICE),
                 reasoning: true,
                 images: true,
                 tools: true,
@@ -81,7 +81,7 @@ impl SimModels {
             why: None,
             fallbacks: Fallbacks {
                 model: stand_in,
-                providers: (is_first && world.knobs.route)
+                providers: (is_first && world.settings.route)
                     .then(|| SPARE.to_owned())
                     .into_iter()
                     .collect(),
@@ -104,8 +104,8 @@ impl ModelSource for SimModels {
         let world = self.world.clone();
         async move {
             let rng = &world.rng;
-            tokio::time::sleep(rng.draw_pause(world.knobs.provider_ms)).await;
-            if rng.chance(world.knobs.resolve_fails) {
+            tokio::time::sleep(rng.draw_pause(world.settings.provider_ms)).await;
+            if rng.chance(world.settings.resolve_fails) {
                 let code = *rng.pick_one(&[ErrorCode::Config, ErrorCode::ProviderError]);
                 return Err(AgentError::new(code, "nothing to ask"));
             }
@@ -170,7 +170,7 @@ impl Provider for SimProvider {
         let (world, provider) = (self.world.clone(), self.name);
         let opened = self.open(request);
         async move {
-            let report_observed = move |observed| world.lock_checker().circuit_hears(provider, observed);
+            let report_observed = move |observed| world.lock_checker().observe_call_end(provider, observed);
             let is_counted = |error: &ProviderError| is_failure(&error.fault);
             let events = opened.await.inspect_err(|error| {
                 if is_counted(error) {
@@ -196,12 +196,12 @@ impl SimProvider {
         async move {
             world
                 .lock_checker()
-                .circuit_stands(health.name(), health.circuit_view().state);
+                .check_circuit_state(health.name(), health.circuit_view().state);
             let estimate = world
                 .lock_checker()
                 .check_request(&session, &request, health.name());
             // A fault of a sub-agent's call is not a fault of the turn.
-            let is_turn_call = !is_childs(&request);
+            let is_turn_call = !is_from_subagent(&request);
             let note_fault = |fault| {
                 if is_turn_call {
                     world.lock_checker().note_fault(&session, fault);
@@ -212,15 +212,15 @@ impl SimProvider {
                 provider: health.name().to_owned(),
                 estimate,
             };
-            let (rng, knobs) = (&world.rng, &world.knobs);
-            tokio::time::sleep(rng.draw_pause(knobs.provider_ms)).await;
+            let (rng, settings) = (&world.rng, &world.settings);
+            tokio::time::sleep(rng.draw_pause(settings.provider_ms)).await;
             report_rate_limits(rng, &health);
             let mood = world.current_mood();
             if let Some(fault) = fault_of_mood(mood) {
                 note_fault(SimFault::Refused);
                 return Err(error_of_fault(rng, fault));
             }
-            if rng.chance(knobs.call_fails) {
+            if rng.chance(settings.call_fails) {
                 note_fault(SimFault::Refused);
                 return Err(draw_error(rng));
             }
@@ -229,12 +229,12 @@ impl SimProvider {
                 .iter()
                 .map(|item| item.estimated_tokens(estimate_message_tokens))
                 .sum();
-            if tokens > knobs.real_window {
+            if tokens > settings.real_window {
                 note_fault(SimFault::Refused);
-                let limit = rng.chance(300).then_some(knobs.real_window + PROMPT_TOKENS);
+                let limit = rng.chance(300).then_some(settings.real_window + PROMPT_TOKENS);
                 return Err(error_of_fault(rng, ProviderFault::PromptTooLong { limit }));
             }
-            if knobs.blind && has_pictures(&request.messages) {
+            if settings.blind && has_pictures(&request.messages) {
                 note_fault(SimFault::Refused);
                 return Err(error_of_fault(rng, ProviderFault::ImageRefused));
             }
@@ -242,9 +242,9 @@ impl SimProvider {
                 request.tools.iter().any(|tool| tool.name == Delegate::NAME),
                 is_turn_call,
             ) {
-                (true, true) => knobs.delegates,
+                (true, true) => settings.delegates,
                 // A lower chance, because sub-agents with many sub-agents would multiply.
-                (true, false) => knobs.delegates / 4,
+                (true, false) => settings.delegates / 4,
                 (false, _) => 0,
             };
             let moments = draw_answer(&world, mood, delegates);
@@ -258,7 +258,7 @@ impl SimProvider {
             {
                 world.lock_checker().may_pause(&session);
             }
-            let pace = rng.draw_pause(knobs.provider_ms);
+            let pace = rng.draw_pause(settings.provider_ms);
             let stream = stream::unfold(
                 (moments.into_iter(), world.clone(), session, flight),
                 move |(mut left, world, session, flight)| async move {
@@ -373,7 +373,7 @@ fn error_of_fault(rng: &Rng, fault: ProviderFault) -> ProviderError {
 
 /// Draws the pieces of one answer, complete or broken.
 fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMoment> {
-    let (rng, knobs) = (&world.rng, &world.knobs);
+    let (rng, settings) = (&world.rng, &world.settings);
     let mut pieces = Vec::new();
     if let Some(stop) = stop_reason_of_mood(mood) {
         if rng.chance(500) {
@@ -383,17 +383,17 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
             push_text(rng, false, &mut pieces);
         }
         pieces.push(StreamEvent::Stop(stop));
-        return break_stream(world, pieces, knobs.stream_fails);
+        return break_stream(world, pieces, settings.stream_fails);
     }
-    let odd = rng.chance(knobs.odd_answers);
+    let odd = rng.chance(settings.odd_answers);
     if rng.chance(300) {
         push_reasoning(rng, &mut pieces);
     }
     if !(odd && rng.chance(300)) {
         push_text(rng, odd, &mut pieces);
     }
-    let wants_calls = rng.chance(knobs.wants_tools);
-    if wants_calls && rng.chance(knobs.repeats) {
+    let wants_calls = rng.chance(settings.wants_tools);
+    if wants_calls && rng.chance(settings.repeats) {
         push_repeated_call(&mut pieces);
     } else if wants_calls {
         let calls = 1 + rng.next_below(*rng.pick_one(&[1, 3, 12])) as u32;
@@ -436,7 +436,7 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
     let break_chance = if mood == ProviderMood::Breaks {
         950
     } else {
-        knobs.stream_fails
+        settings.stream_fails
     };
     break_stream(world, pieces, break_chance)
 }
@@ -502,7 +502,7 @@ fn pick_word(rng: &Rng) -> &'static str {
 }
 
 fn push_tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>) {
-    let (rng, knobs) = (&world.rng, &world.knobs);
+    let (rng, settings) = (&world.rng, &world.settings);
     let name = match odd && rng.chance(200) {
         true => *rng.pick_one(&["unknown", "", "read file"]),
         false if rng.chance(50) => "update_plan",
@@ -514,7 +514,7 @@ fn push_tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEv
     });
     let input = match name {
         "update_plan" => json!({"items": [{"text": pick_word(rng), "status": "pending"}]}),
-        _ => tools::draw_arguments(rng, knobs.bad_tools, knobs.tool_ms),
+        _ => tools::draw_arguments(rng, settings.bad_tools, settings.tool_ms),
     };
     let mut written = input.to_string();
     if odd && rng.chance(200) {
@@ -542,7 +542,7 @@ fn push_delegation(rng: &Rng, index: u32, pieces: &mut Vec<StreamEvent>) {
 }
 
 /// Returns whether a sub-agent sends the request, rather than the turn itself.
-pub(super) fn is_childs(request: &ModelRequest) -> bool {
+pub(super) fn is_from_subagent(request: &ModelRequest) -> bool {
     // The note below a sub-agent's task; a history rendered as text contains it too.
     let first = request.messages.first();
     first.is_some_and(|item| item.message.text().contains("[You work for another agent"))

@@ -68,7 +68,7 @@ impl SimClient {
             return false;
         }
         if let Some(permit) = permit
-            && self.world.rng.chance(self.world.knobs.slow_client)
+            && self.world.rng.chance(self.world.settings.slow_client)
         {
             let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
             unread.push_back(permit);
@@ -119,7 +119,7 @@ pub(super) fn disk_faults(world: Arc<World>, mut crash: Option<u64>) -> FaultHoo
             return Some(fault);
         }
         outage = None;
-        if world.rng.chance(world.knobs.outages) {
+        if world.rng.chance(world.settings.outages) {
             let fault = *world
                 .rng
                 .pick_one(&[WriteFault::DiskFull, WriteFault::Io, WriteFault::Busy]);

@@ -12,9 +12,9 @@ use super::server_run::ServerRun;
 
 /// Answers open inquiries, each after a random pause.
 pub(super) async fn answer_inquiries(window: Arc<ClientWindow>) {
-    let (server, rng) = (&window.life, &window.life.world.rng);
+    let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.knobs.answer_ms)).await;
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.settings.answer_ms)).await;
         let open = server.world.lock_checker().open_inquiries();
         let Some((session, inquiry, running)) = open.get(rng.next_below(open.len() as u64) as usize).cloned()
         else {

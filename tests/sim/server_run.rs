@@ -99,11 +99,11 @@ pub(super) fn run_server(
         .enable_time()
         .start_paused(true)
         .build()?;
-    let knobs = &world.knobs;
+    let settings = &world.settings;
     let yield_rate = YieldRate {
-        yields: knobs.yields,
-        small_batches: knobs.small_batches,
-        memory: knobs.memory,
+        yields: settings.yields,
+        small_batches: settings.small_batches,
+        memory: settings.memory,
         freeze_at: run_end.freeze_at,
     };
     let ended = runtime.block_on(async {
@@ -264,11 +264,11 @@ async fn open_windows(server: &Arc<ServerRun>) -> (Vec<Arc<ClientWindow>>, Abort
                 .record_violation(format!("I3: {turn} has no end after its session was loaded"));
         }
     }
-    let count = server.world.knobs.sessions;
+    let count = server.world.settings.sessions;
     let mut known = known.into_iter().rev();
     let windows = (0..count).map(|_| {
         Arc::new(ClientWindow {
-            life: server.clone(),
+            server_run: server.clone(),
             session: Mutex::new(known.next()),
         })
     });
@@ -280,18 +280,18 @@ fn build_services(world: &Arc<World>, store: Store) -> Services {
         ledger: build_ledger(&store),
         store,
         profiles: Arc::new(SimProfiles(world.clone(), Arc::default())),
-        slots: Arc::new(CallSlots::new(world.knobs.slots)),
+        slots: Arc::new(CallSlots::new(world.settings.slots)),
         tools: Arc::new(tools::build_registry(world)),
         editor: Arc::new(agentls::tool::NoEditor),
         redactor: agentls::config::Redactor::default(),
         totals: Arc::new(Totals::default()),
-        pool: ByteBudget::new(world.knobs.pool),
+        pool: ByteBudget::new(world.settings.pool),
         client_name: Arc::new(|| "sim".to_owned()),
         questions: {
-            let questions = world.knobs.questions;
+            let questions = world.settings.questions;
             Arc::new(move || questions)
         },
-        idle: world.knobs.idle,
+        idle: world.settings.idle,
     }
 }
 
@@ -309,40 +309,40 @@ impl SettingsSource for SimProfiles {
                 choice: ModelChoice::default(),
                 prompt_source: "simulated".into(),
                 limits: TurnLimits {
-                    max_steps: self.0.knobs.max_steps,
-                    max_tool_calls: self.0.knobs.max_tool_calls,
-                    degrade: self.0.knobs.degrade,
-                    max_escalations: self.0.knobs.max_escalations,
-                    token_target: self.0.knobs.token_target,
+                    max_steps: self.0.settings.max_steps,
+                    max_tool_calls: self.0.settings.max_tool_calls,
+                    degrade: self.0.settings.degrade,
+                    max_escalations: self.0.settings.max_escalations,
+                    token_target: self.0.settings.token_target,
                     ..TurnLimits::default()
                 },
                 context: ContextPolicy {
-                    auto_compact: self.0.knobs.auto_compact,
-                    compaction_model: self.0.knobs.compaction_model.map(str::to_owned),
+                    auto_compact: self.0.settings.auto_compact,
+                    compaction_model: self.0.settings.compaction_model.map(str::to_owned),
                     ..ContextPolicy::default()
                 },
                 tool_timeouts: {
-                    let limit = self.0.knobs.delegate_limit;
+                    let limit = self.0.settings.delegate_limit;
                     Arc::new(move |tool| limit.filter(|_| tool == Delegate::NAME))
                 },
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
                 hooks: build_hooks(&self.0),
-                policy: self.0.knobs.conducts,
+                policy: self.0.settings.policies,
             },
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,
             read_only: false,
-            budgets: self.0.knobs.budgets.clone(),
-            wall_time: self.0.knobs.wall_time,
+            budgets: self.0.settings.budgets.clone(),
+            wall_time: self.0.settings.wall_time,
             rules: Rules::default(),
-            approval_timeout: self.0.knobs.approval_timeout,
+            approval_timeout: self.0.settings.approval_timeout,
             on_cancel: OnCancel::default(),
         }
     }
 
     fn default_mode(&self, _folder: &Path, _agent: Option<&str>) -> Mode {
-        self.0.knobs.mode
+        self.0.settings.mode
     }
 
     fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {

@@ -179,7 +179,7 @@ fn print_failure(args: &Args, seed: u64, failure: &str, report: &WorldReport) {
     if args.all {
         return;
     }
-    println!("{}", report.temper);
+    println!("{}", report.settings_text);
     for line in &report.log {
         println!("{}", line.chars().take(260).collect::<String>());
     }

@@ -48,7 +48,7 @@ pub(crate) struct WorldReport {
     /// How sub-agents ended, by join.
     pub(crate) joins: Joins,
     /// The world's settings as text, for the reader of a failure.
-    pub(crate) temper: String,
+    pub(crate) settings_text: String,
 }
 
 /// Simulates the world of `seed` and keeps the last `lines` of its log.
@@ -67,7 +67,7 @@ pub(crate) fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -
     handle_panics();
     let world = World::new(seed, lines, files.canonicalize()?);
     let mut report = WorldReport {
-        temper: format!("{:?}", world.knobs),
+        settings_text: format!("{:?}", world.settings),
         ..WorldReport::default()
     };
     let mut wall_ms = 1_700_000_000_000;
@@ -106,7 +106,7 @@ pub(crate) fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -
 fn draw_run_end(world: &Arc<World>, turns: u64) -> RunEnd {
     let rng: &Rng = &world.rng;
     let left = turns.saturating_sub(world.lock_checker().ended_turns());
-    let is_crash = rng.chance(world.knobs.crashes);
+    let is_crash = rng.chance(world.settings.crashes);
     let (mut crash, mut freeze_at) = (CrashPoints::default(), u64::MAX);
     if is_crash {
         match rng.next_below(3) {

@@ -225,7 +225,7 @@ async fn perform_act(
     }
     if matches!(name, "change" | "make")
         && GOOD_ENDS.contains(&input.how.as_str())
-        && world.rng.chance(world.knobs.writes)
+        && world.rng.chance(world.settings.writes)
     {
         tool_writes(world, &cx).await;
     }

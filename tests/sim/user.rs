@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::check::{RequestedRevert, TypedAnswer, TypedKind};
-use super::files::person_writes;
+use super::files::write_as_user;
 use super::model::LONGEST_TURN;
 use super::server_run::ServerRun;
 use agentls::base::clock;
@@ -20,7 +20,7 @@ use agentls::store::ContentChoice;
 
 /// One window, which shows one session at a time.
 pub(super) struct ClientWindow {
-    pub(super) life: Arc<ServerRun>,
+    pub(super) server_run: Arc<ServerRun>,
     pub(super) session: Mutex<Option<SessionId>>,
 }
 
@@ -40,7 +40,7 @@ impl ClientWindow {
         if let Some(session) = self.current_session() {
             return session;
         }
-        let server = &self.life;
+        let server = &self.server_run;
         let info = SessionInfo {
             id: SessionId::new_random(),
             folder: crate::simulation::FOLDER.into(),
@@ -49,11 +49,14 @@ impl ClientWindow {
         };
         let model = server.world.rng.chance(300).then(|| "sim/two".to_owned());
         let id = info.id.clone();
-        let mode = *server.world.rng.pick_one(&[None, Some(server.world.knobs.mode)]);
+        let mode = *server
+            .world
+            .rng
+            .pick_one(&[None, Some(server.world.settings.mode)]);
         server
             .world
             .lock_checker()
-            .add_session(&id, mode.unwrap_or(server.world.knobs.mode));
+            .add_session(&id, mode.unwrap_or(server.world.settings.mode));
         let choice = ContentChoice {
             model,
             mode,
@@ -67,13 +70,13 @@ impl ClientWindow {
 
 /// Prompts, resumes and compacts until the server run has used up its turns.
 pub(super) async fn keep_prompting(window: Arc<ClientWindow>) {
-    let (server, rng) = (&window.life, &window.life.world.rng);
+    let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     while server.world.take_ticket() {
         let rest = match rng.next_below(6) {
             0 | 1 => Duration::ZERO,
             2 | 3 => rng.draw_pause(200),
             4 => rng.draw_pause(5_000),
-            _ => server.world.knobs.idle.min(Duration::from_secs(3_600)),
+            _ => server.world.settings.idle.min(Duration::from_secs(3_600)),
         };
         tokio::time::sleep(rest).await;
         let session = window.session_or_new();
@@ -90,7 +93,7 @@ pub(super) async fn keep_prompting(window: Arc<ClientWindow>) {
 }
 
 async fn send_prompt(window: &ClientWindow, session: &SessionId) {
-    let server = &window.life;
+    let server = &window.server_run;
     let (label, content) = server
         .world
         .lock_checker()
@@ -110,7 +113,7 @@ async fn send_prompt(window: &ClientWindow, session: &SessionId) {
         return server
             .world
             .lock_checker()
-            .record_answer(label, TypedAnswer::Unheard);
+            .record_answer(label, TypedAnswer::Unanswered);
     }
     match expect_answer(server, answer.await) {
         Some(Ok(handle)) => {
@@ -197,9 +200,9 @@ async fn await_turn_end(server: &ServerRun, session: &SessionId, handle: TurnHan
 
 /// Steers, cancels, changes settings, loads, reverts, forks and deletes, all at random moments.
 pub(super) async fn interfere_at_random(window: Arc<ClientWindow>) {
-    let (server, rng) = (&window.life, &window.life.world.rng);
+    let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.knobs.whim_ms)).await;
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.settings.whim_ms)).await;
         let Some(session) = window.current_session() else {
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;
@@ -215,8 +218,8 @@ pub(super) async fn interfere_at_random(window: Arc<ClientWindow>) {
             12 => set_mode(server, &session).await,
             13..15 => change_queue(server, &session).await,
             15 => rename_session(server, &session).await,
-            16 if rng.chance(server.world.knobs.writes) => person_writes(&server.world),
-            17 | 30..33 if rng.chance(server.world.knobs.writes) => request_revert(server, &session).await,
+            16 if rng.chance(server.world.settings.writes) => write_as_user(&server.world),
+            17 | 30..33 if rng.chance(server.world.settings.writes) => request_revert(server, &session).await,
             18..20 => set_model(server, &session).await,
             20..23 => load_session(server, &session, false).await,
             23..25 => load_session(server, &session, true).await,
@@ -466,7 +469,7 @@ async fn inspect_session(server: &ServerRun, session: &SessionId) {
 }
 
 async fn delete_session(window: &ClientWindow, session: &SessionId) {
-    let server = &window.life;
+    let server = &window.server_run;
     server.world.lock_checker().begin_delete(session);
     // The deletion cancels a running turn first.
     server.world.lock_checker().note_cancel(session, None);
@@ -497,7 +500,7 @@ async fn delete_session(window: &ClientWindow, session: &SessionId) {
 
 /// Forks the session; the window may continue in the fork.
 async fn fork_session(window: &ClientWindow, session: &SessionId) {
-    let server = &window.life;
+    let server = &window.server_run;
     let (check, rng) = (|| server.world.lock_checker(), &server.world.rng);
     let turn = check()
         .any_turn(session, rng.next_u64())
@@ -539,9 +542,9 @@ async fn decide_unknown_approval(server: &ServerRun, session: &SessionId) {
 
 /// Decides open approvals, each after a random pause.
 pub(super) async fn answer_approvals(window: Arc<ClientWindow>) {
-    let (server, rng) = (&window.life, &window.life.world.rng);
+    let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.knobs.answer_ms)).await;
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.settings.answer_ms)).await;
         let open = server.world.lock_checker().open_approvals();
         let Some((session, approval, running)) =
             open.get(rng.next_below(open.len() as u64) as usize).cloned()

@@ -23,7 +23,7 @@ const POLICIES: [FailurePolicy; 4] = [
 /// A simulated world: one data folder across all its server runs.
 pub(super) struct World {
     pub(super) rng: Rng,
-    pub(super) knobs: WorldSettings,
+    pub(super) settings: WorldSettings,
     pub(super) files: WrittenFiles,
     check: Mutex<Checker>,
     tickets: Mutex<u64>,
@@ -119,12 +119,12 @@ pub(super) struct WorldSettings {
     /// The moments at which hooks run, as bits.
     pub(super) hooks_at: u8,
     /// How often hooks do something other than pass.
-    pub(super) hooks_meddle: u32,
+    pub(super) hook_change_rate: u32,
     /// Whether hooks that do not pass always object.
     pub(super) hooks_object: bool,
     /// How often the model repeats the same tool call.
     pub(super) repeats: u32,
-    pub(super) conducts: AgentPolicy,
+    pub(super) policies: AgentPolicy,
     /// The model's window as configured; `real_window` is the true limit, for messages alone.
     pub(super) window: u64,
     pub(super) real_window: u64,
@@ -191,10 +191,10 @@ impl WorldSettings {
             memory: *rng.pick_one(&[usize::MAX, usize::MAX, 20_000, 2_000]),
             crashes: *rng.pick_one(&[0, 500, 950]),
             hooks_at: *rng.pick_one(&[0, 0, 0, 0b1111, 0b0001, 0b0110, 0b1000]),
-            hooks_meddle: *rng.pick_one(&[0, 50, 400, 1_000]),
+            hook_change_rate: *rng.pick_one(&[0, 50, 400, 1_000]),
             hooks_object: rng.chance(300),
             repeats: *rng.pick_one(&[0, 0, 100, 950]),
-            conducts: AgentPolicy {
+            policies: AgentPolicy {
                 planning: rng.chance(200),
                 reflection: *rng.pick_one(&[None, None, Some(1), Some(3)]),
                 tool_failure: *rng.pick_one(&POLICIES),
@@ -239,11 +239,11 @@ fn draw_budgets(rng: &Rng) -> Budgets {
 impl World {
     pub(super) fn new(seed: u64, lines: usize, files: PathBuf) -> Arc<Self> {
         let rng = Rng::new(seed);
-        let knobs = WorldSettings::draw_settings(&rng);
-        let check = Mutex::new(Checker::new(&knobs, lines));
+        let settings = WorldSettings::draw_settings(&rng);
+        let check = Mutex::new(Checker::new(&settings, lines));
         Arc::new(Self {
             rng,
-            knobs,
+            settings,
             files: WrittenFiles::new(files),
             check,
             tickets: Mutex::new(0),
@@ -257,7 +257,7 @@ impl World {
         let mut mood = self.mood.lock().unwrap_or_else(PoisonError::into_inner);
         match mood.1.checked_sub(1) {
             Some(left) => mood.1 = left,
-            None if self.rng.chance(self.knobs.moods) => {
+            None if self.rng.chance(self.settings.moods) => {
                 *mood = (*self.rng.pick_one(&MOODS), self.rng.next_below(12));
             }
             None => mood.0 = ProviderMood::Usual,
@@ -268,7 +268,7 @@ impl World {
     /// The known size of the model's window.
     pub(super) fn context_window(&self) -> u64 {
         let learned = *self.learned_window.lock().unwrap_or_else(PoisonError::into_inner);
-        self.knobs.window.min(learned)
+        self.settings.window.min(learned)
     }
 
     /// Stores the window that an overflow error reported.

@@ -50,18 +50,18 @@ impl ShownTurn {
             Go::StopHookBlocking => self.steps += 1,
             Go::TokenBudgetContinuation => {
                 self.steps += 1;
-                self.vain = match self.brought.replace(0) {
-                    Some(brought) if brought < LOW_YIELD_NUDGES.1 => self.vain + 1,
+                self.low_yield_nudges = match self.nudge_tokens.replace(0) {
+                    Some(nudge_tokens) if nudge_tokens < LOW_YIELD_NUDGES.1 => self.low_yield_nudges + 1,
                     Some(_) | None => 0,
                 };
             }
             _ => {}
         }
-        if count > limit || self.vain >= LOW_YIELD_NUDGES.0 {
+        if count > limit || self.low_yield_nudges >= LOW_YIELD_NUDGES.0 {
             return Err(format!(
                 "I13: turn continued with {} {count} times, after {} low-yield nudges",
                 reason.name(),
-                self.vain
+                self.low_yield_nudges
             ));
         }
         // The step that ends the turn counts as well, so one fewer may lead to another.

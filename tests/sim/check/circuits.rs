@@ -29,7 +29,7 @@ pub(super) struct ShownCircuit {
 
 impl Checker {
     /// The server calls a provider whose circuit is in this state.
-    pub(crate) fn circuit_stands(&mut self, provider: &str, state: CircuitState) {
+    pub(crate) fn check_circuit_state(&mut self, provider: &str, state: CircuitState) {
         let known = self.circuits.entry(provider.to_owned()).or_default();
         let is_closed = state == CircuitState::Closed;
         let is_consistent = if is_closed {
@@ -46,7 +46,7 @@ impl Checker {
     }
 
     /// Records the result of a provider call.
-    pub(crate) fn circuit_hears(&mut self, provider: &str, observed: ObservedCall) {
+    pub(crate) fn observe_call_end(&mut self, provider: &str, observed: ObservedCall) {
         let bound = self.circuit_failures;
         let known = self.circuits.entry(provider.to_owned()).or_default();
         match observed {

@@ -20,7 +20,7 @@ const MAX_HELD_BACK_STEPS: u32 = 3;
 /// The policies that a world sets for its turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PolicyRecord {
-    pub(super) conducts: AgentPolicy,
+    pub(super) policies: AgentPolicy,
     /// The moments at which hooks run, one bit each; see `has_hooks`.
     pub(super) hooks_at: u8,
     /// A turn that reaches its limit may write a summary.
@@ -80,7 +80,7 @@ impl ShownTurn {
     pub(super) fn check_continue(
         &mut self,
         decision: Transition,
-        manners: PolicyRecord,
+        policy_record: PolicyRecord,
     ) -> Result<(), String> {
         let Transition::Continue(reason) = decision else {
             return Ok(());
@@ -88,13 +88,13 @@ impl ShownTurn {
         let is_violation = match reason {
             ContinueReason::StopHookBlocking => {
                 self.objections += 1;
-                self.objections > MAX_OBJECTIONS || !manners.has_hooks(HookMoment::Stop)
+                self.objections > MAX_OBJECTIONS || !policy_record.has_hooks(HookMoment::Stop)
             }
             ContinueReason::Planning => {
                 let was_planned = std::mem::replace(&mut self.planned, true);
-                was_planned || !manners.conducts.planning || self.transitions > 1
+                was_planned || !policy_record.policies.planning || self.transitions > 1
             }
-            ContinueReason::Reflection => match manners.conducts.reflection {
+            ContinueReason::Reflection => match policy_record.policies.reflection {
                 Some(every) => std::mem::take(&mut self.calls) < every,
                 None => true,
             },
@@ -147,7 +147,7 @@ impl ShownSession {
         &mut self,
         turn: &TurnId,
         update: &ToolCallUpdate,
-        manners: PolicyRecord,
+        policy_record: PolicyRecord,
     ) -> Result<(), String> {
         let known = self.turns.entry(turn.clone()).or_default();
         match update.status {
@@ -155,7 +155,7 @@ impl ShownSession {
                 let (open, now) = (known.circuits.get(&update.name), clock::wall_ms());
                 // Sub-agents run in parallel: one call may start before another's failure and be shown after
                 // it. If nothing delays events, that can only happen within the same virtual millisecond.
-                let is_known = |opened_at| update.parent.is_none() || manners.prompt && opened_at < now;
+                let is_known = |opened_at| update.parent.is_none() || policy_record.prompt && opened_at < now;
                 if open.is_some_and(|(opened_at, until)| now < *until && is_known(*opened_at)) {
                     known.barred.insert(update.id.clone(), update.name.clone());
                 }
@@ -187,31 +187,28 @@ impl ShownSession {
         &self,
         turn: &TurnId,
         end: &TurnEnd,
-        manners: PolicyRecord,
+        policy_record: PolicyRecord,
     ) -> Result<(), String> {
-        let conducts = manners.conducts;
-        let policies = [
-            conducts.tool_failure,
-            conducts.tool_timeout,
-            conducts.subagent_failure,
-        ];
+        let agent = policy_record.policies;
+        let policies = [agent.tool_failure, agent.tool_timeout, agent.subagent_failure];
         let has_policy = |policy| policies.contains(&policy);
         let failed = self.turns.get(turn).is_some_and(|known| known.failed);
         let usual = end.reason.to_turn_state(false);
         let degrades = has_policy(FailurePolicy::Degrade) && failed && end.state == usual.after_failure();
         let reason = match end.reason {
             TerminalReason::ToolFailed => has_policy(FailurePolicy::Fail) && failed,
-            TerminalReason::SubagentFailed => conducts.subagent_failure == FailurePolicy::Fail && failed,
+            TerminalReason::SubagentFailed => agent.subagent_failure == FailurePolicy::Fail && failed,
             TerminalReason::JoinViolated => failed,
-            TerminalReason::HookStopped => manners.hooks_at & 0b0111 != 0,
-            TerminalReason::StopHookPrevented => manners.has_hooks(HookMoment::Stop),
+            TerminalReason::HookStopped => policy_record.hooks_at & 0b0111 != 0,
+            TerminalReason::StopHookPrevented => policy_record.has_hooks(HookMoment::Stop),
             _ => true,
         };
         let limited = matches!(
             end.reason,
             TerminalReason::MaxTurns | TerminalReason::MaxToolCalls
         );
-        let summed_up = manners.degrade && limited && end.state == TurnState::Degraded && end.error.is_none();
+        let summed_up =
+            policy_record.degrade && limited && end.state == TurnState::Degraded && end.error.is_none();
         if reason && (end.state == usual || degrades || summed_up) {
             Ok(())
         } else {

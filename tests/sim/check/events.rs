@@ -72,7 +72,7 @@ impl Checker {
                 (self.lost, self.lost_at) = (true, Some(clock::wall_ms()));
                 self.count_case("records lost, as warned");
                 for seen in self.sessions.values_mut() {
-                    seen.torn = true;
+                    seen.is_cut_off = true;
                     seen.rules.clear();
                 }
             }
@@ -135,7 +135,7 @@ impl Checker {
                 seen.check_retraction(message, tool_calls, reloading)?
             }
             // A call continues without a turn only if the store lost the record that ended it.
-            Event::ToolCall(update) if seen.torn && stored.turn.is_none() => {
+            Event::ToolCall(update) if seen.is_cut_off && stored.turn.is_none() => {
                 if update.status != ToolCallStatus::Cancelled {
                     return Err(format!(
                         "call {} continues without a turn: {:?}",
@@ -150,7 +150,7 @@ impl Checker {
                 if let Some(parent) = &update.parent {
                     seen.nested_call(of_turn()?, update, parent)?;
                 }
-                seen.check_open_circuit(of_turn()?, update, self.manners)?;
+                seen.check_open_circuit(of_turn()?, update, self.policy_record)?;
                 seen.tool_call(of_turn()?, update)?;
                 self.joined_agents(session, update)?;
             }
@@ -186,7 +186,7 @@ impl Checker {
                 let total = seen.fold.spending.usage + *step;
                 let known = seen.turns.entry(of_turn()?.clone()).or_default();
                 known.usage += *step;
-                known.brought = known.brought.map(|tokens| tokens + step.output);
+                known.nudge_tokens = known.nudge_tokens.map(|tokens| tokens + step.output);
                 if known.usage != *turn || total != *sum {
                     return Err(format!(
                         "the usage totals do not add up: turn {turn:?}, session {sum:?}"
@@ -194,10 +194,10 @@ impl Checker {
                 }
             }
             Event::Transition { transition, .. } => {
-                let (bounds, manners) = (self.bounds, self.manners);
+                let (bounds, policy_record) = (self.bounds, self.policy_record);
                 let known = seen.turns.entry(of_turn()?.clone()).or_default();
                 known.count_transition(*transition, bounds)?;
-                known.check_continue(*transition, manners)?;
+                known.check_continue(*transition, policy_record)?;
             }
             Event::Compacted(compaction) => {
                 of_turn()?;
@@ -219,7 +219,7 @@ impl Checker {
             Event::ModelSwitched { from, to, .. } => {
                 of_turn()?;
                 let known = seen.models.is_empty() || seen.models.contains(from);
-                if from == to || !seen.torn && !known {
+                if from == to || !seen.is_cut_off && !known {
                     return Err(format!(
                         "the model switches from {from} to {to}; it could only be one of {:?}",
                         seen.models
@@ -239,14 +239,14 @@ impl Checker {
             } => {
                 of_turn()?;
                 let is_news = *state != CircuitState::Closed || seen.fold.route.open_circuits.contains(name);
-                if until.is_some() != (*state == CircuitState::Open) || !is_news && !seen.torn {
+                if until.is_some() != (*state == CircuitState::Open) || !is_news && !seen.is_cut_off {
                     return Err(format!(
                         "the circuit of {name} cannot change to {state:?} until {until:?}"
                     ));
                 }
             }
             // A steer outlives its turn only if the store lost the record that settled it.
-            Event::Warning { code, message } if code == "steer_unsettled" && !seen.torn => {
+            Event::Warning { code, message } if code == "steer_unsettled" && !seen.is_cut_off => {
                 return Err(format!("I16: a steer outlived its turn: {message}"));
             }
             Event::QueueChanged(queue) => self.queue_shown(session, queue)?,
@@ -301,7 +301,7 @@ impl Checker {
             }
         }
         seen.turns.entry(turn.clone()).or_default().prompts += prompts;
-        seen.ends_well(turn, end, was_cut, (self.ending, self.manners))?;
+        seen.ends_well(turn, end, was_cut, (self.ending, self.policy_record))?;
         seen.modes = [vec![seen.fold.choice.mode], seen.unconfirmed.clone()].concat();
         seen.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
         self.turns += 1;
@@ -365,7 +365,7 @@ impl ShownSession {
             queued: by == TurnTrigger::Queue,
             ..ShownTurn::default()
         };
-        if known.queued && self.held && !std::mem::take(&mut self.sent_now) && !self.torn {
+        if known.queued && self.held && !std::mem::take(&mut self.sent_now) && !self.is_cut_off {
             return Err(format!(
                 "R-CANCEL: {turn} starts with a prompt from a paused queue"
             ));
@@ -386,7 +386,7 @@ impl ShownSession {
     /// I10: a sub-agent acts only while the call that created it is running.
     fn is_delegating(&self, parent: &ToolCallId) -> CheckResult {
         let known = self.calls.get(parent);
-        if known.is_some_and(|call| call.status == Some(ToolCallStatus::Running)) || self.torn {
+        if known.is_some_and(|call| call.status == Some(ToolCallStatus::Running)) || self.is_cut_off {
             Ok(())
         } else {
             Err(format!(
@@ -398,7 +398,7 @@ impl ShownSession {
     /// Records a sub-agent's call, which no message of the session requests.
     fn nested_call(&mut self, turn: &TurnId, update: &ToolCallUpdate, parent: &ToolCallId) -> CheckResult {
         self.is_delegating(parent)?;
-        if update.status == ToolCallStatus::Pending || self.torn {
+        if update.status == ToolCallStatus::Pending || self.is_cut_off {
             self.calls.entry(update.id.clone()).or_insert_with(|| ShownCall {
                 turn: turn.clone(),
                 name: update.name.clone(),
@@ -417,7 +417,7 @@ impl ShownSession {
             .ok_or_else(|| format!("no message requested the call {}", update.id))?;
         let again = call.turn != *turn && update.status == ToolCallStatus::AwaitingApproval;
         call.turn = turn.clone();
-        if status_rank(call.status) >= status_rank(Some(update.status)) && !again && !self.torn {
+        if status_rank(call.status) >= status_rank(Some(update.status)) && !again && !self.is_cut_off {
             return Err(format!(
                 "call {} changes to {:?} after {:?}",
                 update.id, update.status, call.status
@@ -558,7 +558,7 @@ impl ShownSession {
         turn: &TurnId,
         end: &TurnEnd,
         was_cut: bool,
-        (ending, manners): (bool, PolicyRecord),
+        (ending, policy_record): (bool, PolicyRecord),
     ) -> CheckResult {
         let stopped = end.reason == TerminalReason::ServerStopped;
         for (id, call) in &self.calls {
@@ -593,16 +593,16 @@ impl ShownSession {
         if was_cut && !known.resumes && !known.upkeep && known.prompts == 0 {
             return Err(format!("I16: the prompt of {turn} is lost"));
         }
-        if !self.torn && known.usage != end.usage {
+        if !self.is_cut_off && known.usage != end.usage {
             return Err(format!("the usage of {turn} differs from the sum of its steps"));
         }
-        if was_cut || self.torn {
+        if was_cut || self.is_cut_off {
             self.sent.clear();
         } else {
             self.only_the_next_asks()?;
         }
-        self.state_fits(turn, end, manners)?;
-        self.check_end_reason(turn, end, was_cut, (ending, manners))?;
+        self.state_fits(turn, end, policy_record)?;
+        self.check_end_reason(turn, end, was_cut, (ending, policy_record))?;
         self.cancelled_in_time(turn)
     }
 
@@ -612,7 +612,7 @@ impl ShownSession {
         turn: &TurnId,
         end: &TurnEnd,
         was_cut: bool,
-        (ending, manners): (bool, PolicyRecord),
+        (ending, policy_record): (bool, PolicyRecord),
     ) -> CheckResult {
         let cancelled = self.abandoned
             || self
@@ -632,7 +632,7 @@ impl ShownSession {
                 if !has_answered {
                     return Err(format!("{turn} completed without an answer from the model"));
                 }
-                end.unused_steers.is_empty() || manners.holds_back()
+                end.unused_steers.is_empty() || policy_record.holds_back()
             }
             _ => true,
         };

@@ -35,14 +35,15 @@ impl Checker {
         self.forking -= 1;
         let running = |turn: &TurnId| {
             let seen = self.sessions.get(session);
-            seen.is_none_or(|seen| seen.torn || seen.turns.get(turn).is_none_or(|turn| !turn.ended))
+            seen.is_none_or(|seen| seen.is_cut_off || seen.turns.get(turn).is_none_or(|turn| !turn.ended))
         };
         let is_justified = match refused {
             CommandError::UnknownTurn(_) => turn.is_some_and(running),
             // Once a turn's end was shown, the store contains the turn, unless a failing store lost it.
             CommandError::NothingToFork(_) => {
                 let seen = self.sessions.get(session);
-                self.lost || seen.is_none_or(|seen| seen.torn || !seen.turns.values().any(|turn| turn.ended))
+                self.lost
+                    || seen.is_none_or(|seen| seen.is_cut_off || !seen.turns.values().any(|turn| turn.ended))
             }
             _ => self.check_refusal(session, TypedKind::Prompt, refused).is_ok(),
         };
@@ -71,7 +72,7 @@ impl Checker {
             return;
         };
         if let Some(parent) = self.sessions.get(session)
-            && !parent.torn
+            && !parent.is_cut_off
             && let Err(why) = parent.is_parent_of(&events)
         {
             return self.record_violation(format!("{fork}, a fork of {session}: {why}"));
@@ -79,7 +80,7 @@ impl Checker {
         self.strays.remove(fork);
         let mut seen = ShownSession::new(row.mode);
         let parent = self.sessions.get(session);
-        seen.torn = parent.is_none_or(|parent| parent.torn);
+        seen.is_cut_off = parent.is_none_or(|parent| parent.is_cut_off);
         seen.cut_short = parent.is_none_or(|parent| parent.cut_short);
         for stored in &events {
             seen.learn_event(stored);

@@ -39,7 +39,7 @@ impl Checker {
             .filter(|call| reported_ends == tasks(call))
             .map(|call| call.input["join"].as_str().unwrap_or("all_required").to_owned());
         if let (Some(outcome), Some(requested_join)) = (outcome, &requested_join) {
-            self.joins.came_to(requested_join, outcome, ends);
+            self.joins.count_join(requested_join, outcome, ends);
         }
         let depth = if update.parent.is_some() {
             "delegate below"

@@ -88,7 +88,7 @@ pub(super) struct Checker {
     pictures: u64,
     approvals_time_out: bool,
     money: MoneyChecker,
-    manners: PolicyRecord,
+    policy_record: PolicyRecord,
     /// Circuits of this server run, by provider.
     circuits: BTreeMap<String, ShownCircuit>,
     /// How many consecutive failures open a circuit.
@@ -134,8 +134,8 @@ impl Checker {
             pictures: settings.pictures,
             approvals_time_out: settings.approval_timeout.is_some(),
             money: MoneyChecker::new(settings.budgets.clone(), settings.max_tool_calls, settings.priced),
-            manners: PolicyRecord {
-                conducts: settings.conducts,
+            policy_record: PolicyRecord {
+                policies: settings.policies,
                 hooks_at: settings.hooks_at,
                 degrade: settings.degrade,
                 prompt: settings.slow_client == 0 && settings.outages == 0,

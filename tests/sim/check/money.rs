@@ -202,7 +202,7 @@ impl Checker {
         };
         let budgets = &self.money.budgets;
         let raised = |limit, session| self.money.raised_amount(limit, session);
-        if !seen.torn {
+        if !seen.is_cut_off {
             check_limit(
                 "the session",
                 seen.fold.spending.known_cost + about,

@@ -94,9 +94,12 @@ impl Checker {
                 .ok_or("I16: the queue contains a prompt that the user never sent")?;
             let seen = self.sessions.get(session);
             // A full store may have lost the record that removed the prompt; it warned the user about that.
-            if let Some(seen) = seen.filter(|seen| seen.torn) {
+            if let Some(seen) = seen.filter(|seen| seen.is_cut_off) {
                 (typed.returned, typed.removed) = (None, false);
-                typed.joined = typed.joined.take().filter(|turn| !seen.begun_in_vain(turn));
+                typed.joined = typed
+                    .joined
+                    .take()
+                    .filter(|turn| !seen.was_started_for_nothing(turn));
             }
             if typed.session != *session
                 || typed.kind != TypedKind::Queued
@@ -118,13 +121,13 @@ impl Checker {
 
 impl ShownSession {
     /// A queued turn ends at once if the store is full; the prompt that started it may then be queued again.
-    pub(super) fn begun_in_vain(&self, turn: &TurnId) -> bool {
+    pub(super) fn was_started_for_nothing(&self, turn: &TurnId) -> bool {
         let known = self.turns.get(turn);
-        self.torn && known.is_some_and(|turn| turn.queued && turn.steps == 0)
+        self.is_cut_off && known.is_some_and(|turn| turn.queued && turn.steps == 0)
     }
 
     /// A queue that is not paused starts a turn as soon as none is running.
-    pub(super) fn nothing_stands_still(&self) -> Result<(), String> {
+    pub(super) fn check_queue_progress(&self) -> Result<(), String> {
         match self.due {
             Some((count, since))
                 if self.fold.turns.open_turn.is_none()

@@ -87,8 +87,8 @@ impl Checker {
                 Some(found) => seen
                     .is_stored(found)
                     .and_then(|()| seen.fits_row(found))
-                    .and_then(|()| seen.nothing_stands_still())
-                    .and_then(|()| seen.all_is_told()),
+                    .and_then(|()| seen.check_queue_progress())
+                    .and_then(|()| seen.check_all_usage_reported()),
                 None if seen.events.is_empty() => Ok(()),
                 None => Err("I7: the store does not contain the session".to_owned()),
             };
@@ -127,8 +127,8 @@ impl Checker {
         seen.cancels
             .iter_mut()
             .for_each(|cancel| cancel.at = clock::wall_ms());
-        let torn = lost && (found.events.len() != shown || seen.is_stored(&found).is_err());
-        if torn {
+        let is_cut_off = lost && (found.events.len() != shown || seen.is_stored(&found).is_err());
+        if is_cut_off {
             self.relearn_session(session, &found);
             return self.check_reloaded_session(session, found, lossy, false);
         }
@@ -277,7 +277,7 @@ impl Checker {
         }
         let mut seen = ShownSession::new(old.first_mode);
         seen.base = found.row.last_seq - events.len() as u64;
-        seen.torn = old.torn || seen.base > 0;
+        seen.is_cut_off = old.is_cut_off || seen.base > 0;
         seen.cut_short = old.cut_short;
         seen.rules_sent = old.rules_sent;
         seen.modes = old.modes;
@@ -354,7 +354,7 @@ impl ShownSession {
             PendingEvent::Inquiry(open) => Some(open),
             _ => None,
         });
-        if self.torn {
+        if self.is_cut_off {
             return Ok(());
         }
         if !inquiries.eq(&fold.open.inquiries) {
@@ -415,7 +415,7 @@ impl ShownSession {
                 Event::Transition { .. } => known.transitions += 1,
                 Event::Usage { step, .. } => {
                     known.usage += *step;
-                    known.brought = known.brought.map(|tokens| tokens + step.output);
+                    known.nudge_tokens = known.nudge_tokens.map(|tokens| tokens + step.output);
                 }
                 Event::Message(message) if message.role == Role::User && !message.hidden => {
                     known.prompts += 1

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Checker;
 use super::seen::ShownSession;
 use super::typed::label_of;
-use crate::model::is_childs;
+use crate::model::is_from_subagent;
 use agentls::base::sim_schedule;
 use agentls::context::compact::{self, SUMMARY_SYSTEM};
 use agentls::domain::{Block, Compaction, Cost, Message, Role, SessionId, ToolCallId};
@@ -35,7 +35,7 @@ impl Checker {
 
     fn check_history_sent(&mut self, session: &SessionId, request: &ModelRequest) {
         self.log_line(format!("request {session} {} messages", request.messages.len()));
-        if is_childs(request) {
+        if is_from_subagent(request) {
             return self.sent_by_child(request);
         }
         self.note_provider_call(session);
@@ -62,7 +62,10 @@ impl Checker {
             ));
         };
         // If the store lost records, those between two model messages may be missing.
-        let mut checked = check_history(&request.messages, self.paused.contains(session) || seen.torn);
+        let mut checked = check_history(
+            &request.messages,
+            self.paused.contains(session) || seen.is_cut_off,
+        );
         let is_repeat = is_same_history(&request.messages, &seen.last_sent);
         seen.last_sent.clone_from(&request.messages);
         if !is_repeat {
@@ -100,7 +103,7 @@ impl ShownSession {
             {
                 return Ok(());
             }
-            if !self.torn && !begins_with(sent, &self.matched) {
+            if !self.is_cut_off && !begins_with(sent, &self.matched) {
                 return Err("the request does not begin with the history of the previous request".to_owned());
             }
             self.matched = self.sent.pop_front().unwrap_or_default();
@@ -133,7 +136,7 @@ impl ShownSession {
             compaction.messages_before as usize,
             compaction.messages_after as usize,
         );
-        if !self.torn && counts != (before.len(), after.len()) {
+        if !self.is_cut_off && counts != (before.len(), after.len()) {
             return Err(format!(
                 "the compaction reports {counts:?} messages before and after; the history has {} and {}",
                 before.len(),
@@ -150,9 +153,9 @@ impl ShownSession {
                 .collect()
         };
         let n = 6.min(before.len().saturating_sub(1));
-        if self.torn || ids(&before, n) == ids(&after, n) {
+        if self.is_cut_off || ids(&before, n) == ids(&after, n) {
             check_history(&after, true).or_else(|why| {
-                if self.torn {
+                if self.is_cut_off {
                     Ok(())
                 } else {
                     Err(format!("I4 after a compaction: {why}"))

@@ -81,7 +81,7 @@ impl Checker {
     }
 
     fn is_torn(&self, session: &SessionId) -> bool {
-        self.sessions.get(session).is_none_or(|seen| seen.torn)
+        self.sessions.get(session).is_none_or(|seen| seen.is_cut_off)
     }
 
     fn revert_made(
@@ -216,7 +216,7 @@ impl ShownSession {
         path: &str,
         changed: &[(SessionId, agentls::domain::ToolCallId, FileChange)],
     ) -> Result<Option<Option<String>>, String> {
-        if self.torn {
+        if self.is_cut_off {
             return Ok(None);
         }
         let is_turn_start = |stored: &&StoredEvent| matches!(stored.event, Event::TurnStarted { .. });

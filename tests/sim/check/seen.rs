@@ -23,7 +23,7 @@ pub(super) struct ShownSession {
     /// The sequence number before the first event: above 0 if the store lost some.
     pub(super) base: u64,
     /// The store reported that it lost some of the events.
-    pub(super) torn: bool,
+    pub(super) is_cut_off: bool,
     /// A crash came while the store was failing: everything only in memory is lost, including file changes.
     pub(super) cut_short: bool,
     /// How many of the events are certainly stored.
@@ -90,8 +90,8 @@ pub(super) struct ShownTurn {
     /// Steps that led to another.
     pub(super) steps: u32,
     /// Consecutive low-yield nudges before the last one, and the output tokens since the last one.
-    pub(super) vain: u32,
-    pub(super) brought: Option<u64>,
+    pub(super) low_yield_nudges: u32,
+    pub(super) nudge_tokens: Option<u64>,
     /// The turn only compacts the history.
     pub(super) upkeep: bool,
     /// A queued prompt started the turn.
@@ -205,7 +205,7 @@ impl ShownSession {
             first_mode: mode,
             events: Vec::new(),
             base: 0,
-            torn: false,
+            is_cut_off: false,
             cut_short: false,
             safe: 0,
             fold,

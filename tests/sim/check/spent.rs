@@ -49,7 +49,7 @@ impl ShownSession {
             || reported.output > counted.output
             || reported.cache_read > counted.cache_read
             || reported.cache_write > counted.cache_write;
-        if exceeds && !self.torn {
+        if exceeds && !self.is_cut_off {
             Err(format!(
                 "I10: the server reports {reported:?}; the providers counted only {counted:?}"
             ))
@@ -59,9 +59,9 @@ impl ShownSession {
     }
 
     /// When nothing is running, the server has reported every counted token.
-    pub(super) fn all_is_told(&self) -> Result<(), String> {
+    pub(super) fn check_all_usage_reported(&self) -> Result<(), String> {
         let CountedTokens { counted, reported } = &self.tokens;
-        if reported == counted || self.torn {
+        if reported == counted || self.is_cut_off {
             Ok(())
         } else {
             Err(format!(

@@ -26,7 +26,7 @@ pub(crate) enum TypedAnswer {
     Waits(Option<String>),
     Refused(CommandError),
     /// The sender disconnected before the answer.
-    Unheard,
+    Unanswered,
 }
 
 /// One user input; its text begins with its label.
@@ -101,7 +101,7 @@ impl Checker {
         };
         let (session, kind) = (typed.session.clone(), typed.kind);
         typed.answered = Some(answer.clone());
-        if let TypedAnswer::Unheard = answer
+        if let TypedAnswer::Unanswered = answer
             && let Some(seen) = self.sessions.get_mut(&session)
         {
             seen.abandoned = true;
@@ -112,7 +112,7 @@ impl Checker {
             )),
             TypedAnswer::Refused(refused) => self.check_refusal(&session, kind, refused),
             TypedAnswer::Accepted(turn) => self.check_all_settled(&session, turn),
-            TypedAnswer::Unheard | TypedAnswer::Waits(_) => Ok(()),
+            TypedAnswer::Unanswered | TypedAnswer::Waits(_) => Ok(()),
         };
         if let Err(why) = checked {
             self.record_violation(why);
@@ -168,17 +168,16 @@ impl Checker {
             .typed
             .get_mut(&label)
             .ok_or("I16: a message contains input that the user never sent")?;
-        let in_vain = |turn: &TurnId| {
+        let for_nothing = |turn: &TurnId| {
             self.sessions
                 .get(session)
-                .is_some_and(|seen| seen.begun_in_vain(turn))
+                .is_some_and(|seen| seen.was_started_for_nothing(turn))
         };
         let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
-        let elsewhere =
-            matches!(&typed.answered, Some(TypedAnswer::Accepted(other)) if other != turn && !in_vain(other));
+        let elsewhere = matches!(&typed.answered, Some(TypedAnswer::Accepted(other)) if other != turn && !for_nothing(other));
         // A full store may have lost the record that removed the input, as when the queue shows it again.
         let lost =
-            typed.kind == TypedKind::Queued && self.sessions.get(session).is_some_and(|seen| seen.torn);
+            typed.kind == TypedKind::Queued && self.sessions.get(session).is_some_and(|seen| seen.is_cut_off);
         let was_withdrawn = typed.returned.is_some() || typed.removed;
         if typed.session != *session || refused || elsewhere || was_withdrawn && !lost {
             return Err(format!(
@@ -187,7 +186,7 @@ impl Checker {
         }
         match typed.joined.replace(turn.clone()) {
             None => Ok(typed.kind),
-            Some(joined) if in_vain(&joined) => Ok(typed.kind),
+            Some(joined) if for_nothing(&joined) => Ok(typed.kind),
             Some(_) => Err(format!("I16: #{label} was delivered twice")),
         }
     }
@@ -206,7 +205,7 @@ impl Checker {
             .ok_or("I16: the turn returned input that the user never sent")?;
         let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
         let wrong = typed.session != *session
-            || typed.kind == TypedKind::Prompt && !self.manners.holds_back()
+            || typed.kind == TypedKind::Prompt && !self.policy_record.holds_back()
             || refused
             || typed.removed;
         if wrong || typed.joined.is_some() || typed.returned.replace(turn.clone()).is_some() {
@@ -406,7 +405,7 @@ impl Checker {
         let Some(seen) = self.sessions.get(session) else {
             return;
         };
-        if seen.torn {
+        if seen.is_cut_off {
             return;
         }
         let Some(events) = seen.events.get(..snapshot.seq as usize) else {
