@@ -38,16 +38,16 @@ fn main() {
     if args.next_if(|arg| arg == world::PASSTHROUGH).is_some() {
         return passthrough::run(&args.next().expect("the provider's address"));
     }
-    let (mut wanted, mut file, mut bench) = (Vec::new(), None, false);
+    let (mut wanted, mut file, mut is_bench) = (Vec::new(), None, false);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             // `cargo bench` passes it; `cargo test --all-targets` does not, and needs no figures.
-            "--bench" => bench = true,
+            "--bench" => is_bench = true,
             "--json" => file = args.next(),
             _ => wanted.push(arg),
         }
     }
-    if !bench {
+    if !is_bench {
         return;
     }
     let binary = std::env::var_os("AGENTLS_BENCH_BIN")
@@ -65,14 +65,14 @@ fn run(binary: &PathBuf, wanted: &[String]) -> (Figures, Figures) {
     let (mut agentls, mut bare) = (Figures::default(), Figures::default());
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
     for (name, measure) in measure::MEASURES.iter().filter(|(name, _)| is_wanted(name)) {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut values = Figures::default();
         measure(&Target::Agentls(binary.clone()), &mut values);
-        let mut others = Figures::with_requests_of(&values);
-        measure(&Target::PassThrough, &mut others);
+        let mut bare_values = Figures::with_requests_of(&values);
+        measure(&Target::PassThrough, &mut bare_values);
         agentls.extend(values);
-        bare.extend(others);
-        eprintln!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
+        bare.extend(bare_values);
+        eprintln!("{name}: {:.1} s", start.elapsed().as_secs_f64());
     }
     if is_wanted("binary")
         && let Ok(data) = std::fs::metadata(binary)

@@ -336,13 +336,13 @@ fn workspace_files_are_opened_through_nofollow() {
             }
             // `RegularFile::open` is the safe call, but contains `File::open(`.
             let code = code.replace("RegularFile::open(", "");
-            let Some(way) = BY_PATH.iter().find(|way| code.contains(**way)) else {
+            let Some(pattern) = BY_PATH.iter().find(|pattern| code.contains(**pattern)) else {
                 continue;
             };
             if allowed.contains_key(name) {
                 used.insert(name.to_owned());
             } else {
-                wrong.push(format!("{name}:{}: {way}", number + 1));
+                wrong.push(format!("{name}:{}: {pattern}", number + 1));
             }
         }
     }

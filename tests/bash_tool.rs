@@ -63,17 +63,17 @@ impl ContentWriter for FileWriter {
 /// A session with its own directory, and a client that decides when to read progress.
 struct Session {
     cx: ToolContext,
-    news: mpsc::Receiver<ToolProgress>,
-    kept: TempDir,
+    progress: mpsc::Receiver<ToolProgress>,
+    content_folder: TempDir,
     cwd: TempDir,
 }
 
 impl Session {
     fn new() -> Self {
-        let (kept, cwd) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let (content_folder, cwd) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let shared = WorkspaceShared::new(&[], None);
         shared.set_launcher(Launcher::with_helper(HELPER, []));
-        let (sender, news) = mpsc::channel(4);
+        let (sender, progress) = mpsc::channel(4);
         let cx = ToolContext {
             session: "ses_test".into(),
             call: "call_test".into(),
@@ -87,12 +87,17 @@ impl Session {
             force_cancel: CancellationToken::new(),
             time_limit: None,
             progress: sender,
-            content_sink: Arc::new(FolderSink(kept.path().to_owned())),
+            content_sink: Arc::new(FolderSink(content_folder.path().to_owned())),
             checkpoints: Arc::new(agentls::tool::NoCheckpoints),
             allows_uncheckpointed: false,
             judged: None,
         };
-        Self { cx, news, kept, cwd }
+        Self {
+            cx,
+            progress,
+            content_folder,
+            cwd,
+        }
     }
 
     /// Calls `bash` while reading its progress, and returns the live output, too.
@@ -102,12 +107,12 @@ impl Session {
         let result = loop {
             tokio::select! {
                 biased;
-                news = self.news.recv() => live.push_str(&text_of(news.unwrap())),
+                progress = self.progress.recv() => live.push_str(&text_of(progress.unwrap())),
                 result = &mut call => break result,
             }
         };
-        while let Ok(news) = self.news.try_recv() {
-            live.push_str(&text_of(news));
+        while let Ok(progress) = self.progress.try_recv() {
+            live.push_str(&text_of(progress));
         }
         (result, live)
     }
@@ -120,13 +125,13 @@ impl Session {
     async fn wait_until_ready(&mut self) {
         let mut live = String::new();
         while !live.contains("ready\n") {
-            live.push_str(&text_of(self.news.recv().await.unwrap()));
+            live.push_str(&text_of(self.progress.recv().await.unwrap()));
         }
     }
 }
 
-fn text_of(news: ToolProgress) -> String {
-    match news {
+fn text_of(progress: ToolProgress) -> String {
+    match progress {
         ToolProgress::Output(text) => text,
         ToolProgress::Plan(_) => panic!("a command has no plan"),
     }
@@ -142,10 +147,10 @@ fn is_alive(pid_file: &Path) -> bool {
 }
 
 /// Polls, since `/proc` has no events.
-async fn wait_until(what: &str, condition: impl Fn() -> bool) {
+async fn wait_until(description: &str, condition: impl Fn() -> bool) {
     let start = clock::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        assert!(start.elapsed() < Duration::from_secs(10), "never: {description}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -184,12 +189,12 @@ async fn read_only_git_runs_no_program_of_the_repository() {
     let (trap, sprung) = (cwd.join("trap.sh"), cwd.join("sprung"));
     let script = format!("#!/bin/sh\necho \"$0\" >>{}\n", sprung.display());
     std::fs::write(&trap, script).unwrap();
-    let shown = trap.display();
+    let trap_path = trap.display();
     let setup = format!(
         "chmod +x trap.sh && git init -q && git config user.name t && git config user.email t@example.invalid \
          && echo one >a && git add a && git commit -qm one && echo two >a && cp trap.sh .git/hooks/post-index-change \
-         && git config core.fsmonitor {shown} && git config core.pager {shown} \
-         && git config gpg.program {shown} && git config log.showSignature true && rm -f sprung"
+         && git config core.fsmonitor {trap_path} && git config core.pager {trap_path} \
+         && git config gpg.program {trap_path} && git config log.showSignature true && rm -f sprung"
     );
     let output = session.bash(json!({ "command": setup })).await.0.unwrap();
     assert_eq!(output.text, "(no output)");
@@ -207,7 +212,7 @@ async fn read_only_git_runs_no_program_of_the_repository() {
     }
     // The user's own settings stay, settings of the command line win, and hooks run.
     for (command, runs) in [
-        (format!("git -c core.fsmonitor={shown} status"), true),
+        (format!("git -c core.fsmonitor={trap_path} status"), true),
         ("unset GIT_CONFIG_COUNT; git status".to_owned(), true),
         ("unset GIT_CONFIG_COUNT; git diff".to_owned(), true),
         ("unset GIT_CONFIG_COUNT; git log -p".to_owned(), false),
@@ -259,8 +264,8 @@ async fn output_streams_live_complete_and_in_order() {
         session.wait_until_ready().await;
         File::create(&go).unwrap();
         let mut live = String::new();
-        while let Some(news) = session.news.recv().await {
-            live.push_str(&text_of(news));
+        while let Some(progress) = session.progress.recv().await {
+            live.push_str(&text_of(progress));
             if live.ends_with("3\n") {
                 break;
             }
@@ -289,8 +294,8 @@ async fn slow_client_applies_backpressure_to_the_command() {
         }
     }
     assert!((1..20).contains(&last.0), "{last:?}");
-    let mut news = session.news;
-    let reader = async { while news.recv().await.is_some() {} };
+    let mut progress = session.progress;
+    let reader = async { while progress.recv().await.is_some() {} };
     let result = tokio::select! {
         result = running => result,
         () = reader => unreachable!("the context is alive"),
@@ -315,18 +320,18 @@ async fn long_output_is_cut_for_the_model_and_kept_in_full() {
         assert!(text.chars().count() < 30_200);
         let full = output.full.unwrap();
         assert_eq!(full.name, format!("{call}-output.txt"));
-        let kept = std::fs::read_to_string(session.kept.path().join(full.name)).unwrap();
-        assert_eq!((kept.len() as u64, kept == live), (full.bytes, true));
-        assert_eq!(kept.lines().count(), count);
+        let content = std::fs::read_to_string(session.content_folder.path().join(full.name)).unwrap();
+        assert_eq!((content.len() as u64, content == live), (full.bytes, true));
+        assert_eq!(content.lines().count(), count);
     }
-    for (command, note) in [
+    for (command, suffix) in [
         ("head -c 30000 /dev/zero | tr '\\0' x", ""),
         ("head -c 30000 /dev/zero | tr '\\0' x; echo", ""),
         ("head -c 30000 /dev/zero | tr '\\0' x; exit 4", "\nexit code: 4"),
     ] {
         session.cx.call = "fits".into();
         let output = session.bash(json!({ "command": command })).await.0.unwrap();
-        assert_eq!(output.text, "x".repeat(30_000) + note);
+        assert_eq!(output.text, "x".repeat(30_000) + suffix);
         assert_eq!((output.full, output.paged), (None, true), "{command}");
     }
     session.cx.call = "one-more".into();
@@ -343,7 +348,11 @@ async fn long_output_is_cut_for_the_model_and_kept_in_full() {
 #[tokio::test]
 async fn failure_to_keep_output_is_reported() {
     let mut session = Session::new();
-    std::fs::write(session.kept.path().join("call_test-output.txt"), "taken").unwrap();
+    std::fs::write(
+        session.content_folder.path().join("call_test-output.txt"),
+        "taken",
+    )
+    .unwrap();
     for count in [8_000, 200_000] {
         let (result, _) = session.bash(json!({ "command": format!("seq {count}") })).await;
         let output = result.unwrap();
@@ -391,12 +400,12 @@ async fn huge_output_in_bounded_memory() {
     let output = loop {
         tokio::select! {
             biased;
-            news = session.news.recv() => live += text_of(news.unwrap()).len() as u64,
+            progress = session.progress.recv() => live += text_of(progress.unwrap()).len() as u64,
             result = &mut running => break result.unwrap(),
         }
     };
-    while let Ok(news) = session.news.try_recv() {
-        live += text_of(news).len() as u64;
+    while let Ok(progress) = session.progress.try_recv() {
+        live += text_of(progress).len() as u64;
     }
     let grown = memory() - before;
     println!("grew by {grown} KiB in {:?}", start.elapsed());
@@ -439,21 +448,21 @@ async fn slow_client_does_not_delay_the_time_limit() {
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
 }
 
-/// Runs `command` until it prints `ready`, then cancels. With `hurry` it sends the second cancel after that delay.
+/// Runs `command` until it prints `ready`, then cancels. It sends a second cancel after the delay, if given.
 async fn run_and_cancel(
     session: &mut Session,
     command: &str,
-    hurry: Option<Duration>,
+    second_cancel_delay: Option<Duration>,
 ) -> (ToolOutput, Duration) {
     let cx = session.cx.clone();
     let client = async {
         session.wait_until_ready().await;
         let start = clock::now();
-        if hurry == Some(Duration::ZERO) {
+        if second_cancel_delay == Some(Duration::ZERO) {
             cx.force_cancel.cancel();
         }
         cx.cancel.cancel();
-        if let Some(after) = hurry {
+        if let Some(after) = second_cancel_delay {
             tokio::time::sleep(after).await;
             cx.force_cancel.cancel();
         }

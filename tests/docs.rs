@@ -339,15 +339,15 @@ fn example_commands_parse() {
                     Err(error) if error.exit_code() != 0 => Err(error.to_string()),
                     _ => Ok(()),
                 });
-                if let Err(why) = parsed {
+                if let Err(parse_error) = parsed {
                     let first = block.line
                         + block
                             .text
                             .lines()
                             .position(|own| line.starts_with(own.trim_end_matches('\\')))
                             .unwrap_or(0);
-                    let why = why.lines().next().unwrap_or_default();
-                    wrong.push(format!("{}:{first}: {line}: {why}", page.path.display()));
+                    let parse_error = parse_error.lines().next().unwrap_or_default();
+                    wrong.push(format!("{}:{first}: {line}: {parse_error}", page.path.display()));
                 }
             }
         }

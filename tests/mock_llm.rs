@@ -57,14 +57,14 @@ async fn replies_in_all_formats_and_keeps_connections_alive() {
         text.contains(r#""content":"for""#) && text.contains("[DONE]"),
         "{text}"
     );
-    let asked = json!({"model": "m", "stream": true, "store": false, "max_output_tokens": 9,
+    let body = json!({"model": "m", "stream": true, "store": false, "max_output_tokens": 9,
         "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}]});
     mock.push(
         Reply::new()
             .reasoning("hm")
             .call("read_file", json!({"path": "a"})),
     );
-    let whole = read_until(&mut post(&mock, "/v1/responses", &asked).await, "0\r\n\r\n").await;
+    let stream_text = read_until(&mut post(&mock, "/v1/responses", &body).await, "0\r\n\r\n").await;
     for part in [
         "event: response.created",
         r#""delta":"hm""#,
@@ -72,14 +72,14 @@ async fn replies_in_all_formats_and_keeps_connections_alive() {
         r#""delta":"{\"path\":\"a\"}""#,
         "event: response.completed",
     ] {
-        assert!(whole.contains(part), "{part}: {whole}");
+        assert!(stream_text.contains(part), "{part}: {stream_text}");
     }
     assert_eq!(mock.request(2).await.last_text(), "hello");
-    let seen = mock.request(1).await;
-    assert_eq!(seen.last_text(), "hello");
-    mock.wait_answered(&seen).await;
+    let request = mock.request(1).await;
+    assert_eq!(request.last_text(), "hello");
+    mock.wait_answered(&request).await;
     drop(stream);
-    assert!(!mock.wait_closed(&seen).await.dropped);
+    assert!(!mock.wait_closed(&request).await.dropped);
 }
 
 #[tokio::test]
@@ -92,8 +92,8 @@ async fn detects_a_peer_that_leaves_at_a_gate() {
     let text = read_until(&mut stream, "one").await;
     assert!(!text.contains("two"));
     drop(stream);
-    let seen = mock.request(0).await;
-    assert!(mock.wait_closed(&seen).await.dropped);
+    let request = mock.request(0).await;
+    assert!(mock.wait_closed(&request).await.dropped);
     mock.wait_open(0).await;
 }
 
@@ -111,11 +111,11 @@ async fn cuts_drips_floods_and_fails_as_scripted() {
     );
     mock.push(Reply::flood(64 << 20, 64 << 10));
     let stream = post(&mock, "/v1/messages", &hello("m")).await;
-    let seen = mock.request(2).await;
+    let request = mock.request(2).await;
     // Nothing reads: the socket accepts only what fits into its buffers.
     let mut last = u64::MAX;
-    while seen.accepted() != last {
-        last = seen.accepted();
+    while request.accepted() != last {
+        last = request.accepted();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(last < 16 << 20, "accepted {last}");
@@ -161,16 +161,16 @@ async fn reports_invalid_requests() {
 
 #[tokio::test]
 async fn reports_invalid_requests_of_the_responses_api() {
-    let said = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
-    let user = || said("user", "input_text", "a");
+    let message = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
+    let user = || message("user", "input_text", "a");
     let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "t", "arguments": "{}"});
     let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "x"});
     let thought = |proof: &str| json!({"type": "reasoning", "summary": [], "encrypted_content": proof});
     for (input, expected) in [
         (vec![], "no input"),
-        (vec![said("user", "input_text", " ")], "is empty"),
-        (vec![said("user", "output_text", "a")], "of role \"user\""),
-        (vec![said("tool", "input_text", "a")], "role \"tool\""),
+        (vec![message("user", "input_text", " ")], "is empty"),
+        (vec![message("user", "output_text", "a")], "of role \"user\""),
+        (vec![message("tool", "input_text", "a")], "role \"tool\""),
         (vec![call("1"), output("1")], "before any question"),
         (vec![user(), call("1"), user()], "have no output"),
         (
@@ -190,7 +190,7 @@ async fn reports_invalid_requests_of_the_responses_api() {
             vec![
                 user(),
                 thought("never given"),
-                said("assistant", "output_text", "b"),
+                message("assistant", "output_text", "b"),
             ],
             "never gave",
         ),

@@ -138,13 +138,13 @@ fn find_marked(mark: &str) -> Vec<(i32, String)> {
 async fn wait_until_all_gone(mark: &str, case: &str) -> Duration {
     let start = clock::now();
     loop {
-        let left = find_marked(mark);
-        if left.is_empty() {
+        let remaining = find_marked(mark);
+        if remaining.is_empty() {
             return start.elapsed();
         }
         assert!(
             start.elapsed() < Duration::from_secs(10),
-            "{case}: still there: {left:?}"
+            "{case}: still there: {remaining:?}"
         );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -173,14 +173,14 @@ async fn start(script: &str, mark: &str) -> Child {
 
 /// Reads until the script reports that all its processes run.
 async fn wait_until_ready(child: &mut Child, case: &str) {
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"ready\n") {
+    let mut output = Vec::new();
+    while !output.ends_with(b"ready\n") {
         let chunk = child
             .output
             .next()
             .await
             .unwrap_or_else(|| panic!("{case}: ended before it was ready"));
-        seen.extend_from_slice(&chunk.bytes);
+        output.extend_from_slice(&chunk.bytes);
     }
 }
 
@@ -211,7 +211,7 @@ async fn kill_ends_every_process() {
     end_every_shape(lasting_command, async |child| {
         child.process.kill();
         let ending = child.process.wait_until_gone().await;
-        assert!(ending.gone);
+        assert!(ending.is_gone);
         assert_eq!(ending.status, ExitStatus::Signal(9));
         assert_eq!(child.process.wait().await, ExitStatus::Signal(9));
     })
@@ -225,7 +225,7 @@ async fn no_process_is_left_when_gone_is_reported() {
         let mut child = start(&lasting_command(shape), &mark).await;
         wait_until_ready(&mut child, name).await;
         child.process.kill();
-        assert!(child.process.wait_until_gone().await.gone, "{name}");
+        assert!(child.process.wait_until_gone().await.is_gone, "{name}");
         assert_eq!(find_marked(&mark), [], "{name}");
     }
 }
@@ -238,7 +238,7 @@ async fn staged_interrupt_ends_every_process() {
             .process
             .stop(StopMode::Interrupt, &CancellationToken::new())
             .await;
-        assert!(ending.gone);
+        assert!(ending.is_gone);
         assert!(
             start.elapsed() < Duration::from_millis(2_900),
             "{:?}",
@@ -255,7 +255,7 @@ async fn staged_server_end_ends_every_process() {
             .process
             .stop(StopMode::ServerEnd, &CancellationToken::new())
             .await;
-        assert!(ending.gone);
+        assert!(ending.is_gone);
     })
     .await;
 }
@@ -269,7 +269,7 @@ async fn dropping_a_child_kills_every_process() {
 async fn survivors_of_a_normal_exit_are_killed() {
     end_every_shape(exiting_command, async |child| {
         assert_eq!(child.process.wait().await, ExitStatus::Code(0));
-        assert!(child.process.wait_until_gone().await.gone);
+        assert!(child.process.wait_until_gone().await.is_gone);
     })
     .await;
 }
@@ -324,18 +324,18 @@ async fn run_adopting_server(script: &str, end: &str) {
     let mut child = start(&script, &mark).await;
     std::fs::write(&go, "").unwrap();
     wait_until_ready(&mut child, end).await;
-    let begun = clock::now();
+    let started = clock::now();
     match end {
         "stop" => {
             let ending = child
                 .process
                 .stop(StopMode::Interrupt, &CancellationToken::new())
                 .await;
-            assert!(ending.gone);
+            assert!(ending.is_gone);
             assert!(
-                begun.elapsed() < Duration::from_millis(3_000),
+                started.elapsed() < Duration::from_millis(3_000),
                 "{:?}",
-                begun.elapsed()
+                started.elapsed()
             );
             assert_eq!(find_marked(&mark), [], "nobody is left once gone is told");
         }
@@ -398,11 +398,11 @@ fn expect_server_success(script: &str, end: &str, case: &str) {
         .env(COMMAND_MARK, &mark)
         .output()
         .unwrap();
-    let told = text(&server.stdout);
+    let output = text(&server.stdout);
     let errors = text(&server.stderr);
     assert!(
-        told.contains("\nserver content\n"),
-        "{case}, {end}: {told}{errors}"
+        output.contains("\nserver content\n"),
+        "{case}, {end}: {output}{errors}"
     );
     assert_eq!(find_marked(&mark), [], "{case}");
 }
@@ -455,13 +455,13 @@ async fn server_in_a_pid_namespace_without_its_session_works() {
             .env(COMMAND_MARK, fresh_mark())
             .output()
             .unwrap();
-        let told = text(&server.stdout);
+        let output = text(&server.stdout);
         let errors = text(&server.stderr);
         if errors.contains("unshare failed") {
             println!("NOT TESTED: no namespace may be made here: {errors}");
             return;
         }
-        assert!(told.contains("\nserver content\n"), "{end}: {told}{errors}");
+        assert!(output.contains("\nserver content\n"), "{end}: {output}{errors}");
     }
 }
 
@@ -510,7 +510,7 @@ async fn signals_to_the_helper_free_no_process() {
         "the helper is still there"
     );
     child.process.kill();
-    assert!(child.process.wait_until_gone().await.gone);
+    assert!(child.process.wait_until_gone().await.is_gone);
     wait_until_all_gone(&mark, "signals").await;
 }
 
@@ -541,15 +541,15 @@ async fn second_cancel_kills_immediately() {
     )
     .await;
     wait_until_ready(&mut child, "hurry").await;
-    let hurry = CancellationToken::new();
+    let force_cancel = CancellationToken::new();
     let start = clock::now();
     let (ending, ()) = tokio::join!(
         child
             .process
-            .stop(StopMode::Finish(Duration::from_secs(5)), &hurry),
-        async { hurry.cancel() }
+            .stop(StopMode::Finish(Duration::from_secs(5)), &force_cancel),
+        async { force_cancel.cancel() }
     );
-    assert!(ending.gone);
+    assert!(ending.is_gone);
     assert_eq!(ending.status, ExitStatus::Signal(9));
     assert!(
         start.elapsed() < Duration::from_millis(900),
@@ -845,9 +845,9 @@ async fn command_has_its_own_group_no_terminal_and_default_signals() {
     let inherited = std::fs::read_to_string("/proc/self/status").unwrap();
     // Rust programs ignore SIGPIPE, and the helper handles the other signals. The command gets their default action,
     // even if our parent ignores them (nohup); otherwise nothing could interrupt it.
-    let heard = [1, 2, 3, 10, 12, 13, 14, 15, 17, 20, 21, 22, 24, 25, 26, 27, 29];
-    let heard: u64 = heard.iter().map(|signal| 1 << (signal - 1)).sum();
-    for (name, none) in [("SigBlk", 0), ("SigIgn", heard)] {
+    let handled_signals = [1, 2, 3, 10, 12, 13, 14, 15, 17, 20, 21, 22, 24, 25, 26, 27, 29];
+    let handled_mask: u64 = handled_signals.iter().map(|signal| 1 << (signal - 1)).sum();
+    for (name, none) in [("SigBlk", 0), ("SigIgn", handled_mask)] {
         let mask = |text: &str| -> u64 {
             let line = text.lines().find(|line| line.starts_with(name)).unwrap();
             u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
@@ -922,7 +922,7 @@ async fn output_ends_when_an_unrelated_process_keeps_the_pipe_open() {
     let mut child = start("echo ready; sleep 1000", "-").await;
     wait_until_ready(&mut child, "stranger").await;
     let pid = child.process.pid();
-    let held = std::fs::File::options()
+    let pipe = std::fs::File::options()
         .write(true)
         .open(format!("/proc/{pid}/fd/1"))
         .unwrap();
@@ -930,7 +930,7 @@ async fn output_ends_when_an_unrelated_process_keeps_the_pipe_open() {
     let start = clock::now();
     assert_eq!(child.output.next().await, None);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    drop(held);
+    drop(pipe);
 }
 
 #[tokio::test]
@@ -951,13 +951,13 @@ async fn flooding_stream_does_not_starve_the_other() {
         ))
         .await
         .unwrap();
-    let mut seen = [0_usize; 2];
-    while seen.iter().any(|&count| count < 5) {
+    let mut chunk_counts = [0_usize; 2];
+    while chunk_counts.iter().any(|&count| count < 5) {
         let chunk = child.output.next().await.unwrap();
-        seen[usize::from(chunk.stream == Stream::Stderr)] += 1;
+        chunk_counts[usize::from(chunk.stream == Stream::Stderr)] += 1;
     }
     child.process.kill();
-    assert!(child.process.wait_until_gone().await.gone);
+    assert!(child.process.wait_until_gone().await.is_gone);
 }
 
 #[tokio::test]

@@ -125,15 +125,15 @@ async fn answers_arrive_complete_over_one_kept_connection() {
                 })
             );
         }
-        let connections: Vec<_> = mock.requests().iter().map(|seen| seen.connection).collect();
+        let connections: Vec<_> = mock.requests().iter().map(|request| request.connection).collect();
         assert_eq!(connections, [0, 0, 0], "{kind:?}");
-        let seen = &mock.requests()[0];
+        let request = &mock.requests()[0];
         let key = if kind == ApiKind::Anthropic {
             "x-api-key"
         } else {
             "authorization"
         };
-        assert!(seen.header(key).unwrap().ends_with("canary-key"));
+        assert!(request.header(key).unwrap().ends_with("canary-key"));
     }
 }
 
@@ -264,10 +264,10 @@ async fn broken_answer_yields_one_error() {
                 ProviderFault::Server,
             ),
         ] {
-            let shown = format!("{kind:?} {reply:?}");
+            let label = format!("{kind:?} {reply:?}");
             mock.push(reply);
-            let error = collect(&provider).await.expect_err(&shown);
-            assert_eq!(error.fault, fault, "{shown}: {error}");
+            let error = collect(&provider).await.expect_err(&label);
+            assert_eq!(error.fault, fault, "{label}: {error}");
             assert_eq!(
                 (error.provider.as_str(), error.model.as_str()),
                 ("work", "claude-sonnet-4-20250514")
@@ -389,10 +389,10 @@ async fn stopped_reader_applies_backpressure() {
     mock.push(Reply::flood(256 << 20, 32 << 10));
     let mut stream = open(&provider).await.unwrap();
     let _ = stream.next().await;
-    let seen = mock.request(0).await;
+    let request = mock.request(0).await;
     let mut accepted = u64::MAX;
-    while seen.accepted() != accepted {
-        accepted = seen.accepted();
+    while request.accepted() != accepted {
+        accepted = request.accepted();
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert!(

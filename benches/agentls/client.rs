@@ -68,7 +68,7 @@ pub struct Client {
 impl Client {
     /// Starts the server and completes the handshake.
     pub fn start(mut command: Command, workspace: &str) -> Self {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -89,7 +89,7 @@ impl Client {
         let folder = json!({"uri": format!("file://{workspace}"), "name": "work"});
         let greeting = json!({"processId": null, "capabilities": {}, "workspaceFolders": [folder]});
         let id = client.send("initialize", greeting);
-        client.start = client.answer(id).at - begun;
+        client.start = client.answer(id).at - started;
         client.notify("initialized", json!({}));
         client
     }
@@ -119,10 +119,10 @@ impl Client {
 
     /// Waits for the answer to a request.
     pub fn answer(&mut self, id: u64) -> ReceivedFrame {
-        let note = self.until(&format!("the answer to request {id}"), |note| note.answers(id));
-        let json = note.json();
+        let frame = self.until(&format!("the answer to request {id}"), |frame| frame.answers(id));
+        let json = frame.json();
         assert!(json.get("error").is_none(), "refused: {json}");
-        note
+        frame
     }
 
     /// Sends a request and waits for its result.
@@ -133,26 +133,28 @@ impl Client {
 
     /// Waits for a notification.
     pub fn next(&mut self, method: &str) -> ReceivedFrame {
-        self.until(method, |note| note.is(method))
+        self.until(method, |frame| frame.is(method))
     }
 
     /// Waits for a frame; keeps the ones that come before it.
-    pub fn until(&mut self, what: &str, is: impl Fn(&ReceivedFrame) -> bool) -> ReceivedFrame {
+    pub fn until(&mut self, description: &str, is: impl Fn(&ReceivedFrame) -> bool) -> ReceivedFrame {
         if let Some(at) = self.deferred.iter().position(&is) {
             return self.deferred.remove(at).expect("it is there");
         }
         loop {
-            let note = self.read(what);
-            if is(&note) {
-                return note;
+            let frame = self.read(description);
+            if is(&frame) {
+                return frame;
             }
-            self.deferred.push_back(note);
+            self.deferred.push_back(frame);
         }
     }
 
     /// Returns the next frame, whatever it is.
-    pub fn next_frame(&mut self, what: &str) -> ReceivedFrame {
-        self.deferred.pop_front().unwrap_or_else(|| self.read(what))
+    pub fn next_frame(&mut self, description: &str) -> ReceivedFrame {
+        self.deferred
+            .pop_front()
+            .unwrap_or_else(|| self.read(description))
     }
 
     /// Waits for the answer to the last request.
@@ -166,10 +168,10 @@ impl Client {
         self.deferred.clear();
     }
 
-    fn read(&mut self, what: &str) -> ReceivedFrame {
+    fn read(&mut self, description: &str) -> ReceivedFrame {
         self.notes
             .recv_timeout(PATIENCE)
-            .unwrap_or_else(|error| panic!("waited for {what}: {error}; had {:?}", self.deferred))
+            .unwrap_or_else(|error| panic!("waited for {description}: {error}; had {:?}", self.deferred))
     }
 
     fn frame(&mut self, message: &Value) -> Instant {
@@ -211,11 +213,11 @@ fn read_all(stdout: ChildStdout, sender: &Sender<ReceivedFrame>) {
         if input.read_exact(&mut raw).is_err() {
             return;
         }
-        let note = ReceivedFrame {
+        let frame = ReceivedFrame {
             at: Instant::now(),
             raw,
         };
-        if sender.send(note).is_err() {
+        if sender.send(frame).is_err() {
             return;
         }
     }

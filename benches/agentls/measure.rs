@@ -62,9 +62,9 @@ fn start(target: &Target, values: &mut Figures) {
     values.times("start → initialize answered", starts.collect());
     let ready = (0..STARTS).map(|_| {
         let mut client = world.start_another();
-        let begun = Instant::now();
+        let started = Instant::now();
         client.call("agent/newSession", json!({}));
-        client.start + begun.elapsed()
+        client.start + started.elapsed()
     });
     values.median("start → session ready", ready.collect());
 }
@@ -95,10 +95,10 @@ fn prompt(target: &Target, values: &mut Figures) {
     for _ in 0..PROMPTS {
         let index = world.requests();
         let (id, at) = world.prompt_like(&session, PROMPT, &like);
-        let seen = world.wait_for_request(index);
-        requests.push(seen.at - at);
+        let request = world.wait_for_request(index);
+        requests.push(request.at - at);
         let delta = world.client.next("agent/textDelta");
-        let first = seen.progress().first_byte.expect("it was answered");
+        let first = request.progress().first_byte.expect("it was answered");
         deltas.push(delta.at.saturating_duration_since(first));
         world.client.answer(id);
         world.client.discard_kept();
@@ -124,12 +124,12 @@ fn like(values: &Figures, world: &World, name: &str) -> String {
 }
 
 /// Pushes the added time of each numbered delta in a frame.
-fn added(note: &ReceivedFrame, sent: &[Instant], out: &mut Vec<Duration>) {
-    let params = note.params();
+fn added(frame: &ReceivedFrame, sent: &[Instant], out: &mut Vec<Duration>) {
+    let params = frame.params();
     for word in params["text"].as_str().unwrap_or_default().split_whitespace() {
         let number: usize = word.parse().expect("a number");
         // Two events precede the deltas: the starts of the message and of the block.
-        out.push(note.at.saturating_duration_since(sent[number + 2]));
+        out.push(frame.at.saturating_duration_since(sent[number + 2]));
     }
 }
 
@@ -141,15 +141,15 @@ fn steady(target: &Target, values: &mut Figures) {
     let index = world.requests();
     let before = Cpu::of(world.client.pid());
     let (id, _) = world.prompt(&session, PROMPT);
-    let seen = world.wait_for_request(index);
+    let request = world.wait_for_request(index);
     world.client.answer(id);
     let spent = Cpu::of(world.client.pid()).since(&before);
-    let sent = seen.sent();
+    let sent = request.sent();
     let mut times = Vec::new();
     while times.len() < STEADY.0 {
-        let note = world.client.next_frame("all deltas");
-        if note.is("agent/textDelta") {
-            added(&note, &sent, &mut times);
+        let frame = world.client.next_frame("all deltas");
+        if frame.is("agent/textDelta") {
+            added(&frame, &sent, &mut times);
         }
     }
     values.times("100 deltas/s, added", times);
@@ -171,24 +171,24 @@ fn flood(target: &Target, values: &mut Figures) {
         let before = Cpu::of(world.client.pid());
         world.prompt(&session, PROMPT);
         let mut deltas = Vec::new();
-        let ended = loop {
-            let note = world.client.next_frame("the flood's end");
-            if note.is("agent/turnEnded") {
-                break note.at;
+        let end = loop {
+            let frame = world.client.next_frame("the flood's end");
+            if frame.is("agent/turnEnded") {
+                break frame.at;
             }
-            if note.is("agent/textDelta") {
-                deltas.push(note);
+            if frame.is("agent/textDelta") {
+                deltas.push(frame);
             }
         };
         let cost = Cpu::of(world.client.pid()).since(&before);
-        let seen = world.wait_for_request(index);
-        let first = seen.progress().first_byte.expect("it was answered");
-        rates.push(FLOOD as f64 / (ended - first).as_secs_f64());
+        let request = world.wait_for_request(index);
+        let first = request.progress().first_byte.expect("it was answered");
+        rates.push(FLOOD as f64 / (end - first).as_secs_f64());
         costs.push(cost / FLOOD as f64);
         frames.push(deltas.len() as f64);
         let text = deltas
             .iter()
-            .map(|note| note.params()["text"].as_str().map_or(0, str::len));
+            .map(|frame| frame.params()["text"].as_str().map_or(0, str::len));
         assert_eq!(
             text.sum::<usize>(),
             10 * FLOOD,
@@ -230,37 +230,37 @@ fn cancel_stream(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let reply = Reply::text("some words").stall();
     let mut closed = Vec::new();
-    let ended = cancels(
+    let times = cancels(
         &mut world,
         ROUNDS,
         &reply,
         "agent/textDelta",
-        |world, seen, at| {
-            closed.push(world.wait_for_close(seen).saturating_duration_since(at));
+        |world, request, at| {
+            closed.push(world.wait_for_close(request).saturating_duration_since(at));
         },
     );
-    values.times("cancel while streaming → turnEnded", ended);
+    values.times("cancel while streaming → turnEnded", times);
     values.times("cancel while streaming → connection closed", closed);
 }
 
 fn cancel_bash(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let reply = Reply::tool("bash", json!({"command": "echo up; sleep 600"}));
-    let ended = cancels(
+    let times = cancels(
         &mut world,
         BASH_ROUNDS,
         &reply,
         "agent/toolOutputDelta",
         |_, _, _| {},
     );
-    values.times("cancel in bash → turnEnded", ended);
+    values.times("cancel in bash → turnEnded", times);
 }
 
 fn cancel_retry(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let reply = Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900");
-    let ended = cancels(&mut world, ROUNDS, &reply, "agent/retry", |_, _, _| {});
-    values.times("cancel while waiting for a retry → turnEnded", ended);
+    let times = cancels(&mut world, ROUNDS, &reply, "agent/retry", |_, _, _| {});
+    values.times("cancel while waiting for a retry → turnEnded", times);
 }
 
 /// Measures turns of one step in a session that has grown. The pass-through has no history: its request carries
@@ -282,13 +282,13 @@ fn history(target: &Target, values: &mut Figures) {
             }
         }
         let index = world.requests();
-        let begun = Instant::now();
+        let started = Instant::now();
         let before = Cpu::of(pid);
         for _ in 0..steps {
             world.run_prompt(&session, PROMPT, &like);
         }
         let spent = Cpu::of(pid).since(&before) / steps as f64;
-        let wall = begun.elapsed() / u32::try_from(steps).unwrap_or(1);
+        let wall = started.elapsed() / u32::try_from(steps).unwrap_or(1);
         messages += 2 * steps;
         let sent = world.wait_for_request(index + steps / 2).raw.clone();
         values.keep_request(&name, &sent);
@@ -314,7 +314,7 @@ fn measure_hundred_sessions(target: &Target, values: &mut Figures) {
     let sessions: Vec<String> = (0..SESSIONS).map(|_| world.session()).collect();
     world.mock.default_reply(numbered(MANY.0).every(MANY.1));
     let before = Cpu::of(world.client.pid());
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut names = HashMap::new();
     for (n, session) in sessions.iter().enumerate() {
         // The name tells the provider's requests apart.
@@ -331,28 +331,36 @@ fn measure_hundred_sessions(target: &Target, values: &mut Figures) {
         cancels.push((session.clone(), at));
         std::thread::sleep(Duration::from_millis(30));
     }
-    let (mut notes, mut ended) = (Vec::new(), HashMap::new());
-    while ended.len() < SESSIONS {
-        let note = world.client.next_frame("the end of all turns");
-        if note.is("agent/textDelta") {
-            notes.push(note);
-        } else if note.is("agent/turnEnded") {
-            let session = note.params()["sessionId"].as_str().unwrap_or_default().to_owned();
-            ended.insert(session, note.at);
+    let (mut notes, mut end_times) = (Vec::new(), HashMap::new());
+    while end_times.len() < SESSIONS {
+        let frame = world.client.next_frame("the end of all turns");
+        if frame.is("agent/textDelta") {
+            notes.push(frame);
+        } else if frame.is("agent/turnEnded") {
+            let session = frame.params()["sessionId"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            end_times.insert(session, frame.at);
         }
     }
     let spent = Cpu::of(world.client.pid()).since(&before);
-    let took = begun.elapsed();
+    let took = started.elapsed();
     let requests = world.mock.requests();
-    let sent: HashMap<String, Vec<Instant>> =
-        requests.iter().map(|seen| (name_of(seen), seen.sent())).collect();
+    let sent: HashMap<String, Vec<Instant>> = requests
+        .iter()
+        .map(|request| (name_of(request), request.sent()))
+        .collect();
     let mut times = Vec::new();
-    for note in &notes {
-        let session = note.params()["sessionId"].as_str().unwrap_or_default().to_owned();
-        added(note, &sent[&names[&session]], &mut times);
+    for frame in &notes {
+        let session = frame.params()["sessionId"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        added(frame, &sent[&names[&session]], &mut times);
     }
     values.times("100 sessions at 10 deltas/s each, added", times);
-    let ends = cancels.iter().map(|(session, at)| ended[session] - *at);
+    let ends = cancels.iter().map(|(session, at)| end_times[session] - *at);
     values.times(
         "100 sessions streaming, cancel of one → turnEnded",
         ends.collect(),
@@ -362,8 +370,8 @@ fn measure_hundred_sessions(target: &Target, values: &mut Figures) {
 }
 
 /// Returns the session name in a request of the measurement with many sessions.
-fn name_of(seen: &RecordedRequest) -> String {
-    let text = seen.last_text();
+fn name_of(request: &RecordedRequest) -> String {
+    let text = request.last_text();
     let at = text.find("session-").expect("a name");
     text[at..at + 11].to_owned()
 }

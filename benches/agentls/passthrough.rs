@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 /// Runs until the end of stdin. The provider listens at `address`.
 pub fn run(address: &str) {
-    let house = Arc::new(SharedState {
+    let shared = Arc::new(SharedState {
         address: address.to_owned(),
         idle: Mutex::new(Vec::new()),
     });
@@ -34,7 +34,7 @@ pub fn run(address: &str) {
                 let cancel = Arc::new(Cancel::default());
                 let worker = Worker {
                     session: name.clone(),
-                    house: house.clone(),
+                    shared: shared.clone(),
                     cancel: cancel.clone(),
                     like: (String::new(), String::new()),
                 };
@@ -102,7 +102,7 @@ impl Cancel {
 
 struct Worker {
     session: String,
-    house: Arc<SharedState>,
+    shared: Arc<SharedState>,
     cancel: Arc<Cancel>,
     like: (String, String),
 }
@@ -136,11 +136,11 @@ impl Worker {
     }
 
     fn call(&self, body: &str) -> std::io::Result<()> {
-        let idle = self.house.idle.lock().expect("a lock").pop();
+        let idle = self.shared.idle.lock().expect("a lock").pop();
         let mut stream = match idle {
             Some(stream) => stream,
             None => {
-                let stream = TcpStream::connect(&self.house.address)?;
+                let stream = TcpStream::connect(&self.shared.address)?;
                 stream.set_nodelay(true)?;
                 BufReader::with_capacity(64 << 10, stream)
             }
@@ -149,7 +149,7 @@ impl Worker {
         let head = format!(
             "POST /v1/messages HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n{body}",
-            self.house.address,
+            self.shared.address,
             body.len()
         );
         stream.get_mut().write_all(head.as_bytes())?;
@@ -163,7 +163,7 @@ impl Worker {
         }
         // From here on another session may use the connection: a cancel of this one must not reach it.
         self.cancel.state.lock().expect("a lock").stream = None;
-        self.house.idle.lock().expect("a lock").push(stream);
+        self.shared.idle.lock().expect("a lock").push(stream);
         match tool {
             Some(command) => self.shell(&command),
             None => Ok(()),

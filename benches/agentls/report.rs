@@ -161,11 +161,11 @@ pub fn table(agentls: &Figures, bare: &Figures) -> String {
         "aim".into(),
     ]];
     for row in rows(agentls, bare) {
-        let told = |value| format!("{} {}", number(value), row.unit.name()).trim().to_owned();
+        let format_value = |value| format!("{} {}", number(value), row.unit.name()).trim().to_owned();
         lines.push([
             row.name.to_owned(),
-            told(row.value),
-            row.bare.map(told).unwrap_or_default(),
+            format_value(row.value),
+            row.bare.map(format_value).unwrap_or_default(),
             row.ratio()
                 .map(|ratio| format!("{}×", number(ratio)))
                 .unwrap_or_default(),

@@ -79,8 +79,8 @@ impl World {
 
     /// Opens a session.
     pub fn session(&mut self) -> String {
-        let made = self.client.call("agent/newSession", json!({}));
-        made["sessionId"].as_str().expect("a session").to_owned()
+        let created = self.client.call("agent/newSession", json!({}));
+        created["sessionId"].as_str().expect("a session").to_owned()
     }
 
     /// Sends a prompt and returns the request's id and the time of the write.
@@ -112,8 +112,8 @@ impl World {
     }
 
     /// Waits until the connection of a request is closed and returns that time.
-    pub fn wait_for_close(&self, seen: &Arc<RecordedRequest>) -> Instant {
-        let progress = self.runtime.block_on(self.mock.wait_closed(seen));
+    pub fn wait_for_close(&self, request: &Arc<RecordedRequest>) -> Instant {
+        let progress = self.runtime.block_on(self.mock.wait_closed(request));
         progress.closed.expect("it is closed")
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
         .map(Requirement::Anywhere)
         .collect();
     let words = &part.words;
-    let Some((shown, name)) = words
+    let Some((first_word, name)) = words
         .first()
         .and_then(|word| Some((word.to_rule_text()?, base_name(word.as_literal()?))))
     else {
@@ -53,9 +53,9 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
     };
     // After an assignment, the command is not the pattern's first word.
     if runs_arguments(name) && part.assignments.is_empty() {
-        demands.push(Requirement::First(shown));
+        demands.push(Requirement::First(first_word));
     } else if runs_arguments(name) {
-        demands.push(Requirement::Anywhere(shown));
+        demands.push(Requirement::Anywhere(first_word));
     }
     // A variable or a setting in the place of a `*` would change what follows: `read PATH`, `export PATH=x`.
     let spells_out = STATE_BUILTINS.contains(name);
@@ -127,20 +127,20 @@ const MAX_SCRIPTS: usize = 16;
 
 /// Collects what deny rules and the check for secrets must look at in a line.
 pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedCommand {
-    let mut seen = VisitedCommand {
+    let mut visited = VisitedCommand {
         has_unseen_commands: line.unparsed_reason.is_some(),
         ..VisitedCommand::default()
     };
     for (index, part) in line.commands.iter().enumerate() {
         if let Some(secret) = find_secret_word(part) {
-            seen.secrets.push((Some(index), secret));
+            visited.secrets.push((Some(index), secret));
         }
     }
     // The parser gave up on a part of the line, so search the whole text for secrets.
     if line.unparsed_reason.is_some()
         && let Some(secret) = secret::named_in(command)
     {
-        seen.secrets.push((None, secret.to_owned()));
+        visited.secrets.push((None, secret.to_owned()));
     }
     // A work list with a budget instead of recursion: hostile nesting must stay cheap.
     let mut scripts: Vec<(Vec<SimpleCommand>, MatchCertainty)> =
@@ -149,25 +149,25 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
     while let Some((parts, certainty)) = scripts.pop() {
         for part in &parts {
             let mut look = CommandReview {
-                seen: &mut seen,
+                visited: &mut visited,
                 scripts: Vec::new(),
             };
             look.visit_command(part, certainty);
             for (script, certainty) in look.scripts {
                 if budget == 0 {
-                    seen.has_unseen_commands = true;
+                    visited.has_unseen_commands = true;
                     break;
                 }
                 budget -= 1;
                 let inner = shell::parse(&script);
                 // A text that only may be a script hides nothing if it does not parse.
-                seen.has_unseen_commands |=
+                visited.has_unseen_commands |=
                     inner.unparsed_reason.is_some() && certainty == MatchCertainty::Sure;
                 scripts.push((inner.commands, certainty));
             }
         }
     }
-    seen
+    visited
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,7 +177,7 @@ enum MatchCertainty {
 }
 
 struct CommandReview<'a> {
-    seen: &'a mut VisitedCommand,
+    visited: &'a mut VisitedCommand,
     scripts: Vec<(String, MatchCertainty)>,
 }
 
@@ -267,7 +267,7 @@ impl CommandReview<'_> {
         for word in arguments {
             // An unknown word may be `-c` or the script itself.
             let Some(text) = word.as_literal() else {
-                self.seen.has_unseen_commands = true;
+                self.visited.has_unseen_commands = true;
                 return;
             };
             if takes_script && !text.starts_with('-') {
@@ -282,14 +282,14 @@ impl CommandReview<'_> {
             }
         }
         // Without a script or a file, it reads commands from its input.
-        self.seen.has_unseen_commands = true;
+        self.visited.has_unseen_commands = true;
     }
 
     fn visit_eval(&mut self, arguments: &[ShellWord], certainty: MatchCertainty) {
         let texts: Option<Vec<&str>> = arguments.iter().map(ShellWord::as_literal).collect();
         match texts {
             Some(texts) => self.scripts.push((texts.join(" "), certainty)),
-            None => self.seen.has_unseen_commands = true,
+            None => self.visited.has_unseen_commands = true,
         }
     }
 
@@ -317,7 +317,7 @@ impl CommandReview<'_> {
             add(join(&words, ShellWord::to_rule_text));
             add(join(&words, up_to_glob));
         }
-        self.seen.candidates.push(RuleCandidate {
+        self.visited.candidates.push(RuleCandidate {
             texts,
             certain: certainty == MatchCertainty::Sure,
         });
@@ -325,14 +325,14 @@ impl CommandReview<'_> {
 }
 
 fn join(words: &[ShellWord], show: impl Fn(&ShellWord) -> Option<String>) -> String {
-    let shown: Vec<String> = words
+    let texts: Vec<String> = words
         .iter()
         .map(|word| match word {
             ShellWord::Dynamic { known, .. } => format!("{known}\0"),
             ShellWord::Literal { .. } => show(word).unwrap_or_default(),
         })
         .collect();
-    shown.join(" ")
+    texts.join(" ")
 }
 
 fn up_to_glob(word: &ShellWord) -> Option<String> {
@@ -543,12 +543,12 @@ mod tests {
             ("A=1 rm x", "rm x", true),
             ("sh -c \"sh -c 'rm x'\"", "rm x", true),
         ] {
-            let seen = look_through(command, &shell::parse(command));
-            let found = seen
+            let visited = look_through(command, &shell::parse(command));
+            let found = visited
                 .candidates
                 .iter()
                 .any(|c| c.certain == certain && c.texts.iter().any(|text| text == inner));
-            assert!(found, "{command}: {seen:?}");
+            assert!(found, "{command}: {visited:?}");
         }
         for command in ["cat x | sh", "sh -c $x", "eval $x", "bash -s", "sh $x", "echo 'a"] {
             assert!(

@@ -114,12 +114,12 @@ pub(super) fn find_dangerous_words(name: &str, words: &[ShellWord]) -> Vec<Strin
     }
     let mut found = Vec::new();
     if let Some(options) = find_flags(COMMANDS, name) {
-        let mut ended = false;
+        let mut options_ended = false;
         for (at, word) in arguments.iter().enumerate() {
             let Some(text) = word.as_literal() else { continue };
-            ended |= text == "--";
+            options_ended |= text == "--";
             // A glob may expand to a file name that begins with a dash, so it may become any option.
-            if !ended && super::read_only::may_become_option(word) {
+            if !options_ended && super::read_only::may_become_option(word) {
                 found.extend(word.to_rule_text());
             }
             // `tar xIf`: tar accepts a first cluster without a dash.

@@ -69,12 +69,12 @@ const BY_TARGETS: WordList = WordList("make gmake gradle mvn just");
 
 /// Returns why a command may run another program, or change what later commands mean; `None` if it surely does not.
 pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
-    if let Some(why) = part.find_dynamic_reason() {
-        return Some(format!("part of it is unknown in advance: {why}"));
+    if let Some(reason) = part.find_dynamic_reason() {
+        return Some(format!("part of it is unknown in advance: {reason}"));
     }
-    let shown = |word: &ShellWord| one_line(&word.to_rule_text().unwrap_or_default(), 60);
+    let format_word = |word: &ShellWord| one_line(&word.to_rule_text().unwrap_or_default(), 60);
     if let Some(assignment) = part.assignments.first() {
-        return Some(format!("{} may steer programs", shown(assignment)));
+        return Some(format!("{} may steer programs", format_word(assignment)));
     }
     let first = part.words.first()?;
     // Nothing is dynamic from here on, so every word has a text.
@@ -83,7 +83,7 @@ pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
     if name.is_some_and(|name| is_known(name, &words[1..], part)) {
         return None;
     }
-    Some(format!("{} may run other programs", shown(first)))
+    Some(format!("{} may run other programs", format_word(first)))
 }
 
 /// Returns the program's name, if the path surely leads to the system's own program.

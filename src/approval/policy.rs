@@ -70,7 +70,7 @@ pub enum Verdict {
     /// The user must be asked first.
     Ask {
         /// Why, for users.
-        why: String,
+        reason: String,
         risk: Risk,
         /// The rules that "always" would store, in the syntax of `Rule::parse_list`; `None` if no rule could be
         /// stored, or if it would be too broad.
@@ -79,7 +79,7 @@ pub enum Verdict {
     /// It must not happen.
     Deny {
         /// Why, for the model and users.
-        why: String,
+        reason: String,
     },
 }
 
@@ -130,7 +130,7 @@ impl<'a> JudgedCall<'a> {
 
     fn deny_by_rule(rule: &Rule) -> Verdict {
         Verdict::Deny {
-            why: format!("denied by the rule `{rule}`; do not work around it"),
+            reason: format!("denied by the rule `{rule}`; do not work around it"),
         }
     }
 
@@ -148,15 +148,15 @@ impl<'a> JudgedCall<'a> {
     fn ask_for_missing_rule(&self, verdict: Verdict, missing: &str) -> Verdict {
         match verdict {
             Verdict::Allow { .. } => Verdict::Ask {
-                why: missing.to_owned(),
+                reason: missing.to_owned(),
                 risk: match self.effect.kind {
                     EffectKind::Execute => Risk::High,
                     _ => self.assess_risk(),
                 },
                 rule: None,
             },
-            Verdict::Ask { why, risk, .. } => Verdict::Ask {
-                why: format!("{missing}; {why}"),
+            Verdict::Ask { reason, risk, .. } => Verdict::Ask {
+                reason: format!("{missing}; {reason}"),
                 risk,
                 rule: None,
             },
@@ -174,7 +174,7 @@ impl<'a> JudgedCall<'a> {
 
     fn denied_by_plan() -> Verdict {
         Verdict::Deny {
-            why: "plan mode is read only: no writes, no network, and only commands that read; say in the plan what \
+            reason: "plan mode is read only: no writes, no network, and only commands that read; say in the plan what \
                   you would do"
                 .to_owned(),
         }
@@ -217,13 +217,13 @@ impl<'a> JudgedCall<'a> {
                 by: format!("rule `{rule}`"),
             };
         }
-        let why = match (care, forced) {
+        let reason = match (care, forced) {
             (Some(care), _) => care,
             (None, Some(rule)) => format!("{}; `{rule}` always asks", self.describe_effect()),
             (None, None) => self.describe_effect(),
         };
         Verdict::Ask {
-            why,
+            reason,
             risk: self.assess_risk(),
             rule: self.offer_rule(),
         }

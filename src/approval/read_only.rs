@@ -15,15 +15,15 @@ pub(super) struct ReadOnlyReview {
     /// Words that the table does not know, as a rule must spell them out to cover the command.
     pub(super) unreviewed: Vec<String>,
     /// Whether it only reads, as far as its text shows.
-    pub(super) reads: bool,
+    pub(super) is_read_only: bool,
     /// The files that it names.
-    files: Vec<ReadFile>,
+    files: Vec<FileArgument>,
     /// Whether `git -C` was read.
     moved: bool,
 }
 
 #[derive(Debug)]
-struct ReadFile {
+struct FileArgument {
     text: String,
     glob: bool,
     usage: FileUsage,
@@ -48,7 +48,7 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     reader.finish_review();
     let mut review = reader.review;
     // A program with a path may be the repository's own, such as `./ls`.
-    review.reads &= !first.contains('/')
+    review.is_read_only &= !first.contains('/')
         && part.assignments.is_empty()
         && part.find_dynamic_reason().is_none()
         && part.find_written_file().is_none();
@@ -84,7 +84,7 @@ fn skip_git_globals<'a>(
 
 impl ReadOnlyReview {
     fn mark_unreviewed(&mut self, word: &ShellWord) {
-        self.reads = false;
+        self.is_read_only = false;
         self.unreviewed.extend(word.to_rule_text());
     }
 
@@ -95,9 +95,9 @@ impl ReadOnlyReview {
             Some(folder) if text == "-C" && value.is_some_and(|value| !is_glob(value)) && !self.moved => {
                 self.moved = true;
                 // git resolves the paths of its arguments relative to that folder.
-                let below: Vec<ReadFile> = (self.files.iter())
+                let below: Vec<FileArgument> = (self.files.iter())
                     .filter(|file| !file.text.starts_with(['/', '~']))
-                    .map(|file| ReadFile {
+                    .map(|file| FileArgument {
                         text: format!("{folder}/{}", file.text),
                         ..*file
                     })
@@ -111,7 +111,7 @@ impl ReadOnlyReview {
     }
 
     fn add_file(&mut self, text: &str, glob: bool, usage: FileUsage) {
-        self.files.push(ReadFile {
+        self.files.push(FileArgument {
             text: text.to_owned(),
             glob,
             usage,
@@ -122,7 +122,7 @@ impl ReadOnlyReview {
         for redirect in &part.redirects {
             match as_known_literal(&redirect.target) {
                 Some(text) => self.add_file(text, is_glob(&redirect.target), FileUsage::Read),
-                None => self.reads = false,
+                None => self.is_read_only = false,
             }
         }
     }
@@ -140,7 +140,7 @@ struct ArgumentReader<'a> {
     /// What the next word is, if the last option takes a value.
     value_of: Option<OptionValueKind>,
     /// Whether `--` was read, or the expression of `find` has begun.
-    ended: bool,
+    options_ended: bool,
     /// Whether the word belongs to the command of `find -exec`.
     in_action: bool,
 }
@@ -158,14 +158,14 @@ impl<'a> ArgumentReader<'a> {
             subcommand,
             review: ReadOnlyReview {
                 unreviewed: Vec::new(),
-                reads: true,
+                is_read_only: true,
                 files: Vec::new(),
                 moved: false,
             },
             options: Vec::new(),
             operands: Vec::new(),
             value_of: None,
-            ended: false,
+            options_ended: false,
             in_action: false,
         }
     }
@@ -178,7 +178,7 @@ impl<'a> ArgumentReader<'a> {
         let Some(text) = as_known_literal(word) else {
             // Fails closed: an unknown word may be an option or a path outside the workspace.
             self.value_of = None;
-            self.review.reads = false;
+            self.review.is_read_only = false;
             return;
         };
         if self.in_action {
@@ -194,11 +194,14 @@ impl<'a> ArgumentReader<'a> {
             };
         }
         let is_find = self.command.operands == OperandRule::Find;
-        if text.len() > 1 && text.starts_with('-') && (is_find || !self.ended) {
+        if text.len() > 1 && text.starts_with('-') && (is_find || !self.options_ended) {
             return self.read_option(word, text);
         }
         let project = self.command.operands == OperandRule::RuleOnly;
-        if may_become_option(word) && !self.command.has_any_option && (project || is_find || !self.ended) {
+        if may_become_option(word)
+            && !self.command.has_any_option
+            && (project || is_find || !self.options_ended)
+        {
             // A file name may begin with a dash when bash expands the word.
             return self.review.mark_unreviewed(word);
         }
@@ -210,15 +213,15 @@ impl<'a> ArgumentReader<'a> {
                     self.review.mark_unreviewed(word);
                 }
             }
-            OperandRule::Find if matches!(text, "(" | ")" | "!" | ",") => self.ended = true,
+            OperandRule::Find if matches!(text, "(" | ")" | "!" | ",") => self.options_ended = true,
             // An argument of an action that the table does not list: a rule has to spell that action out.
-            OperandRule::Find if self.ended => self.review.reads = false,
+            OperandRule::Find if self.options_ended => self.review.is_read_only = false,
             OperandRule::Find => {
                 self.add_operand(word, FileUsage::List);
                 self.operands.push(word);
             }
             // Fails closed: only a `-l` before the word counts.
-            OperandRule::OnlyWithList => self.review.reads &= self.has_option(&["l", "list"]),
+            OperandRule::OnlyWithList => self.review.is_read_only &= self.has_option(&["l", "list"]),
             _ => self.operands.push(word),
         }
     }
@@ -246,11 +249,11 @@ impl<'a> ArgumentReader<'a> {
             return self.review.mark_unreviewed(word);
         }
         if text == "--" && !is_find {
-            self.ended = true;
+            self.options_ended = true;
             return;
         }
         // `find` takes paths only before its expression.
-        self.ended |= is_find;
+        self.options_ended |= is_find;
         let known = if is_long && !is_find {
             self.read_long_option(word, &text[2..])
         } else if self.command.has_one_dash {
@@ -274,7 +277,7 @@ impl<'a> ArgumentReader<'a> {
             return false;
         };
         self.options.push(name);
-        let wants = match entry.as_bytes().last() {
+        let value_kind = match entry.as_bytes().last() {
             Some(b':') => OptionValueKind::Text,
             Some(b'<') => OptionValueKind::File,
             Some(b'?') => {
@@ -287,8 +290,8 @@ impl<'a> ArgumentReader<'a> {
             }
         };
         match value {
-            Some(value) => self.judge_value(word, value, wants),
-            None => self.value_of = Some(wants),
+            Some(value) => self.judge_value(word, value, value_kind),
+            None => self.value_of = Some(value_kind),
         }
         true
     }
@@ -305,7 +308,7 @@ impl<'a> ArgumentReader<'a> {
                 return false;
             };
             self.options.push(option);
-            let wants = match self.command.short.as_bytes().get(known + 1) {
+            let value_kind = match self.command.short.as_bytes().get(known + 1) {
                 Some(b':') => OptionValueKind::Text,
                 Some(b'<') => OptionValueKind::File,
                 Some(b'?') => {
@@ -315,9 +318,9 @@ impl<'a> ArgumentReader<'a> {
                 _ => continue,
             };
             if rest.is_empty() {
-                self.value_of = Some(wants);
+                self.value_of = Some(value_kind);
             } else {
-                self.judge_value(word, rest, wants);
+                self.judge_value(word, rest, value_kind);
             }
             return true;
         }
@@ -359,14 +362,14 @@ impl<'a> ArgumentReader<'a> {
             OperandRule::VerbOrNone | OperandRule::Verb => {
                 let is_verb =
                     |word: &ShellWord, text: &str| self.command.verbs.contains(&text) && !is_glob(word);
-                self.review.reads &= match operands.first().zip(first) {
+                self.review.is_read_only &= match operands.first().zip(first) {
                     Some((word, text)) => is_verb(word, text),
                     None => rule == OperandRule::VerbOrNone,
                 };
                 operands.drain(..operands.len().min(1));
             }
-            OperandRule::Lookup => self.review.reads &= self.has_option(&["v", "V"]),
-            OperandRule::RuleOnly => self.review.reads = false,
+            OperandRule::Lookup => self.review.is_read_only &= self.has_option(&["v", "V"]),
+            OperandRule::RuleOnly => self.review.is_read_only = false,
             _ => {}
         }
         // `ls` and searches without a file look at the folder.
@@ -498,7 +501,8 @@ pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
             .any(|(index, part)| changes_shell(part) && !(cd && index == 0));
     (line.commands.iter().enumerate())
         .map(|(index, part)| {
-            !changes_state && (cd && index == 0 || review_command(part).is_some_and(|review| review.reads))
+            !changes_state
+                && (cd && index == 0 || review_command(part).is_some_and(|review| review.is_read_only))
         })
         .collect()
 }
@@ -514,7 +518,7 @@ fn changes_shell(part: &SimpleCommand) -> bool {
             matches!(
                 name,
                 "cd" | "pushd" | "popd" | "builtin" | "trap" | "exec" | "coproc" | "command"
-            ) && review_command(part).is_none_or(|review| !review.reads)
+            ) && review_command(part).is_none_or(|review| !review.is_read_only)
                 || super::programs::STATE_BUILTINS.contains(name)
         }
         None => true,

@@ -59,15 +59,19 @@ const PRIVILEGE: WordList = WordList("sudo doas su runuser pkexec run0 chroot ns
 
 /// Returns the risk of a line: that of its riskiest command, or high if a part cannot be parsed.
 ///
-/// `reads` says for each command whether it only reads.
-pub(super) fn of_line(line: &ParsedCommand, reads: &[bool]) -> Risk {
+/// `read_only_parts` tells which commands only read.
+pub(super) fn of_line(line: &ParsedCommand, read_only_parts: &[bool]) -> Risk {
     if line.unparsed_reason.is_some() || line.defines_function {
         return Risk::High;
     }
-    let risks = line.commands.iter().zip(reads).map(|(part, reads)| match reads {
-        true => Risk::Low,
-        false => of_part(part),
-    });
+    let risks = line
+        .commands
+        .iter()
+        .zip(read_only_parts)
+        .map(|(part, is_read_only)| match is_read_only {
+            true => Risk::Low,
+            false => of_part(part),
+        });
     risks.max().unwrap_or(Risk::Medium)
 }
 
@@ -203,8 +207,8 @@ mod tests {
         ] {
             for command in commands {
                 let line = shell::parse(command);
-                let reads = read_only::reading_parts(&line, command);
-                assert_eq!(of_line(&line, &reads), risk, "{command}");
+                let read_only_parts = read_only::reading_parts(&line, command);
+                assert_eq!(of_line(&line, &read_only_parts), risk, "{command}");
             }
         }
     }

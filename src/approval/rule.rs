@@ -130,13 +130,13 @@ impl Rule {
         if tool.is_empty() || !tool.chars().all(of_name) {
             return Err(RuleError::Tool(tool.to_owned()));
         }
-        let meant = canonical_tool_name(tool);
+        let canonical_name = canonical_tool_name(tool);
         let pattern = match pattern {
             None => None,
-            Some(rest) => Some(Pattern::parse(text, &meant, rest)?),
+            Some(rest) => Some(Pattern::parse(text, &canonical_name, rest)?),
         };
         Ok(Self {
-            tool: TextPattern::parse(&meant),
+            tool: TextPattern::parse(&canonical_name),
             tool_name: tool.to_owned(),
             pattern,
         })
@@ -244,12 +244,12 @@ impl Rule {
         let Some(pattern) = &self.pattern else {
             return true;
         };
-        let odd = |c: char| c == '\\' || c.is_whitespace() || c.is_control();
+        let is_ambiguous = |c: char| c == '\\' || c.is_whitespace() || c.is_control();
         let (Some((base, rest)), Some((want_base, want_rest))) = (split_url(url), split_url(&pattern.source))
         else {
             return false;
         };
-        !url.contains(odd)
+        !url.contains(is_ambiguous)
             && !base.contains('@')
             // Compared separately, so that a `*` in the host cannot reach into the path.
             && TextPattern::parse(&want_base.to_lowercase()).is_match(&base.to_lowercase())

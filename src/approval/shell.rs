@@ -29,14 +29,15 @@ const MAX_DEPTH: usize = 16;
 pub(crate) fn parse(command: &str) -> ParsedCommand {
     let mut line = ParsedCommand::default();
     // bash does not treat these as a separator where we would, or the other way round.
-    let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || (c.is_whitespace() && !c.is_ascii());
+    let is_unsupported =
+        |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || (c.is_whitespace() && !c.is_ascii());
     if command.len() > MAX_BYTES {
         line.unparsed_reason = Some("it is too long");
-    } else if command.contains(odd) {
+    } else if command.contains(is_unsupported) {
         line.unparsed_reason = Some("it has control characters");
     } else {
         let mut reader = ShellReader::new(command, 0, &mut line);
-        reader.read_commands(CommandEnd::WithText);
+        reader.read_commands(CommandTerminator::WithText);
     }
     line
 }
@@ -62,7 +63,7 @@ struct HereDocument {
 
 /// Where a script ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum CommandEnd {
+enum CommandTerminator {
     /// At the end of the text.
     WithText,
     /// At the `)` of the substitution that contains it.
@@ -146,11 +147,11 @@ impl<'a> ShellReader<'a> {
     }
 
     fn eat_token(&mut self, token: &str) -> bool {
-        let seen = self.is_at_token(token);
-        if seen {
+        let matched = self.is_at_token(token);
+        if matched {
             self.at += token.len();
         }
-        seen
+        matched
     }
 
     fn next(&mut self) -> Option<char> {
@@ -160,8 +161,8 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Gives up: the rest of the text is not read.
-    fn abort_parse(&mut self, why: &'static str) {
-        self.line.unparsed_reason.get_or_insert(why);
+    fn abort_parse(&mut self, reason: &'static str) {
+        self.line.unparsed_reason.get_or_insert(reason);
         self.at = self.text.len();
     }
 
@@ -170,8 +171,8 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Records that bash does more than the parts show. Parsing goes on, so that deny rules still see the rest.
-    fn mark_hidden(&mut self, why: &'static str) {
-        self.line.unparsed_reason.get_or_insert(why);
+    fn mark_hidden(&mut self, reason: &'static str) {
+        self.line.unparsed_reason.get_or_insert(reason);
     }
 
     fn skip_blanks(&mut self) {
@@ -210,7 +211,7 @@ impl<'a> ShellReader<'a> {
     // ---- scripts ----
 
     /// Reads commands up to the end and past it.
-    fn read_commands(&mut self, ends: CommandEnd) {
+    fn read_commands(&mut self, ends: CommandTerminator) {
         // Bounded recursion: hostile nesting must not overflow the stack.
         if self.depth >= MAX_DEPTH {
             return self.abort_parse("it is nested too deeply");
@@ -220,11 +221,11 @@ impl<'a> ShellReader<'a> {
         // A substitution does not continue the pipe that contains it.
         let piped = std::mem::replace(&mut self.piped, false);
         let mut open = Vec::new();
-        let mut place = WordPlace::Command;
+        let mut position = WordPlace::Command;
         loop {
             self.skip_trivia();
             if self.at >= self.text.len() {
-                if ends == CommandEnd::WithParenthesis || !open.is_empty() {
+                if ends == CommandTerminator::WithParenthesis || !open.is_empty() {
                     self.abort_unsupported_syntax();
                 }
                 break;
@@ -234,7 +235,7 @@ impl<'a> ShellReader<'a> {
                     self.abort_unsupported_syntax();
                 }
                 self.read_case_patterns(&mut open);
-                place = if open.last() == Some(&ShellBlock::Case) {
+                position = if open.last() == Some(&ShellBlock::Case) {
                     WordPlace::Command
                 } else {
                     WordPlace::Closed
@@ -246,18 +247,18 @@ impl<'a> ShellReader<'a> {
                     || self.eat_token("||"))
             {
                 self.piped = false;
-                place = WordPlace::Command;
+                position = WordPlace::Command;
             } else if self.eat_token("|&") || self.eat_token("|") {
                 self.piped = true;
-                place = WordPlace::Command;
+                position = WordPlace::Command;
             } else if self.eat_token(")") {
                 match open.pop() {
-                    Some(ShellBlock::Subshell) => place = WordPlace::Closed,
-                    None if ends == CommandEnd::WithParenthesis => break,
+                    Some(ShellBlock::Subshell) => position = WordPlace::Closed,
+                    None if ends == CommandTerminator::WithParenthesis => break,
                     Some(ShellBlock::Case) | None => self.abort_unsupported_syntax(),
                 }
             } else {
-                place = self.read_command(place, &mut open);
+                position = self.read_command(position, &mut open);
             }
         }
         if self
@@ -272,8 +273,8 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads one command, or as much of it as precedes the next separator or block.
-    fn read_command(&mut self, place: WordPlace, open: &mut Vec<ShellBlock>) -> WordPlace {
-        if place == WordPlace::Command {
+    fn read_command(&mut self, position: WordPlace, open: &mut Vec<ShellBlock>) -> WordPlace {
+        if position == WordPlace::Command {
             if self.eat_token("((") {
                 return self.read_arithmetic_command();
             }
@@ -288,7 +289,7 @@ impl<'a> ShellReader<'a> {
         let word = self.bare_word();
         // After a pipe, `time` is a program.
         if let Some(kind) = parse_reserved_word(word).filter(|_| !(self.piped && word == "time"))
-            && (place == WordPlace::Command || can_follow_block(word))
+            && (position == WordPlace::Command || can_follow_block(word))
         {
             let word_is_time = word == "time";
             self.at += word.len();
@@ -296,7 +297,7 @@ impl<'a> ShellReader<'a> {
         }
         let start = self.at;
         let part = self.read_simple_command();
-        if place == WordPlace::Closed && !(part.words.is_empty() && part.assignments.is_empty()) {
+        if position == WordPlace::Closed && !(part.words.is_empty() && part.assignments.is_empty()) {
             self.abort_unsupported_syntax();
         }
         // A bare separator yields nothing; a redirection that was omitted leaves nothing to judge.
@@ -307,7 +308,7 @@ impl<'a> ShellReader<'a> {
         if self.at == start {
             self.abort_unsupported_syntax();
         }
-        place
+        position
     }
 
     fn read_reserved_word(
@@ -537,7 +538,7 @@ impl<'a> ShellReader<'a> {
             // Which program runs depends on the files of the folder.
             let end = text.find(['*', '?', '[']).unwrap_or(text.len());
             part.words.push(ShellWord::Dynamic {
-                why: "a pattern",
+                reason: "a pattern",
                 known: text[..end].to_owned(),
             });
         } else {
@@ -618,12 +619,12 @@ impl<'a> ShellReader<'a> {
             }
             let length = rest.find('\n').unwrap_or(rest.len());
             let line = &rest[..length];
-            let shown = if document.strips_tabs {
+            let unindented = if document.strips_tabs {
                 line.trim_start_matches('\t')
             } else {
                 line
             };
-            if shown == document.end {
+            if unindented == document.end {
                 let body = &self.text[start..self.at];
                 self.at += length;
                 if self.is_at_token("\n") {

@@ -140,10 +140,10 @@ mod tests {
     async fn the_shared_budget_bounds_all_sessions() {
         let pool = ByteBudget::new(10);
         let (a, b) = (pool.open_session(100), pool.open_session(100));
-        let held = a.acquire_bytes(10).await;
+        let first_permit = a.acquire_bytes(10).await;
         let mut waiting = Box::pin(b.acquire_bytes(5));
         assert!(futures::poll!(&mut waiting).is_pending());
-        drop(held);
+        drop(first_permit);
         let permit = waiting.await;
         assert_eq!(pool.bytes_in_flight(), 5);
         drop(permit);

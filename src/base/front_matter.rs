@@ -145,13 +145,16 @@ mod tests {
             assert_eq!(head, wanted, "{text:?}");
             assert_eq!(parted.body, body, "{text:?}");
         }
-        for (text, why) in [
+        for (text, expected) in [
             ("---\nname: a\n", "does not end"),
             ("---\nname\n---\n", "line 2"),
             ("---\na: b\n\n- c\n---\n", "line 4"),
             ("---\n  a: b\n---\n", "line 2"),
         ] {
-            assert!(split_front_matter(text).unwrap_err().contains(why), "{text:?}");
+            assert!(
+                split_front_matter(text).unwrap_err().contains(expected),
+                "{text:?}"
+            );
         }
     }
 }

@@ -14,9 +14,9 @@ pub fn nearest_name<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -
 ///
 /// Names that are equally near keep the order of `names`.
 pub fn nearest_few<'a>(given: &str, names: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
-    let mut near = near_names(given, names);
-    near.sort_by_key(|(distance, _)| *distance);
-    near.into_iter().take(count).map(|(_, name)| name).collect()
+    let mut candidates = near_names(given, names);
+    candidates.sort_by_key(|(distance, _)| *distance);
+    candidates.into_iter().take(count).map(|(_, name)| name).collect()
 }
 
 fn normalize_name(name: &str) -> String {
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn suggests_the_nearest_name_within_a_third_of_its_length() {
         let names = ["max_retries", "mode", "model", "base_url", "delta_frame_ms"];
-        for (given, meant) in [
+        for (given, expected) in [
             ("max_retrys", Some("max_retries")),
             ("modle", Some("model")),
             ("baseUrl", Some("base_url")),
@@ -53,7 +53,7 @@ mod tests {
             ("frobnicate", None),
             ("", None),
         ] {
-            assert_eq!(nearest_name(given, names), meant, "{given}");
+            assert_eq!(nearest_name(given, names), expected, "{given}");
         }
         assert_eq!(nearest_name(&"m".repeat(100_000), names), None);
     }

@@ -450,28 +450,28 @@ mod tests {
 
     use super::*;
 
-    fn place() -> (tempfile::TempDir, PathBuf) {
+    fn create_temp_dir() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
         (dir, path)
     }
 
-    fn said(path: &Path) -> String {
-        let whole = read(path, 100).map(|bytes| String::from_utf8(bytes).unwrap());
+    fn read_both_ways(path: &Path) -> String {
+        let by_path = read(path, 100).map(|bytes| String::from_utf8(bytes).unwrap());
         let by_parts = open_by_parts(path, READ)
             .map_err(OpenError::from)
             .and_then(RegularFile::of_descriptor)
             .and_then(|mut file| file.read(100))
             .map(|bytes| String::from_utf8(bytes).unwrap());
         let words = |result: Result<String, OpenError>| result.unwrap_or_else(|error| error.to_string());
-        let (whole, by_parts) = (words(whole), words(by_parts));
-        assert_eq!(whole, by_parts, "{}", path.display());
-        whole
+        let (by_path, by_parts) = (words(by_path), words(by_parts));
+        assert_eq!(by_path, by_parts, "{}", path.display());
+        by_path
     }
 
     #[test]
     fn only_regular_files_of_a_bounded_length_are_read_and_no_link_is_followed() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         std::fs::create_dir_all(dir.join("a/b")).unwrap();
         std::fs::write(dir.join("a/b/file"), "text").unwrap();
         std::fs::write(dir.join("long"), "x".repeat(101)).unwrap();
@@ -501,10 +501,10 @@ mod tests {
             ("long", "it has 101 bytes; at most 100 are read"),
             ("sparse", "it has 10737418240 bytes; at most 100 are read"),
         ] {
-            assert_eq!(said(&dir.join(path)), expected, "{path}");
+            assert_eq!(read_both_ways(&dir.join(path)), expected, "{path}");
         }
         assert_eq!(
-            said(Path::new("/dev/zero")),
+            read_both_ways(Path::new("/dev/zero")),
             "it is a device; only regular files are read"
         );
         // The file system reports the length 0; the read is bounded all the same.
@@ -514,7 +514,7 @@ mod tests {
 
     #[test]
     fn an_unresolved_path_is_refused() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         std::fs::write(dir.join("file"), "text").unwrap();
         for path in [dir.join("x/../file"), PathBuf::from("Cargo.toml")] {
             let error = RegularFile::open(&path).unwrap_err();
@@ -524,7 +524,7 @@ mod tests {
 
     #[test]
     fn names_in_a_folder_are_opened_and_created_without_links() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         std::fs::create_dir(dir.join("below")).unwrap();
         std::fs::write(dir.join("file"), "text").unwrap();
         symlink("below", dir.join("folder-link")).unwrap();
@@ -545,7 +545,7 @@ mod tests {
 
     #[test]
     fn folders_are_created_and_listed_without_links() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         OpenFolder::create_all(&dir.join("a/b/c")).unwrap();
         symlink("a", dir.join("link")).unwrap();
         assert!(OpenFolder::create_all(&dir.join("link/new")).is_err());

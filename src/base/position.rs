@@ -31,7 +31,7 @@ pub struct Range {
 
 /// One change of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContentChange {
+pub struct DocumentChange {
     /// The replaced range; `None` replaces the whole text.
     pub range: Option<Range>,
     /// The new text.
@@ -83,7 +83,7 @@ pub fn position_of(text: &str, offset: usize, encoding: PositionEncoding) -> Pos
 }
 
 /// Applies changes in order. Each one's range refers to the text after the changes before it.
-pub fn apply_changes(text: &mut String, changes: &[ContentChange], encoding: PositionEncoding) {
+pub fn apply_changes(text: &mut String, changes: &[DocumentChange], encoding: PositionEncoding) {
     for change in changes {
         match change.range {
             None => {
@@ -154,7 +154,7 @@ mod tests {
     fn changes_apply_in_order() {
         let mut text = String::from("one\ntwo\n");
         let range = |a, b| Some(Range { start: a, end: b });
-        let change = |range, text: &str| ContentChange {
+        let change = |range, text: &str| DocumentChange {
             range,
             text: text.to_owned(),
         };
@@ -214,7 +214,7 @@ mod tests {
                         start: position_of(&by_offset, from, encoding),
                         end: position_of(&by_offset, to, encoding),
                     };
-                    changes.push(ContentChange { range: Some(range), text: new.clone() });
+                    changes.push(DocumentChange { range: Some(range), text: new.clone() });
                     by_offset.replace_range(from..to, new);
                 }
                 let mut by_range = text.clone();
@@ -232,7 +232,7 @@ mod tests {
             let range = Range { start: at(a, b), end: at(c, d) };
             for encoding in [Utf8, Utf16] {
                 let mut changed = text.clone();
-                let change = ContentChange { range: Some(range), text: "·".to_owned() };
+                let change = DocumentChange { range: Some(range), text: "·".to_owned() };
                 apply_changes(&mut changed, &[change], encoding);
                 prop_assert!(changed.contains('·') && changed.len() <= text.len() + 2);
             }

@@ -35,9 +35,9 @@ pub fn cut_middle(text: &str, max: usize) -> Option<String> {
         .char_indices()
         .nth(total - tail_chars)
         .map_or(text.len(), |(at, _)| at);
-    let gone = total - head_chars - tail_chars;
+    let removed = total - head_chars - tail_chars;
     Some(format!(
-        "{}\n[… {gone} characters cut …]\n{}",
+        "{}\n[… {removed} characters cut …]\n{}",
         &text[..head_end],
         &text[tail_start..]
     ))
@@ -402,13 +402,13 @@ mod tests {
 
     #[test]
     fn a_name_in_a_list_is_one_line() {
-        for (name, shown) in [
+        for (name, expected) in [
             ("src/ä b.rs", "src/ä b.rs"),
             ("a\nb.rs:1:x", r#""a\nb.rs:1:x""#),
             ("a\u{2028}\u{202e}", r#""a\u{2028}\u{202e}""#),
             ("\u{1b}[2J", r#""\u{1b}[2J""#),
         ] {
-            assert_eq!(name_in_list(name), shown);
+            assert_eq!(name_in_list(name), expected);
         }
     }
 

@@ -75,9 +75,9 @@ fn config_builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsV
 }
 
 fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let wrong = |why: String| TlsError::CaFile {
+    let wrong = |reason: String| TlsError::CaFile {
         path: path.to_owned(),
-        why,
+        why: reason,
     };
     let roots = CertificateDer::pem_file_iter(path)
         .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())

@@ -168,12 +168,12 @@ mod tests {
 
     #[test]
     fn damaged_certificates_do_not_panic() {
-        let whole = certificate(true);
-        for end in 0..whole.len() {
-            let _ = issuer_name(&whole[..end]);
+        let original = certificate(true);
+        for end in 0..original.len() {
+            let _ = issuer_name(&original[..end]);
         }
-        for at in 0..whole.len() {
-            let mut bent = whole.clone();
+        for at in 0..original.len() {
+            let mut bent = original.clone();
             bent[at] ^= 0xff;
             let _ = issuer_name(&bent);
         }

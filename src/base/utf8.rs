@@ -23,18 +23,18 @@ impl Decoder {
         let input: Cow<'_, [u8]> = if self.rest.is_empty() {
             bytes.into()
         } else {
-            let mut whole = std::mem::take(&mut self.rest);
-            whole.extend_from_slice(bytes);
-            whole.into()
+            let mut joined = std::mem::take(&mut self.rest);
+            joined.extend_from_slice(bytes);
+            joined.into()
         };
         let mut text = String::with_capacity(input.len());
-        let mut left = input.len();
+        let mut remaining = input.len();
         for chunk in input.utf8_chunks() {
             text.push_str(chunk.valid());
             let invalid = chunk.invalid();
-            left -= chunk.valid().len() + invalid.len();
+            remaining -= chunk.valid().len() + invalid.len();
             // Only at the very end may the rest of a character still arrive.
-            if left == 0 && is_unfinished(invalid) {
+            if remaining == 0 && is_unfinished(invalid) {
                 self.rest = invalid.to_vec();
             } else if !invalid.is_empty() {
                 text.push(char::REPLACEMENT_CHARACTER);

@@ -32,8 +32,8 @@ impl Arguments {
         match self.command {
             None if self.r#continue => Some(CliCommand::Resume { id: None }),
             Some(_) if self.r#continue => {
-                let what = "--continue must follow the command: `agentls chat --continue`";
-                Self::command().error(ErrorKind::ArgumentConflict, what).exit()
+                let message = "--continue must follow the command: `agentls chat --continue`";
+                Self::command().error(ErrorKind::ArgumentConflict, message).exit()
             }
             command => command,
         }

@@ -37,10 +37,12 @@ pub(super) fn render_frame(styler: Styler, width: usize, head: &str, lines: &[St
 pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<String> {
     let clean = text::strip_control_characters(output);
     let all: Vec<&str> = clean.trim_end().lines().collect();
-    let shown = count_shown(all.len(), RESULT_LINES);
+    let visible_count = count_shown(all.len(), RESULT_LINES);
     let cut = |line: &&str| styler.dim_text(&fit_line(line, width.saturating_sub(2)));
-    let lines = all[..shown].iter().map(cut);
-    lines.chain(count_hidden(styler, all.len() - shown)).collect()
+    let lines = all[..visible_count].iter().map(cut);
+    lines
+        .chain(count_hidden(styler, all.len() - visible_count))
+        .collect()
 }
 
 /// Returns how many of `count` lines to show. A notice would take a line too, so one extra line is shown instead.
@@ -66,15 +68,15 @@ pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotificati
         (_, Some(_)) => Some("… earlier lines".to_owned()),
         (from, None) => Some(format!("… {from} earlier lines")),
     };
-    let shown = all[from..]
+    let visible = all[from..]
         .iter()
         .map(|line| fit_line(line, width.saturating_sub(2)));
-    let lines = hidden.into_iter().chain(shown);
+    let lines = hidden.into_iter().chain(visible);
     lines.map(|line| styler.dim_text(&line)).collect()
 }
 
-/// Colors a unified diff: all of it if `whole`, else the start of its first lines and a count of the rest.
-pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) -> Vec<String> {
+/// Colors a unified diff: all of it if `show_all`, else the start of its first lines and a count of the rest.
+pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, show_all: bool) -> Vec<String> {
     // A user approves what they read, so hidden characters become visible instead of disappearing.
     let clean = text::reveal_hidden_characters(diff);
     let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
@@ -86,20 +88,20 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
         .filter(|(number, line)| files > 1 || *number > 1 || !of_file(line))
         .map(|(_, line)| line)
         .collect();
-    let shown = count_shown(all.len(), if whole { all.len() } else { DIFF_LINES });
-    let room = width.saturating_sub(2);
+    let visible_count = count_shown(all.len(), if show_all { all.len() } else { DIFF_LINES });
+    let available = width.saturating_sub(2);
     let mut lines = Vec::new();
-    for line in &all[..shown] {
+    for line in &all[..visible_count] {
         let paint =
             |text: &str| diff_color(line).map_or_else(|| text.to_owned(), |ink| styler.paint_text(ink, text));
-        if whole {
+        if show_all {
             // Wrap instead of truncate: the user who decides must see even the far right of a line.
-            lines.extend(split_line(line, room).iter().map(|piece| paint(piece)))
+            lines.extend(split_line(line, available).iter().map(|piece| paint(piece)))
         } else {
-            lines.push(paint(&fit_line(line, room)))
+            lines.push(paint(&fit_line(line, available)))
         }
     }
-    lines.extend(count_hidden(styler, all.len() - shown));
+    lines.extend(count_hidden(styler, all.len() - visible_count));
     lines
 }
 
@@ -189,36 +191,36 @@ pub(super) fn tool_line(styler: Styler, width: usize, call: &ToolCallNotificatio
 pub(super) fn render_approval(
     styler: Styler,
     width: usize,
-    asked: &ApprovalRequestedNotification,
-    whole: bool,
+    approval: &ApprovalRequestedNotification,
+    show_all: bool,
 ) -> (String, bool) {
     let inner = width.saturating_sub(2);
-    let lines_of = |whole| match &asked.diff {
-        Some(diff) => diff_lines(styler, width, diff, whole),
+    let lines_of = |show_all| match &approval.diff {
+        Some(diff) => diff_lines(styler, width, diff, show_all),
         // A short command is already complete in the head.
-        None if is_told_by_title(asked, inner) => Vec::new(),
-        None => match &asked.shown {
+        None if is_told_by_title(approval, inner) => Vec::new(),
+        None => match &approval.shown {
             // A user must see all of what they approve.
-            Some(shown) => shown_lines(styler, inner, shown),
-            None => input_lines(styler, inner, asked, whole),
+            Some(display_text) => shown_lines(styler, inner, display_text),
+            None => input_lines(styler, inner, approval, show_all),
         },
     };
-    let mut lines = lines_of(whole);
-    let cut = !whole && lines_of(true) != lines;
-    lines.extend(option_lines(styler, inner, asked));
-    let (risk, ink) = match asked.risk {
+    let mut lines = lines_of(show_all);
+    let cut = !show_all && lines_of(true) != lines;
+    lines.extend(option_lines(styler, inner, approval));
+    let (risk, ink) = match approval.risk {
         Risk::Low => ("low risk", Color::Dim),
         Risk::Medium => ("medium risk", Color::Dim),
         Risk::High => ("high risk", Color::BoldYellow),
     };
-    let why = fit_line(&asked.why, inner.saturating_sub(width_of(risk)));
+    let reason = fit_line(&approval.why, inner.saturating_sub(width_of(risk)));
     let foot = format!(
         "{} {} {}",
         styler.paint_text(ink, risk),
         styler.dim_text("·"),
-        styler.dim_text(&why)
+        styler.dim_text(&reason)
     );
-    let head = format!("? {}", asked.title);
+    let head = format!("? {}", approval.title);
     (render_frame(styler, width, &head, &lines, &foot), cut)
 }
 
@@ -227,17 +229,17 @@ fn width_of(text: &str) -> usize {
 }
 
 /// Returns whether the head shows the complete request: a command that fits on one line and hides nothing.
-fn is_told_by_title(asked: &ApprovalRequestedNotification, room: usize) -> bool {
-    asked.shown.as_ref() == Some(&asked.title)
-        && text::reveal_hidden_characters(&asked.title) == asked.title
-        && !asked.title.contains(['\n', '\t'])
-        && measure_width(&asked.title) + 2 <= room
+fn is_told_by_title(approval: &ApprovalRequestedNotification, available: usize) -> bool {
+    approval.shown.as_ref() == Some(&approval.title)
+        && text::reveal_hidden_characters(&approval.title) == approval.title
+        && !approval.title.contains(['\n', '\t'])
+        && measure_width(&approval.title) + 2 <= available
 }
 
 /// Returns the complete command line or address.
-fn shown_lines(styler: Styler, columns: usize, shown: &str) -> Vec<String> {
-    let shown = text::reveal_hidden_characters(shown).replace('\t', "    ");
-    let lines = wrap_text(&shown, columns);
+fn shown_lines(styler: Styler, columns: usize, display_text: &str) -> Vec<String> {
+    let display_text = text::reveal_hidden_characters(display_text).replace('\t', "    ");
+    let lines = wrap_text(&display_text, columns);
     lines
         .iter()
         .map(|line| styler.paint_text(Color::Cyan, line))
@@ -245,8 +247,8 @@ fn shown_lines(styler: Styler, columns: usize, shown: &str) -> Vec<String> {
 }
 
 /// Returns the options that change how the call runs.
-fn option_lines(styler: Styler, columns: usize, asked: &ApprovalRequestedNotification) -> Vec<String> {
-    let options = asked
+fn option_lines(styler: Styler, columns: usize, approval: &ApprovalRequestedNotification) -> Vec<String> {
+    let options = approval
         .options
         .iter()
         .map(|option| format!("· {}", text::reveal_hidden_characters(option)));
@@ -257,29 +259,29 @@ fn option_lines(styler: Styler, columns: usize, asked: &ApprovalRequestedNotific
 }
 
 /// Returns the subject of an approval on one line: the command or address, else the title.
-pub(super) fn question_subject(asked: &ApprovalRequestedNotification) -> String {
-    let subject = asked.shown.as_deref().unwrap_or(&asked.title);
+pub(super) fn question_subject(approval: &ApprovalRequestedNotification) -> String {
+    let subject = approval.shown.as_deref().unwrap_or(&approval.title);
     text::one_line(&text::reveal_hidden_characters(subject), 200)
 }
 
 /// Returns the open question for the status line, with the number of questions behind it.
-pub(super) fn question_line(asked: &ApprovalRequestedNotification, waiting: usize) -> String {
+pub(super) fn question_line(approval: &ApprovalRequestedNotification, waiting: usize) -> String {
     let more = match waiting {
         0 => String::new(),
         waiting => format!(" ({waiting} more)"),
     };
-    format!("?{more} {}", question_subject(asked))
+    format!("?{more} {}", question_subject(approval))
 }
 
 /// Returns the effect of a call without a diff: its command, or its arguments.
 fn input_lines(
     styler: Styler,
     width: usize,
-    asked: &ApprovalRequestedNotification,
-    whole: bool,
+    approval: &ApprovalRequestedNotification,
+    show_all: bool,
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    for (name, value) in asked.input.as_object().into_iter().flatten() {
+    for (name, value) in approval.input.as_object().into_iter().flatten() {
         let value = match value {
             serde_json::Value::String(text) => text::reveal_hidden_characters(text).into_owned(),
             other => text::reveal_hidden_characters(&other.to_string()).into_owned(),
@@ -297,7 +299,7 @@ fn input_lines(
     }
     let hidden = lines
         .len()
-        .saturating_sub(if whole { usize::MAX } else { DIFF_LINES });
+        .saturating_sub(if show_all { usize::MAX } else { DIFF_LINES });
     lines.truncate(lines.len() - hidden);
     lines.extend(count_hidden(styler, hidden));
     lines
@@ -328,8 +330,8 @@ pub(super) fn question_keys(
     let mut lines = vec![String::new()];
     let mut column = 0;
     for entry in APPROVAL_KEYS.iter().filter(|entry| is_there(entry.action)) {
-        let says = entry.label.to_lowercase();
-        let needed = 4 + measure_width(&says);
+        let label = entry.label.to_lowercase();
+        let needed = 4 + measure_width(&label);
         if column > 0 && column + needed > columns {
             lines.push(String::new());
             column = 0;
@@ -337,7 +339,7 @@ pub(super) fn question_keys(
         if let Some(line) = lines.last_mut() {
             let gap = if column > 0 { "   " } else { "  " };
             *line += &format!(
-                "{gap}{} {says}",
+                "{gap}{} {label}",
                 styler.paint_text(Color::BoldCyan, &entry.key.to_string())
             );
         }
@@ -445,16 +447,16 @@ pub(super) fn render_note(styler: Styler, width: usize, ink: Color, text: &str) 
 }
 
 /// Names the instruction files that the agent uses. Problems with them arrive as warnings.
-pub(super) fn describe_instructions(told: &InstructionsNotification) -> String {
-    let taken = || told.files.iter().filter(|file| file.bytes > 0);
-    let files = taken().filter(|file| file.kind != InstructionKind::Skill);
+pub(super) fn describe_instructions(instructions: &InstructionsNotification) -> String {
+    let used_files = || instructions.files.iter().filter(|file| file.bytes > 0);
+    let files = used_files().filter(|file| file.kind != InstructionKind::Skill);
     let mut named: Vec<String> = files.map(|file| translate_method_names(&file.path)).collect();
     if named.len() > INSTRUCTIONS_NAMED {
         let more = named.len() - INSTRUCTIONS_NAMED;
         named.truncate(INSTRUCTIONS_NAMED);
         named.push(format!("{more} more"));
     }
-    let skills: Vec<&str> = taken().filter_map(|file| file.name.as_deref()).collect();
+    let skills: Vec<&str> = used_files().filter_map(|file| file.name.as_deref()).collect();
     if !skills.is_empty() {
         named.push(format!("skills: {}", skills.join(", ")));
     }

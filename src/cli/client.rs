@@ -245,12 +245,12 @@ impl ServerClient {
             .then(Signals::install_handlers)
             .and_then(Result::ok);
         let id = self.start_request(method, params).await?;
-        let answered = tokio::select! { biased;
-            answered = tokio::time::timeout(REQUEST_TIMEOUT, self.wait_for_response(id)) => answered,
+        let response = tokio::select! { biased;
+            response = tokio::time::timeout(REQUEST_TIMEOUT, self.wait_for_response(id)) => response,
             // Second, so that an answer that is already there wins.
             action = next_signal(signals.as_mut()) => return Err(ClientError::Interrupted(action)),
         };
-        let value = answered.map_err(|_| ClientError::Timeout(method))??;
+        let value = response.map_err(|_| ClientError::Timeout(method))??;
         serde_json::from_value(value).map_err(|error| ClientError::InvalidResponse { method, error })
     }
 
@@ -311,7 +311,7 @@ impl ServerClient {
     /// Waits for the next message of the server. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<ServerMessage, ClientError> {
         match self.pending_messages.pop_front() {
-            Some(kept) => Ok(kept),
+            Some(message) => Ok(message),
             None => self.read().await,
         }
     }
@@ -320,7 +320,7 @@ impl ServerClient {
     pub(super) fn pop_notification(&mut self) -> Option<Box<ServerNotification>> {
         loop {
             match self.pending_messages.pop_front()? {
-                ServerMessage::Notification(told) => return Some(told),
+                ServerMessage::Notification(notification) => return Some(notification),
                 // The request that this answers has no waiter left, because its caller was interrupted or timed out.
                 ServerMessage::Answer(..) => {}
             }
@@ -328,8 +328,8 @@ impl ServerClient {
     }
 
     /// Puts messages back that [`Self::next`] returned. They come again, before everything that arrived later.
-    pub(super) fn give_back(&mut self, said: impl IntoIterator<Item = ServerMessage>) {
-        let later = std::mem::replace(&mut self.pending_messages, said.into_iter().collect());
+    pub(super) fn give_back(&mut self, messages: impl IntoIterator<Item = ServerMessage>) {
+        let later = std::mem::replace(&mut self.pending_messages, messages.into_iter().collect());
         self.pending_messages.extend(later);
     }
 
@@ -402,8 +402,8 @@ impl ServerClient {
                 (None, Some(method)) => {
                     let params = message["params"].take();
                     // The protocol lets clients ignore notifications that they do not know.
-                    if let Some(Ok(told)) = ServerNotification::parse(&method, params) {
-                        return Ok(ServerMessage::Notification(Box::new(told)));
+                    if let Some(Ok(notification)) = ServerNotification::parse(&method, params) {
+                        return Ok(ServerMessage::Notification(Box::new(notification)));
                     }
                 }
                 // This client announced no capability that permits requests, but each request still needs an answer.
@@ -422,8 +422,8 @@ impl ServerClient {
         match read {
             Ok(n) if n > 0 => {
                 self.stderr_tail.extend_from_slice(&line[..n]);
-                let over = self.stderr_tail.len().saturating_sub(MAX_STDERR_BYTES);
-                self.stderr_tail.drain(..over);
+                let excess = self.stderr_tail.len().saturating_sub(MAX_STDERR_BYTES);
+                self.stderr_tail.drain(..excess);
             }
             _ => self.stderr = None,
         }
@@ -439,15 +439,15 @@ impl ServerClient {
         }
         self.stderr_tail.extend(rest);
         let status = tokio::time::timeout(Duration::from_millis(500), self.child.wait()).await;
-        let said = String::from_utf8_lossy(&self.stderr_tail);
-        let mut said =
-            text::strip_control_characters(said.trim().trim_start_matches("agentls: ")).into_owned();
-        if said.is_empty()
+        let output = String::from_utf8_lossy(&self.stderr_tail);
+        let mut reason =
+            text::strip_control_characters(output.trim().trim_start_matches("agentls: ")).into_owned();
+        if reason.is_empty()
             && let Ok(Ok(status)) = status
         {
-            said = status.to_string();
+            reason = status.to_string();
         }
-        ClientError::Ended(said)
+        ClientError::Ended(reason)
     }
 }
 

@@ -40,9 +40,9 @@ pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &T
             read => format!("{}: no problems", read.join(", ")),
         });
     }
-    if let Some(held) = describe_untrusted_settings(source, trust, folder) {
+    if let Some(description) = describe_untrusted_settings(source, trust, folder) {
         screen.write_line(&format!(
-            "not trusted: this folder {held}; run `/trust` in a chat to review it"
+            "not trusted: this folder {description}; run `/trust` in a chat to review it"
         ));
     }
     i32::from(problems.iter().any(is_error))
@@ -68,7 +68,7 @@ pub(super) fn describe_untrusted_settings(
     let named: Vec<String> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
+        .map(|(count, noun)| format!("{count} {noun}{}", if *count == 1 { "" } else { "s" }))
         .collect();
     (!named.is_empty()).then(|| format!("would activate {}", named.join(", ")))
 }

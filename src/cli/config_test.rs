@@ -34,15 +34,15 @@ pub(super) struct TestedCall {
 const MAX_CONFIG: u64 = 1 << 20;
 
 /// The exit codes, as `--help` documents them.
-const ALLOWED: i32 = 0;
-const ASKED: i32 = 1;
-const USAGE: i32 = 2;
-const DENIED: i32 = 3;
+const EXIT_ALLOWED: i32 = 0;
+const EXIT_ASKS: i32 = 1;
+const EXIT_USAGE: i32 = 2;
+const EXIT_DENIED: i32 = 3;
 
 /// Prints a usage error. Its exit code differs from 1, which would mean "asked".
-pub(super) fn usage_error(screen: &mut Screen, why: &str) -> i32 {
-    screen.write_line(&format!("agentls: {}", reveal_hidden_characters(why)));
-    USAGE
+pub(super) fn usage_error(screen: &mut Screen, message: &str) -> i32 {
+    screen.write_line(&format!("agentls: {}", reveal_hidden_characters(message)));
+    EXIT_USAGE
 }
 
 /// Prints the verdict. Returns the exit code.
@@ -58,7 +58,7 @@ pub(super) async fn test(
     let settings = &loaded.settings;
     let effect = match effect(&call, settings, source, &folder) {
         Ok(effect) => effect,
-        Err(why) => return Ok(usage_error(&mut screen, &why)),
+        Err(message) => return Ok(usage_error(&mut screen, &message)),
     };
     let mode = settings.default_agent().mode;
     // A failure is not fatal: missing grants only make the verdict stricter, and the report names the failure.
@@ -96,9 +96,9 @@ pub(super) async fn test(
         report.show(&mut screen);
     }
     Ok(match verdict {
-        Verdict::Allow { .. } => ALLOWED,
-        Verdict::Ask { .. } => ASKED,
-        Verdict::Deny { .. } => DENIED,
+        Verdict::Allow { .. } => EXIT_ALLOWED,
+        Verdict::Ask { .. } => EXIT_ASKS,
+        Verdict::Deny { .. } => EXIT_DENIED,
     })
 }
 
@@ -179,9 +179,9 @@ fn deciding_rule(
     source: &ConfigSource,
     folder: &Path,
 ) -> Option<(String, Option<String>)> {
-    let said = match verdict {
+    let reason = match verdict {
         Verdict::Allow { by } => by,
-        Verdict::Ask { why, .. } | Verdict::Deny { why } => why,
+        Verdict::Ask { reason, .. } | Verdict::Deny { reason } => reason,
     };
     let approvals = &settings.approvals;
     let lists = match verdict {
@@ -191,7 +191,7 @@ fn deciding_rule(
     };
     let mut rules = lists.into_iter().flat_map(|list| list.iter());
     let rule = rules.find(|rule| {
-        said.contains(&format!("rule `{rule}`")) || said.contains(&format!("`{rule}` always asks"))
+        reason.contains(&format!("rule `{rule}`")) || reason.contains(&format!("`{rule}` always asks"))
     })?;
     Some((rule.clone(), locate_rule(rule, source, folder)))
 }
@@ -226,14 +226,14 @@ struct PolicyReport<'a> {
 
 impl PolicyReport<'_> {
     fn json(&self) -> serde_json::Value {
-        let (verdict, why) = match self.verdict {
+        let (verdict, reason) = match self.verdict {
             Verdict::Allow { by } => ("allowed", by),
-            Verdict::Ask { why, .. } => ("asked", why),
-            Verdict::Deny { why } => ("denied", why),
+            Verdict::Ask { reason, .. } => ("asked", reason),
+            Verdict::Deny { reason } => ("denied", reason),
         };
         let mut report = json!({
             "verdict": verdict,
-            "why": why,
+            "why": reason,
             "tool": self.call.tool,
             "subject": self.call.subject,
             "mode": self.mode.name(),
@@ -244,32 +244,32 @@ impl PolicyReport<'_> {
             report["risk"] = json!(name_of(*risk));
             report["always"] = json!(rule);
         }
-        if let Some((rule, place)) = &self.rule {
-            report["rule"] = json!({"text": rule, "place": place});
+        if let Some((rule, location)) = &self.rule {
+            report["rule"] = json!({"text": rule, "place": location});
         }
         report
     }
 
     fn show(&self, screen: &mut Screen) {
         let styler = screen.styler;
-        let (ink, name, why) = match self.verdict {
+        let (ink, name, reason) = match self.verdict {
             Verdict::Allow { by } => (Color::Green, "allowed", by),
-            Verdict::Ask { why, .. } => (Color::BoldYellow, "asked", why),
-            Verdict::Deny { why } => (Color::BoldRed, "denied", why),
+            Verdict::Ask { reason, .. } => (Color::BoldYellow, "asked", reason),
+            Verdict::Deny { reason } => (Color::BoldRed, "denied", reason),
         };
         screen.write_line(&format!(
             "{}: {}",
             styler.paint_text(ink, name),
-            reveal_hidden_characters(why)
+            reveal_hidden_characters(reason)
         ));
-        if let Some((rule, place)) = &self.rule {
-            let place = place
+        if let Some((rule, location)) = &self.rule {
+            let location = location
                 .as_ref()
-                .map_or_else(String::new, |place| format!(" ({place})"));
+                .map_or_else(String::new, |location| format!(" ({location})"));
             screen.write_line(&format!(
                 "  rule: {}{}",
                 reveal_hidden_characters(rule),
-                reveal_hidden_characters(&place)
+                reveal_hidden_characters(&location)
             ));
         }
         if let Verdict::Ask { risk, rule, .. } = self.verdict {
@@ -280,10 +280,10 @@ impl PolicyReport<'_> {
             });
         }
         screen.write_line(&format!("  mode: {}", self.mode));
-        if let Err(why) = &self.grants {
+        if let Err(error) = &self.grants {
             screen.write_line(&format!(
                 "  stored grants are not considered: {}",
-                reveal_hidden_characters(why)
+                reveal_hidden_characters(error)
             ));
         }
         if self.problems > 0 {

@@ -70,16 +70,16 @@ fn find<'a>(pages: &[(&str, &'a str)], wanted: &str) -> Result<&'a str, String> 
     let names = topics().flat_map(|(topic, _)| [*topic, last_part(topic)]);
     let similar = nearest_few(wanted, names, SUGGESTIONS);
     // Part of a topic is as good a hint as a misspelled one.
-    let mut near: Vec<&str> = topics()
+    let mut suggestions: Vec<&str> = topics()
         .map(|(topic, _)| *topic)
         .filter(|topic| {
             similar.contains(topic) || similar.contains(&last_part(topic)) || topic.contains(wanted)
         })
         .collect();
-    near.truncate(SUGGESTIONS);
-    let hint = match near.as_slice() {
+    suggestions.truncate(SUGGESTIONS);
+    let hint = match suggestions.as_slice() {
         [] => String::new(),
-        near => format!("did you mean {}? ", near.join(", ")),
+        suggestions => format!("did you mean {}? ", suggestions.join(", ")),
     };
     Err(format!(
         "no documentation about {wanted:?}; {hint}`agentls docs` lists the topics"

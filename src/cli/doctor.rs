@@ -178,29 +178,29 @@ impl Doctor<'_> {
             ),
         });
         self.report(Check::new(state, "configuration", named, todo));
-        if let Some(held) = describe_untrusted_settings(self.source, trust, folder) {
-            let found = format!("not trusted: this folder {held}");
+        if let Some(description) = describe_untrusted_settings(self.source, trust, folder) {
+            let found = format!("not trusted: this folder {description}");
             let hint = Some("run /trust in a chat to review it".to_owned());
             self.report(Check::new(CheckState::Info, "trust", found, hint));
         }
     }
 
     async fn check_provider(&mut self, settings: &Settings, offline: bool) {
-        let (name, model, why) =
+        let (name, model, reason) =
             // The same choice as at a first prompt, so that the doctor checks what a session would use.
             match select_default(settings, &self.source.env, &doctor_models::default_model) {
                 DefaultChoice::Configured { provider, model } => (provider, model, None),
-                DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
+                DefaultChoice::ByKey { provider, model, reason } => (provider, Some(model), Some(reason)),
                 DefaultChoice::ProbeOllama { .. } => return self.check_ollama(settings, offline).await,
-                DefaultChoice::NotConfigured { why } => {
-                    return self.report_problem("provider", why, PROVIDER_HINT);
+                DefaultChoice::NotConfigured { reason } => {
+                    return self.report_problem("provider", reason, PROVIDER_HINT);
                 }
             };
         let Some(chosen) = settings.providers.get(&name) else {
             return self.report_problem("provider", format!("`{name}` is not configured"), PROVIDER_HINT);
         };
-        let label = match (why, &model) {
-            (Some(why), _) => why,
+        let label = match (reason, &model) {
+            (Some(reason), _) => reason,
             (None, Some(model)) => format!("{name}, model {model}"),
             (None, None) => format!("{name}, any model"),
         };
@@ -228,22 +228,22 @@ impl Doctor<'_> {
         let start = clock::now();
         let reached = provider::probe_provider(chosen, PROBE_TIMEOUT).await;
         let took = clock::now().saturating_duration_since(start).as_millis();
-        let answered = format!("{} answered in {took} ms", chosen.name);
+        let summary = format!("{} answered in {took} ms", chosen.name);
         match reached {
             Ok(ProbeResult::Models(list)) => {
                 let count = list.names.len();
                 let plural = if count == 1 { "" } else { "s" };
-                self.report_ok("reachable", format!("{answered} and lists {count} model{plural}"));
+                self.report_ok("reachable", format!("{summary} and lists {count} model{plural}"));
                 self.report_model_list(chosen, model, Some(&list));
             }
             Ok(ProbeResult::Key) => {
-                self.report_ok("reachable", format!("{answered} and accepts the key"));
+                self.report_ok("reachable", format!("{summary} and accepts the key"));
                 // This provider shows its list to anyone, so the probe tested the key instead. Fetch the list now.
                 let list = provider::fetch_list(chosen, PROBE_TIMEOUT).await;
                 self.report_model_list(chosen, model, list.ok().flatten().as_ref());
             }
             Ok(ProbeResult::Address) => {
-                let found = format!("{answered}; it lists no models, so its key was not checked");
+                let found = format!("{summary}; it lists no models, so its key was not checked");
                 self.report_ok("reachable", found);
             }
             Err(error) => {

@@ -116,14 +116,14 @@ fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement, today: i
 
 fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today: i64) -> String {
     let known = list.map_or(KnownList::NotAsked, |list| KnownList::Names(&list.names));
-    let near = suggest_model_names(model, &spec.name, spec.model_naming(), known, today);
-    let meant = if near.is_empty() {
+    let suggestions = suggest_model_names(model, &spec.name, spec.model_naming(), known, today);
+    let hint = if suggestions.is_empty() {
         String::new()
     } else {
-        format!(" to {}", near.join(" or "))
+        format!(" to {}", suggestions.join(" or "))
     };
     format!(
-        "set [provider.{}] model{meant}, or [agent.default] model if that names it",
+        "set [provider.{}] model{hint}, or [agent.default] model if that names it",
         spec.name
     )
 }
@@ -153,7 +153,7 @@ mod tests {
             vendor("anthropic", ApiKind::Anthropic),
         );
         let list = "Info priced at list price: ";
-        for (spec, model, says) in [
+        for (spec, model, expected) in [
             (
                 &anthropic,
                 "claude-sonnet-5",
@@ -203,7 +203,11 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(texts(&check_model_offline(spec, model, TODAY)), says, "{model}");
+            assert_eq!(
+                texts(&check_model_offline(spec, model, TODAY)),
+                expected,
+                "{model}"
+            );
         }
     }
 

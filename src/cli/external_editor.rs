@@ -193,7 +193,7 @@ mod tests {
     fn only_json_objects_are_valid_input() {
         let call = json!({"command": "ls -l", "n": 1});
         assert_eq!(parse_input(&text(&call)).unwrap(), call);
-        for (text, says) in [
+        for (text, expected) in [
             ("", "the file is empty"),
             (" \n", "the file is empty"),
             ("[1]", "not a JSON object {…};"),
@@ -204,7 +204,7 @@ mod tests {
             ("{} {}", "not valid JSON"),
         ] {
             let error = parse_input(text).unwrap_err().to_string();
-            assert!(error.contains(says), "{text:?}: {error}");
+            assert!(error.contains(expected), "{text:?}: {error}");
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) const QUIET: Duration = Duration::from_millis(350);
 /// The letter that waits, if any.
 #[derive(Debug, Default)]
 pub(super) struct HeldKey {
-    held: Option<HeldLetter>,
+    pending: Option<HeldLetter>,
 }
 
 #[derive(Debug)]
@@ -41,13 +41,13 @@ pub(super) enum KeyRole {
 impl HeldKey {
     /// Decides what a key does at `question`.
     pub(super) fn take(&mut self, key: &Key, now: Instant, question: &str, may_answer: bool) -> KeyRole {
-        match (self.held.take(), key) {
-            (Some(held), Key::Char(_) | Key::Paste(_)) => KeyRole::Text(Some(held.letter)),
+        match (self.pending.take(), key) {
+            (Some(pending), Key::Char(_) | Key::Paste(_)) => KeyRole::Text(Some(pending.letter)),
             // Another question may have taken the place of the one that the letter was pressed at.
-            (Some(held), Key::Enter) if held.question == question => KeyRole::Answer(held.letter),
+            (Some(pending), Key::Enter) if pending.question == question => KeyRole::Answer(pending.letter),
             (Some(_), _) => KeyRole::Dropped,
             (None, Key::Char(letter)) if may_answer => {
-                self.held = Some(HeldLetter {
+                self.pending = Some(HeldLetter {
                     letter: *letter,
                     question: question.to_owned(),
                     due: now + QUIET,
@@ -60,14 +60,14 @@ impl HeldKey {
 
     /// Returns when the held letter answers on its own.
     pub(super) fn due_at(&self) -> Option<Instant> {
-        self.held.as_ref().map(|held| held.due)
+        self.pending.as_ref().map(|pending| pending.due)
     }
 
     /// Takes the held letter out. The flag tells whether it may answer `question`: only if it was pressed at that
     /// question.
     pub(super) fn release_letter(&mut self, question: Option<&str>) -> Option<(char, bool)> {
-        let held = self.held.take()?;
-        Some((held.letter, question == Some(held.question.as_str())))
+        let pending = self.pending.take()?;
+        Some((pending.letter, question == Some(pending.question.as_str())))
     }
 }
 
@@ -79,24 +79,24 @@ mod tests {
 
     /// Types a sentence with this gap between its keys. Returns the answers and the text.
     fn typed(sentence: &str, gap: Duration) -> (Vec<char>, String) {
-        let (mut held, mut now) = (HeldKey::default(), clock::now());
+        let (mut held_key, mut now) = (HeldKey::default(), clock::now());
         let (mut answers, mut text) = (Vec::new(), String::new());
         for letter in sentence.chars() {
             now += gap;
-            if held.due_at().is_some_and(|due| due <= now) {
-                answers.extend(held.release_letter(Some("q")).map(|(letter, _)| letter));
+            if held_key.due_at().is_some_and(|due| due <= now) {
+                answers.extend(held_key.release_letter(Some("q")).map(|(letter, _)| letter));
             }
             if !text.is_empty() {
                 text.push(letter);
                 continue;
             }
             let may_answer = approval_action(letter).is_some();
-            if let KeyRole::Text(first) = held.take(&Key::Char(letter), now, "q", may_answer) {
+            if let KeyRole::Text(first) = held_key.take(&Key::Char(letter), now, "q", may_answer) {
                 text.extend(first);
                 text.push(letter);
             }
         }
-        answers.extend(held.release_letter(Some("q")).map(|(letter, _)| letter));
+        answers.extend(held_key.release_letter(Some("q")).map(|(letter, _)| letter));
         (answers, text)
     }
 
@@ -126,22 +126,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn held_letter_answers_only_the_question_it_was_pressed_at() {
-        let (mut held, now) = (HeldKey::default(), clock::now());
-        assert_eq!(held.take(&Key::Char('y'), now, "one", true), KeyRole::Held);
-        assert_eq!(held.due_at(), Some(now + QUIET));
-        assert_eq!(held.release_letter(Some("two")), Some(('y', false)));
-        assert_eq!(held.release_letter(Some("one")), None);
+        let (mut held_key, now) = (HeldKey::default(), clock::now());
+        assert_eq!(held_key.take(&Key::Char('y'), now, "one", true), KeyRole::Held);
+        assert_eq!(held_key.due_at(), Some(now + QUIET));
+        assert_eq!(held_key.release_letter(Some("two")), Some(('y', false)));
+        assert_eq!(held_key.release_letter(Some("one")), None);
         for (key, role) in [
             (Key::Enter, KeyRole::Answer('y')),
             (Key::Esc, KeyRole::Dropped),
             (Key::Backspace, KeyRole::Dropped),
             (Key::Paste("y".into()), KeyRole::Text(Some('y'))),
         ] {
-            held.take(&Key::Char('y'), now, "one", true);
-            assert_eq!(held.take(&key, now, "one", false), role);
-            assert_eq!(held.due_at(), None);
+            held_key.take(&Key::Char('y'), now, "one", true);
+            assert_eq!(held_key.take(&key, now, "one", false), role);
+            assert_eq!(held_key.due_at(), None);
         }
-        held.take(&Key::Char('y'), now, "one", true);
-        assert_eq!(held.take(&Key::Enter, now, "two", true), KeyRole::Dropped);
+        held_key.take(&Key::Char('y'), now, "one", true);
+        assert_eq!(held_key.take(&Key::Enter, now, "two", true), KeyRole::Dropped);
     }
 }

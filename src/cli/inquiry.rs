@@ -22,7 +22,7 @@ use crate::protocol::{
 pub(super) struct Inquiries {
     open: VecDeque<InquiryForm>,
     /// When the first was shown; `None` while it is not shown or already answered.
-    pub(super) shown: Option<Instant>,
+    pub(super) shown_at: Option<Instant>,
 }
 
 enum InquiryForm {
@@ -31,15 +31,15 @@ enum InquiryForm {
 }
 
 struct LimitForm {
-    asked: LimitRequestedNotification,
+    request: LimitRequestedNotification,
     /// The amount to raise the limit by, while it is typed.
     amount: Option<Draft>,
 }
 
 struct QuestionForm {
-    asked: QuestionRequestedNotification,
+    request: QuestionRequestedNotification,
     /// Answers so far, by field name.
-    given: BTreeMap<String, Vec<String>>,
+    answers: BTreeMap<String, Vec<String>>,
     /// The index of the current field.
     at: usize,
     /// The selected choices of the current field.
@@ -65,17 +65,19 @@ pub(super) enum InquiryStep {
 
 impl Inquiries {
     /// Applies a notification. Returns whether a different inquiry is now first.
-    pub(super) fn handle_notification(&mut self, told: &ServerNotification) -> bool {
+    pub(super) fn handle_notification(&mut self, notification: &ServerNotification) -> bool {
         let first = self.first_id();
-        match told {
-            ServerNotification::LimitRequested(asked) => self.open.push_back(InquiryForm::Limit(LimitForm {
-                asked: asked.clone(),
-                amount: None,
-            })),
-            ServerNotification::QuestionRequested(asked) => {
+        match notification {
+            ServerNotification::LimitRequested(request) => {
+                self.open.push_back(InquiryForm::Limit(LimitForm {
+                    request: request.clone(),
+                    amount: None,
+                }))
+            }
+            ServerNotification::QuestionRequested(request) => {
                 self.open.push_back(InquiryForm::Question(QuestionForm {
-                    asked: asked.clone(),
-                    given: BTreeMap::new(),
+                    request: request.clone(),
+                    answers: BTreeMap::new(),
                     at: 0,
                     chosen: BTreeSet::new(),
                     words: None,
@@ -90,7 +92,7 @@ impl Inquiries {
         let changed = now != first;
         // A key pressed at the previous inquiry must not answer this one; `turn` sets the time when it shows it.
         if changed {
-            self.shown = None;
+            self.shown_at = None;
         }
         changed && now.is_some()
     }
@@ -125,7 +127,7 @@ impl Inquiries {
     pub(super) fn may_answer(&self, letter: char) -> bool {
         let letter = letter.to_ascii_lowercase();
         match self.open.front() {
-            Some(InquiryForm::Limit(form)) if form.asked.limit == LimitName::UnknownPrice => {
+            Some(InquiryForm::Limit(form)) if form.request.limit == LimitName::UnknownPrice => {
                 "gs".contains(letter)
             }
             Some(InquiryForm::Limit(_)) => "mrs".contains(letter),
@@ -167,8 +169,8 @@ impl Inquiries {
 impl InquiryForm {
     fn id(&self) -> &str {
         match self {
-            Self::Limit(form) => &form.asked.limit_id,
-            Self::Question(form) => &form.asked.question_id,
+            Self::Limit(form) => &form.request.limit_id,
+            Self::Question(form) => &form.request.question_id,
         }
     }
 }
@@ -214,17 +216,17 @@ fn format_amount(limit: LimitName, amount: f64) -> String {
 impl LimitForm {
     /// Returns the amount that `m` raises the limit by: the limit again, or the overrun if that is larger.
     fn suggest_raise(&self) -> f64 {
-        let missing = (self.asked.used - self.asked.max).max(0.0);
-        let by = self.asked.max.max(missing);
+        let missing = (self.request.used - self.request.max).max(0.0);
+        let by = self.request.max.max(missing);
         // A limit of zero would suggest a raise by nothing.
         if by > 0.0 { by } else { 1.0 }
     }
 
     fn render(&self, styler: Styler) -> String {
-        let head = format!("? {}", text::strip_control_characters(&self.asked.message));
+        let head = format!("? {}", text::strip_control_characters(&self.request.message));
         let head = styler.paint_text(Color::BoldYellow, &head);
         let key = |key: &str, does: &str| key_label(styler, key, does);
-        let keys = match self.asked.limit {
+        let keys = match self.request.limit {
             LimitName::UnknownPrice => key("g", "continue with an unknown price") + &key("s", "stop"),
             limit => {
                 let more = format!("{} more", format_amount(limit, self.suggest_raise()));
@@ -236,7 +238,7 @@ impl LimitForm {
 
     fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
         let answer = |mut answer: Value| {
-            answer["limitId"] = json!(self.asked.limit_id);
+            answer["limitId"] = json!(self.request.limit_id);
             InquiryStep::Answer(method::LIMIT_RESPOND, answer)
         };
         match take_line(&mut self.amount, "raise by ", key, now) {
@@ -251,7 +253,7 @@ impl LimitForm {
                 };
             }
         }
-        let unknown = self.asked.limit == LimitName::UnknownPrice;
+        let unknown = self.request.limit == LimitName::UnknownPrice;
         match key {
             // Esc gives the safe answer, as at an approval.
             Key::Char('s' | 'S') | Key::Esc => answer(json!({"stop": true})),
@@ -280,15 +282,15 @@ fn choice_index(digit: char) -> Option<usize> {
 impl QuestionForm {
     /// Returns the current field.
     fn field(&self) -> Option<&QuestionField> {
-        self.asked.fields.get(self.at)
+        self.request.fields.get(self.at)
     }
 
     fn render(&self, styler: Styler) -> String {
         let mut lines = Vec::new();
         if self.at == 0 && self.chosen.is_empty() {
-            let head = format!("? {}", text::strip_control_characters(&self.asked.text));
+            let head = format!("? {}", text::strip_control_characters(&self.request.text));
             lines.push(styler.paint_text(Color::BoldYellow, &head));
-            let detail = self.asked.detail.as_deref().unwrap_or_default();
+            let detail = self.request.detail.as_deref().unwrap_or_default();
             let detail = text::strip_control_characters(detail);
             lines.extend(detail.lines().map(|line| format!("  {}", styler.dim_text(line))));
         }
@@ -328,12 +330,12 @@ impl QuestionForm {
 
     /// Applies a key while nothing is typed.
     fn handle_choice(&mut self, key: &Key) -> InquiryStep {
-        let Some(field) = self.asked.fields.get(self.at) else {
+        let Some(field) = self.request.fields.get(self.at) else {
             return InquiryStep::Nothing;
         };
         match key {
             Key::Char('x' | 'X') | Key::Esc => {
-                let params = json!({"questionId": self.asked.question_id, "dismissed": true});
+                let params = json!({"questionId": self.request.question_id, "dismissed": true});
                 InquiryStep::Answer(method::QUESTION_RESPOND, params)
             }
             Key::Char('t' | 'T') if takes_words(field) => {
@@ -366,18 +368,18 @@ impl QuestionForm {
 
     /// Answers the current field, or skips it, and goes on. After the last field the form is sent.
     fn fill_field(&mut self, values: Option<Vec<String>>) -> InquiryStep {
-        if let (Some(values), Some(field)) = (values, self.asked.fields.get(self.at)) {
-            self.given.insert(field.name.clone(), values);
+        if let (Some(values), Some(field)) = (values, self.request.fields.get(self.at)) {
+            self.answers.insert(field.name.clone(), values);
         }
         self.chosen.clear();
         self.at += 1;
-        if self.at < self.asked.fields.len() {
+        if self.at < self.request.fields.len() {
             return InquiryStep::Show;
         }
         // If the server refuses the answers, the form starts over.
         self.at = 0;
         let params =
-            json!({"questionId": self.asked.question_id, "answers": std::mem::take(&mut self.given)});
+            json!({"questionId": self.request.question_id, "answers": std::mem::take(&mut self.answers)});
         InquiryStep::Answer(method::QUESTION_RESPOND, params)
     }
 }
@@ -414,8 +416,8 @@ pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Colo
     match &resolved.answers {
         Some(answers) => {
             let values: Vec<_> = answers.values().flatten().map(String::as_str).collect();
-            let said = clean_line(&values.join(", "), 200);
-            (Color::Green, format!("✓ answered: {said}"))
+            let summary = clean_line(&values.join(", "), 200);
+            (Color::Green, format!("✓ answered: {summary}"))
         }
         None => (Color::Yellow, format!("⊘ not answered{by}")),
     }
@@ -426,7 +428,7 @@ mod tests {
     use super::*;
     use crate::base::clock;
 
-    fn told(method: &str, more: Value) -> ServerNotification {
+    fn parse_notification(method: &str, more: Value) -> ServerNotification {
         let mut params = json!({"sessionId": "s", "seq": 1, "turnId": "t", "at": 1});
         let all = params.as_object_mut().unwrap();
         all.extend(more.as_object().unwrap().clone());
@@ -435,15 +437,15 @@ mod tests {
 
     fn limit(name: &str) -> Inquiries {
         let mut inquiries = Inquiries::default();
-        let asked = json!({"limitId": "ask_1", "limit": name, "used": 5.12, "max": 5.0, "message": "m"});
-        assert!(inquiries.handle_notification(&told("agent/limitRequested", asked)));
+        let params = json!({"limitId": "ask_1", "limit": name, "used": 5.12, "max": 5.0, "message": "m"});
+        assert!(inquiries.handle_notification(&parse_notification("agent/limitRequested", params)));
         inquiries
     }
 
     fn question(fields: Value) -> Inquiries {
         let mut inquiries = Inquiries::default();
-        let asked = json!({"questionId": "ask_1", "text": "Which?", "fields": fields});
-        assert!(inquiries.handle_notification(&told("agent/questionRequested", asked)));
+        let params = json!({"questionId": "ask_1", "text": "Which?", "fields": fields});
+        assert!(inquiries.handle_notification(&parse_notification("agent/questionRequested", params)));
         inquiries
     }
 
@@ -463,7 +465,7 @@ mod tests {
         last
     }
 
-    fn says(step: InquiryStep) -> Value {
+    fn expect_answer(step: InquiryStep) -> Value {
         match step {
             InquiryStep::Answer(_, params) => params,
             other => panic!("{other:?}"),
@@ -473,11 +475,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn limit_keys_raise_accept_or_stop() {
         assert_eq!(
-            says(press(&mut limit("max_session_cost"), "m")),
+            expect_answer(press(&mut limit("max_session_cost"), "m")),
             json!({"limitId": "ask_1", "raiseBy": 5.0})
         );
         assert_eq!(
-            says(press(&mut limit("max_session_cost"), "r$2.5\n")),
+            expect_answer(press(&mut limit("max_session_cost"), "r$2.5\n")),
             json!({"limitId": "ask_1", "raiseBy": 2.5})
         );
         assert_eq!(
@@ -485,11 +487,11 @@ mod tests {
             InquiryStep::Wrong("not an amount")
         );
         assert_eq!(
-            says(press(&mut limit("max_steps"), "s")),
+            expect_answer(press(&mut limit("max_steps"), "s")),
             json!({"limitId": "ask_1", "stop": true})
         );
         assert_eq!(
-            says(press(&mut limit("unknown_price"), "g")),
+            expect_answer(press(&mut limit("unknown_price"), "g")),
             json!({"limitId": "ask_1"})
         );
         assert_eq!(press(&mut limit("unknown_price"), "m"), InquiryStep::Nothing);
@@ -498,7 +500,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn enter_alone_and_pasted_text_answer_nothing() {
         let fields = json!([{"name": "a", "choices": [{"value": "x", "label": "X"}], "several": true}]);
-        for mut asked in [limit("max_steps"), limit("unknown_price"), question(fields)] {
+        for mut inquiries in [limit("max_steps"), limit("unknown_price"), question(fields)] {
             for key in [
                 Key::Enter,
                 Key::Paste("1\n".into()),
@@ -506,7 +508,7 @@ mod tests {
                 Key::CtrlD,
             ] {
                 assert_eq!(
-                    asked.handle_key(&key, clock::now()),
+                    inquiries.handle_key(&key, clock::now()),
                     InquiryStep::Nothing,
                     "{key:?}"
                 );
@@ -537,22 +539,22 @@ mod tests {
         assert!(form.render_first(plain()).unwrap().contains("Why?"));
         assert_eq!(press(&mut form, "tso\n"), InquiryStep::Show);
         assert_eq!(
-            says(press(&mut form, "n")),
+            expect_answer(press(&mut form, "n")),
             json!({"questionId": "ask_1", "answers": {"one": ["y"], "some": ["x", "y"], "words": ["so"]}})
         );
         assert_eq!(
-            says(press(&mut question(json!([{"name": "a"}])), "x")),
+            expect_answer(press(&mut question(json!([{"name": "a"}])), "x")),
             json!({"questionId": "ask_1", "dismissed": true})
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn settled_inquiry_is_removed() {
-        let mut asked = limit("max_steps");
+        let mut inquiries = limit("max_steps");
         let resolved =
             json!({"limitId": "ask_1", "limit": "max_steps", "outcome": "stopped", "by": "cancel"});
-        assert!(!asked.handle_notification(&told("agent/limitResolved", resolved)));
-        assert!(asked.render_first(plain()).is_none());
-        assert_eq!(press(&mut asked, "s"), InquiryStep::Nothing);
+        assert!(!inquiries.handle_notification(&parse_notification("agent/limitResolved", resolved)));
+        assert!(inquiries.render_first(plain()).is_none());
+        assert_eq!(press(&mut inquiries, "s"), InquiryStep::Nothing);
     }
 }

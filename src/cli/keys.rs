@@ -188,12 +188,12 @@ impl Draft {
             Key::Backspace => drop(self.text.pop()),
             Key::CtrlU | Key::Esc => self.text.clear(),
             Key::CtrlW | Key::Alt('\u{7f}' | '\u{8}') => {
-                let kept = self
+                let end = self
                     .text
                     .trim_end()
                     .rfind(char::is_whitespace)
                     .map_or(0, |at| at + 1);
-                self.text.truncate(kept);
+                self.text.truncate(end);
             }
             Key::Alt('\r' | '\n') => self.text.push('\n'),
             // Possibly Esc right before a letter, and no typed letter may get lost.

@@ -21,7 +21,7 @@ pub(super) struct Markdown {
     escape: Escape,
     table: Vec<String>,
     /// Something was already shown, so an empty line may precede the next block.
-    begun: bool,
+    has_output: bool,
     blank: bool,
 }
 
@@ -110,7 +110,7 @@ impl Markdown {
             flow: LineWrapper::new(styler, width),
             escape: Escape::None,
             table: Vec::new(),
-            begun: false,
+            has_output: false,
             blank: false,
         }
     }
@@ -256,10 +256,10 @@ impl Markdown {
     }
 
     fn begin_line(&mut self) {
-        if self.begun && self.blank {
+        if self.has_output && self.blank {
             self.flow.push_raw("\n");
         }
-        self.begun = true;
+        self.has_output = true;
         self.blank = false;
     }
 
@@ -386,9 +386,9 @@ fn render_table(styler: Styler, max: usize, rows: &[String]) -> String {
     let shown_width = |cell: &str| measure_width(&strip_colors(cell));
     let widest = |column: usize| rows.iter().map(|row| shown_width(&row[column])).max();
     let mut widths: Vec<usize> = (0..columns).filter_map(widest).collect();
-    let room = max.saturating_sub(columns.saturating_sub(1) * 3);
-    let fits = widths.iter().sum::<usize>() <= room;
-    while widths.iter().sum::<usize>() > room {
+    let available = max.saturating_sub(columns.saturating_sub(1) * 3);
+    let fits = widths.iter().sum::<usize>() <= available;
+    while widths.iter().sum::<usize>() > available {
         match widths.iter_mut().max() {
             Some(widest) if *widest > 8 => *widest -= 1,
             _ => break,
@@ -413,11 +413,11 @@ fn render_table(styler: Styler, max: usize, rows: &[String]) -> String {
                 .map(|(column, (cell, width))| {
                     let cell = cell.get(line).map_or("", String::as_str);
                     let padding = width.saturating_sub(shown_width(cell));
-                    let shown = match number {
+                    let styled = match number {
                         0 => styler.paint_text(Color::Bold, cell),
                         _ => cell.to_owned(),
                     };
-                    shown + &" ".repeat(if column + 1 < columns { padding } else { 0 })
+                    styled + &" ".repeat(if column + 1 < columns { padding } else { 0 })
                 });
             let text = cells.collect::<Vec<_>>().join(&styler.dim_text(" │ "));
             out.push_str(text.trim_end());

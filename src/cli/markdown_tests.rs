@@ -13,16 +13,16 @@ const COLOUR: Styler = Styler {
     dumb: false,
 };
 
-fn whole(styler: Styler, width: usize, text: &str) -> String {
+fn render(styler: Styler, width: usize, text: &str) -> String {
     let mut markdown = Markdown::new(styler, width);
     markdown.push(text) + &markdown.finish()
 }
 
 /// Shows escape sequences as `{1;36}`, and a reset as `{}`.
 fn looks(text: &str) -> String {
-    let shown = whole(COLOUR, 40, text);
+    let rendered = render(COLOUR, 40, text);
     let mut out = String::new();
-    for (number, piece) in shown.split("\u{1b}[").enumerate() {
+    for (number, piece) in rendered.split("\u{1b}[").enumerate() {
         match piece.split_once('m').filter(|_| number > 0) {
             Some(("0", rest)) => out += &format!("{{}}{rest}"),
             Some((code, rest)) => out += &format!("{{{code}}}{rest}"),
@@ -75,30 +75,30 @@ fn blocks_and_spans_render() {
         ("-", "-\n"),
         ("1.", "1.\n"),
     ] {
-        let shown = looks(text);
-        assert_eq!(shown, expected, "{text:?}");
+        let rendered = looks(text);
+        assert_eq!(rendered, expected, "{text:?}");
     }
 }
 
 #[test]
 fn text_wraps_at_words_with_hanging_indent() {
     assert_eq!(
-        whole(PLAIN, 20, "- one two three four five"),
+        render(PLAIN, 20, "- one two three four five"),
         "• one two three four\n  five\n"
     );
-    assert_eq!(whole(PLAIN, 10, "aaaaaaaaaaaaaaa b"), "aaaaaaaaaa\naaaaa b\n");
-    assert_eq!(whole(PLAIN, 10, "日本語日本語"), "日本語日本\n語\n");
-    assert_eq!(whole(PLAIN, 12, "> one two three"), "▎ one two\n▎ three\n");
+    assert_eq!(render(PLAIN, 10, "aaaaaaaaaaaaaaa b"), "aaaaaaaaaa\naaaaa b\n");
+    assert_eq!(render(PLAIN, 10, "日本語日本語"), "日本語日本\n語\n");
+    assert_eq!(render(PLAIN, 12, "> one two three"), "▎ one two\n▎ three\n");
 }
 
 #[test]
 fn tables_are_aligned_and_wrapped() {
     let text = "| a | b |\n|---|---|\n| long | x |\n\nafter";
-    assert_eq!(whole(PLAIN, 40, text), "a    │ b\n─────┼──\nlong │ x\n\nafter\n");
-    let code = whole(COLOUR, 40, "|`a`|b|\n|-|-|\n|cc|d|");
+    assert_eq!(render(PLAIN, 40, text), "a    │ b\n─────┼──\nlong │ x\n\nafter\n");
+    let code = render(COLOUR, 40, "|`a`|b|\n|-|-|\n|cc|d|");
     assert_eq!(strip_colors(&code), "a  │ b\n───┼──\ncc │ d\n");
     let wide = "| name | what |\n|--|--|\n| one | a very long cell that is folded |";
-    for line in whole(PLAIN, 24, wide).lines() {
+    for line in render(PLAIN, 24, wide).lines() {
         assert!(measure_width(line) <= 24, "{line}");
     }
 }
@@ -106,11 +106,11 @@ fn tables_are_aligned_and_wrapped() {
 #[test]
 fn splitting_the_input_makes_no_difference() {
     for styler in [PLAIN, COLOUR] {
-        let expected = whole(styler, 40, LONG);
+        let expected = render(styler, 40, LONG);
         for cut in (0..=LONG.len()).filter(|at| LONG.is_char_boundary(*at)) {
             let mut markdown = Markdown::new(styler, 40);
-            let shown = markdown.push(&LONG[..cut]) + &markdown.push(&LONG[cut..]) + &markdown.finish();
-            assert_eq!(shown, expected, "cut at {cut}");
+            let rendered = markdown.push(&LONG[..cut]) + &markdown.push(&LONG[cut..]) + &markdown.finish();
+            assert_eq!(rendered, expected, "cut at {cut}");
         }
         let mut markdown = Markdown::new(styler, 40);
         let single: String = LONG.chars().map(|ch| markdown.push(&ch.to_string())).collect();
@@ -121,7 +121,7 @@ fn splitting_the_input_makes_no_difference() {
 #[test]
 fn lines_never_exceed_the_width() {
     let code = |line: &str| line.starts_with("  ");
-    for line in whole(PLAIN, 40, LONG).lines().filter(|line| !code(line)) {
+    for line in render(PLAIN, 40, LONG).lines().filter(|line| !code(line)) {
         assert!(measure_width(line) <= 40, "{line}");
     }
 }
@@ -129,7 +129,7 @@ fn lines_never_exceed_the_width() {
 proptest! {
     #[test]
     fn arbitrary_text_renders_the_same_in_two_pieces(text in "[-*_`~#>|\\[\\]() a1.\n\\\\é日\u{1b}]{0,80}", at in 0usize..80) {
-        let expected = whole(COLOUR, 20, &text);
+        let expected = render(COLOUR, 20, &text);
         let at = text.floor_char_boundary(at.min(text.len()));
         let mut markdown = Markdown::new(COLOUR, 20);
         let shown = markdown.push(&text[..at]) + &markdown.push(&text[at..]) + &markdown.finish();

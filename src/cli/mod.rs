@@ -72,13 +72,13 @@ pub async fn run_command(
     };
     match context.run(command).await {
         Ok(code) => code,
-        Err(why) => {
+        Err(error) => {
             let terminal = std::io::stderr().is_terminal();
             // Through a screen, because an error may quote text that would act on the terminal (R-SEC).
             let mut screen = Screen::with_stderr(terminal, Styler::from_env(&source.env, terminal));
             let mark = screen.styler.paint_text(Color::BoldRed, "agentls:");
-            screen.write_line(&format!("{mark} {why}"));
-            why.downcast_ref::<RunError>().map_or(1, RunError::exit_code)
+            screen.write_line(&format!("{mark} {error}"));
+            error.downcast_ref::<RunError>().map_or(1, RunError::exit_code)
         }
     }
 }
@@ -180,7 +180,7 @@ impl CommandContext<'_> {
                         let screen = self.open_stdout();
                         config_test::test(call, self.shared, source, trust, folder, screen).await?
                     }
-                    Err(why) => config_test::usage_error(&mut self.open_stdout(), &why),
+                    Err(message) => config_test::usage_error(&mut self.open_stdout(), &message),
                 }
             }
         })

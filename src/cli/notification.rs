@@ -3,9 +3,9 @@
 use crate::protocol::{MessageBlock, MessageNotification, ServerNotification};
 
 /// Returns the `seq` of a durable notification; `None` for transient ones.
-pub(super) fn read_seq(told: &ServerNotification) -> Option<u64> {
+pub(super) fn read_seq(notification: &ServerNotification) -> Option<u64> {
     use ServerNotification as N;
-    match told {
+    match notification {
         N::TurnStarted(params) => Some(params.header.seq),
         N::TurnEnded(params) => Some(params.header.seq),
         N::Message(params) => Some(params.header.seq),
@@ -51,16 +51,16 @@ pub(super) fn extract_message_text(message: &MessageNotification) -> String {
 
 /// Returns the text of a prompt, with a placeholder for each reference and image.
 pub(super) fn extract_content_text(content: &[MessageBlock]) -> String {
-    let mut said = String::new();
+    let mut output = String::new();
     for block in content {
         match block {
-            MessageBlock::Text { text, .. } => said.push_str(text),
-            MessageBlock::Reference { path, .. } => said.push_str(&format!(" @{path}")),
-            MessageBlock::Image(_) => said.push_str(" [image]"),
+            MessageBlock::Text { text, .. } => output.push_str(text),
+            MessageBlock::Reference { path, .. } => output.push_str(&format!(" @{path}")),
+            MessageBlock::Image(_) => output.push_str(" [image]"),
             MessageBlock::Reasoning { .. }
             | MessageBlock::ToolUse { .. }
             | MessageBlock::ToolResult { .. } => {}
         }
     }
-    said
+    output
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use crate::protocol::ToolCallNotification;
 
 /// How many calls are kept.
-const KEPT: usize = 20;
+const MAX_RECENT: usize = 20;
 
 /// The last calls that had an output.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl RecentCalls {
         let Some(text) = call.output.clone().filter(|text| !text.is_empty()) else {
             return;
         };
-        if self.calls.len() == KEPT {
+        if self.calls.len() == MAX_RECENT {
             self.calls.pop_front();
         }
         self.calls.push_back(CallOutput {

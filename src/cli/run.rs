@@ -94,7 +94,7 @@ impl RunOptions {
     ///
     /// [`RunError::Usage`] if the prompt is missing, empty or ambiguous, or if two folders are given.
     pub(super) fn from_arguments(arguments: RunArguments) -> Result<Self, RunError> {
-        let usage = |what: &str| Err(RunError::Usage(what.to_owned()));
+        let usage = |message: &str| Err(RunError::Usage(message.to_owned()));
         let mut words = arguments.words.into_iter();
         let (prompt, folder) = match arguments.prompt {
             Some(prompt) => (Some(prompt), words.next().map(PathBuf::from)),
@@ -188,7 +188,7 @@ async fn run_prompt(
         written: Ok(true),
         denied: 0,
     };
-    let mut watch = |told: &ServerNotification| observer.observe(told);
+    let mut watch = |notification: &ServerNotification| observer.observe(notification);
     let turn = TurnRunner {
         client: &mut client,
         view: &mut view,
@@ -200,13 +200,13 @@ async fn run_prompt(
         watch: &mut watch,
         input: TurnInputState::default(),
     };
-    let ended = turn.run_to_end(WaitFor::Answered(request)).await;
+    let report = turn.run_to_end(WaitFor::Answered(request)).await;
     let resume = format!("to resume this session: agentls chat --session {session_id}");
     // On stderr and before the error check, so that a failed run also says how to resume.
     view.show_hint(resume);
     drop(view);
     client.close().await;
-    let TurnEndReport { result, .. } = ended?;
+    let TurnEndReport { result, .. } = report?;
     let result = result.ok_or(RunError::Interrupted)??;
     let RunObserver { written, denied, .. } = observer;
     written.map_err(RunError::Stdout)?;
@@ -239,14 +239,14 @@ struct RunObserver {
 }
 
 impl RunObserver {
-    fn observe(&mut self, told: &ServerNotification) -> UserIntent {
-        if let ServerNotification::ToolCall(call) = told {
+    fn observe(&mut self, notification: &ServerNotification) -> UserIntent {
+        if let ServerNotification::ToolCall(call) = notification {
             self.denied += u64::from(call.status == ToolCallStatus::Denied);
         }
         if !self.json || !matches!(self.written, Ok(true)) {
             return UserIntent::Continue;
         }
-        self.written = print_line(&json!({"method": told.method(), "params": told}));
+        self.written = print_line(&json!({"method": notification.method(), "params": notification}));
         // The reader of the output is gone: cancel instead of working unseen.
         match self.written {
             Ok(true) => UserIntent::Continue,

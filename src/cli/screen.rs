@@ -147,8 +147,8 @@ impl Screen {
 
     /// Appends a line that starts with `first` (`columns` wide, colored or not). Wrapped lines align behind it.
     pub(super) fn write_entry(&mut self, first: &str, columns: usize, text: &str) {
-        let room = self.width().saturating_sub(columns);
-        let lines = wrap_text(text, room);
+        let available = self.width().saturating_sub(columns);
+        let lines = wrap_text(text, available);
         let blank = " ".repeat(columns);
         for (number, line) in lines.iter().enumerate() {
             self.write_line(&format!("{}{line}", if number == 0 { first } else { &blank }));

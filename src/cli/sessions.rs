@@ -34,23 +34,23 @@ pub(super) async fn run_sessions_command(
 ) -> Result<i32, ClientError> {
     let mut client = ServerClient::start(&launch).await?;
     let terminal = std::io::stdout().is_terminal();
-    let mut desk = SessionCommands {
+    let mut commands = SessionCommands {
         client: &mut client,
         screen: Screen::with_stdout(terminal, Styler::from_env(env, terminal)),
         home: env.home_dir(),
         json,
     };
     let done = match command {
-        SessionsCommand::List { limit } => desk.print_sessions(None, limit.unwrap_or(LISTED)).await,
-        SessionsCommand::Search { words } => desk.print_sessions(Some(words.join(" ")), LISTED).await,
-        SessionsCommand::Show { id } => desk.print_session(&id).await,
+        SessionsCommand::List { limit } => commands.print_sessions(None, limit.unwrap_or(LISTED)).await,
+        SessionsCommand::Search { words } => commands.print_sessions(Some(words.join(" ")), LISTED).await,
+        SessionsCommand::Show { id } => commands.print_session(&id).await,
         SessionsCommand::Export { id, format, output } => {
-            desk.export_session(&id, format, output.as_deref()).await
+            commands.export_session(&id, format, output.as_deref()).await
         }
-        SessionsCommand::Rename { id, title } => desk.rename_session(&id, title.join(" ")).await,
-        SessionsCommand::Delete { id, yes } => desk.delete_session(&id, yes).await,
+        SessionsCommand::Rename { id, title } => commands.rename_session(&id, title.join(" ")).await,
+        SessionsCommand::Delete { id, yes } => commands.delete_session(&id, yes).await,
     };
-    drop(desk);
+    drop(commands);
     client.close().await;
     done
 }
@@ -85,14 +85,14 @@ impl SessionCommands<'_> {
                 format_age(session.updated_at, now),
                 fit_line(&folder, 40)
             );
-            let room = width.saturating_sub(4);
+            let available = width.saturating_sub(4);
             self.screen
-                .write_line(&format!("{id}  {}", fit_line(title, room)));
+                .write_line(&format!("{id}  {}", fit_line(title, available)));
             self.screen
                 .write_line(&format!("    {}", styler.dim_text(&about)));
             if let Some(snippet) = &session.snippet {
                 self.screen
-                    .write_line(&format!("    {}", fit_line(snippet, room)));
+                    .write_line(&format!("    {}", fit_line(snippet, available)));
             }
         }
         Ok(0)

@@ -140,7 +140,9 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
 
 /// Returns the commands' names, for completion.
 pub(super) fn list_command_names() -> impl Iterator<Item = &'static str> {
-    COMMANDS.iter().filter_map(|told| told.usage.split(' ').next())
+    COMMANDS
+        .iter()
+        .filter_map(|command| command.usage.split(' ').next())
 }
 
 /// Parses a line as a command; `None` for text to the agent. A path is not a command.
@@ -240,12 +242,12 @@ fn parse_model(rest: &str) -> Result<Slash, String> {
 }
 
 fn format_usage(name: &str) -> String {
-    let told = COMMANDS
+    let command = COMMANDS
         .iter()
-        .find(|told| told.usage[1..].split(' ').next() == Some(name));
-    told.map_or_else(
+        .find(|command| command.usage[1..].split(' ').next() == Some(name));
+    command.map_or_else(
         || describe_unknown_command(name),
-        |told| format!("usage: {}", told.usage),
+        |command| format!("usage: {}", command.usage),
     )
 }
 
@@ -397,7 +399,7 @@ mod tests {
 
     #[test]
     fn text_is_queued_and_numbers_select_prompts() {
-        for (words, wish) in [
+        for (words, expected) in [
             ("", Some(QueueCommand::List)),
             ("send", Some(QueueCommand::Send(None))),
             ("send 2", Some(QueueCommand::Send(Some(2)))),
@@ -412,7 +414,7 @@ mod tests {
                 Some(QueueCommand::Add("then run the tests".to_owned())),
             ),
         ] {
-            assert_eq!(parse_queue(words), wish, "{words}");
+            assert_eq!(parse_queue(words), expected, "{words}");
         }
     }
 }

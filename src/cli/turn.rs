@@ -90,7 +90,7 @@ pub(super) struct TurnEndReport {
     /// The answer to the prompt; `None` when the user left first, or when no request was made.
     pub(super) result: Option<Result<PromptResult, ClientError>>,
     /// The user wants to leave the program.
-    pub(super) leave: bool,
+    pub(super) wants_to_leave: bool,
     /// When the user pressed Ctrl-C.
     pub(super) cancelled: Option<Instant>,
     stopped: bool,
@@ -99,7 +99,7 @@ pub(super) struct TurnEndReport {
 impl TurnEndReport {
     /// Returns whether the user canceled the turn or left.
     pub(super) fn was_stopped(&self) -> bool {
-        self.leave || self.stopped
+        self.wants_to_leave || self.stopped
     }
 }
 
@@ -109,13 +109,13 @@ pub(super) struct TurnInputState {
     /// Open approvals; only the first is shown.
     questions: VecDeque<ApprovalRequestedNotification>,
     /// When the first approval was shown; `None` while no key may answer it.
-    shown: Option<Instant>,
+    shown_at: Option<Instant>,
     /// Limits and questions; approvals precede them.
     inquiries: Inquiries,
     /// The reason for a denial while it is typed.
     reason: Option<Draft>,
     /// A letter that may answer a question.
-    held: HeldKey,
+    held_key: HeldKey,
     /// The user asked to edit the input of the first approval.
     edit: bool,
     /// The edited input of the first approval.
@@ -125,7 +125,7 @@ pub(super) struct TurnInputState {
     cancelled: Option<Instant>,
     /// The user stopped the turn with Ctrl-C or Esc.
     stopped: bool,
-    leave: bool,
+    wants_to_leave: bool,
 }
 
 /// A call's input as the user edited it.
@@ -157,7 +157,7 @@ impl TurnRunner<'_> {
         };
         Ok(TurnEndReport {
             result: result?.map(|result| result.and_then(read)),
-            leave: self.input.leave,
+            wants_to_leave: self.input.wants_to_leave,
             cancelled: self.input.cancelled,
             stopped: self.input.stopped,
         })
@@ -181,27 +181,27 @@ impl TurnRunner<'_> {
             tokio::select! { biased;
                 action = self.signals.next() => match action {
                     SignalAction::Cancel => self.handle_ctrl_c().await?,
-                    SignalAction::Leave => self.input.leave = true,
+                    SignalAction::Leave => self.input.wants_to_leave = true,
                 },
                 // After the turn ends, keys belong to the next prompt.
                 key = next_key(&mut keys), if ended.is_none() => match key {
                     Some(key) => self.handle_key(&key).await?,
-                    None => { keys = None; self.input.leave = true; }
+                    None => { keys = None; self.input.wants_to_leave = true; }
                 },
                 incoming = self.client.next() => match incoming? {
-                    ServerMessage::Notification(told) => {
-                        self.handle_notification(&told).await?;
-                        let turn_ended = matches!(*told, ServerNotification::TurnEnded(_));
+                    ServerMessage::Notification(notification) => {
+                        self.handle_notification(&notification).await?;
+                        let turn_ended = matches!(*notification, ServerNotification::TurnEnded(_));
                         if turn_ended && until == WaitFor::TurnEnds {
                             ended.get_or_insert(None);
                         }
                     }
-                    ServerMessage::Answer(answered, result) if until == WaitFor::Answered(answered) => {
+                    ServerMessage::Answer(request, result) if until == WaitFor::Answered(request) => {
                         ended = Some(Some(result));
                     }
-                    ServerMessage::Answer(answered, result) => self.handle_response(answered, result).await?,
+                    ServerMessage::Answer(request, result) => self.handle_response(request, result).await?,
                 },
-                () = sleep_until(self.input.held.due_at()), if ended.is_none() => self.answer_held().await?,
+                () = sleep_until(self.input.held_key.due_at()), if ended.is_none() => self.answer_held().await?,
                 _ = tick.tick(), if animated => self.view.refresh_status(),
             }
             if std::mem::take(&mut self.input.edit) {
@@ -210,38 +210,38 @@ impl TurnRunner<'_> {
                 self.edit_input().await?;
                 keys = RawKeys::open(dumb).ok();
             }
-            if self.input.leave {
+            if self.input.wants_to_leave {
                 break;
             }
         }
         Ok(ended.flatten())
     }
 
-    async fn handle_notification(&mut self, told: &ServerNotification) -> StepResult {
-        if (self.watch)(told) == UserIntent::Cancel {
+    async fn handle_notification(&mut self, notification: &ServerNotification) -> StepResult {
+        if (self.watch)(notification) == UserIntent::Cancel {
             self.send_cancel().await?;
         }
         // False for an event that was shown before, such as one from a replay.
-        if !self.view.handle_event(told) {
+        if !self.view.handle_event(notification) {
             return Ok(());
         }
-        let another = self.input.inquiries.handle_notification(told);
-        match told {
-            ServerNotification::ApprovalRequested(asked) => {
-                self.input.questions.push_back(asked.clone());
+        let another = self.input.inquiries.handle_notification(notification);
+        match notification {
+            ServerNotification::ApprovalRequested(approval) => {
+                self.input.questions.push_back(approval.clone());
                 match self.input.questions.front() {
                     Some(first) if self.input.questions.len() > 1 => {
                         let line = blocks::question_line(first, self.input.questions.len() - 1);
-                        self.view.open_question(self.input.shown.map(|_| line));
+                        self.view.open_question(self.input.shown_at.map(|_| line));
                     }
                     _ => self.show_question(false).await?,
                 }
             }
             ServerNotification::ApprovalResolved(resolved) => {
                 let is_resolved =
-                    |asked: &ApprovalRequestedNotification| asked.approval_id == resolved.approval_id;
+                    |approval: &ApprovalRequestedNotification| approval.approval_id == resolved.approval_id;
                 let was_first = self.input.questions.front().is_some_and(is_resolved);
-                self.input.questions.retain(|asked| !is_resolved(asked));
+                self.input.questions.retain(|approval| !is_resolved(approval));
                 if was_first {
                     (self.input.reason, self.input.edited) = (None, None);
                     self.show_question(false).await?;
@@ -273,7 +273,7 @@ impl TurnRunner<'_> {
             && matches!(self.answers, ApprovalMode::Person)
         {
             self.view.show_inquiry_lines(&lines);
-            self.input.inquiries.shown = Some(clock::now());
+            self.input.inquiries.shown_at = Some(clock::now());
         }
     }
 
@@ -282,13 +282,13 @@ impl TurnRunner<'_> {
             InquiryStep::Nothing => {}
             InquiryStep::Typing(line) => self.view.set_draft(&line),
             InquiryStep::Show => self.show_inquiry(),
-            InquiryStep::Wrong(why) => {
+            InquiryStep::Wrong(reason) => {
                 self.view.set_draft("");
-                self.view.show_warning(format!("! {why}"));
+                self.view.show_warning(format!("! {reason}"));
             }
             InquiryStep::Answer(method, params) => {
                 // It stays first until the server reports its resolution, but no key may answer it twice.
-                self.input.inquiries.shown = None;
+                self.input.inquiries.shown_at = None;
                 self.send_answer(method, &params).await?;
             }
         }
@@ -296,42 +296,43 @@ impl TurnRunner<'_> {
     }
 
     /// Shows the first approval, or answers it in a mode without a user.
-    async fn show_question(&mut self, whole: bool) -> StepResult {
-        let Some(mut asked) = self.input.questions.front().cloned() else {
-            self.input.shown = None;
+    async fn show_question(&mut self, show_all: bool) -> StepResult {
+        let Some(mut approval) = self.input.questions.front().cloned() else {
+            self.input.shown_at = None;
             self.view.open_question(None);
             self.show_inquiry();
             return Ok(());
         };
         if let Some(input) = self.input.edited_input() {
             // No rule checked the edited input: show it in full, at high risk, and offer no "always".
-            asked.title = format!("{}, with your changes", asked.name);
-            asked.why = "your edited arguments were not checked by any rule".to_owned();
-            asked.risk = Risk::High;
-            asked.input = input.clone();
-            (asked.diff, asked.rule, asked.shown) = (None, None, None);
-            asked.options.clear();
+            approval.title = format!("{}, with your changes", approval.name);
+            approval.why = "your edited arguments were not checked by any rule".to_owned();
+            approval.risk = Risk::High;
+            approval.input = input.clone();
+            (approval.diff, approval.rule, approval.shown) = (None, None, None);
+            approval.options.clear();
         }
-        let show = self.view.show_approval(&asked, whole);
+        let show = self.view.show_approval(&approval, show_all);
         match self.answers {
             ApprovalMode::Person => {
                 let screen = &mut self.view.screen;
                 let edit = self.editor.is_some();
                 let more = blocks::OptionalKeys { edit, show };
-                let keys = blocks::question_keys(screen.styler, screen.width(), asked.rule.as_deref(), more);
+                let keys =
+                    blocks::question_keys(screen.styler, screen.width(), approval.rule.as_deref(), more);
                 screen.write_line(&keys);
-                let line = blocks::question_line(&asked, self.input.questions.len() - 1);
+                let line = blocks::question_line(&approval, self.input.questions.len() - 1);
                 self.view.open_question(Some(line));
-                self.input.shown = Some(clock::now());
+                self.input.shown_at = Some(clock::now());
                 Ok(())
             }
-            ApprovalMode::Yes(why) => {
-                self.view.show_hint(why);
+            ApprovalMode::Yes(reason) => {
+                self.view.show_hint(reason);
                 self.send_decision(Decision::Allow, None).await
             }
-            ApprovalMode::No(why) => {
-                self.view.show_warning(why);
-                self.send_decision(Decision::Deny, Some(why.to_owned())).await
+            ApprovalMode::No(reason) => {
+                self.view.show_warning(reason);
+                self.send_decision(Decision::Deny, Some(reason.to_owned())).await
             }
         }
     }
@@ -340,7 +341,7 @@ impl TurnRunner<'_> {
         let now = clock::now();
         if *key == Key::CtrlC {
             // A letter held before the Ctrl-C must not answer a question afterwards.
-            self.input.held.release_letter(None);
+            self.input.held_key.release_letter(None);
             return self.handle_ctrl_c().await;
         }
         // Terminals send Alt+key as Esc and the key: an Esc right before another key looks the same.
@@ -359,7 +360,7 @@ impl TurnRunner<'_> {
             return self.reason_key(key, now).await;
         }
         if self.input.questions.is_empty()
-            && self.input.inquiries.shown.is_some()
+            && self.input.inquiries.shown_at.is_some()
             && self.input.inquiries.draft_text().is_some()
         {
             return self.inquiry_key(key, now).await;
@@ -385,13 +386,13 @@ impl TurnRunner<'_> {
     /// Applies a key to the open question. Returns false if the key is text.
     async fn answer_by_key(&mut self, key: &Key, now: Instant, question: &str) -> Result<bool, ClientError> {
         let input = &mut self.input;
-        let is_free = input.questions.is_empty() && input.held.due_at().is_none();
+        let is_free = input.questions.is_empty() && input.held_key.due_at().is_none();
         if is_free && input.inquiries.acts_immediately(key) {
             self.inquiry_key(key, now).await?;
             return Ok(true);
         }
         let may_answer = input.may_answer(key);
-        match input.held.take(key, now, question, may_answer) {
+        match input.held_key.take(key, now, question, may_answer) {
             KeyRole::Held => {
                 if let Key::Char(letter) = key {
                     self.view.set_draft(&input.format_held_key_hint(*letter));
@@ -416,10 +417,10 @@ impl TurnRunner<'_> {
 
     /// Handles Esc on an empty line: denies or dismisses the open question, else cancels the turn.
     async fn handle_escape(&mut self) -> StepResult {
-        if self.input.shown.is_some() {
+        if self.input.shown_at.is_some() {
             return self.send_decision(Decision::Deny, None).await;
         }
-        if self.input.questions.is_empty() && self.input.inquiries.shown.is_some() {
+        if self.input.questions.is_empty() && self.input.inquiries.shown_at.is_some() {
             return self.inquiry_key(&Key::Esc, clock::now()).await;
         }
         self.input.stopped = true;
@@ -433,19 +434,19 @@ impl TurnRunner<'_> {
             return self.show_question(false).await;
         }
         let reason = self.input.reason.as_mut();
-        let Some(why) = reason.and_then(|reason| reason.take(key, now)) else {
+        let Some(feedback) = reason.and_then(|reason| reason.take(key, now)) else {
             self.show_reason();
             return Ok(());
         };
         self.input.reason = None;
-        let why = Some(why.trim().to_owned()).filter(|why| !why.is_empty());
-        self.send_decision(Decision::Deny, why).await
+        let feedback = Some(feedback.trim().to_owned()).filter(|feedback| !feedback.is_empty());
+        self.send_decision(Decision::Deny, feedback).await
     }
 
     /// The held letter's time is over: it answers the question it was pressed at, or becomes text.
     async fn answer_held(&mut self) -> StepResult {
         let question = self.input.open_question();
-        match self.input.held.release_letter(question.as_deref()) {
+        match self.input.held_key.release_letter(question.as_deref()) {
             Some((letter, true)) => self.answer_by_letter(letter).await?,
             Some((letter, false)) => {
                 self.draft.take(&Key::Char(letter), clock::now());
@@ -484,11 +485,11 @@ impl TurnRunner<'_> {
         match slash::parse(&line) {
             None | Some(Ok(Slash::Own(_))) => return self.send_steer(line).await,
             Some(Ok(Slash::Queue(QueueCommand::Add(words)))) => return self.queue_prompt(&words).await,
-            Some(Ok(Slash::Quit)) => self.input.leave = true,
+            Some(Ok(Slash::Quit)) => self.input.wants_to_leave = true,
             refused => {
                 let later = "! commands work after the turn ends; Ctrl-C cancels it";
-                let why = refused.and_then(Result::err);
-                self.view.show_warning(why.as_deref().unwrap_or(later));
+                let message = refused.and_then(Result::err);
+                self.view.show_warning(message.as_deref().unwrap_or(later));
                 prepend_to_draft(self.draft, &line);
             }
         }
@@ -503,20 +504,20 @@ impl TurnRunner<'_> {
     }
 
     async fn send_decision(&mut self, decision: Decision, feedback: Option<String>) -> StepResult {
-        let Some(asked) = self.input.questions.front() else {
+        let Some(approval) = self.input.questions.front() else {
             return Ok(());
         };
         let edited = self.input.edited_input();
         let edited = edited.filter(|_| decision != Decision::Deny);
         let params = ApprovalRespondParams {
-            approval_id: asked.approval_id.clone(),
+            approval_id: approval.approval_id.clone(),
             decision,
             feedback,
             input: edited.cloned(),
             rule: None,
         };
         // The approval stays first until the server reports its resolution, but no key may answer it twice.
-        self.input.shown = None;
+        self.input.shown_at = None;
         self.view.open_question(None);
         self.send_answer(method::APPROVAL_RESPOND, &params).await
     }
@@ -554,9 +555,9 @@ impl TurnRunner<'_> {
     async fn send<P: Serialize>(&mut self, method: &'static str, params: &P, typed: String) -> StepResult {
         match self.client.start_request(method, params).await {
             Ok(id) => drop(self.input.sent.insert(id, Some(typed))),
-            Err(gone) => {
+            Err(error) => {
                 prepend_to_draft(self.draft, &typed);
-                return Err(gone);
+                return Err(error);
             }
         }
         self.view.set_draft("");
@@ -586,7 +587,7 @@ impl TurnRunner<'_> {
     /// Handles Ctrl-C: the first cancels the turn, the second leaves even if the server does not react.
     async fn handle_ctrl_c(&mut self) -> StepResult {
         if self.input.cancelled.is_some() {
-            self.input.leave = true;
+            self.input.wants_to_leave = true;
             return Ok(());
         }
         self.input.cancelled = Some(clock::now());
@@ -607,14 +608,14 @@ impl TurnRunner<'_> {
 impl TurnInputState {
     /// Returns whether a reason, a held letter or a field of a form is being typed.
     fn has_text(&self) -> bool {
-        self.reason.is_some() || self.held.due_at().is_some() || self.inquiries.draft_text().is_some()
+        self.reason.is_some() || self.held_key.due_at().is_some() || self.inquiries.draft_text().is_some()
     }
 
     /// Returns the id of the question that keys answer now.
     fn open_question(&self) -> Option<String> {
         match self.questions.front() {
-            Some(asked) => self.shown.map(|_| asked.approval_id.clone()),
-            None => self.inquiries.shown.and(self.inquiries.first_id()),
+            Some(approval) => self.shown_at.map(|_| approval.approval_id.clone()),
+            None => self.inquiries.shown_at.and(self.inquiries.first_id()),
         }
     }
 
@@ -643,7 +644,7 @@ impl TurnInputState {
     /// Returns whether the first approval offers an "always" rule. Edited input offers none.
     fn has_rule(&self) -> bool {
         let first = self.questions.front();
-        first.is_some_and(|asked| asked.rule.is_some()) && self.edited_input().is_none()
+        first.is_some_and(|approval| approval.rule.is_some()) && self.edited_input().is_none()
     }
 
     /// Returns the first approval's edited input.

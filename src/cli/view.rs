@@ -53,7 +53,7 @@ pub(super) struct View {
     /// Reasoning in progress: its start and the end of its text.
     reasoning: Option<(Instant, String)>,
     /// Diffs that an approval showed, by call id, so that the result does not repeat them.
-    asked: HashMap<String, String>,
+    shown_diffs: HashMap<String, String>,
     /// The subjects of open approvals, by approval id.
     subjects: HashMap<String, String>,
     /// The question that keys answer now, as one line.
@@ -75,7 +75,7 @@ pub(super) struct View {
     /// Nesting depth of sub-agents' calls, by call id.
     depths: HashMap<String, usize>,
     /// Notes that arrived in the middle of a message.
-    aside: Vec<(Color, String)>,
+    pending_notes: Vec<(Color, String)>,
     changes: Changes,
     pub(super) calls: RecentCalls,
     /// How many prompts are queued; 0 while the queue is paused.
@@ -94,7 +94,7 @@ impl View {
             screen,
             open: None,
             reasoning: None,
-            asked: HashMap::new(),
+            shown_diffs: HashMap::new(),
             subjects: HashMap::new(),
             question: None,
             doing: Activity::Nothing,
@@ -107,7 +107,7 @@ impl View {
             model: None,
             last: None,
             depths: HashMap::new(),
-            aside: Vec::new(),
+            pending_notes: Vec::new(),
             changes: Changes::default(),
             calls: RecentCalls::default(),
             waiting: 0,
@@ -164,11 +164,11 @@ impl View {
     }
 
     /// Shows a prompt of the user.
-    pub(super) fn show_prompt(&mut self, said: &str) {
+    pub(super) fn show_prompt(&mut self, prompt: &str) {
         let styler = self.screen.styler;
         self.screen.write_gap();
         let width = self.screen.width() - 2;
-        for (mark, line) in hang_lines(&text::strip_control_characters(said), width, "›") {
+        for (mark, line) in hang_lines(&text::strip_control_characters(prompt), width, "›") {
             let mark = styler.paint_text(Color::BoldCyan, mark);
             let line = format!("{mark} {}", styler.paint_text(Color::Bold, &line));
             self.screen.write_line(line.trim_end());
@@ -179,11 +179,11 @@ impl View {
     /// Shows a side note. While a message is being written, the note waits for its end.
     pub(super) fn show_note(&mut self, ink: Color, text: &str) {
         if self.open.is_some() {
-            return self.aside.push((ink, text.to_owned()));
+            return self.pending_notes.push((ink, text.to_owned()));
         }
-        let note = blocks::render_note(self.screen.styler, self.screen.width(), ink, text);
+        let rendered = blocks::render_note(self.screen.styler, self.screen.width(), ink, text);
         self.screen.fresh_line();
-        self.screen.write(&note);
+        self.screen.write(&rendered);
     }
 
     /// Shows a problem as a side note.
@@ -233,8 +233,8 @@ impl View {
     }
 
     /// Shows an activity in the status line.
-    pub(super) fn wait_for(&mut self, what: &str) {
-        self.set_activity(Activity::Waiting(what.to_owned()));
+    pub(super) fn wait_for(&mut self, activity: &str) {
+        self.set_activity(Activity::Waiting(activity.to_owned()));
     }
 
     /// Ends the open message and clears the status line.
@@ -251,32 +251,32 @@ impl View {
             return;
         }
         if !self.draft.is_empty() {
-            let room = self.screen.width().saturating_sub(4);
-            let shown = text::strip_control_characters(&self.draft).replace('\n', "⏎");
+            let available = self.screen.width().saturating_sub(4);
+            let visible = text::strip_control_characters(&self.draft).replace('\n', "⏎");
             // Keep the end of the line visible, because that is where the user types.
-            let skip = measure_width(&shown).saturating_sub(room);
-            let shown: String = shown.chars().skip(skip).collect();
+            let skip = measure_width(&visible).saturating_sub(available);
+            let visible: String = visible.chars().skip(skip).collect();
             let hint = self.question.as_ref();
             let hint = hint.map_or("", |_| " (a message; Esc empties it)");
-            return self.screen.set_status(&format!("› {shown}▏{hint}"));
+            return self.screen.set_status(&format!("› {visible}▏{hint}"));
         }
         if let Some(question) = &self.question {
             return self.screen.set_status(question);
         }
-        let ran = clock::now().saturating_duration_since(self.since).as_millis() as u64;
-        let frame = SPINNER[(ran / 100) as usize % SPINNER.len()];
+        let elapsed = clock::now().saturating_duration_since(self.since).as_millis() as u64;
+        let frame = SPINNER[(elapsed / 100) as usize % SPINNER.len()];
         let line = match &self.doing {
             Activity::Nothing => String::new(),
-            Activity::Waiting(what) => {
-                let what = fit_line(what, self.screen.width().saturating_sub(14));
-                match ran {
-                    0..1_000 => format!("{frame} {what}"),
-                    _ => format!("{frame} {what} · {} s", ran / 1_000),
+            Activity::Waiting(activity) => {
+                let activity = fit_line(activity, self.screen.width().saturating_sub(14));
+                match elapsed {
+                    0..1_000 => format!("{frame} {activity}"),
+                    _ => format!("{frame} {activity} · {} s", elapsed / 1_000),
                 }
             }
-            Activity::Until(what, until) => {
-                let left = (until - clock::wall_ms()).max(0) as f64 / 1_000.0;
-                format!("{frame} {what} {left:.1} s")
+            Activity::Until(activity, until) => {
+                let remaining = (until - clock::wall_ms()).max(0) as f64 / 1_000.0;
+                format!("{frame} {activity} {remaining:.1} s")
             }
         };
         self.screen.set_status(&line);
@@ -351,7 +351,7 @@ impl View {
             }
             N::SessionUpdated(updated) => self.show_session_update(updated),
             N::TurnDiff(diff) => self.turn_diff(diff),
-            N::Instructions(told) => self.show_hint(blocks::describe_instructions(told)),
+            N::Instructions(instructions) => self.show_hint(blocks::describe_instructions(instructions)),
             N::Status(_) => {}
         }
     }
@@ -388,20 +388,20 @@ impl View {
     }
 
     /// Reports the queue in one line, if it changed.
-    pub(super) fn show_queue(&mut self, count: usize, held: bool) {
-        let before = std::mem::replace(&mut self.last_queue_state, (count, held));
-        self.waiting = if held { 0 } else { count };
-        if self.replay || count == 0 || before == (count, held) {
+    pub(super) fn show_queue(&mut self, count: usize, is_paused: bool) {
+        let before = std::mem::replace(&mut self.last_queue_state, (count, is_paused));
+        self.waiting = if is_paused { 0 } else { count };
+        if self.replay || count == 0 || before == (count, is_paused) {
             return;
         }
-        let what = match count {
+        let label = match count {
             1 => "1 queued prompt".to_owned(),
             count => format!("{count} queued prompts"),
         };
-        if held {
-            self.show_warning(format!("{what} paused; /queue send runs the next"))
+        if is_paused {
+            self.show_warning(format!("{label} paused; /queue send runs the next"))
         } else {
-            self.show_hint(format!("{what} until the turn ends"))
+            self.show_hint(format!("{label} until the turn ends"))
         }
     }
 
@@ -413,7 +413,7 @@ impl View {
             1 => "1 file".to_owned(),
             count => format!("{count} files"),
         };
-        let what = match diff.standing {
+        let action = match diff.standing {
             ChangeState::Made => {
                 let added: u64 = diff.files.iter().map(|file| file.added).sum();
                 let removed: u64 = diff.files.iter().map(|file| file.removed).sum();
@@ -422,19 +422,21 @@ impl View {
             ChangeState::Reverted => "reverted".to_owned(),
             ChangeState::Redone => "redone".to_owned(),
         };
-        self.show_hint(format!("{files} {what}"));
+        self.show_hint(format!("{files} {action}"));
     }
 
     /// Shows an approval without its keys. Returns whether the text was shortened.
-    pub(super) fn show_approval(&mut self, asked: &ApprovalRequestedNotification, whole: bool) -> bool {
+    pub(super) fn show_approval(&mut self, approval: &ApprovalRequestedNotification, show_all: bool) -> bool {
         self.end_reasoning();
         self.set_activity(Activity::Nothing);
-        if let Some(diff) = &asked.diff {
-            self.asked.insert(asked.tool_call_id.clone(), diff.clone());
+        if let Some(diff) = &approval.diff {
+            self.shown_diffs
+                .insert(approval.tool_call_id.clone(), diff.clone());
         }
-        let subject = blocks::question_subject(asked);
-        self.subjects.insert(asked.approval_id.clone(), subject);
-        let (question, cut) = blocks::render_approval(self.screen.styler, self.screen.width(), asked, whole);
+        let subject = blocks::question_subject(approval);
+        self.subjects.insert(approval.approval_id.clone(), subject);
+        let (question, cut) =
+            blocks::render_approval(self.screen.styler, self.screen.width(), approval, show_all);
         self.screen.write_gap();
         self.screen.write(&question);
         cut
@@ -461,8 +463,8 @@ impl View {
         // A delta that does not continue the text is dropped; the completed message repairs the gap.
         if open.text.len() as u64 == offset {
             open.text.push_str(piece);
-            let shown = open.markdown.push(piece);
-            self.screen.write(&shown);
+            let rendered = open.markdown.push(piece);
+            self.screen.write(&rendered);
         }
     }
 
@@ -474,8 +476,8 @@ impl View {
         let keep = tail.ceil_char_boundary(tail.len().saturating_sub(400));
         tail.drain(..keep);
         let line = clean_line(tail, 400);
-        let room = self.screen.width().saturating_sub(24);
-        let skip = line.chars().count().saturating_sub(room);
+        let available = self.screen.width().saturating_sub(24);
+        let skip = line.chars().count().saturating_sub(available);
         let line: String = line.chars().skip(skip).collect();
         // Set directly: `set_activity` would restart the spinner's clock with each delta.
         self.doing = Activity::Waiting(format!("thinking … {line}"));
@@ -497,7 +499,7 @@ impl View {
             // The completed message follows; without this it would be shown again.
             self.last = Some((open.id, open.text));
         }
-        for (ink, text) in std::mem::take(&mut self.aside) {
+        for (ink, text) in std::mem::take(&mut self.pending_notes) {
             self.show_note(ink, &text);
         }
     }
@@ -506,21 +508,23 @@ impl View {
         if message.hidden {
             return;
         }
-        let said = extract_message_text(message);
+        let message_text = extract_message_text(message);
         match message.role {
             // The user typed a live prompt on this screen; replayed and queued ones must be shown.
-            Role::User if self.replay || std::mem::take(&mut self.begins_queued) => self.show_prompt(&said),
+            Role::User if self.replay || std::mem::take(&mut self.begins_queued) => {
+                self.show_prompt(&message_text)
+            }
             Role::User | Role::Tool => {}
             Role::Assistant if self.progress_only => self.wait_for("thinking"),
             Role::Assistant => {
-                if !self.has_shown(message, &said) {
+                if !self.has_shown(message, &message_text) {
                     match self.open.take_if(|open| open.id == message.message_id) {
                         Some(open) => {
                             self.screen.erase_to(open.from);
                         }
                         None => self.close_open(),
                     }
-                    self.text(&message.message_id, 0, &said);
+                    self.text(&message.message_id, 0, &message_text);
                 }
                 self.close_open();
                 self.end_reasoning();
@@ -530,15 +534,17 @@ impl View {
     }
 
     /// Returns whether the screen already shows the message, except for parts that were held back.
-    fn has_shown(&self, message: &MessageNotification, said: &str) -> bool {
+    fn has_shown(&self, message: &MessageNotification, message_text: &str) -> bool {
         let open = self.open.as_ref().map(|open| (&open.id, &open.text));
         let last = self.last.as_ref().map(|(id, text)| (id, text));
-        let of_this = |shown: &(&String, &String)| *shown.0 == message.message_id;
+        let of_this = |entry: &(&String, &String)| *entry.0 == message.message_id;
         match open.filter(of_this).or(last.filter(of_this)) {
-            None => said.is_empty(),
+            None => message_text.is_empty(),
             // After a crash, less of the message may be stored than was shown.
             Some((_, text)) => {
-                text == said || is_cut(message) || message.incomplete && text.starts_with(said)
+                text == message_text
+                    || is_cut(message)
+                    || message.incomplete && text.starts_with(message_text)
             }
         }
     }
@@ -585,12 +591,12 @@ impl View {
         if call.name == "update_plan" && call.status == ToolCallStatus::Completed {
             return;
         }
-        let seen = self.asked.remove(&call.tool_call_id);
+        let shown_diff = self.shown_diffs.remove(&call.tool_call_id);
         if self.progress_only || call.parent_tool_call_id.is_some() {
             self.show_call_line(call);
         } else {
             // Only the same diff is left out: the user may have edited the input after the approval showed it.
-            let diff_was_shown = seen.is_some() && seen == call.diff;
+            let diff_was_shown = shown_diff.is_some() && shown_diff == call.diff;
             let (styler, width, hint) = (self.screen.styler, self.screen.width(), self.calls.hint);
             let block = blocks::tool_call(styler, width, call, diff_was_shown, hint);
             if diff_was_shown {
@@ -608,12 +614,12 @@ impl View {
     fn show_call_line(&mut self, call: &ToolCallNotification) {
         let parent = call.parent_tool_call_id.as_deref();
         let indent = parent.map_or_else(String::new, |parent| self.format_indent(parent));
-        let room = self.screen.width().saturating_sub(indent.chars().count());
-        let line = blocks::tool_line(self.screen.styler, room, call);
+        let available = self.screen.width().saturating_sub(indent.chars().count());
+        let line = blocks::tool_line(self.screen.styler, available, call);
         self.screen.fresh_line();
         self.screen.write(&format!("{indent}{line}"));
         if call.status == ToolCallStatus::Failed {
-            for line in blocks::last_lines(self.screen.styler, room.saturating_sub(2), call) {
+            for line in blocks::last_lines(self.screen.styler, available.saturating_sub(2), call) {
                 self.screen.write_line(&format!("{indent}  {line}"));
             }
         }
@@ -656,16 +662,16 @@ impl View {
         if self.replay {
             return;
         }
-        let Some(what) = blocks::continue_reason(reason) else {
+        let Some(label) = blocks::continue_reason(reason) else {
             return;
         };
         let parent = transition.parent_tool_call_id.as_ref();
-        self.show_note_under(parent, Color::Dim, &format!("⟳ {what}"));
+        self.show_note_under(parent, Color::Dim, &format!("⟳ {label}"));
     }
 
     fn show_retry(&mut self, retry: &RetryNotification) {
         let error = &retry.error;
-        let why = error.cause.as_deref().unwrap_or(&error.message);
+        let cause = error.cause.as_deref().unwrap_or(&error.message);
         let status = error
             .status
             .map(|status| format!(" ({status})"))
@@ -673,7 +679,7 @@ impl View {
         let line = format!(
             "⟳ {}: {}{status} — retrying in {} (attempt {} of {})",
             retry.provider,
-            text::one_line(why, 160),
+            text::one_line(cause, 160),
             format_duration(retry.delay_ms),
             retry.attempt + 1,
             retry.max_retries + 1,
@@ -688,8 +694,8 @@ impl View {
             CircuitState::Open => {
                 let until = circuit.until.filter(|_| !self.replay);
                 let when = until.map_or_else(String::new, |until| {
-                    let left = (until - clock::wall_ms()).max(0) as u64;
-                    format!("; retrying in {}", format_duration(left))
+                    let remaining = (until - clock::wall_ms()).max(0) as u64;
+                    format!("; retrying in {}", format_duration(remaining))
                 });
                 let line = format!("⊘ {name} failed too often in a row; pausing calls{when}");
                 (Color::Yellow, line)

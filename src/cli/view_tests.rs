@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::screen::testing::Paper;
 use super::*;
 
-fn told(method: &str, params: Value) -> ServerNotification {
+fn parse_notification(method: &str, params: Value) -> ServerNotification {
     let mut params = params;
     let common = json!({"sessionId": "s", "turnId": "t", "at": 0});
     for (name, value) in common.as_object().unwrap() {
@@ -19,7 +19,7 @@ fn told(method: &str, params: Value) -> ServerNotification {
 }
 
 fn delta(id: &str, offset: usize, text: &str) -> ServerNotification {
-    told(
+    parse_notification(
         "agent/textDelta",
         json!({"messageId": id, "offset": offset, "text": text}),
     )
@@ -28,17 +28,17 @@ fn delta(id: &str, offset: usize, text: &str) -> ServerNotification {
 fn message(seq: u64, id: &str, text: &str) -> ServerNotification {
     let content = json!([{"type": "text", "text": text}]);
     let params = json!({"seq": seq, "messageId": id, "role": "assistant", "content": content});
-    told("agent/message", params)
+    parse_notification("agent/message", params)
 }
 
 fn retracted(seq: u64, id: &str) -> ServerNotification {
-    told(
+    parse_notification(
         "agent/messageRetracted",
         json!({"seq": seq, "messageId": id, "toolCallIds": []}),
     )
 }
 
-fn shown(terminal: bool, events: &[ServerNotification]) -> Vec<String> {
+fn render_events(terminal: bool, events: &[ServerNotification]) -> Vec<String> {
     let paper = Paper::default();
     let mut view = View::new(paper.open_screen(terminal));
     for event in events {
@@ -56,8 +56,12 @@ fn deltas_and_their_message_are_shown_once() {
         delta("m", 4, "two"),
         message(1, "m", "one two"),
     ];
-    assert_eq!(shown(true, &events), ["one two"]);
-    assert_eq!(shown(true, &events[2..]), ["one two"], "also without deltas");
+    assert_eq!(render_events(true, &events), ["one two"]);
+    assert_eq!(
+        render_events(true, &events[2..]),
+        ["one two"],
+        "also without deltas"
+    );
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn completed_message_repairs_a_lost_delta() {
         delta("m", 8, "three"),
         message(1, "m", "one two three"),
     ];
-    assert_eq!(shown(true, &events), ["one two three"]);
+    assert_eq!(render_events(true, &events), ["one two three"]);
 }
 
 #[test]
@@ -77,7 +81,7 @@ fn repeated_event_is_shown_once() {
         message(1, "m", "once"),
         message(2, "m", "once"),
     ];
-    assert_eq!(shown(true, &events), ["once"]);
+    assert_eq!(render_events(true, &events), ["once"]);
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn retracted_answer_is_struck_out() {
         delta("n", 0, "right"),
         message(4, "n", "right"),
     ];
-    let lines = shown(true, &events);
+    let lines = render_events(true, &events);
     assert_eq!(lines[..2], ["before", ""]);
     // The text is struck out in place, and a note says why.
     assert_eq!(lines[2..5], ["**wrong** answer", "", "- and a list"]);
@@ -112,11 +116,11 @@ fn retracted_answer_is_struck_out() {
 fn model_switch_and_circuit_take_one_line_each() {
     let circuit = |seq, state: &str| {
         let params = json!({"seq": seq, "subject": "provider", "name": "work", "state": state});
-        told("agent/circuit", params)
+        parse_notification("agent/circuit", params)
     };
     let events = [
         circuit(1, "open"),
-        told(
+        parse_notification(
             "agent/modelSwitched",
             json!({"seq": 2, "from": "work/a", "to": "spare/b", "why": "work is down"}),
         ),
@@ -124,7 +128,7 @@ fn model_switch_and_circuit_take_one_line_each() {
         circuit(4, "closed"),
     ];
     assert_eq!(
-        shown(true, &events),
+        render_events(true, &events),
         [
             "⊘ work failed too often in a row;",
             "pausing calls",
@@ -139,11 +143,11 @@ fn model_switch_and_circuit_take_one_line_each() {
 fn note_waits_for_the_end_of_the_message() {
     let events = [
         delta("m", 0, "one "),
-        told("agent/warning", json!({"code": "x", "message": "careful"})),
+        parse_notification("agent/warning", json!({"code": "x", "message": "careful"})),
         delta("m", 4, "two"),
         message(1, "m", "one two"),
     ];
-    assert_eq!(shown(true, &events), ["one two", "! careful"]);
+    assert_eq!(render_events(true, &events), ["one two", "! careful"]);
 }
 
 #[test]
@@ -154,41 +158,41 @@ fn foreign_escape_sequences_do_not_reach_the_terminal() {
     for event in [
         delta("m", 0, evil),
         message(1, "m", evil),
-        told("agent/warning", json!({"code": "x", "message": evil})),
-        told(
+        parse_notification("agent/warning", json!({"code": "x", "message": evil})),
+        parse_notification(
             "agent/toolCall",
             json!({"seq": 2, "toolCallId": "c", "name": evil, "title": evil, "status": "completed", "output": evil,
                 "diff": format!("--- a\n+++ b\n@@ {evil}\n+{evil}\n")}),
         ),
-        told(
+        parse_notification(
             "agent/toolCall",
             json!({"seq": 3, "toolCallId": "d", "name": "x", "title": evil, "status": "failed", "output": evil}),
         ),
-        told(
+        parse_notification(
             "agent/plan",
             json!({"seq": 4, "items": [{"text": evil, "status": "pending"}]}),
         ),
-        told(
+        parse_notification(
             "agent/retry",
             json!({"seq": 5, "provider": evil, "model": evil, "attempt": 1, "maxRetries": 2, "delayMs": 1, "resumeAt": 0,
                 "error": {"code": "internal", "message": evil, "class": "terminal"}, "next": evil}),
         ),
-        told("agent/wait", json!({"seq": 6, "why": evil})),
-        told(
+        parse_notification("agent/wait", json!({"seq": 6, "why": evil})),
+        parse_notification(
             "agent/modelSwitched",
             json!({"seq": 7, "from": evil, "to": evil, "why": evil}),
         ),
-        told(
+        parse_notification(
             "agent/circuit",
             json!({"seq": 8, "subject": "tool", "name": evil, "state": "open", "until": 1}),
         ),
-        told(
+        parse_notification(
             "agent/reasoningDelta",
             json!({"messageId": "n", "offset": 0, "text": evil}),
         ),
-        told("agent/toolOutputDelta", json!({"toolCallId": "d", "text": evil})),
-        told("agent/sessionUpdated", json!({"seq": 9, "model": evil})),
-        told(
+        parse_notification("agent/toolOutputDelta", json!({"toolCallId": "d", "text": evil})),
+        parse_notification("agent/sessionUpdated", json!({"seq": 9, "model": evil})),
+        parse_notification(
             "agent/turnEnded",
             json!({"seq": 10, "reason": "model_error", "state": "failed",
                 "usage": {"inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0},
@@ -198,19 +202,19 @@ fn foreign_escape_sequences_do_not_reach_the_terminal() {
         view.handle_event(&event);
         view.refresh_status();
     }
-    let asked = told(
+    let approval = parse_notification(
         "agent/approvalRequested",
         json!({"seq": 9, "approvalId": "a", "toolCallId": "c", "name": evil, "input": {"command": evil, "b": evil},
             "title": evil, "cwd": evil, "risk": "high", "why": evil, "rule": evil}),
     );
-    let ServerNotification::ApprovalRequested(asked) = asked else {
+    let ServerNotification::ApprovalRequested(approval) = approval else {
         panic!("not asked");
     };
-    view.show_approval(&asked, true);
+    view.show_approval(&approval, true);
     view.screen.write_line(&blocks::question_keys(
         view.screen.styler,
         40,
-        asked.rule.as_deref(),
+        approval.rule.as_deref(),
         blocks::OptionalKeys::default(),
     ));
     view.show_prompt(evil);
@@ -234,12 +238,9 @@ fn approval_is_shown_with_its_rule_and_keys() {
         "  y allow   n deny   s allow for this session\n  a always allow\n  will remember: edit_file(a)"
     );
     let long = format!("bash(git log *), bash(grep {})", "x".repeat(150));
-    let shown = blocks::question_keys(styler, 40, Some(&long), blocks::OptionalKeys::default());
-    let pieces: String = shown.lines().map(str::trim).collect();
-    assert!(
-        pieces.replace(' ', "").contains(&long.replace(' ', "")),
-        "{shown}"
-    );
+    let keys = blocks::question_keys(styler, 40, Some(&long), blocks::OptionalKeys::default());
+    let pieces: String = keys.lines().map(str::trim).collect();
+    assert!(pieces.replace(' ', "").contains(&long.replace(' ', "")), "{keys}");
     assert_eq!(
         blocks::question_keys(styler, 60, None, blocks::OptionalKeys::default()),
         "  y allow   n deny"
@@ -260,27 +261,27 @@ fn approval_is_shown_with_its_rule_and_keys() {
 
 #[test]
 fn whole_diff_wraps_instead_of_hiding_its_right_side() {
-    let asked = |new: &str| {
-        let asked = told(
+    let render_approvals = |new: &str| {
+        let approval = parse_notification(
             "agent/approvalRequested",
             json!({"seq": 1, "approvalId": "a", "toolCallId": "c", "name": "write_file", "input": {}, "title": "Write a",
                 "cwd": "/", "risk": "medium", "why": "writes a",
                 "diff": format!("--- a\n+++ a\n@@ -1 +1 @@\n+{new}\n")}),
         );
-        let ServerNotification::ApprovalRequested(asked) = asked else {
+        let ServerNotification::ApprovalRequested(approval) = approval else {
             panic!("not asked");
         };
         let styler = super::super::style::Styler::from_env(&crate::config::Env::default(), false);
-        let (brief, cut) = blocks::render_approval(styler, 40, &asked, false);
-        let (whole, more) = blocks::render_approval(styler, 40, &asked, true);
+        let (brief, cut) = blocks::render_approval(styler, 40, &approval, false);
+        let (full, more) = blocks::render_approval(styler, 40, &approval, true);
         assert!(!more);
-        (brief, cut, whole)
+        (brief, cut, full)
     };
-    let (brief, cut, _) = asked("short");
+    let (brief, cut, _) = render_approvals("short");
     assert!(!cut && brief.contains("+short"), "{brief}");
-    let (brief, cut, whole) = asked(&format!("ok{} evil()", " ".repeat(60)));
+    let (brief, cut, full) = render_approvals(&format!("ok{} evil()", " ".repeat(60)));
     assert!(cut && !brief.contains("evil"), "{brief}");
-    assert!(whole.contains("evil()"), "{whole}");
+    assert!(full.contains("evil()"), "{full}");
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn sub_agent_lines_are_indented_under_the_delegating_call() {
         if let Some(parent) = parent {
             call["parentToolCallId"] = parent.into();
         }
-        told("agent/toolCall", call)
+        parse_notification("agent/toolCall", call)
     };
     let wait = json!({"seq": 5, "why": "the rate limit", "parentToolCallId": "b"});
     let events = [
@@ -301,10 +302,10 @@ fn sub_agent_lines_are_indented_under_the_delegating_call() {
         call(2, "b", Some("a"), "delegate", "running"),
         call(3, "c", Some("b"), "grep", "running"),
         call(4, "c", Some("b"), "grep", "completed"),
-        told("agent/wait", wait),
+        parse_notification("agent/wait", wait),
         call(6, "b", Some("a"), "delegate", "completed"),
     ];
-    let lines = shown(true, &events);
+    let lines = render_events(true, &events);
     let starts = [
         "⑂ delegate it",
         "  ↳ ⑂ delegate it",

@@ -231,14 +231,14 @@ impl Spans {
 
     /// Gives up on a link: the held-back characters are text.
     fn no_link(&mut self, flow: &mut LineWrapper) {
-        let held = self.link.take().unwrap_or_default();
+        let pending = self.link.take().unwrap_or_default();
         // Or the same `[` would start a link again.
         self.no_links = true;
         if let Some((mark, count)) = self.run.take() {
             self.handle_marks(mark, count, Some('['), flow);
         }
         self.push_char('[', flow);
-        held.chars().for_each(|ch| self.take(ch, flow));
+        pending.chars().for_each(|ch| self.take(ch, flow));
         self.no_links = false;
     }
 

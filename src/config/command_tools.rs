@@ -15,11 +15,14 @@ const MAX_DEPTH: usize = 20;
 /// A problem with one key of a tool's table.
 pub(super) struct SchemaError {
     pub(super) key: &'static str,
-    pub(super) why: String,
+    pub(super) reason: String,
 }
 
-fn reject_key<T>(key: &'static str, why: impl Into<String>) -> Result<T, SchemaError> {
-    Err(SchemaError { key, why: why.into() })
+fn reject_key<T>(key: &'static str, reason: impl Into<String>) -> Result<T, SchemaError> {
+    Err(SchemaError {
+        key,
+        reason: reason.into(),
+    })
 }
 
 /// Returns whether a table describes an own tool, even an incomplete one.
@@ -55,7 +58,7 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
     }
     let schema = match build_schema(table.schema.clone().unwrap_or_default()) {
         Ok(schema) => schema,
-        Err(why) => return reject_key("schema", format!("{why}; the tool is not available")),
+        Err(reason) => return reject_key("schema", format!("{reason}; the tool is not available")),
     };
     Ok(CommandToolSettings {
         name: name.to_owned(),
@@ -89,26 +92,29 @@ const TYPES: [&str; 6] = ["object", "array", "string", "integer", "number", "boo
 
 /// Checks that every keyword of a schema is supported.
 fn validate_schema(schema: &Value, at: &str, depth: usize) -> Result<(), String> {
-    let said = |what: &str| match at {
-        "" => what.to_owned(),
-        at => format!("`{at}`: {what}"),
+    let format_problem = |problem: &str| match at {
+        "" => problem.to_owned(),
+        at => format!("`{at}`: {problem}"),
     };
     let Value::Object(words) = schema else {
-        return Err(said("must be a table, a JSON Schema"));
+        return Err(format_problem("must be a table, a JSON Schema"));
     };
     if depth > MAX_DEPTH {
-        return Err(said("is nested too deeply"));
+        return Err(format_problem("is nested too deeply"));
     }
     let kind = words.get("type").and_then(Value::as_str);
     if !kind.is_some_and(|kind| TYPES.contains(&kind)) {
-        return Err(said(&format!("needs a `type`: one of {}", TYPES.join(", "))));
+        return Err(format_problem(&format!(
+            "needs a `type`: one of {}",
+            TYPES.join(", ")
+        )));
     }
     for (word, value) in words {
         let good = match word.as_str() {
             "type" | "description" | "title" | "default" | "examples" | "$comment" => true,
             "properties" => {
                 let Value::Object(properties) = value else {
-                    return Err(said("`properties` must be a table"));
+                    return Err(format_problem("`properties` must be a table"));
                 };
                 for (name, schema) in properties {
                     let at = match at {
@@ -128,10 +134,14 @@ fn validate_schema(schema: &Value, at: &str, depth: usize) -> Result<(), String>
             "enum" => kind == Some("string") && are_texts(value) && *value != json!([]),
             "minimum" | "maximum" => matches!(kind, Some("integer" | "number")) && value.is_number(),
             "pattern" => kind == Some("string") && value.as_str().is_some_and(is_pattern),
-            _ => return Err(said(&format!("`{word}` is not supported in a tool's schema"))),
+            _ => {
+                return Err(format_problem(&format!(
+                    "`{word}` is not supported in a tool's schema"
+                )));
+            }
         };
         if !good {
-            return Err(said(&format!("`{word}` does not fit here")));
+            return Err(format_problem(&format!("`{word}` does not fit here")));
         }
     }
     Ok(())
@@ -158,7 +168,7 @@ mod tests {
 
     #[test]
     fn schema_is_supported_completely_or_refused() {
-        for (schema, why) in [
+        for (schema, expected) in [
             (json!({"type": "array"}), "its `type` must be \"object\""),
             (json!({"properties": {"a": {}}}), "`a`: needs a `type`"),
             (json!({"properties": {"a": 3}}), "`a`: must be a table"),
@@ -186,15 +196,15 @@ mod tests {
             (json!({"required": "a"}), "`required` does not fit here"),
         ] {
             let error = of(schema.clone()).unwrap_err();
-            assert!(error.contains(why), "{schema}: {error}");
+            assert!(error.contains(expected), "{schema}: {error}");
         }
-        let whole = json!({"properties": {
+        let full_schema = json!({"properties": {
             "env": {"type": "string", "enum": ["test", "live"], "description": "Where."},
             "n": {"type": "integer", "minimum": 1, "maximum": 9},
             "tag": {"type": "string", "pattern": "^v[0-9]+$"},
             "files": {"type": "array", "items": {"type": "string"}},
         }, "required": ["env"], "additionalProperties": false});
-        assert_eq!(of(whole).unwrap()["type"], "object");
+        assert_eq!(of(full_schema).unwrap()["type"], "object");
         assert_eq!(of(json!({})).unwrap()["additionalProperties"], false);
     }
 }

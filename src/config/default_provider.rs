@@ -24,7 +24,7 @@ pub enum DefaultChoice {
         provider: String,
         model: String,
         /// The choice and its reason, for people.
-        why: String,
+        reason: String,
     },
     /// Nothing is configured and there is no key: the caller may look for a local Ollama (provider `ollama`).
     ProbeOllama {
@@ -34,7 +34,7 @@ pub enum DefaultChoice {
     /// The configured provider is unusable. No other may take its place.
     NotConfigured {
         /// The reason, for people.
-        why: String,
+        reason: String,
     },
 }
 
@@ -58,7 +58,7 @@ pub fn select_for(
         return match settings.providers.get(name) {
             Some(provider) => build_configured_choice(provider, agent, default_model),
             None => DefaultChoice::NotConfigured {
-                why: explain_unusable_provider(settings, name),
+                reason: explain_unusable_provider(settings, name),
             },
         };
     }
@@ -76,7 +76,7 @@ pub fn select_for(
     // Fail closed: the user configured this provider, so another account must not answer instead.
     if let Some(name) = settings.broken_providers.keys().next() {
         return DefaultChoice::NotConfigured {
-            why: explain_unusable_provider(settings, name),
+            reason: explain_unusable_provider(settings, name),
         };
     }
     let by_key = |from_editor: bool| {
@@ -93,11 +93,11 @@ pub fn select_for(
                 return None;
             }
             let model = agent.model.clone().or_else(|| default_model(known.name))?;
-            let why = format!("using {} with {model}, because {because}", known.name);
+            let reason = format!("using {} with {model}, because {because}", known.name);
             Some(DefaultChoice::ByKey {
                 provider: known.name.to_owned(),
                 model,
-                why,
+                reason,
             })
         })
     };
@@ -123,7 +123,7 @@ fn build_configured_choice(
 
 fn explain_unusable_provider(settings: &Settings, name: &str) -> String {
     match settings.broken_providers.get(name) {
-        Some(why) => format!("the provider `{name}` cannot be used: {why}"),
+        Some(reason) => format!("the provider `{name}` cannot be used: {reason}"),
         None => format!("the provider `{name}` is not configured"),
     }
 }

@@ -81,13 +81,13 @@ impl Diagnostic {
         let is_list = nearest_name(table, ["approvals", "permissions"]).is_some()
             // A lost `allow` rule only makes more calls ask, so it is safe.
             && !matches!(setting, "allow" | "timeout_s");
-        let what = match self.key.as_str() {
+        let subject = match self.key.as_str() {
             "" if self.severity == ConfigSeverity::Error => "the configuration",
             key if is_list => key,
             _ => return None,
         };
         Some(format!(
-            "{what} ({}) is invalid: {}",
+            "{subject} ({}) is invalid: {}",
             self.format_location(),
             self.message
         ))
@@ -140,8 +140,11 @@ mod tests {
             hint: Some(evil.to_owned()),
         };
         let line = problem.to_string();
-        let shown = "␛]52;c;x␇<U+009B>2J<U+202E><U+E0041>a␊b␍c␉d";
-        assert_eq!(line, format!("/w/{shown}:1:1: error: {shown}: {shown} ({shown})"));
+        let revealed = "␛]52;c;x␇<U+009B>2J<U+202E><U+E0041>a␊b␍c␉d";
+        assert_eq!(
+            line,
+            format!("/w/{revealed}:1:1: error: {revealed}: {revealed} ({revealed})")
+        );
     }
 
     #[test]

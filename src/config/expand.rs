@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn variables_are_expanded_and_escapes_respected() {
         let env = Env::from_vars([("A", "one"), ("B_2", "$A ${A}")]);
-        for (given, meant) in [
+        for (given, expected) in [
             ("plain", Some("plain")),
             ("${A}", Some("one")),
             ("x${A}y${A}", Some("xoney one".replace(' ', "").as_str())),
@@ -153,7 +153,7 @@ mod tests {
                 Ok(None) => Some(given.to_owned()),
                 Err(_) => None,
             };
-            assert_eq!(got.as_deref(), meant, "{given}");
+            assert_eq!(got.as_deref(), expected, "{given}");
         }
         assert!(names_variable("x${A}") && !names_variable("$$ $x \\${A}"));
     }

@@ -89,17 +89,17 @@ fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -
         if kind == FolderItemKind::Tool && entry.find(&["command"]).is_none() {
             continue;
         }
-        let mut said = Vec::new();
+        let mut details = Vec::new();
         let mut command = None;
         for key in keys {
             match entry.take(&[key]) {
                 Some(value) if *key == "command" => command = Some(command_text(&value)),
-                Some(value) => said.push(format!("{key} = {}", format_value(&value))),
+                Some(value) => details.push(format!("{key} = {}", format_value(&value))),
                 None => {}
             }
         }
-        said.push(format_location(&at, root));
-        items.push(build_item(kind, name, said.join(", "), command));
+        details.push(format_location(&at, root));
+        items.push(build_item(kind, name, details.join(", "), command));
     }
     items
 }

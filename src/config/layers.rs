@@ -246,7 +246,7 @@ fn remove_reset_options(options: &Value, editor: &Value) -> Value {
     };
     let kept = options.iter().filter_map(|(key, value)| match editor.get(key) {
         Some(Value::Null) => None,
-        Some(said) => Some((key.clone(), remove_reset_options(value, said))),
+        Some(editor_value) => Some((key.clone(), remove_reset_options(value, editor_value))),
         None => Some((key.clone(), value.clone())),
     });
     Value::Object(kept.collect())
@@ -438,14 +438,14 @@ impl ConfigLayer {
 
     fn from_env(env: &Env) -> Option<Self> {
         let value = |name: &str| env.non_empty(name).map(str::to_owned);
-        let said = Flags {
+        let overrides = Flags {
             provider: value("AGENTLS_PROVIDER"),
             model: value("AGENTLS_MODEL"),
             mode: value("AGENTLS_MODE"),
             log: value("AGENTLS_LOG"),
         };
         let names = ["AGENTLS_PROVIDER", "AGENTLS_MODEL", "AGENTLS_MODE", "AGENTLS_LOG"];
-        Self::from_overrides(&said, names.map(ValueSource::Variable))
+        Self::from_overrides(&overrides, names.map(ValueSource::Variable))
     }
 
     fn from_flags(flags: &Flags) -> Option<Self> {
@@ -455,11 +455,11 @@ impl ConfigLayer {
         )
     }
 
-    fn from_overrides(said: &Flags, origins: [ValueSource; 4]) -> Option<Self> {
-        if *said == Flags::default() {
+    fn from_overrides(overrides: &Flags, origins: [ValueSource; 4]) -> Option<Self> {
+        if *overrides == Flags::default() {
             return None;
         }
-        let log = match said.log.as_deref() {
+        let log = match overrides.log.as_deref() {
             Some("off" | "error" | "warn" | "info" | "debug" | "trace") => ["logging", "level"],
             _ => ["logging", "filter"],
         };
@@ -469,7 +469,12 @@ impl ConfigLayer {
             &["agent", "default", "mode"],
             &log,
         ];
-        let values = [&said.provider, &said.model, &said.mode, &said.log];
+        let values = [
+            &overrides.provider,
+            &overrides.model,
+            &overrides.mode,
+            &overrides.log,
+        ];
         let mut layer = Self::from_tree(SpannedValue::new_table(ConfigLocation::without_position(
             ValueSource::Flag("command line"),
         )));
@@ -485,7 +490,7 @@ impl ConfigLayer {
             }
         }
         // A level given here overrides a filter from a file.
-        if said.log.is_some() && log[1] == "level" {
+        if overrides.log.is_some() && log[1] == "level" {
             let none = SpannedValue::new(
                 ConfigLocation::without_position(origins[3].clone()),
                 Node::Text(String::new()),
@@ -516,12 +521,14 @@ impl ConfigLayer {
                     ..Self::from_tree(parsed.tree)
                 }
             }
-            Err(why) => {
+            Err(reason) => {
                 let at = ConfigLocation::start_of_file(&file.path);
                 let mut layer = Self::from_tree(SpannedValue::new_table(at.clone()));
-                layer
-                    .problems
-                    .push(Diagnostic::new_error(&at, "", format!("cannot be read: {why}")));
+                layer.problems.push(Diagnostic::new_error(
+                    &at,
+                    "",
+                    format!("cannot be read: {reason}"),
+                ));
                 layer
             }
         }

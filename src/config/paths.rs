@@ -116,13 +116,13 @@ mod tests {
     #[test]
     fn tilde_expands_only_as_a_whole_component() {
         let env = Env::from_vars([("HOME", "/h")]);
-        for (given, meant) in [
+        for (given, expected) in [
             ("~/a", "/h/a"),
             ("~", "/h"),
             ("~other/a", "~other/a"),
             ("/a/~", "/a/~"),
         ] {
-            assert_eq!(home_expanded(given, &env), Path::new(meant));
+            assert_eq!(home_expanded(given, &env), Path::new(expected));
         }
         assert_eq!(home_expanded("~/a", &Env::default()), Path::new("~/a"));
     }

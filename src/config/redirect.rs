@@ -104,11 +104,11 @@ pub(super) fn hold_back(
             ALL => vec![vec!["network", "proxy"], vec!["network", "ca_file"]],
             _ => KEYS.iter().map(|key| vec!["provider", provider, *key]).collect(),
         };
-        let taken: Vec<_> = paths
+        let removed: Vec<_> = paths
             .iter()
             .filter_map(|path| Some((join_keys(path), tree.take(path)?)))
             .collect();
-        let Some((path, value)) = taken.first() else {
+        let Some((path, value)) = removed.first() else {
             continue;
         };
         let problem = Diagnostic::new_warning(&value.at, path.as_str(), format_redirect_message(redirect));
@@ -124,11 +124,14 @@ pub(super) fn hold_back(
 }
 
 fn format_redirect_message(redirect: &ProviderRedirect) -> String {
-    let what = match redirect.sends.as_slice() {
+    let payload = match redirect.sends.as_slice() {
         [] => "your requests".to_owned(),
         sends => sends.join(", "),
     };
-    format!("ignored: it would send {what} to {}", shown_target(&redirect.to))
+    format!(
+        "ignored: it would send {payload} to {}",
+        shown_target(&redirect.to)
+    )
 }
 
 /// Returns the target; for one too long to be accepted, its start and a note.
@@ -196,7 +199,7 @@ impl RedirectFinder<'_> {
         let named = [("the proxy", proxy), ("the certificates of", certificates)];
         let named = named
             .iter()
-            .filter_map(|(what, value)| Some(format!("{what} {}", raw_text((*value)?))));
+            .filter_map(|(label, value)| Some(format!("{label} {}", raw_text((*value)?))));
         Some(ProviderRedirect {
             provider: ALL.to_owned(),
             from: Some("your own network settings".to_owned()),
@@ -260,17 +263,17 @@ impl RedirectFinder<'_> {
 
     /// Returns a value that is in effect and comes from the folder.
     fn set_by_folder(&self, path: &[&str]) -> Option<&SpannedValue> {
-        let said = self.folder.tree.find(path)?;
+        let setting = self.folder.tree.find(path)?;
         let merged = self.full.tree.find(path)?;
-        let is_same = said.at.origin == merged.at.origin
-            && (said.at.line, said.at.column) == (merged.at.line, merged.at.column);
+        let is_same = setting.at.origin == merged.at.origin
+            && (setting.at.line, setting.at.column) == (merged.at.line, merged.at.column);
         is_same.then_some(merged)
     }
 
     /// Describes where the folder sends requests. Omits user names in URLs, and shows variables by name.
     fn describe_target(&self, provider: &str, base_url: &str) -> String {
-        let said = self.full.tree.find(&["provider", provider, "base_url"]);
-        match said.and_then(|said| said.raw.as_deref()) {
+        let setting = self.full.tree.find(&["provider", provider, "base_url"]);
+        match setting.and_then(|setting| setting.raw.as_deref()) {
             Some(raw) => reveal_hidden_characters(raw).into_owned(),
             None => normalize_url(base_url),
         }
@@ -279,8 +282,11 @@ impl RedirectFinder<'_> {
     /// Describes where the user's own configuration sends requests. Beyond the host, an expanded variable may be
     /// secret.
     fn shown_own(&self, provider: &str, base_url: &str) -> String {
-        let said = self.own.tree.find(&["provider", provider, "base_url"]);
-        match (said.is_some_and(|said| said.raw.is_some()), Url::parse(base_url)) {
+        let setting = self.own.tree.find(&["provider", provider, "base_url"]);
+        match (
+            setting.is_some_and(|setting| setting.raw.is_some()),
+            Url::parse(base_url),
+        ) {
             (true, Ok(url)) => url.origin().ascii_serialization(),
             _ => normalize_url(base_url),
         }
@@ -290,10 +296,10 @@ impl RedirectFinder<'_> {
         let name = provider.name.as_str();
         let mut sends = Vec::new();
         if provider.api_key.is_some() && !self.has_folder_key(name) {
-            let said = self.full.tree.find(&["provider", name, "api_key"]);
-            match (said, find_preset(name).and_then(|known| known.key_variable)) {
-                (Some(said), _) if matches!(&*said.at.origin, ValueSource::File(_)) => {
-                    sends.push(match said.raw.as_deref() {
+            let setting = self.full.tree.find(&["provider", name, "api_key"]);
+            match (setting, find_preset(name).and_then(|known| known.key_variable)) {
+                (Some(setting), _) if matches!(&*setting.at.origin, ValueSource::File(_)) => {
+                    sends.push(match setting.raw.as_deref() {
                         Some(raw) => reveal_hidden_characters(raw).into_owned(),
                         None => format!("the API key of {name}"),
                     });

@@ -197,11 +197,11 @@ impl Resolver<'_> {
                         "the {list} {name} ({}) is invalid",
                         problem.format_location()
                     ));
-                    let asks = "until it is fixed, everything except plain reading asks";
+                    let hint = "until it is fixed, everything except plain reading asks";
                     self.problems.push(if list == "allow" {
                         problem
                     } else {
-                        problem.with_hint(asks)
+                        problem.with_hint(hint)
                     });
                 }
             }

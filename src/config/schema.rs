@@ -95,9 +95,9 @@ fn build() -> Value {
     if let Some(Value::Object(agent)) =
         schema.pointer_mut("/properties/agent/additionalProperties/properties")
     {
-        for (alias, meant) in AGENT_ALIASES {
-            if let Some(mut property) = agent.get(meant).cloned() {
-                property["description"] = json!(format!("Another name of `{meant}`."));
+        for (alias, canonical) in AGENT_ALIASES {
+            if let Some(mut property) = agent.get(canonical).cloned() {
+                property["description"] = json!(format!("Another name of `{canonical}`."));
                 agent.insert(alias.to_owned(), property);
             }
         }

@@ -37,7 +37,7 @@ pub struct Redactor {
 #[derive(Debug)]
 pub struct RedactedPieces {
     redactor: Redactor,
-    held: String,
+    pending: String,
 }
 
 impl Redactor {
@@ -91,7 +91,7 @@ impl Redactor {
     pub fn redact_pieces(&self) -> RedactedPieces {
         RedactedPieces {
             redactor: self.clone(),
-            held: String::new(),
+            pending: String::new(),
         }
     }
 
@@ -129,15 +129,15 @@ impl Redactor {
     /// Returns where the end of `text` starts that may be the beginning of a key.
     fn may_begin(&self, text: &str) -> usize {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        let begun = keys.iter().map(|key| {
+        let prefix_lengths = keys.iter().map(|key| {
             let key = key.expose_secret().as_bytes();
             let most = (key.len() - 1).min(text.len());
-            let held = (1..=most)
+            let length = (1..=most)
                 .rev()
-                .find(|held| text.as_bytes().ends_with(&key[..*held]));
-            held.unwrap_or(0)
+                .find(|length| text.as_bytes().ends_with(&key[..*length]));
+            length.unwrap_or(0)
         });
-        let mut from = text.len() - begun.max().unwrap_or(0);
+        let mut from = text.len() - prefix_lengths.max().unwrap_or(0);
         // Do not split a complete key, because its end may be the start of another.
         for key in keys.iter().map(|key| key.expose_secret().as_bytes()) {
             let start = from.saturating_sub(key.len() - 1);
@@ -169,16 +169,16 @@ impl Redactor {
 impl RedactedPieces {
     /// Adds a piece and returns what can be passed on.
     pub fn push(&mut self, piece: &str) -> String {
-        self.held.push_str(piece);
-        let from = self.redactor.may_begin(&self.held);
-        let later = self.held.split_off(from);
-        let now = std::mem::replace(&mut self.held, later);
+        self.pending.push_str(piece);
+        let from = self.redactor.may_begin(&self.pending);
+        let later = self.pending.split_off(from);
+        let now = std::mem::replace(&mut self.pending, later);
         self.redactor.redact_content(&now).unwrap_or(now)
     }
 
     /// Ends the content and returns the held-back rest.
     pub fn flush_held(&mut self) -> String {
-        let rest = std::mem::take(&mut self.held);
+        let rest = std::mem::take(&mut self.pending);
         self.redactor.redact_content(&rest).unwrap_or(rest)
     }
 }
@@ -286,21 +286,21 @@ mod tests {
         let clean = "é sk-0 *** *** sk-***-longe sk-";
         for size in 1..text.len() {
             let mut pieces = redactor.redact_pieces();
-            let mut told = String::new();
+            let mut output = String::new();
             let mut rest = text;
             while !rest.is_empty() {
                 let (piece, later) = rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));
-                told.push_str(&pieces.push(piece));
+                output.push_str(&pieces.push(piece));
                 rest = later;
             }
-            told.push_str(&pieces.flush_held());
-            assert_eq!(told, clean, "in pieces of {size}");
+            output.push_str(&pieces.flush_held());
+            assert_eq!(output, clean, "in pieces of {size}");
         }
         // The end of one key is the start of another.
         redactor.learn_key(&"abcdef-and-so-on-it-goes".into());
         let mut pieces = redactor.redact_pieces();
-        let told = pieces.push("sk-0123456789abcdef") + &pieces.push(" ") + &pieces.flush_held();
-        assert_eq!(told, "*** ");
+        let output = pieces.push("sk-0123456789abcdef") + &pieces.push(" ") + &pieces.flush_held();
+        assert_eq!(output, "*** ");
         // Text that cannot be a key does not wait.
         assert_eq!(redactor.redact_pieces().push("started\n"), "started\n");
     }

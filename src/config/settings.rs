@@ -121,12 +121,12 @@ impl Settings {
             let name = name.to_str()?;
             let is_secret = is_credential(name, &value) || holds_key(&value);
             // git refuses to run if one of the numbered settings is missing, so the count goes too.
-            let whole = if name.starts_with("GIT_CONFIG_VALUE_") {
+            let companion = if name.starts_with("GIT_CONFIG_VALUE_") {
                 "GIT_CONFIG_COUNT"
             } else {
                 name
             };
-            is_secret.then_some([name, whole])
+            is_secret.then_some([name, companion])
         });
         self.named_variables
             .iter()

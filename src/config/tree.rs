@@ -168,7 +168,7 @@ impl SpannedValue {
             Value::Null => return None,
             Value::Bool(yes) => Node::Bool(*yes),
             Value::Number(number) => match number.as_i64() {
-                Some(whole) => Node::Integer(whole),
+                Some(integer) => Node::Integer(integer),
                 None => Node::Float(number.as_f64().unwrap_or(f64::NAN)),
             },
             Value::String(text) => Node::Text(text.clone()),
@@ -306,9 +306,9 @@ impl TreeReader<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             let path = join(path, name);
-            let whole = key.span().start.min(value.span().start)..value.span().end.max(key.span().end);
+            let entry_span = key.span().start.min(value.span().start)..value.span().end.max(key.span().end);
             // The span of a table is only its header, so its entries are checked one by one.
-            let spoiled = !value.get_ref().is_table() && self.is_tainted(&whole);
+            let spoiled = !value.get_ref().is_table() && self.is_tainted(&entry_span);
             match self.value(value, &path) {
                 Some(node) if !spoiled => {
                     let at = self.lines.location_at(key.span().start, self.top);
@@ -356,14 +356,14 @@ impl TreeReader<'_> {
 /// Sorts ranges and merges those that overlap.
 fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
-    let mut apart: Vec<Range<usize>> = Vec::new();
+    let mut merged: Vec<Range<usize>> = Vec::new();
     for range in ranges {
-        match apart.last_mut() {
+        match merged.last_mut() {
             Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => apart.push(range),
+            _ => merged.push(range),
         }
     }
-    apart
+    merged
 }
 
 /// Converts byte offsets to lines and columns.

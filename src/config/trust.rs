@@ -47,10 +47,10 @@ pub(super) fn drop_refused_settings(
 ) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     retain_values(tree, "", &mut |path, value| {
-        let Some(why) = why_refused(path, value, user) else {
+        let Some(reason) = why_refused(path, value, user) else {
             return true;
         };
-        problems.push(build_refusal(value, path, why, folder));
+        problems.push(build_refusal(value, path, reason, folder));
         false
     });
     problems
@@ -61,11 +61,11 @@ pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<
     let mut refused = Vec::new();
     retain_values(tree, "", &mut |path, value| {
         // An untrusted folder gets no variables, whatever setting names them.
-        let kept = value.raw.is_none() && why_refused(path, value, user).is_none();
-        if !kept {
+        let is_allowed = value.raw.is_none() && why_refused(path, value, user).is_none();
+        if !is_allowed {
             refused.push((path.to_owned(), value.clone()));
         }
-        kept
+        is_allowed
     });
     refused
 }
@@ -121,8 +121,8 @@ pub(super) fn drop_own_trust(tree: &mut SpannedValue) -> Option<Diagnostic> {
     ))
 }
 
-fn build_refusal(value: &SpannedValue, path: &str, what: &str, folder: &Path) -> Diagnostic {
-    Diagnostic::new_warning(&value.at, path, format!("{what}: the folder {} is not trusted", folder.display()))
+fn build_refusal(value: &SpannedValue, path: &str, reason: &str, folder: &Path) -> Diagnostic {
+    Diagnostic::new_warning(&value.at, path, format!("{reason}: the folder {} is not trusted", folder.display()))
         .with_hint("to use it, trust the folder (`/trust` in a chat, or `agent/setTrust`), or list it under `trusted` in your own config file")
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use super::super::tree::parse_toml;
     use super::*;
 
-    fn tree(text: &str) -> SpannedValue {
+    fn parse_tree(text: &str) -> SpannedValue {
         parse_toml(text.as_bytes(), Path::new("/w/.agentls/config.toml")).tree
     }
 
@@ -328,8 +328,8 @@ mod tests {
                 None,
             ),
         ] {
-            let mut given = tree(theirs);
-            let problems = drop_refused_settings(&mut given, &tree(user), Path::new("/w"));
+            let mut folder_settings = parse_tree(theirs);
+            let problems = drop_refused_settings(&mut folder_settings, &parse_tree(user), Path::new("/w"));
             let got: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
             assert_eq!(got, ignored.into_iter().collect::<Vec<_>>(), "{theirs}");
             for problem in &problems {
@@ -343,23 +343,23 @@ mod tests {
                 );
                 let keys = split_keys(&problem.key);
                 let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-                assert!(given.find(&keys).is_none(), "{problem}");
+                assert!(folder_settings.find(&keys).is_none(), "{problem}");
             }
         }
     }
 
     #[test]
     fn untrusted_folder_reads_no_variables() {
-        let mut given = tree(
+        let mut folder_settings = parse_tree(
             "[agent.default]\nsystem_prompt = '${AWS_SECRET}'\nmodel = 'm'\n[approvals]\ndeny = ['${X}', 'y']",
         );
-        let problems = hold_back_variables(&mut given, Path::new("/w"));
+        let problems = hold_back_variables(&mut folder_settings, Path::new("/w"));
         assert_eq!(
             problems.iter().map(|problem| problem.line).collect::<Vec<_>>(),
             [2, 5]
         );
         assert_eq!(
-            given.to_json(),
+            folder_settings.to_json(),
             serde_json::json!({"agent": {"default": {"model": "m"}}, "approvals": {"deny": ["y"]}})
         );
     }

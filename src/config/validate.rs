@@ -47,16 +47,16 @@ fn rename_aliases(tree: &mut SpannedValue, checked: &mut ValidatedTree) {
         let Node::Table(keys) = &mut agent.node else {
             continue;
         };
-        for (alias, meant) in AGENT_ALIASES {
+        for (alias, canonical) in AGENT_ALIASES {
             let Some(value) = keys.remove(alias) else { continue };
-            if keys.contains_key(meant) {
+            if keys.contains_key(canonical) {
                 let path = join_keys(&["agent", name, alias]);
-                let message = format!("is another name of `{meant}`, which is also set; ignored");
+                let message = format!("is another name of `{canonical}`, which is also set; ignored");
                 checked
                     .problems
                     .push(Diagnostic::new_warning(&value.at, path, message));
             } else {
-                keys.insert(meant.to_owned(), value);
+                keys.insert(canonical.to_owned(), value);
             }
         }
     }
@@ -134,7 +134,7 @@ impl ValidatedTree {
                 let problem = Diagnostic::new_warning(&value.at, path, "unknown setting; ignored");
                 self.problems
                     .push(match nearest_name(key, list_property_names(schema)) {
-                        Some(meant) => problem.with_hint(format!("did you mean `{meant}`?")),
+                        Some(suggestion) => problem.with_hint(format!("did you mean `{suggestion}`?")),
                         None => problem,
                     });
                 false
@@ -202,14 +202,14 @@ fn fits_words(tree: &SpannedValue, words: &[&str], path: &str) -> Result<(), Dia
         return Ok(());
     }
     // An expanded variable may be a secret, so messages do not quote it.
-    let shown = if tree.raw.is_some() {
+    let quoted = if tree.raw.is_some() {
         "this value".to_owned()
     } else {
         format!("`{}`", shorten_for_message(text))
     };
-    let problem = Diagnostic::new_error(&tree.at, path, format!("{shown} is not one of {}", list()));
+    let problem = Diagnostic::new_error(&tree.at, path, format!("{quoted} is not one of {}", list()));
     Err(match nearest_name(text, words.iter().copied()) {
-        Some(meant) if tree.raw.is_none() => problem.with_hint(format!("did you mean `{meant}`?")),
+        Some(suggestion) if tree.raw.is_none() => problem.with_hint(format!("did you mean `{suggestion}`?")),
         _ => problem,
     })
 }

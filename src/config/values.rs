@@ -101,18 +101,18 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == name;
     };
-    let Some(mut left) = name.strip_prefix(first) else {
+    let Some(mut remaining) = name.strip_prefix(first) else {
         return false;
     };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
     for part in middle.split('*') {
         // The leftmost match leaves the most text for the remaining parts, so there is no need to backtrack.
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
+        match remaining.find(part) {
+            Some(at) => remaining = &remaining[at + part.len()..],
             None => return false,
         }
     }
-    left.ends_with(last)
+    remaining.ends_with(last)
 }
 
 /// The command of a hook or of a tool of the user's own.

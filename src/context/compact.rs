@@ -15,7 +15,7 @@ use crate::provider::HistoryItem;
 pub const PREFIX: &str = "[Previous conversation summary]";
 
 /// How many of the last messages always stay verbatim (R-CTX-2).
-const KEPT_MESSAGES: usize = 6;
+const RETAINED_MESSAGES: usize = 6;
 
 /// The length in bytes above which a tool result counts as large.
 const LARGE: usize = 2_000;
@@ -59,11 +59,11 @@ impl CompactionRange {
     }
 }
 
-/// Returns what may be omitted: everything between the user's first message and the last [`KEPT_MESSAGES`] messages.
+/// Returns what may be omitted: everything between the user's first message and the last [`RETAINED_MESSAGES`] messages.
 ///
 /// What stays never begins with the results of an omitted call. Returns `None` if fewer than two messages would go.
 pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRange> {
-    let mut until = items.len().checked_sub(KEPT_MESSAGES)?;
+    let mut until = items.len().checked_sub(RETAINED_MESSAGES)?;
     // What stays must not begin with results: their call would be gone (I4).
     while until > 0 && items[until].message.role == Role::Tool {
         until -= 1;
@@ -74,9 +74,9 @@ pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRan
     (until >= from + 2).then_some(CompactionRange { from, until })
 }
 
-/// Returns the calls with large results outside the last [`KEPT_MESSAGES`] messages that are not stubs yet.
+/// Returns the calls with large results outside the last [`RETAINED_MESSAGES`] messages that are not stubs yet.
 pub fn large_results(items: &[Arc<HistoryItem>]) -> Vec<ToolCallId> {
-    let old = items.len().saturating_sub(KEPT_MESSAGES);
+    let old = items.len().saturating_sub(RETAINED_MESSAGES);
     let results = items[..old].iter().flat_map(|item| &item.message.content);
     results
         .filter_map(|block| match block {
@@ -137,9 +137,9 @@ pub(super) fn apply(items: &mut Vec<Arc<HistoryItem>>, compaction: &Compaction) 
     let Some(summary) = &compaction.summary else {
         return;
     };
-    let place = |id: &MessageId| items.iter().position(|item| item.message.id == *id);
+    let position_of = |id: &MessageId| items.iter().position(|item| item.message.id == *id);
     // If a record between them was lost, leave everything in place: sending more than necessary is not wrong.
-    if let (Some(from), Some(until)) = (place(&summary.from), place(&summary.until))
+    if let (Some(from), Some(until)) = (position_of(&summary.from), position_of(&summary.until))
         && from < until
     {
         let message = Message {
@@ -236,7 +236,7 @@ pub fn build_summary_prompt(items: &[Arc<HistoryItem>], instructions: Option<&st
     for item in items {
         write_message(&mut text, &item.message);
     }
-    if let Some(instructions) = instructions.filter(|said| !said.trim().is_empty()) {
+    if let Some(instructions) = instructions.filter(|value| !value.trim().is_empty()) {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
@@ -259,14 +259,14 @@ pub fn format_transcript(items: &[Arc<HistoryItem>]) -> String {
 }
 
 fn write_message(text: &mut String, message: &Message) {
-    let who = match message.role {
+    let speaker = match message.role {
         Role::User => "Person",
         Role::Assistant => "Agent",
         Role::Tool => "Result",
     };
     for block in &message.content {
-        let said = match block {
-            Block::Text(said) => said.clone(),
+        let content = match block {
+            Block::Text(content) => content.clone(),
             Block::Reference(reference) => shorten_to_excerpt(&reference.to_prompt_text()),
             Block::Image(_) => "(a picture)".to_owned(),
             Block::ToolUse { name, input, .. } => {
@@ -276,7 +276,7 @@ fn write_message(text: &mut String, message: &Message) {
             Block::Reasoning { .. } => continue,
         };
         // Writing to a string cannot fail.
-        let _ = write!(text, "{who}: {}\n\n", said.trim());
+        let _ = write!(text, "{speaker}: {}\n\n", content.trim());
     }
 }
 
@@ -288,7 +288,7 @@ fn shorten_to_excerpt(text: &str) -> String {
 ///
 /// They list what the user said, files touched, the last error, and tools with their counts.
 pub fn build_digest(items: &[Arc<HistoryItem>]) -> String {
-    let mut said = Vec::new();
+    let mut entries = Vec::new();
     let (mut files, mut tools) = (BTreeSet::new(), std::collections::BTreeMap::<&str, usize>::new());
     let mut error = None;
     for item in items {
@@ -296,10 +296,10 @@ pub fn build_digest(items: &[Arc<HistoryItem>]) -> String {
             match block {
                 Block::Text(text) if item.message.role == Role::User => match text.strip_prefix(PREFIX) {
                     // An earlier summary stays in full: its messages are gone.
-                    Some(before) => said.push(before.trim().to_owned()),
+                    Some(before) => entries.push(before.trim().to_owned()),
                     // Nudges and continuation prompts are not the user's words.
                     None if item.message.hidden => {}
-                    None => said.push(format!("- the person said: {}", one_line(text, 500))),
+                    None => entries.push(format!("- the person said: {}", one_line(text, 500))),
                 },
                 Block::ToolUse { name, input, .. } => {
                     *tools.entry(name).or_default() += 1;
@@ -312,7 +312,7 @@ pub fn build_digest(items: &[Arc<HistoryItem>]) -> String {
             }
         }
     }
-    let mut notes = said.join("\n");
+    let mut notes = entries.join("\n");
     let mut add = |line: String| {
         notes.push('\n');
         notes.push_str(&line);

@@ -17,7 +17,7 @@ fn message(id: &str, role: Role, content: Vec<Block>) -> Event {
     }))
 }
 
-fn says(id: &str, role: Role, text: &str) -> Event {
+fn text_message(id: &str, role: Role, text: &str) -> Event {
     message(id, role, vec![Block::Text(text.to_owned())])
 }
 
@@ -55,7 +55,7 @@ fn history(events: &[Event]) -> History {
 
 /// Returns a prompt, followed by `rounds` of a call with its result.
 fn long(rounds: usize) -> Vec<Event> {
-    let mut events = vec![says("first", Role::User, "build it")];
+    let mut events = vec![text_message("first", Role::User, "build it")];
     for n in 0..rounds {
         events.push(calls(&format!("m{n}"), &[&format!("c{n}")]));
         events.push(result(&format!("c{n}"), ToolResult::ok("x".repeat(3_000))));
@@ -109,7 +109,7 @@ fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
         estimate_total_tokens(&after)
     ));
     // With one more message, the last six begin with results: their call stays too.
-    history.apply(&says("more", Role::User, "more"));
+    history.apply(&text_message("more", Role::User, "more"));
     let mut grown = history.to_messages();
     grown.remove(1);
     let items = [&long_items(10)[..], &grown[7..]].concat();
@@ -235,12 +235,12 @@ fn refused_pictures_are_removed_from_messages_and_results() {
 #[test]
 fn the_digest_lists_prompts_files_the_last_error_and_tools() {
     let items = history(&[
-        says("u", Role::User, "fix the parser"),
+        text_message("u", Role::User, "fix the parser"),
         calls("m1", &["a", "b"]),
         result("a", ToolResult::ok("fine")),
         result("b", ToolResult::error("no such file")),
-        says("m2", Role::Assistant, "done"),
-        says("u2", Role::User, "and the tests"),
+        text_message("m2", Role::Assistant, "done"),
+        text_message("u2", Role::User, "and the tests"),
     ])
     .to_messages();
     assert_eq!(
@@ -263,8 +263,8 @@ fn the_transcript_shortens_each_result() {
 fn a_range_that_does_not_fit_loses_its_older_half() {
     let mut events = long(2);
     for n in 0..4 {
-        events.push(says(&format!("u{n}"), Role::User, "next"));
-        events.push(says(&format!("a{n}"), Role::Assistant, "ok"));
+        events.push(text_message(&format!("u{n}"), Role::User, "next"));
+        events.push(text_message(&format!("a{n}"), Role::Assistant, "ok"));
     }
     let items = history(&events).to_messages();
     let mut middle = find_compaction_range(&items);
@@ -307,11 +307,11 @@ fn assert_valid(items: &[Arc<HistoryItem>]) {
 proptest! {
     #[test]
     fn any_history_stays_valid(steps in prop::collection::vec((0u8..5, 1usize..3), 0..60)) {
-        let mut history = history(&[says("first", Role::User, "go")]);
+        let mut history = history(&[text_message("first", Role::User, "go")]);
         for (n, (step, count)) in steps.into_iter().enumerate() {
             match step {
-                0 => history.apply(&says(&format!("u{n}"), Role::User, "more")),
-                1 => history.apply(&says(&format!("a{n}"), Role::Assistant, "ok")),
+                0 => history.apply(&text_message(&format!("u{n}"), Role::User, "more")),
+                1 => history.apply(&text_message(&format!("a{n}"), Role::Assistant, "ok")),
                 2 | 3 => {
                     let ids: Vec<String> = (0..count).map(|call| format!("c{n}_{call}")).collect();
                     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();

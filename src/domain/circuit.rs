@@ -204,8 +204,8 @@ mod tests {
     fn the_fifth_consecutive_failure_opens_the_circuit() {
         let now = clock::now();
         let mut circuit = Circuit::new(CircuitPolicy::default());
-        for left in [5, 4, 3, 2] {
-            assert_eq!(circuit.failures_left(), left);
+        for remaining in [5, 4, 3, 2] {
+            assert_eq!(circuit.failures_left(), remaining);
             circuit.record_failure(now);
         }
         circuit.record_success();

@@ -197,11 +197,11 @@ impl Message {
 impl Reference {
     /// Formats the reference as the model receives it.
     pub fn to_prompt_text(&self) -> String {
-        let what = self.kind.name();
+        let tag = self.kind.name();
         let lines = self
             .lines
             .map(|(from, to)| format!(" lines=\"{from}-{to}\""))
             .unwrap_or_default();
-        format!("<{what} path=\"{}\"{lines}>\n{}\n</{what}>", self.path, self.text)
+        format!("<{tag} path=\"{}\"{lines}>\n{}\n</{tag}>", self.path, self.text)
     }
 }

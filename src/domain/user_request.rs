@@ -360,12 +360,12 @@ mod tests {
     #[test]
     fn an_answer_must_fit_its_question() {
         let question = AgentQuestion::with_choices("Go on?", None, &[("go_on", "Go on"), (STOP, "Stop")]);
-        let asked = Inquiry {
+        let inquiry = Inquiry {
             id: InquiryId::from("ask_1"),
             parent: None,
             subject: RequestSubject::Question(question),
         };
-        let wrong = |reply: InquiryReply| asked.find_reply_problem(&reply).unwrap_or_default();
+        let wrong = |reply: InquiryReply| inquiry.find_reply_problem(&reply).unwrap_or_default();
         assert_eq!(wrong(answers(&[(CHOICE_FIELD, &[STOP])])), "");
         assert_eq!(wrong(InquiryReply::Dismissed), "");
         assert_eq!(wrong(answers(&[])), "\"choice\" must be answered");

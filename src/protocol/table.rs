@@ -336,9 +336,9 @@ mod tests {
                     continue;
                 };
                 let value = &example[part];
-                let again = (of_type.round_trip)(value)
+                let reencoded = (of_type.round_trip)(value)
                     .unwrap_or_else(|error| panic!("{} {part}: {error}", entry.method));
-                assert_eq!(&again, value, "{} {part}", entry.method);
+                assert_eq!(&reencoded, value, "{} {part}", entry.method);
             }
         }
         assert!(examples.is_empty(), "not in the table: {:?}", examples.keys());
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn the_error_for_a_wrong_prompt_names_the_mistake() {
-        for (prompt, says) in [
+        for (prompt, expected) in [
             (
                 serde_json::json!(7),
                 "a string or a list of content blocks in `prompt`",
@@ -413,7 +413,7 @@ mod tests {
             let error = serde_json::from_value::<PromptParams>(params)
                 .unwrap_err()
                 .to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

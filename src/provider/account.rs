@@ -26,7 +26,7 @@ pub(crate) struct ProviderAccount {
     pub(crate) secrets: Vec<SecretString>,
     /// Knows the keys of all providers. None of them may reach this one (I15).
     pub(crate) redactor: Redactor,
-    pub(crate) standing: Arc<AccountHealth>,
+    pub(crate) health: Arc<AccountHealth>,
 }
 
 /// The vendors' own hosts, and the prefixes of their models' names.
@@ -209,7 +209,7 @@ pub(crate) mod tests {
             base: Url::parse(base).unwrap(),
             secrets: vec!["s3cret-canary".to_owned().into()],
             redactor: Redactor::default(),
-            standing: AccountHealth::new(name, Default::default()),
+            health: AccountHealth::new(name, Default::default()),
         }
     }
 

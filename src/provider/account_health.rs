@@ -145,7 +145,7 @@ impl AccountHealth {
             Admission::Refused { until } => return Err(until),
         };
         Ok(CallLease {
-            standing: self.clone(),
+            health: self.clone(),
             trial,
         })
     }
@@ -208,21 +208,21 @@ impl AccountHealth {
 
     fn update_and_notify<T>(&self, change: impl FnOnce(&mut AccountHealthState) -> T) -> T {
         // The lock ends before watchers wake, because they lock again to read the new state.
-        let (told, differs) = {
+        let (result, differs) = {
             let mut inner = self.lock();
             let before = inner.circuit.state();
-            let told = change(&mut inner);
+            let result = change(&mut inner);
             let after = inner.circuit.state();
             if after != before {
                 inner.until_ms = after.1.map(to_wall_ms);
             }
-            (told, after != before)
+            (result, after != before)
         };
         if differs {
             self.changed.send_modify(|number| *number += 1);
             self.board.send_modify(|number| *number += 1);
         }
-        told
+        result
     }
 
     fn lock(&self) -> MutexGuard<'_, AccountHealthState> {
@@ -233,15 +233,15 @@ impl AccountHealth {
 
 /// Converts a monotonic instant to wall time in ms since the epoch.
 fn to_wall_ms(at: Instant) -> i64 {
-    let left = at.saturating_duration_since(clock::now());
-    clock::wall_ms().saturating_add_unsigned(left.as_millis() as u64)
+    let remaining = at.saturating_duration_since(clock::now());
+    clock::wall_ms().saturating_add_unsigned(remaining.as_millis() as u64)
 }
 
 /// Permission to make one call. Dropping a trial that ended without an outcome (a cancel, a failure that does not
 /// count) lets the next call try.
 #[derive(Debug)]
 pub struct CallLease {
-    standing: Arc<AccountHealth>,
+    health: Arc<AccountHealth>,
     trial: Option<u64>,
 }
 
@@ -256,7 +256,7 @@ impl Drop for CallLease {
     fn drop(&mut self) {
         if let Some(trial) = self.trial {
             // After an outcome the circuit has left this trial, so this changes nothing.
-            self.standing
+            self.health
                 .update_and_notify(|inner| inner.circuit.abandon_trial(trial, clock::now()));
         }
     }
@@ -287,12 +287,12 @@ impl Accounts {
         key.hash(&mut hasher);
         let key = (name.to_owned(), address.to_owned(), hasher.finish());
         let mut known = self.lock();
-        let standing = known
+        let health = known
             .entry(key)
             .or_insert_with(|| Arc::new(AccountHealth::with_board(name, policy, self.board.clone())));
         // A reload may have changed the policy of an account that exists already.
-        standing.update_and_notify(|inner| inner.circuit.set_policy(policy, clock::now()));
-        standing.clone()
+        health.update_and_notify(|inner| inner.circuit.set_policy(policy, clock::now()));
+        health.clone()
     }
 
     /// Returns the circuit of every known account by provider name; of accounts that share a name, the worst.
@@ -300,17 +300,17 @@ impl Accounts {
     /// configured, so no call would ever close it.
     pub fn circuit_views(&self) -> BTreeMap<String, CircuitView> {
         let mut all: BTreeMap<String, (u8, CircuitView)> = BTreeMap::new();
-        for standing in self.lock().values() {
-            let view = standing.circuit_view();
-            let bad = match (view.state, standing.would_admit()) {
+        for health in self.lock().values() {
+            let view = health.circuit_view();
+            let bad = match (view.state, health.would_admit()) {
                 (CircuitState::Open, true) => 0,
                 (CircuitState::Closed, _) => 1,
                 (CircuitState::Open | CircuitState::HalfOpen, _) => 2,
             };
-            match all.get_mut(&standing.name) {
+            match all.get_mut(&health.name) {
                 Some(known) if known.0 >= bad => {}
                 Some(known) => *known = (bad, view),
-                None => _ = all.insert(standing.name.clone(), (bad, view)),
+                None => _ = all.insert(health.name.clone(), (bad, view)),
             }
         }
         all.into_iter().map(|(name, (_, view))| (name, view)).collect()
@@ -321,12 +321,12 @@ impl Accounts {
         let of_name: Vec<_> = self
             .lock()
             .values()
-            .filter(|standing| standing.name == name)
+            .filter(|health| health.name == name)
             .cloned()
             .collect();
         // The map is unlocked by now: a reset wakes watchers, which read it. `fold` instead of `any`, because every
         // circuit must close, not only the first open one.
-        let mut done = of_name.iter().map(|standing| standing.reset());
+        let mut done = of_name.iter().map(|health| health.reset());
         let first = done.next()?;
         Some(done.fold(first, |any, one| any | one))
     }
@@ -360,53 +360,53 @@ mod tests {
         }
     }
 
-    fn standing() -> Arc<AccountHealth> {
+    fn build_health() -> Arc<AccountHealth> {
         AccountHealth::new("p", CircuitPolicy::default())
     }
 
     #[tokio::test(start_paused = true)]
     async fn failures_of_our_own_requests_do_not_count() {
-        let standing = standing();
+        let health = build_health();
         for _ in 0..9 {
-            standing.record_failure(&error(ProviderFault::Unauthorized));
-            standing.record_failure(&error(ProviderFault::Throttled));
+            health.record_failure(&error(ProviderFault::Unauthorized));
+            health.record_failure(&error(ProviderFault::Throttled));
         }
-        assert_eq!(standing.failures_left(), 5);
+        assert_eq!(health.failures_left(), 5);
         for _ in 0..5 {
-            standing.record_failure(&error(ProviderFault::Server));
+            health.record_failure(&error(ProviderFault::Server));
         }
-        assert_eq!(standing.circuit_view().state, CircuitState::Open);
-        assert_eq!(standing.last_failure().as_deref(), Some("x"));
+        assert_eq!(health.circuit_view().state, CircuitState::Open);
+        assert_eq!(health.last_failure().as_deref(), Some("x"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn overloads_are_counted_until_a_success() {
-        let standing = standing();
-        standing.record_failure(&error(ProviderFault::Overloaded));
-        standing.record_failure(&error(ProviderFault::Server));
-        standing.record_failure(&error(ProviderFault::Overloaded));
-        assert_eq!(standing.consecutive_overloads(), 2);
-        standing.record_success();
-        assert_eq!(standing.consecutive_overloads(), 0);
+        let health = build_health();
+        health.record_failure(&error(ProviderFault::Overloaded));
+        health.record_failure(&error(ProviderFault::Server));
+        health.record_failure(&error(ProviderFault::Overloaded));
+        assert_eq!(health.consecutive_overloads(), 2);
+        health.record_success();
+        assert_eq!(health.consecutive_overloads(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dropped_trial_frees_its_place_and_a_finished_one_does_not() {
-        let standing = standing();
+        let health = build_health();
         for _ in 0..5 {
-            standing.record_failure(&error(ProviderFault::Server));
+            health.record_failure(&error(ProviderFault::Server));
         }
-        assert!(standing.admit_call(Caller::Machine).is_err());
+        assert!(health.admit_call(Caller::Machine).is_err());
         tokio::time::advance(Duration::from_secs(30)).await;
-        let trial = standing.admit_call(Caller::Machine).unwrap();
+        let trial = health.admit_call(Caller::Machine).unwrap();
         assert!(trial.is_trial());
-        assert_eq!(standing.admit_call(Caller::Machine).err(), Some(None));
+        assert_eq!(health.admit_call(Caller::Machine).err(), Some(None));
         drop(trial);
-        let trial = standing.admit_call(Caller::Machine).unwrap();
-        standing.record_success();
+        let trial = health.admit_call(Caller::Machine).unwrap();
+        health.record_success();
         drop(trial);
-        assert_eq!(standing.circuit_view().state, CircuitState::Closed);
-        assert!(!standing.admit_call(Caller::Machine).unwrap().is_trial());
+        assert_eq!(health.circuit_view().state, CircuitState::Closed);
+        assert!(!health.admit_call(Caller::Machine).unwrap().is_trial());
     }
 
     #[tokio::test(start_paused = true)]
@@ -423,16 +423,16 @@ mod tests {
         assert!(!board.has_changed().unwrap());
         one.record_failure(&error(ProviderFault::Server));
         assert!(board.has_changed().unwrap());
-        let shown = || accounts.circuit_views()["p"].state;
-        assert_eq!(shown(), CircuitState::Open);
+        let circuit_state = || accounts.circuit_views()["p"].state;
+        assert_eq!(circuit_state(), CircuitState::Open);
         // The key was corrected since, so the account with the wrong key gets no more calls.
         tokio::time::advance(policy.rest).await;
         assert_eq!(
-            (shown(), one.circuit_view().state),
+            (circuit_state(), one.circuit_view().state),
             (CircuitState::Closed, CircuitState::Open)
         );
         let trial = one.admit_call(Caller::Machine).unwrap();
-        assert_eq!(shown(), CircuitState::HalfOpen);
+        assert_eq!(circuit_state(), CircuitState::HalfOpen);
         drop(trial);
         assert_eq!(accounts.reset_circuits("p"), Some(true));
         assert_eq!(accounts.reset_circuits("p"), Some(false));

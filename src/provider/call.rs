@@ -124,7 +124,7 @@ async fn start(
     };
     let response = sent.map_err(|error| no_response(account, limits.connect, &error))?;
     // Refusals carry rate-limit headers as well, so the pacer reads them before the status is checked (R-PROV-6).
-    account.standing.observe_headers(response.headers());
+    account.health.observe_headers(response.headers());
     let status = response.status().as_u16();
     if !response.status().is_success() || !is_event_stream(response.headers()) {
         return Err(read_error_response(account, &model, status, response).await);
@@ -438,24 +438,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn pings_do_not_extend_the_wait_for_the_closing_event() {
-        const SAID: &str =
+        const FINISH_EVENT: &str =
             "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
         const EMPTY: &str = "data: {\"choices\":[]}\n\n";
         let delta = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
-        for (decoder, said, ping) in [
-            (StreamDecoder::new(ChatDecoder::default()), SAID, EMPTY),
-            (StreamDecoder::new(ChatDecoder::default()), SAID, ": ping\n\n"),
+        for (decoder, finish_event, ping) in [
+            (StreamDecoder::new(ChatDecoder::default()), FINISH_EVENT, EMPTY),
+            (
+                StreamDecoder::new(ChatDecoder::default()),
+                FINISH_EVENT,
+                ": ping\n\n",
+            ),
             (StreamDecoder::new(MessagesDecoder::default()), delta, PING),
         ] {
             // Far more pings than the wait may last.
             let pings = std::iter::repeat_n((2, ping), 1_000);
-            let events = events(decoder, std::iter::once((1, said)).chain(pings).collect());
+            let events = events(decoder, std::iter::once((1, finish_event)).chain(pings).collect());
             let (took, end) = ending(events).await;
             assert_eq!(end, Ok(StopReason::EndTurn));
             assert!((6..=7).contains(&took), "{took}");
         }
         // A flood that never lets the stream wait does not extend it either.
-        let flood = std::iter::once((1, SAID)).chain(std::iter::repeat_n((0, EMPTY), 100_000));
+        let flood = std::iter::once((1, FINISH_EVENT)).chain(std::iter::repeat_n((0, EMPTY), 100_000));
         let mut events = events(StreamDecoder::new(ChatDecoder::default()), flood.collect());
         events.closes_at = Some(clock::now());
         assert_eq!(ending(events).await, (1, Ok(StopReason::EndTurn)));

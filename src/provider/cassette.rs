@@ -193,8 +193,8 @@ fn is_zero(value: &u64) -> bool {
 ///
 /// Fails with a description if the text is empty, malformed, or of an unsupported version.
 pub(super) fn parse(text: &str) -> Result<Vec<RecordedExchange>, String> {
-    let whole = serde_json::from_str::<Cassette>(text);
-    match whole {
+    let document = serde_json::from_str::<Cassette>(text);
+    match document {
         Ok(Cassette {
             cassette: 1,
             exchanges,
@@ -246,8 +246,8 @@ impl CassetteMatch {
         let without = clean(&prompt).unwrap_or_else(|| prompt.clone());
         let same = prompt.chars().zip(without.chars());
         let known_by: String = same
-            .take_while(|(said, clean)| said == clean)
-            .map(|(said, _)| said)
+            .take_while(|(original, clean)| original == clean)
+            .map(|(original, _)| original)
             .take(PROMPT_PREFIX_CHARS)
             .collect();
         Self {
@@ -509,13 +509,13 @@ mod tests {
 
     #[test]
     fn a_torn_last_line_of_a_recording_is_skipped() {
-        let whole = "{\"recorded\":{\"at_ms\":1,\"provider\":\"p\",\"kind\":\"k\",\"model\":\"m\"},\"when\":{},\"events\":[]}";
-        for cut in 1..whole.len() {
-            let text = format!("{whole}\n{}", &whole[..cut]);
+        let full_line = "{\"recorded\":{\"at_ms\":1,\"provider\":\"p\",\"kind\":\"k\",\"model\":\"m\"},\"when\":{},\"events\":[]}";
+        for cut in 1..full_line.len() {
+            let text = format!("{full_line}\n{}", &full_line[..cut]);
             assert!(is_torn(&text), "{text}");
             assert_eq!(parse(&text).unwrap().len(), 1, "{text}");
         }
-        for text in ["{\"events\": []}\n{\"events\"", "{\n}", whole, "", "a\n"] {
+        for text in ["{\"events\": []}\n{\"events\"", "{\n}", full_line, "", "a\n"] {
             assert!(!is_torn(text), "{text}");
         }
         assert!(parse("{\"events\": []}\n{\"events\"").is_err());

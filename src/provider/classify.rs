@@ -47,26 +47,26 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
 
 /// Classifies a response with an error status, or with a body that is not a stream.
 pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
-    let told = ErrorBody::read(refusal.body);
+    let body = ErrorBody::read(refusal.body);
     let after = retry_after(refusal.headers, clock::wall_ms());
     let fault = match refusal.status {
         // Some gateways send errors with status 200.
-        200..300 if told.is_error => choose_fault(None, &told, refusal.headers),
+        200..300 if body.is_error => choose_fault(None, &body, refusal.headers),
         // Neither an error nor an event stream, so something other than the API answered.
         200..400 => ProviderFault::NotTheApi,
-        status => choose_fault(Some(status), &told, refusal.headers),
+        status => choose_fault(Some(status), &body, refusal.headers),
     };
-    let message = match (&fault, told.message.is_empty()) {
+    let message = match (&fault, body.message.is_empty()) {
         (ProviderFault::NotTheApi, _) => not_the_api(refusal),
-        (_, false) => told.message.clone(),
+        (_, false) => body.message.clone(),
         (_, true) => format!("status {} without a message", refusal.status),
     };
     Failure {
-        user_action: suggest_user_action(&fault, refusal.account, refusal.model, &told),
-        request_id: request_id(refusal.headers).or(told.request_id),
+        user_action: suggest_user_action(&fault, refusal.account, refusal.model, &body),
+        request_id: request_id(refusal.headers).or(body.request_id),
         status: Some(refusal.status),
         should_retry: should_retry(refusal.headers),
-        retry_after: after.or(told.retry_after),
+        retry_after: after.or(body.retry_after),
         message,
         fault,
     }
@@ -84,19 +84,19 @@ pub(crate) fn has_message(data: &str) -> bool {
 
 /// Classifies an error inside a stream; `data` is the whole event.
 pub(crate) fn classify_stream_error(account: &ProviderAccount, model: &str, data: &str) -> Failure {
-    let told = ErrorBody::read(data);
-    let fault = choose_fault(told.status, &told, &HeaderMap::new());
-    let message = if told.message.is_empty() {
+    let body = ErrorBody::read(data);
+    let fault = choose_fault(body.status, &body, &HeaderMap::new());
+    let message = if body.message.is_empty() {
         "the provider sent an error without a message".to_owned()
     } else {
-        told.message.clone()
+        body.message.clone()
     };
     Failure {
-        user_action: suggest_user_action(&fault, account, model, &told),
-        status: told.status,
+        user_action: suggest_user_action(&fault, account, model, &body),
+        status: body.status,
         should_retry: None,
-        request_id: told.request_id,
-        retry_after: told.retry_after,
+        request_id: body.request_id,
+        retry_after: body.retry_after,
         message,
         fault,
     }
@@ -248,46 +248,46 @@ fn extract_text(value: &Value) -> Option<String> {
 }
 
 /// Chooses the fault. Checks by text come before the status, because one status covers several faults.
-fn choose_fault(status: Option<u16>, told: &ErrorBody, headers: &HeaderMap) -> ProviderFault {
+fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap) -> ProviderFault {
     let throttled = status == Some(429);
-    if is_prompt_too_long(told, throttled) {
+    if is_prompt_too_long(body, throttled) {
         return ProviderFault::PromptTooLong {
-            limit: told.window.or_else(|| parse_context_limit(&told.text)),
+            limit: body.window.or_else(|| parse_context_limit(&body.text)),
         };
     }
     // Before the status: a used-up quota often comes with 429, but waiting would not help (R-PROV-2).
-    if is_quota_exhausted(status, told) {
+    if is_quota_exhausted(status, body) {
         return ProviderFault::QuotaExhausted {
-            reset_at: reset_at(&told.text, headers),
+            reset_at: reset_at(&body.text, headers),
         };
     }
-    if image_refused(status, told) {
+    if image_refused(status, body) {
         return ProviderFault::ImageRefused;
     }
-    if content_policy(status, told) {
+    if content_policy(status, body) {
         return ProviderFault::ContentPolicy;
     }
     if status == Some(413) {
         // After the image check: some servers send 413 for an image that is too large.
         return ProviderFault::PromptTooLong { limit: None };
     }
-    if told.contains_any(&["overloaded", "slow_down", "insufficient_system_resource"]) || status == Some(529)
+    if body.contains_any(&["overloaded", "slow_down", "insufficient_system_resource"]) || status == Some(529)
     {
         return ProviderFault::Overloaded;
     }
-    if matches!(status, Some(400 | 422)) && output_limit::is_refused(&told.text) {
+    if matches!(status, Some(400 | 422)) && output_limit::is_refused(&body.text) {
         return ProviderFault::OutputLimit {
-            limit: output_limit::parse_output_limit(&told.text),
+            limit: output_limit::parse_output_limit(&body.text),
         };
     }
     match status {
         Some(401 | 403) => ProviderFault::Unauthorized,
-        Some(400) | None if key_refused(told) => ProviderFault::Unauthorized,
+        Some(400) | None if key_refused(body) => ProviderFault::Unauthorized,
         Some(404 | 405 | 410) => ProviderFault::NotFound,
         Some(408 | 409 | 429) => ProviderFault::Throttled,
         Some(500..600) => ProviderFault::Server,
         Some(_) => ProviderFault::InvalidRequest,
-        None => fault_of_code(&told.code),
+        None => fault_of_code(&body.code),
     }
 }
 
@@ -309,7 +309,7 @@ fn fault_of_code(code: &str) -> ProviderFault {
     }
 }
 
-fn is_prompt_too_long(told: &ErrorBody, throttled: bool) -> bool {
+fn is_prompt_too_long(body: &ErrorBody, throttled: bool) -> bool {
     const CODES: [&str; 4] = [
         "context_length_exceeded",
         "exceed_context_size",
@@ -346,11 +346,11 @@ fn is_prompt_too_long(told: &ErrorBody, throttled: bool) -> bool {
         "exceeded model token limit",
     ];
     // Throttling errors mention tokens too. Only the texts above mean that waiting would not help.
-    let by_code = !throttled && CODES.iter().any(|code| told.code.contains(code));
+    let by_code = !throttled && CODES.iter().any(|code| body.code.contains(code));
     by_code
-        || TEXTS.iter().any(|words| told.text.contains(words))
-        || hugging_face(&told.text)
-        || (!throttled && length_refused(&told.text))
+        || TEXTS.iter().any(|words| body.text.contains(words))
+        || hugging_face(&body.text)
+        || (!throttled && length_refused(&body.text))
 }
 
 /// Reports whether a text complains about the length of the prompt in any words: `total length 5000 of the messages
@@ -377,7 +377,7 @@ fn length_refused(text: &str) -> bool {
 }
 
 /// Reports whether the text refuses the key. Google and xAI do so with status 400, others inside a stream.
-fn key_refused(told: &ErrorBody) -> bool {
+fn key_refused(body: &ErrorBody) -> bool {
     const TEXTS: [&str; 18] = [
         "api key not valid",
         "api_key_invalid",
@@ -398,7 +398,7 @@ fn key_refused(told: &ErrorBody) -> bool {
         "invalid authentication",
         "authentication_error",
     ];
-    told.contains_any(&TEXTS)
+    body.contains_any(&TEXTS)
 }
 
 /// Recognizes Hugging Face's error: `inputs tokens + max_new_tokens must be <= 4097`.
@@ -455,7 +455,7 @@ fn leading_number(text: &str) -> Option<u64> {
         .filter(|limit| (256..1_000_000_000).contains(limit))
 }
 
-fn is_quota_exhausted(status: Option<u16>, told: &ErrorBody) -> bool {
+fn is_quota_exhausted(status: Option<u16>, body: &ErrorBody) -> bool {
     const TEXTS: [&str; 24] = [
         "insufficient_quota",
         "usage_limit_reached",
@@ -485,7 +485,7 @@ fn is_quota_exhausted(status: Option<u16>, told: &ErrorBody) -> bool {
     match status {
         Some(402) => true,
         // A limit per minute passes by itself, so it is a throttle.
-        None | Some(400 | 403 | 429) => told.contains_any(&TEXTS) && !told.per_minute,
+        None | Some(400 | 403 | 429) => body.contains_any(&TEXTS) && !body.per_minute,
         Some(_) => false,
     }
 }
@@ -504,7 +504,7 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
     })
 }
 
-fn image_refused(status: Option<u16>, told: &ErrorBody) -> bool {
+fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
     const TEXTS: [&str; 18] = [
         "could not process image",
         "image_too_large",
@@ -527,12 +527,12 @@ fn image_refused(status: Option<u16>, told: &ErrorBody) -> bool {
     ];
     let possible = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 415 | 422 | 500));
     possible
-        && (told.contains_any(&TEXTS)
-            || told.contains_any(&["image_url"])
-                && told.contains_any(&["invalid content type", "unknown variant"]))
+        && (body.contains_any(&TEXTS)
+            || body.contains_any(&["image_url"])
+                && body.contains_any(&["invalid content type", "unknown variant"]))
 }
 
-fn content_policy(status: Option<u16>, told: &ErrorBody) -> bool {
+fn content_policy(status: Option<u16>, body: &ErrorBody) -> bool {
     const TEXTS: [&str; 11] = [
         "content_policy_violation",
         "content filtering policy",
@@ -546,17 +546,17 @@ fn content_policy(status: Option<u16>, told: &ErrorBody) -> bool {
         "data_inspection_failed",
         "prohibited_content",
     ];
-    status.is_none_or(|status| matches!(status, 400 | 403 | 422)) && told.contains_any(&TEXTS)
+    status.is_none_or(|status| matches!(status, 400 | 403 | 422)) && body.contains_any(&TEXTS)
 }
 
 /// Suggests how to choose another model, with similar names that the provider may have.
 fn suggest_other_model(account: &ProviderAccount, model: &str) -> String {
     let naming = naming_at(account.kind, &account.base);
-    let meant = suggest_model_names(model, &account.name, naming, KnownList::NotAsked, current_day());
-    let perhaps = if meant.is_empty() {
+    let suggestions = suggest_model_names(model, &account.name, naming, KnownList::NotAsked, current_day());
+    let perhaps = if suggestions.is_empty() {
         String::new()
     } else {
-        format!(", such as {}", meant.join(" or "))
+        format!(", such as {}", suggestions.join(" or "))
     };
     format!(
         "choose a model other than {model}{perhaps} with /model, agent/setModel or [provider.{}] model",
@@ -569,7 +569,7 @@ fn suggest_user_action(
     fault: &ProviderFault,
     account: &ProviderAccount,
     model: &str,
-    told: &ErrorBody,
+    body: &ErrorBody,
 ) -> Option<String> {
     let name = &account.name;
     match fault {
@@ -579,16 +579,16 @@ fn suggest_user_action(
             account.host_and_port()
         )),
         ProviderFault::NotFound if account.is_ollama() => Some(format!("run `ollama pull {model}`")),
-        ProviderFault::NotFound if told.contains_any(&["model"]) => Some(suggest_other_model(account, model)),
+        ProviderFault::NotFound if body.contains_any(&["model"]) => Some(suggest_other_model(account, model)),
         ProviderFault::NotFound | ProviderFault::NotTheApi => {
             Some(format!("check [provider.{name}] base_url"))
         }
         // OpenAI names the endpoint that the model needs.
-        ProviderFault::InvalidRequest if told.contains_any(&["/v1/responses"]) => {
+        ProviderFault::InvalidRequest if body.contains_any(&["/v1/responses"]) => {
             Some(format!("set kind = \"openai-responses\" under [provider.{name}]"))
         }
         ProviderFault::InvalidRequest
-            if told.contains_any(&["does not support tools", "support tool use"]) =>
+            if body.contains_any(&["does not support tools", "support tool use"]) =>
         {
             Some(format!("choose a model that can call tools: {model} cannot"))
         }

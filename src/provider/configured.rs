@@ -33,7 +33,7 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderS
         models: settings
             .models
             .iter()
-            .map(|(name, told)| (name.clone(), to_model_override(told)))
+            .map(|(name, model_settings)| (name.clone(), to_model_override(model_settings)))
             .collect(),
         cassette: provider.cassette.clone(),
         record: provider.record.clone(),
@@ -49,15 +49,15 @@ fn build_redactor(settings: &Settings) -> Redactor {
     redactor
 }
 
-fn to_model_override(told: &ModelSettings) -> ModelOverride {
+fn to_model_override(model_settings: &ModelSettings) -> ModelOverride {
     ModelOverride {
-        window: told.context_window,
-        max_output: told
+        window: model_settings.context_window,
+        max_output: model_settings
             .max_output_tokens
             .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
-        price: told.price(),
-        images: told.images,
-        tools: told.tools,
+        price: model_settings.price(),
+        images: model_settings.images,
+        tools: model_settings.tools,
         ..ModelOverride::default()
     }
 }

@@ -123,8 +123,8 @@ fn check_cut_off(name: &str, make: Make, bytes: &[u8], expected: &[StreamEvent])
             }
             StreamEvent::ToolUseCompleted { index } => {
                 assert!(expected.contains(event), "{name}: {event:?}");
-                let whole = serde_json::from_str::<serde_json::Value>(&inputs[index]);
-                assert!(whole.is_ok(), "{name}, cut off at {}: {inputs:?}", bytes.len());
+                let parsed = serde_json::from_str::<serde_json::Value>(&inputs[index]);
+                assert!(parsed.is_ok(), "{name}, cut off at {}: {inputs:?}", bytes.len());
             }
             _ => {}
         }
@@ -358,15 +358,15 @@ data: {{"type":"message_stop"}}
 
 #[test]
 fn malformed_messages_streams_end_with_an_error() {
-    let told = |events: &str| run(messages, [anthropic(events).as_bytes()]).1;
+    let decode_error = |events: &str| run(messages, [anthropic(events).as_bytes()]).1;
     let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
     assert_eq!(
-        told(&format!("event: error\ndata: {overloaded}\n\n")),
+        decode_error(&format!("event: error\ndata: {overloaded}\n\n")),
         Some(DecodeError::Reported(overloaded.into()))
     );
     let untyped = r#"{"error":{"message":"x"}}"#;
     assert_eq!(
-        told(&format!("data: {untyped}\n\n")),
+        decode_error(&format!("data: {untyped}\n\n")),
         Some(DecodeError::Reported(untyped.into()))
     );
     for events in [
@@ -376,7 +376,7 @@ fn malformed_messages_streams_end_with_an_error() {
     ] {
         assert!(
             matches!(
-                told(events),
+                decode_error(events),
                 Some(DecodeError::Failed(ProviderFault::BrokenStream, _))
             ),
             "{events}"
@@ -451,8 +451,8 @@ fn chat_decodes_reasoning_under_every_field_name() {
         // The server that gave these details requires them back unchanged.
         let delta: serde_json::Value = serde_json::from_str(first).unwrap();
         if let Some(details) = delta.get("reasoning_details") {
-            let kept = serde_json::json!({"reasoning_details": details}).to_string();
-            expected.insert(2, StreamEvent::RedactedReasoning(kept));
+            let opaque = serde_json::json!({"reasoning_details": details}).to_string();
+            expected.insert(2, StreamEvent::RedactedReasoning(opaque));
         }
         check(first, chat, &stream, &expected);
     }
@@ -547,8 +547,8 @@ fn chat_decodes_every_finish_reason() {
         &refused,
         &[stop(StopReason::Refusal(Some("I won't".into())))],
     );
-    let whole = r#"data: {"choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}"#;
-    let (events, wrong) = run(chat, [whole.as_bytes()]);
+    let full_message = r#"data: {"choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}"#;
+    let (events, wrong) = run(chat, [full_message.as_bytes()]);
     assert_eq!(
         (events, wrong),
         (vec![text("a"), stop(StopReason::EndTurn)], None)
@@ -599,17 +599,17 @@ fn chat_tool_call_cut_at_the_output_limit_is_not_completed() {
 
 #[test]
 fn malformed_chat_streams_end_with_an_error() {
-    let begun = chunk(r#"{"content":"a"}"#, "null");
-    let wrong = |rest: &str| run(chat, [format!("{begun}{rest}").as_bytes()]).1;
-    for told in [
+    let first_chunk = chunk(r#"{"content":"a"}"#, "null");
+    let wrong = |rest: &str| run(chat, [format!("{first_chunk}{rest}").as_bytes()]).1;
+    for error_event in [
         r#"{"error":{"message":"x","code":502}}"#,
         r#"{"error":"stopped"}"#,
         r#"{"object":"error","message":"x","code":400}"#,
         r#"{"id":"c","error":{"code":"server_error","message":"x"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}"#,
     ] {
         assert_eq!(
-            wrong(&format!("data: {told}\n\n{DONE}")),
-            Some(DecodeError::Reported(told.into()))
+            wrong(&format!("data: {error_event}\n\n{DONE}")),
+            Some(DecodeError::Reported(error_event.into()))
         );
     }
     assert!(matches!(

@@ -35,8 +35,8 @@ pub(crate) enum DecodeError {
 
 impl DecodeError {
     /// Creates the failure of a malformed or truncated stream.
-    pub(crate) fn broken_stream(what: impl Into<String>) -> Self {
-        Self::Failed(ProviderFault::BrokenStream, what.into())
+    pub(crate) fn broken_stream(message: impl Into<String>) -> Self {
+        Self::Failed(ProviderFault::BrokenStream, message.into())
     }
 }
 
@@ -198,10 +198,10 @@ impl ToolInput {
 
     /// Reports whether the pieces match the whole input that the server sent later. Some servers send nothing or an
     /// empty object there, which matches anything.
-    pub(crate) fn agrees_with(&self, whole: &str) -> bool {
+    pub(crate) fn agrees_with(&self, full_input: &str) -> bool {
         let parse = |json: &str| serde_json::from_str::<serde_json::Value>(json).ok();
-        match parse(whole) {
-            Some(whole) if whole != serde_json::json!({}) => parse(&self.json) == Some(whole),
+        match parse(full_input) {
+            Some(expected) if expected != serde_json::json!({}) => parse(&self.json) == Some(expected),
             _ => true,
         }
     }
@@ -220,14 +220,14 @@ pub(crate) fn complete_tools<'t>(
     out: &mut EventQueue,
 ) {
     for (index, input) in tools {
-        let whole = match stop {
+        let is_complete = match stop {
             StopReason::EndTurn | StopReason::ToolUse => true,
             StopReason::MaxTokens
             | StopReason::WindowFull
             | StopReason::PauseTurn
             | StopReason::Refusal(_) => input.is_whole(),
         };
-        if !whole {
+        if !is_complete {
             continue;
         }
         if input.is_empty() {

@@ -39,9 +39,9 @@ pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError
     }
 }
 
-fn malformed_event_error(data: &str, why: &str) -> DecodeError {
+fn malformed_event_error(data: &str, reason: &str) -> DecodeError {
     DecodeError::broken_stream(format!(
-        "malformed stream event ({why}): {}",
+        "malformed stream event ({reason}): {}",
         one_line(data, EXCERPT)
     ))
 }
@@ -65,10 +65,10 @@ pub(super) fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
 /// Returns an optional number. Some servers write whole numbers as floats.
 pub(super) fn optional_number(object: &Value, field: &str) -> Option<u64> {
     let value = &object[field];
-    let whole = |float: f64| (float >= 0.0 && float.fract() == 0.0).then_some(float as u64);
+    let to_integer = |float: f64| (float >= 0.0 && float.fract() == 0.0).then_some(float as u64);
     value
         .as_u64()
-        .or_else(|| value.as_f64().and_then(whole))
+        .or_else(|| value.as_f64().and_then(to_integer))
         .or_else(|| ignore_unexpected_type(value, field))
 }
 
@@ -93,7 +93,7 @@ pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str,
 /// Returns a piece of a tool's input. Some servers send the whole object instead of its text.
 pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, DecodeError> {
     match &object[field] {
-        whole @ Value::Object(_) => Ok(whole.to_string()),
+        input @ Value::Object(_) => Ok(input.to_string()),
         _ => needed_text(object, field).map(str::to_owned),
     }
 }

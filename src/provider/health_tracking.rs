@@ -27,17 +27,17 @@ pub struct WatchedProvider {
     inner: Arc<dyn Provider>,
     last: Arc<AtomicU8>,
     key_refused: Arc<AtomicBool>,
-    standing: Arc<AccountHealth>,
+    health: Arc<AccountHealth>,
 }
 
 impl WatchedProvider {
     /// Wraps `inner`; its health is [`Health::Unknown`] until the first call.
-    pub fn new(inner: Arc<dyn Provider>, standing: Arc<AccountHealth>) -> Self {
+    pub fn new(inner: Arc<dyn Provider>, health: Arc<AccountHealth>) -> Self {
         Self {
             inner,
             last: Arc::default(),
             key_refused: Arc::default(),
-            standing,
+            health,
         }
     }
 
@@ -66,7 +66,7 @@ impl Provider for WatchedProvider {
     }
 
     fn account_health(&self) -> Option<&Arc<AccountHealth>> {
-        Some(&self.standing)
+        Some(&self.health)
     }
 
     fn take_pending_notice(&self) -> Option<String> {
@@ -77,7 +77,7 @@ impl Provider for WatchedProvider {
         &self,
         request: Arc<ModelRequest>,
     ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-        let (last, standing) = (self.last.clone(), self.standing.clone());
+        let (last, health) = (self.last.clone(), self.health.clone());
         let key_refused = self.key_refused.clone();
         let opened = self.inner.open_stream(request);
         async move {
@@ -86,17 +86,17 @@ impl Provider for WatchedProvider {
             // A canceled call is dropped before this point or stops polling, so it records no outcome.
             let events = opened.inspect_err(|error| {
                 key_refused.fetch_or(error.fault == ProviderFault::Unauthorized, Ordering::Relaxed);
-                standing.record_failure(error);
+                health.record_failure(error);
             })?;
-            let mut begun = false;
+            let mut has_started = false;
             let events = events.inspect(move |event| {
                 record_health(&last, event.is_ok());
                 match event {
                     // Success counts only at the stop event: a stream that breaks before it is a failure (R-PROV-2).
-                    Ok(StreamEvent::Stop(_)) => standing.record_success(),
-                    Ok(_) if !std::mem::replace(&mut begun, true) => standing.record_answer_start(),
+                    Ok(StreamEvent::Stop(_)) => health.record_success(),
+                    Ok(_) if !std::mem::replace(&mut has_started, true) => health.record_answer_start(),
                     Ok(_) => {}
-                    Err(error) => standing.record_failure(error),
+                    Err(error) => health.record_failure(error),
                 }
             });
             Ok(events.boxed())

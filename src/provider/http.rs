@@ -147,12 +147,12 @@ fn build_tls_config(
     settings: &HttpSettings,
 ) -> Result<rustls::ClientConfig, Failure> {
     // Without encryption no root certificates are needed. A proxy may itself use TLS.
-    let made = if account.base.scheme() == "http" && settings.proxy.is_none() {
+    let config = if account.base.scheme() == "http" && settings.proxy.is_none() {
         tls::without_roots()
     } else {
         tls::build_client_config(settings.ca_file.as_deref())
     };
-    made.map_err(|error| {
+    config.map_err(|error| {
         let failure = Failure::new(ProviderFault::Local, error.to_string());
         match error {
             TlsError::CaFile { .. } => {
@@ -168,11 +168,11 @@ pub(crate) fn no_response(account: &ProviderAccount, connect: Duration, error: &
     let host = account.host_and_port();
     if let Some(tls) = find::<rustls::Error>(error) {
         // rustls presents our verifier's message as an unexpected error, so only the message is taken.
-        let why = match tls {
-            rustls::Error::General(why) => why.clone(),
+        let reason = match tls {
+            rustls::Error::General(reason) => reason.clone(),
             other => other.to_string(),
         };
-        let message = format!("TLS connection to {host} failed: {why}");
+        let message = format!("TLS connection to {host} failed: {reason}");
         let action = match tls {
             // The server answered the handshake in plain text.
             rustls::Error::InvalidMessage(_) => {

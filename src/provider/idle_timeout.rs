@@ -59,11 +59,11 @@ impl IdleTimeout {
     pub(crate) fn poll_spent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let Some((_, slice)) = self.armed else {
-                let left = self.limit.saturating_sub(self.spent);
-                if left.is_zero() {
+                let remaining = self.limit.saturating_sub(self.spent);
+                if remaining.is_zero() {
                     return Poll::Ready(());
                 }
-                let (now, slice) = (clock::now(), left.min(SLICE));
+                let (now, slice) = (clock::now(), remaining.min(SLICE));
                 self.sleep.as_mut().reset(now + slice);
                 self.armed = Some((now, slice));
                 // The next round polls the timer, which registers the wake-up.

@@ -97,15 +97,15 @@ pub trait Provider: Send + Sync + 'static {
 /// Appends `path` to `base`, except for the part that `base` already ends with. A query (Azure's `api-version`)
 /// stays.
 fn build_endpoint_url(base: &Url, path: &str) -> Url {
-    let given = base.path().trim_end_matches('/').to_owned();
+    let base_path = base.path().trim_end_matches('/').to_owned();
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
     // A base URL may come with or without `/v1`, or as the full endpoint.
-    let full = if given.ends_with(&format!("/{path}")) {
-        given
-    } else if given.ends_with(&format!("/{first}")) {
-        format!("{given}/{rest}")
+    let full = if base_path.ends_with(&format!("/{path}")) {
+        base_path
+    } else if base_path.ends_with(&format!("/{first}")) {
+        format!("{base_path}/{rest}")
     } else {
-        format!("{given}/{path}")
+        format!("{base_path}/{path}")
     };
     let mut url = base.clone();
     url.set_path(&full);

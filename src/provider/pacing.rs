@@ -57,8 +57,8 @@ impl LimitedResource {
     /// Returns the header names for limit, remaining and reset, one triple for each vendor's spelling.
     fn header_names(self) -> Vec<[String; 3]> {
         const PARTS: [&str; 3] = ["limit", "remaining", "reset"];
-        let anthropic = |what: &str| PARTS.map(|part| format!("anthropic-ratelimit-{what}-{part}"));
-        let plain = |what: &str| PARTS.map(|part| format!("x-ratelimit-{part}{what}"));
+        let anthropic = |resource: &str| PARTS.map(|part| format!("anthropic-ratelimit-{resource}-{part}"));
+        let plain = |resource: &str| PARTS.map(|part| format!("x-ratelimit-{part}{resource}"));
         match self {
             Self::Requests => vec![anthropic("requests"), plain("-requests")],
             Self::Tokens => vec![anthropic("tokens"), plain("-tokens")],
@@ -83,14 +83,14 @@ pub struct RateLimitSnapshot {
 /// Parses the rate-limit headers. Skips a resource whose headers are incomplete or implausible. `now_ms` is wall
 /// time in ms since the epoch.
 pub fn parse_rate_limits(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnapshot> {
-    let told = |name: &String| headers.get(name)?.to_str().ok().map(str::trim);
+    let header_value = |name: &String| headers.get(name)?.to_str().ok().map(str::trim);
     let reading = |resource: LimitedResource, [limit, remaining, reset]: &[String; 3]| {
         Some(RateLimitSnapshot {
             resource,
             // A limit of 0 would make the remaining share undefined.
-            limit: parse_amount(told(limit)?).filter(|limit| *limit > 0.0)?,
-            remaining: parse_amount(told(remaining)?)?,
-            reset: parse_reset(told(reset)?, now_ms)?,
+            limit: parse_amount(header_value(limit)?).filter(|limit| *limit > 0.0)?,
+            remaining: parse_amount(header_value(remaining)?)?,
+            reset: parse_reset(header_value(reset)?, now_ms)?,
         })
     };
     LimitedResource::ALL
@@ -200,13 +200,15 @@ impl ResourceState {
     /// Returns how long a call waits. At the pace that the limit allows, the remaining share lasts that share of the
     /// window. The call waits for the part of the reset that lies beyond.
     fn wait(&self, now: Instant) -> Duration {
-        let left = self.reset_at.saturating_duration_since(now);
+        let until_reset = self.reset_at.saturating_duration_since(now);
         let share = (self.remaining / self.limit).clamp(0.0, 1.0);
         // Bursts are fine while half remains (R-PROV-6).
         if share >= 0.5 {
             return Duration::ZERO;
         }
-        left.saturating_sub(self.window.mul_f64(share)).min(LONGEST_WAIT)
+        until_reset
+            .saturating_sub(self.window.mul_f64(share))
+            .min(LONGEST_WAIT)
     }
 }
 
@@ -254,14 +256,14 @@ impl Pacer {
         let (wait, gauge) = waits
             .filter(|(wait, _)| *wait >= Duration::from_millis(1))
             .max_by_key(|(wait, _)| *wait)?;
-        let left = gauge.reset_at.saturating_duration_since(now).as_secs_f64();
-        let why = format!(
-            "{provider} has {} of {} {} left for {left:.0} s: calls are spaced out",
+        let seconds_left = gauge.reset_at.saturating_duration_since(now).as_secs_f64();
+        let reason = format!(
+            "{provider} has {} of {} {} left for {seconds_left:.0} s: calls are spaced out",
             gauge.remaining,
             gauge.limit,
             gauge.resource.display_name(),
         );
-        Some(PacingDelay { wait, reason: why })
+        Some(PacingDelay { wait, reason })
     }
 }
 
@@ -324,7 +326,7 @@ mod tests {
 
     #[test]
     fn headers_of_every_vendor_are_parsed() {
-        let told = headers(&[
+        let vendor_headers = headers(&[
             ("anthropic-ratelimit-requests-limit", "50"),
             ("anthropic-ratelimit-requests-remaining", "49"),
             ("anthropic-ratelimit-requests-reset", "2026-11-21T00:00:01Z"),
@@ -345,7 +347,7 @@ mod tests {
             reset: Duration::from_secs(reset),
         };
         assert_eq!(
-            parse_rate_limits(&told, NOW),
+            parse_rate_limits(&vendor_headers, NOW),
             [
                 reading(LimitedResource::Requests, 50, 49, 1),
                 reading(LimitedResource::Tokens, 150_000, 149_984, 360),

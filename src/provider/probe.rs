@@ -51,7 +51,7 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
         base,
         secrets: Vec::new(),
         redactor: Redactor::default(),
-        standing: AccountHealth::new(name, CircuitPolicy::default()),
+        health: AccountHealth::new(name, CircuitPolicy::default()),
     };
     let settings = HttpSettings {
         ca_file: None,
@@ -77,11 +77,11 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
     }
     let account = account_of(spec)?;
     let path = list_path(&account);
-    let asked = tokio::time::timeout(limit, get(spec, &account, path));
-    let answered = asked
+    let request = tokio::time::timeout(limit, get(spec, &account, path));
+    let result = request
         .await
         .unwrap_or_else(|_| Err(timed_out(&account, TimeoutPhase::FirstEvent, limit)));
-    answered.map_err(|failure| account.build_provider_error("", failure))
+    result.map_err(|failure| account.build_provider_error("", failure))
 }
 
 /// What a probe has confirmed.
@@ -107,12 +107,12 @@ pub async fn probe_provider(spec: &ProviderSpec, limit: Duration) -> Result<Prob
     }
     let account = account_of(spec)?;
     let path = choose_probe_path(&account);
-    let asked = tokio::time::timeout(limit, get(spec, &account, path));
-    let answered = asked
+    let request = tokio::time::timeout(limit, get(spec, &account, path));
+    let result = request
         .await
         .unwrap_or_else(|_| Err(timed_out(&account, TimeoutPhase::FirstEvent, limit)));
-    let answered = answered.map_err(|failure| account.build_provider_error("", failure))?;
-    Ok(match answered {
+    let model_list = result.map_err(|failure| account.build_provider_error("", failure))?;
+    Ok(match model_list {
         _ if path == KEY_PATH => ProbeResult::Key,
         Some(list) => ProbeResult::Models(list),
         None => ProbeResult::Address,
@@ -130,7 +130,7 @@ fn account_of(spec: &ProviderSpec) -> Result<Arc<ProviderAccount>, ProviderError
             .map_err(|failure| unusable_provider_error(spec, "", failure))?,
         secrets: secrets.cloned().collect(),
         redactor: spec.redactor.clone(),
-        standing: spec.account_health.clone(),
+        health: spec.account_health.clone(),
     }))
 }
 
@@ -329,10 +329,10 @@ mod tests {
         ] {
             assert_eq!(names(answer), list, "{answer}");
         }
-        let many: Vec<_> = (0..MAX_NAMES + 1)
+        let entries: Vec<_> = (0..MAX_NAMES + 1)
             .map(|n| serde_json::json!({"id": format!("m{n}")}))
             .collect();
-        assert_eq!(read_list(&Value::Array(many)), None);
+        assert_eq!(read_list(&Value::Array(entries)), None);
     }
 
     #[test]

@@ -141,11 +141,11 @@ impl Recording {
     }
 
     /// Records an item of the stream. Returns whether it was the last.
-    fn record_event(&mut self, what: &Result<StreamEvent, ProviderError>) -> bool {
+    fn record_event(&mut self, event: &Result<StreamEvent, ProviderError>) -> bool {
         let Some(RecordedExchange { events, .. }) = &mut self.exchange else {
             return false;
         };
-        match what {
+        match event {
             Ok(StreamEvent::Text(more)) => match last_content_event(events) {
                 Some(CassetteEvent { text: Some(text), .. }) => text.push_str(more),
                 _ => events.push(CassetteEvent {
@@ -427,8 +427,8 @@ mod tests {
             &self,
             _: Arc<ModelRequest>,
         ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-            let given = futures::stream::iter(self.0.clone()).chain(futures::stream::pending());
-            async move { Ok(given.boxed()) }.boxed()
+            let events = futures::stream::iter(self.0.clone()).chain(futures::stream::pending());
+            async move { Ok(events.boxed()) }.boxed()
         }
     }
 
@@ -456,8 +456,8 @@ mod tests {
 
     /// Collects events up to a stop or an error. Polling further would stall.
     async fn events(provider: &dyn Provider, prompt: &str) -> Vec<Result<StreamEvent, ProviderError>> {
-        let asked = Arc::new(build_request("m", vec![Message::user_text(prompt)]));
-        let mut stream = match provider.open_stream(asked).await {
+        let request = Arc::new(build_request("m", vec![Message::user_text(prompt)]));
+        let mut stream = match provider.open_stream(request).await {
             Ok(stream) => stream,
             Err(error) => return vec![Err(error)],
         };
@@ -507,10 +507,13 @@ mod tests {
         ]
     }
 
-    async fn recorded(dir: &tempfile::TempDir, given: Vec<Result<StreamEvent, ProviderError>>) -> String {
+    async fn recorded(
+        dir: &tempfile::TempDir,
+        scripted_events: Vec<Result<StreamEvent, ProviderError>>,
+    ) -> String {
         let path = dir.path().join("new/tape.jsonl");
-        let given = ScriptedEvents(given);
-        let recorded = RecordingProvider::new(Arc::new(given), ApiKind::OpenAi, path.clone(), redactor());
+        let provider = ScriptedEvents(scripted_events);
+        let recorded = RecordingProvider::new(Arc::new(provider), ApiKind::OpenAi, path.clone(), redactor());
         events(&recorded, "fix it").await;
         std::fs::read_to_string(path).unwrap()
     }
@@ -526,12 +529,12 @@ mod tests {
             Err(error(ProviderFault::QuotaExhausted { reset_at: Some(8) })),
         ];
         for end in ends {
-            for begun in [every_event(), Vec::new()] {
+            for first_events in [every_event(), Vec::new()] {
                 let dir = tempfile::tempdir().unwrap();
-                let given: Vec<_> = begun.into_iter().map(Ok).chain([end.clone()]).collect();
-                let tape = recorded(&dir, given.clone()).await;
+                let scripted_events: Vec<_> = first_events.into_iter().map(Ok).chain([end.clone()]).collect();
+                let tape = recorded(&dir, scripted_events.clone()).await;
                 let script = Script::parse("work", &tape).unwrap();
-                assert_eq!(events(&script, "please fix it").await, given, "{tape}");
+                assert_eq!(events(&script, "please fix it").await, scripted_events, "{tape}");
             }
         }
     }
@@ -540,11 +543,11 @@ mod tests {
     async fn a_cancelled_call_is_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tape.jsonl");
-        let given = ScriptedEvents(vec![Ok(StreamEvent::Text("half".into()))]);
-        let recorded = RecordingProvider::new(Arc::new(given), ApiKind::OpenAi, path.clone(), redactor());
-        let asked = Arc::new(build_request("m", vec![Message::user_text("fix it")]));
-        drop(recorded.open_stream(asked.clone()));
-        let mut stream = recorded.open_stream(asked).await.unwrap();
+        let provider = ScriptedEvents(vec![Ok(StreamEvent::Text("half".into()))]);
+        let recorded = RecordingProvider::new(Arc::new(provider), ApiKind::OpenAi, path.clone(), redactor());
+        let request = Arc::new(build_request("m", vec![Message::user_text("fix it")]));
+        drop(recorded.open_stream(request.clone()));
+        let mut stream = recorded.open_stream(request).await.unwrap();
         assert!(stream.next().await.unwrap().is_ok());
         drop(stream);
         let writing = std::mem::take(&mut *recorded.tape.writing.lock().unwrap());
@@ -555,14 +558,14 @@ mod tests {
         assert_eq!(tape.matches("{\"cancelled\":true}").count(), 2, "{tape}");
         let script = Script::parse("work", &tape).unwrap();
         let (first, second) = (events(&script, "fix it").await, events(&script, "fix it").await);
-        let (cut, whole) = if first.len() == 1 {
+        let (cut, complete) = if first.len() == 1 {
             (first, second)
         } else {
             (second, first)
         };
         assert_eq!(cut.len(), 1);
-        assert_eq!(whole[0], Ok(StreamEvent::Text("half".into())));
-        for end in [&cut[0], &whole[1]] {
+        assert_eq!(complete[0], Ok(StreamEvent::Text("half".into())));
+        for end in [&cut[0], &complete[1]] {
             assert_eq!(end.as_ref().unwrap_err().fault, ProviderFault::BrokenStream);
         }
     }
@@ -572,7 +575,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (start, rest) = CANARY.split_at(7);
         let piece = |text: &str| Ok(StreamEvent::Text(text.to_owned()));
-        let given = vec![
+        let scripted_events = vec![
             piece(start),
             piece(rest),
             Ok(StreamEvent::ToolUseStarted {
@@ -601,7 +604,7 @@ mod tests {
         ];
         let path = dir.path().join("tape.jsonl");
         let recorded = RecordingProvider::new(
-            Arc::new(ScriptedEvents(given)),
+            Arc::new(ScriptedEvents(scripted_events)),
             ApiKind::OpenAi,
             path.clone(),
             redactor(),
@@ -629,7 +632,7 @@ mod tests {
             cost: None,
         };
         let (start, rest) = CANARY.split_at(5);
-        let given = vec![
+        let scripted_events = vec![
             Ok(StreamEvent::Reasoning(format!("hm {start}"))),
             Ok(counted(1)),
             Ok(StreamEvent::Reasoning(rest.into())),
@@ -641,7 +644,7 @@ mod tests {
             Ok(StreamEvent::Stop(StopReason::EndTurn)),
         ];
         let recorded = RecordingProvider::new(
-            Arc::new(ScriptedEvents(given)),
+            Arc::new(ScriptedEvents(scripted_events)),
             ApiKind::OpenAi,
             path.clone(),
             redactor(),
@@ -659,11 +662,11 @@ mod tests {
         };
         let played: Vec<_> = events(&played, &prompt).await.into_iter().flatten().collect();
         assert_eq!(played.iter().filter_map(usage).next_back(), Some(4), "{played:?}");
-        let said = played.iter().filter_map(|event| match event {
+        let texts = played.iter().filter_map(|event| match event {
             StreamEvent::Text(text) | StreamEvent::Reasoning(text) => Some(text.as_str()),
             _ => None,
         });
-        assert_eq!(said.collect::<String>(), "hm ***so *** it is");
+        assert_eq!(texts.collect::<String>(), "hm ***so *** it is");
     }
 
     #[test]
@@ -671,15 +674,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tape.jsonl");
         let line = b"{\"recorded\":{},\"events\":[]}\n";
-        let whole = String::from_utf8_lossy(line).into_owned();
+        let full_line = String::from_utf8_lossy(line).into_owned();
         for (before, after) in [
-            (String::new(), whole.clone()),
-            (whole.clone(), format!("{whole}{whole}")),
-            (format!("{whole}{{\"recorded\":{{\"at"), format!("{whole}{whole}")),
-            ("{\"rec".to_owned(), whole.clone()),
+            (String::new(), full_line.clone()),
+            (full_line.clone(), format!("{full_line}{full_line}")),
+            (
+                format!("{full_line}{{\"recorded\":{{\"at"),
+                format!("{full_line}{full_line}"),
+            ),
+            ("{\"rec".to_owned(), full_line.clone()),
             // Not our line, so it stays.
-            ("{\n}".to_owned(), format!("{{\n}}\n{whole}")),
-            (whole.trim_end().to_owned(), format!("{whole}{whole}")),
+            ("{\n}".to_owned(), format!("{{\n}}\n{full_line}")),
+            (full_line.trim_end().to_owned(), format!("{full_line}{full_line}")),
         ] {
             std::fs::write(&path, &before).unwrap();
             append_line(&path, line).unwrap();
@@ -689,10 +695,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_failing_disk_costs_only_the_line_and_one_warning() {
-        let given = || ScriptedEvents(vec![Ok(StreamEvent::Stop(StopReason::EndTurn))]);
+        let new_provider = || ScriptedEvents(vec![Ok(StreamEvent::Stop(StopReason::EndTurn))]);
         for path in ["/dev/full", "/proc/no/such/place"] {
             let recorded =
-                RecordingProvider::new(Arc::new(given()), ApiKind::OpenAi, path.into(), redactor());
+                RecordingProvider::new(Arc::new(new_provider()), ApiKind::OpenAi, path.into(), redactor());
             for _ in 0..2 {
                 assert_eq!(
                     events(&recorded, "x").await,
@@ -700,10 +706,10 @@ mod tests {
                 );
             }
             assert!(recorded.tape.failed.load(Ordering::Relaxed));
-            let told = recorded.take_pending_notice().unwrap();
+            let notice = recorded.take_pending_notice().unwrap();
             assert!(
-                told.starts_with(&format!("cannot record calls of work to {path}: ")),
-                "{told}"
+                notice.starts_with(&format!("cannot record calls of work to {path}: ")),
+                "{notice}"
             );
             assert_eq!(recorded.take_pending_notice(), None, "once");
         }

@@ -142,10 +142,10 @@ impl ProviderSpec {
     pub(super) fn resolve_base_url(&self) -> Result<Url, Failure> {
         let default = self.kind.default_base_url();
         let text = self.base_url.as_deref().or(default).unwrap_or("script:");
-        let wrong = |what: String| {
+        let wrong = |problem: String| {
             Failure::new(
                 ProviderFault::Local,
-                format!("base_url of provider {} {what}", self.name),
+                format!("base_url of provider {} {problem}", self.name),
             )
             .with_user_action(format!(
                 "set [provider.{}] base_url to an http or https address",
@@ -235,8 +235,8 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     spec.api_key
         .iter()
         .for_each(|key| redactor.learn_provider_key(key));
-    let given = spec.headers.values();
-    given.for_each(|secret| redactor.learn_secret(secret));
+    let header_values = spec.headers.values();
+    header_values.for_each(|secret| redactor.learn_secret(secret));
     in_addresses(spec).for_each(|secret| redactor.learn_secret(&secret));
     let Some(path) = spec.record.clone() else {
         return Ok(provider);
@@ -270,16 +270,20 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
         };
         return Ok(Arc::new(Script::read(&spec.name, path).map_err(nobody)?));
     }
-    let given = || spec.api_key.iter().chain(spec.headers.values());
+    let configured_secrets = || spec.api_key.iter().chain(spec.headers.values());
     // A provider that echoes `Bearer …` often repeats the key alone, so each long word counts as a secret too.
-    let words = given().flat_map(long_words).map(SecretString::from);
+    let words = configured_secrets().flat_map(long_words).map(SecretString::from);
     let account = Arc::new(ProviderAccount {
         name: spec.name.clone(),
         kind: spec.kind,
         base: spec.resolve_base_url().map_err(nobody)?,
-        secrets: given().cloned().chain(words).chain(in_addresses(spec)).collect(),
+        secrets: configured_secrets()
+            .cloned()
+            .chain(words)
+            .chain(in_addresses(spec))
+            .collect(),
         redactor: spec.redactor.clone(),
-        standing: spec.account_health.clone(),
+        health: spec.account_health.clone(),
     });
     let with_account = |failure: Failure| account.build_provider_error(&model, failure);
     let extra = spec.extra_headers().map_err(with_account)?;
@@ -555,11 +559,11 @@ mod tests {
     #[tokio::test]
     async fn call_slots_are_bounded_and_returned_on_drop() {
         let slots = CallSlots::new(1);
-        let held = slots.try_acquire().unwrap();
+        let permit = slots.try_acquire().unwrap();
         assert!(slots.try_acquire().is_none());
         let mut waiting = Box::pin(slots.acquire());
         assert!(futures::poll!(&mut waiting).is_pending());
-        drop(held);
+        drop(permit);
         drop(waiting.await);
         assert_eq!(slots.available_permits(), 1);
     }

@@ -332,7 +332,7 @@ pub(crate) mod tests {
             id: id.into(),
             result: Arc::new(result),
         };
-        let shown = ToolResult {
+        let image_result = ToolResult {
             images: vec![build_image()],
             ..ToolResult::ok("a picture")
         };
@@ -359,7 +359,7 @@ pub(crate) mod tests {
             build_message(
                 Role::Tool,
                 vec![
-                    result("call_a", shown),
+                    result("call_a", image_result),
                     result("call_b", ToolResult::error("unknown tool")),
                 ],
             ),

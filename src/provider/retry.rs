@@ -20,10 +20,10 @@ pub enum RetryVerdict {
         attempt: u32,
         delay: Duration,
         /// The attempts that follow the next one, if each fails in the same way.
-        left: u32,
+        remaining: u32,
     },
     GiveUp {
-        why: GiveUp,
+        reason: GiveUp,
     },
 }
 
@@ -70,9 +70,9 @@ impl RetryState {
             Ok(delay) => RetryVerdict::Retry {
                 attempt: self.failed,
                 delay,
-                left: self.remaining_retries(error),
+                remaining: self.remaining_retries(error),
             },
-            Err(why) => RetryVerdict::GiveUp { why },
+            Err(reason) => RetryVerdict::GiveUp { reason },
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
         let expected = RetryVerdict::Retry {
             attempt: 1,
             delay: Duration::from_secs(1),
-            left: 2,
+            remaining: 2,
         };
         assert_eq!(verdict, expected);
         assert_eq!(state.failed_attempts(), 1);
@@ -194,23 +194,23 @@ mod tests {
             (60_001, true, 0.0, Some(60_001)),
             (86_400_000, true, 0.0, Some(86_400_000)),
         ];
-        for (asked, patient, unit, expected) in cases {
+        for (requested_ms, patient, unit, expected) in cases {
             let mut state = RetryState::new(RetryPolicy {
                 patient,
                 ..RetryPolicy::default()
             });
-            let verdict = state.next(&error(ProviderFault::Throttled, Some(asked)), unit);
+            let verdict = state.next(&error(ProviderFault::Throttled, Some(requested_ms)), unit);
             match (verdict, expected) {
                 (RetryVerdict::Retry { delay, .. }, Some(ms)) => assert_eq!(delay, Duration::from_millis(ms)),
                 (
                     RetryVerdict::GiveUp {
-                        why: GiveUp::WaitTooLong(wait),
+                        reason: GiveUp::WaitTooLong(wait),
                     },
                     None,
                 ) => {
-                    assert_eq!(wait, Duration::from_millis(asked));
+                    assert_eq!(wait, Duration::from_millis(requested_ms));
                 }
-                (verdict, expected) => panic!("{asked}: {verdict:?}, expected {expected:?}"),
+                (verdict, expected) => panic!("{requested_ms}: {verdict:?}, expected {expected:?}"),
             }
         }
     }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(
             verdict,
             RetryVerdict::GiveUp {
-                why: GiveUp::TimedOutAgain
+                reason: GiveUp::TimedOutAgain
             }
         );
     }
@@ -245,7 +245,7 @@ mod tests {
             });
             let silent = error(ProviderFault::TimedOut(TimeoutPhase::FirstEvent), None);
             let lefts: Vec<u32> = std::iter::from_fn(|| match state.next(&silent, 0.0) {
-                RetryVerdict::Retry { left, .. } => Some(left),
+                RetryVerdict::Retry { remaining, .. } => Some(remaining),
                 RetryVerdict::GiveUp { .. } => None,
             })
             .take(99)
@@ -274,12 +274,12 @@ mod tests {
             for failure in &before {
                 state.next(failure, 0.0);
             }
-            let RetryVerdict::Retry { left, .. } = state.next(&last, 0.0) else {
+            let RetryVerdict::Retry { remaining, .. } = state.next(&last, 0.0) else {
                 panic!("{before:?}");
             };
-            let again = |_: &u32| matches!(state.next(&last, 0.0), RetryVerdict::Retry { .. });
-            let followed = (0..99).take_while(again).count();
-            assert_eq!(left as usize, followed, "{before:?}, then {last:?}");
+            let is_retry = |_: &u32| matches!(state.next(&last, 0.0), RetryVerdict::Retry { .. });
+            let followed = (0..99).take_while(is_retry).count();
+            assert_eq!(remaining as usize, followed, "{before:?}, then {last:?}");
         }
     }
 
@@ -302,7 +302,7 @@ mod tests {
             assert_eq!(
                 verdict,
                 RetryVerdict::GiveUp {
-                    why: GiveUp::NotRetryable(disposition)
+                    reason: GiveUp::NotRetryable(disposition)
                 }
             );
         }
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(
             verdict,
             RetryVerdict::GiveUp {
-                why: GiveUp::Exhausted
+                reason: GiveUp::Exhausted
             }
         );
     }

@@ -32,7 +32,7 @@ pub struct Script {
 #[derive(Debug)]
 struct ScriptStep {
     wait: Duration,
-    what: Result<StreamEvent, Failure>,
+    event: Result<StreamEvent, Failure>,
 }
 
 impl Script {
@@ -42,10 +42,10 @@ impl Script {
     ///
     /// Fails if the file is unreadable or is not a valid cassette.
     pub(crate) fn read(name: &str, path: &Path) -> Result<Self, Failure> {
-        let wrong = |what: String| {
+        let wrong = |problem: String| {
             Failure::new(
                 ProviderFault::Local,
-                format!("cannot replay cassette {}: {what}", path.display()),
+                format!("cannot replay cassette {}: {problem}", path.display()),
             )
         };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -67,7 +67,7 @@ impl Script {
             base,
             secrets: Vec::new(),
             redactor: crate::config::Redactor::default(),
-            standing: super::AccountHealth::new(name, CircuitPolicy::default()),
+            health: super::AccountHealth::new(name, CircuitPolicy::default()),
         };
         let exchanges = exchanges
             .into_iter()
@@ -113,10 +113,10 @@ impl Provider for Script {
         let mut beats = build_steps(&exchange, &account, &model).into_iter();
         async move {
             // A failure before any event is a refused call, not a broken stream.
-            if let Some(ScriptStep { what: Err(_), .. }) = beats.as_slice().first()
+            if let Some(ScriptStep { event: Err(_), .. }) = beats.as_slice().first()
                 && let Some(ScriptStep {
                     wait,
-                    what: Err(failure),
+                    event: Err(failure),
                 }) = beats.next()
             {
                 tokio::time::sleep(wait).await;
@@ -128,10 +128,10 @@ impl Provider for Script {
                     if !beat.wait.is_zero() {
                         tokio::time::sleep(beat.wait).await;
                     }
-                    let what = beat
-                        .what
+                    let event = beat
+                        .event
                         .map_err(|failure| account.build_provider_error(&model, failure));
-                    Some((what, (beats, account, model)))
+                    Some((event, (beats, account, model)))
                 });
             Ok(events.boxed())
         }
@@ -206,9 +206,9 @@ struct ScriptSteps {
 }
 
 impl ScriptSteps {
-    fn push_step(&mut self, what: Result<StreamEvent, Failure>) {
+    fn push_step(&mut self, event: Result<StreamEvent, Failure>) {
         let wait = std::mem::take(&mut self.before) + self.each;
-        self.list.push(ScriptStep { wait, what });
+        self.list.push(ScriptStep { wait, event });
     }
 }
 
@@ -288,8 +288,8 @@ mod tests {
         );
         assert_eq!((clock::now() - start).as_millis(), 340);
         // The exchange is used up, so the same request has no answer.
-        let again = play(&script, prompt("m", "please fix it")).await.unwrap_err();
-        assert_eq!(again.fault, ProviderFault::Local);
+        let error = play(&script, prompt("m", "please fix it")).await.unwrap_err();
+        assert_eq!(error.fault, ProviderFault::Local);
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ pub(crate) struct SseDecoder {
     event: SseEvent,
     has_data: bool,
     after_cr: bool,
-    begun: bool,
+    has_started: bool,
     stray: String,
 }
 
@@ -88,7 +88,7 @@ impl SseDecoder {
 
     fn take_line(&mut self, line: &[u8], each: &mut impl FnMut(SseEvent)) {
         // A byte order mark counts only at the very beginning; later ones are content.
-        let line = if std::mem::replace(&mut self.begun, true) {
+        let line = if std::mem::replace(&mut self.has_started, true) {
             line
         } else {
             line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)

@@ -10,7 +10,7 @@ use tower_lsp::ls_types::{
 
 use super::from_wire::{self, PendingReference, PromptPart};
 use super::state::{ServerState, invalid_param};
-use crate::base::position::{ContentChange, Position, Range};
+use crate::base::position::{DocumentChange, Position, Range};
 use crate::base::{text, uri};
 use crate::domain::{Block, Reference};
 use crate::protocol::PromptContent;
@@ -29,17 +29,17 @@ pub(super) fn did_open(state: &ServerState, params: DidOpenTextDocumentParams) {
 }
 
 pub(super) fn did_change(state: &ServerState, params: DidChangeTextDocumentParams) {
-    let place = |at: tower_lsp::ls_types::Position| Position {
+    let to_position = |at: tower_lsp::ls_types::Position| Position {
         line: at.line,
         character: at.character,
     };
-    let changes: Vec<ContentChange> = params
+    let changes: Vec<DocumentChange> = params
         .content_changes
         .into_iter()
-        .map(|change| ContentChange {
+        .map(|change| DocumentChange {
             range: change.range.map(|range| Range {
-                start: place(range.start),
-                end: place(range.end),
+                start: to_position(range.start),
+                end: to_position(range.end),
             }),
             text: change.text,
         })
@@ -105,12 +105,12 @@ fn resolve_reference(state: &ServerState, pending: PendingReference) -> Result<R
     // Documents are known by their resolved paths: this path may be another way to the same file.
     let real = follow_reference(&state.build_roots(), &path);
     // Absolute here: the session knows its folder and makes the path relative.
-    let told = real.as_deref().unwrap_or(&path).display().to_string();
+    let display_path = real.as_deref().unwrap_or(&path).display().to_string();
     // With its text at hand, a reference need not lead to a readable file.
     if let Some(text) = text {
         return Ok(Reference {
             kind,
-            path: told,
+            path: display_path,
             lines,
             text,
         });
@@ -132,14 +132,14 @@ fn resolve_reference(state: &ServerState, pending: PendingReference) -> Result<R
     // A known key in the file must reach no model and no store (I15).
     let redactor = state.sessions.redactor();
     let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
-    let mut shown = text::prefix_within(&wanted, MAX_REFERENCE).to_owned();
-    if shown.len() < wanted.len() {
-        shown.push_str("\n[… truncated; read the file for the rest …]");
+    let mut excerpt = text::prefix_within(&wanted, MAX_REFERENCE).to_owned();
+    if excerpt.len() < wanted.len() {
+        excerpt.push_str("\n[… truncated; read the file for the rest …]");
     }
     Ok(Reference {
         kind,
-        path: told,
+        path: display_path,
         lines,
-        text: shown,
+        text: excerpt,
     })
 }

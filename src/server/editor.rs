@@ -71,9 +71,9 @@ impl Request for GetDiagnostics {
 
 impl ClientEditor {
     /// Creates the link to the editor of the client with these abilities. Requests fail until [`Self::set_client`].
-    pub(super) fn new(said: Arc<Mutex<ClientInfo>>, events: StoreHandle) -> Self {
+    pub(super) fn new(client: Arc<Mutex<ClientInfo>>, events: StoreHandle) -> Self {
         Self {
-            client: said,
+            client,
             events,
             requests: OnceLock::new(),
         }
@@ -94,13 +94,13 @@ impl ClientEditor {
         };
         let events = self.events.clone();
         Box::pin(async move {
-            let asked = async {
+            let request = async {
                 // A client joins the edits of a turn, so it must know the start of the turn first. The error of a
                 // store that has ended is ignored: it passes no events on.
                 let _ = events.flush_writes().await;
                 client.send_request::<R>(params).await
             };
-            match tokio::time::timeout(REQUEST_TIMEOUT, asked).await {
+            match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
                 Ok(answer) => answer.map_err(to_editor_error),
                 Err(_) => Err(EditorError::Silent(REQUEST_TIMEOUT)),
             }
@@ -114,15 +114,15 @@ impl EditorLink for ClientEditor {
     }
 
     fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
-        let asked = self.send_request::<ApplyEditRequest>(to_wire_edit(&edit));
+        let request = self.send_request::<ApplyEditRequest>(to_wire_edit(&edit));
         Box::pin(async move {
-            let answer = asked.await?;
+            let answer = request.await?;
             if answer.applied {
                 Ok(())
             } else {
                 Err(EditorError::Refused(answer.failure_reason.map_or_else(
                     || "it gave no reason".to_owned(),
-                    |why| one_line(&why, 300),
+                    |reason| one_line(&reason, 300),
                 )))
             }
         })
@@ -132,9 +132,9 @@ impl EditorLink for ClientEditor {
         let params = SaveDocumentsParams {
             uris: vec![uri.clone()],
         };
-        let asked = self.send_request::<SaveRequest>(params);
+        let request = self.send_request::<SaveRequest>(params);
         Box::pin(async move {
-            let answer = asked.await?;
+            let answer = request.await?;
             let failed = answer.failed.into_iter().find(|failed| failed.uri == uri);
             Ok(match failed {
                 Some(failed) => Some(one_line(&failed.reason, 300)),
@@ -149,9 +149,9 @@ impl EditorLink for ClientEditor {
         &self,
         uri: Option<String>,
     ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
-        let asked = self.send_request::<GetDiagnostics>(GetDiagnosticsParams { uri });
+        let request = self.send_request::<GetDiagnostics>(GetDiagnosticsParams { uri });
         Box::pin(async move {
-            Ok(asked
+            Ok(request
                 .await?
                 .diagnostics
                 .into_iter()
@@ -164,10 +164,10 @@ impl EditorLink for ClientEditor {
         &self,
         provider: String,
     ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
-        let asked = self.send_request::<CredentialRequest>(GetCredentialParams { provider });
+        let request = self.send_request::<CredentialRequest>(GetCredentialParams { provider });
         Box::pin(async move {
             // An editor without a key may also answer `null`.
-            match serde_json::from_value::<Option<GetCredentialResult>>(asked.await?) {
+            match serde_json::from_value::<Option<GetCredentialResult>>(request.await?) {
                 Ok(answer) => Ok(answer.and_then(|answer| answer.api_key).map(SecretString::from)),
                 Err(_) => Err(EditorError::Failed("its answer is malformed".to_owned())),
             }
@@ -176,15 +176,15 @@ impl EditorLink for ClientEditor {
 }
 
 fn to_editor_diagnostic(one: Diagnostic) -> EditorDiagnostic {
-    let place = |at: crate::protocol::Position| Position {
+    let to_position = |at: crate::protocol::Position| Position {
         line: at.line,
         character: at.character,
     };
     EditorDiagnostic {
         uri: one.uri,
         range: Range {
-            start: place(one.range.start),
-            end: place(one.range.end),
+            start: to_position(one.range.start),
+            end: to_position(one.range.end),
         },
         severity: match one.severity {
             Some(Severity::Error) | None => tool::DiagnosticSeverity::Error,
@@ -202,12 +202,12 @@ fn to_editor_error(error: jsonrpc::Error) -> EditorError {
 }
 
 fn to_wire_edit(edit: &DocumentEdit) -> Value {
-    let place = |at: Position| json!({"line": at.line, "character": at.character});
+    let to_position = |at: Position| json!({"line": at.line, "character": at.character});
     let edits: Vec<Value> = edit
         .edits
         .iter()
         .map(|edit| {
-            let range = json!({"start": place(edit.range.start), "end": place(edit.range.end)});
+            let range = json!({"start": to_position(edit.range.start), "end": to_position(edit.range.end)});
             json!({"range": range, "newText": edit.text})
         })
         .collect();

@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn refusals_name_the_object_and_the_next_step() {
         let session = || SessionId::from("ses_1");
-        for (error, code, refusal, says) in [
+        for (error, code, refusal, expected) in [
             (
                 RequestError::TurnRunning {
                     session: session(),
@@ -278,7 +278,7 @@ mod tests {
         ] {
             let error = jsonrpc::Error::from(error);
             assert_eq!(error.code.code(), code);
-            assert!(error.message.contains(says), "{}", error.message);
+            assert!(error.message.contains(expected), "{}", error.message);
             let data = error.data.unwrap();
             assert_eq!(data["refusal"], refusal);
             assert_eq!(data["message"], *error.message);

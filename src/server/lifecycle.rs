@@ -19,7 +19,7 @@ use super::error::{NOT_INITIALIZED, RequestError};
 pub(super) struct LifecycleGate<S> {
     inner: S,
     /// Whether `initialize` succeeded.
-    answered: Arc<AtomicBool>,
+    is_initialized: Arc<AtomicBool>,
     /// Whether the client sent `initialized` after that.
     open: bool,
     /// Whether the client requested `shutdown` after that.
@@ -30,7 +30,7 @@ impl<S> LifecycleGate<S> {
     pub(super) fn new(inner: S) -> Self {
         Self {
             inner,
-            answered: Arc::default(),
+            is_initialized: Arc::default(),
             open: false,
             shut: false,
         }
@@ -54,7 +54,7 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let Some(id) = request.id().cloned() else {
             // An `initialized` before the answer to `initialize` does not open the gate.
-            self.open |= request.method() == "initialized" && self.answered.load(Ordering::Relaxed);
+            self.open |= request.method() == "initialized" && self.is_initialized.load(Ordering::Relaxed);
             return self.inner.call(request).boxed();
         };
         let initialize = request.method() == "initialize";
@@ -64,39 +64,39 @@ where
             let refused = Response::from_error(id, RequestError::NotInitialized.into());
             return futures::future::ready(Ok(Some(refused))).boxed();
         }
-        self.shut |= shutdown && self.answered.load(Ordering::Relaxed);
+        self.shut |= shutdown && self.is_initialized.load(Ordering::Relaxed);
         let request = if shutdown {
             Request::build("shutdown").id(id).finish()
         } else {
             request
         };
         // The library answers `InvalidRequest` to a second `initialize` and to anything after `shutdown`.
-        let again = initialize && !self.shut;
-        let answered = self.answered.clone();
+        let is_repeated = initialize && !self.shut;
+        let is_initialized = self.is_initialized.clone();
         let answering = self.inner.call(request);
         async move {
             let response = answering.await?;
             let well = response.as_ref().is_some_and(Response::is_ok);
             if initialize && well {
-                answered.store(true, Ordering::Relaxed);
+                is_initialized.store(true, Ordering::Relaxed);
             }
-            Ok(response.map(|response| replace_library_error(response, again)))
+            Ok(response.map(|response| replace_library_error(response, is_repeated)))
         }
         .boxed()
     }
 }
 
 /// Replaces the library's two kinds of refusals, which carry no `data`, by ours.
-fn replace_library_error(response: Response, again: bool) -> Response {
-    let said = match response.error() {
+fn replace_library_error(response: Response, is_repeated: bool) -> Response {
+    let code = match response.error() {
         Some(error) if error.data.is_none() => error.code,
         _ => return response,
     };
-    let ours = if said.code() == NOT_INITIALIZED {
+    let ours = if code.code() == NOT_INITIALIZED {
         RequestError::NotInitialized
-    } else if said == ErrorCode::InvalidRequest && again {
+    } else if code == ErrorCode::InvalidRequest && is_repeated {
         RequestError::AlreadyInitialized
-    } else if said == ErrorCode::InvalidRequest {
+    } else if code == ErrorCode::InvalidRequest {
         RequestError::ShuttingDown
     } else {
         return response;

@@ -144,7 +144,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
             tracing::warn!("the store ended before the server");
         }
     };
-    let ended = connection.serve_until_end(at_end).await;
+    let result = connection.serve_until_end(at_end).await;
     // The store's thread ends once the last handle is dropped.
     drop((status, signals, state));
     if tokio::time::timeout(LAST_COMMIT, store_thread.wait_until_ended())
@@ -153,8 +153,8 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     {
         tracing::debug!("the store's thread is left to the system");
     }
-    tracing::info!(end = ?ended.end, "served");
-    Ok(i32::from(ended.exit_code()))
+    tracing::info!(end = ?result.end, "served");
+    Ok(i32::from(result.exit_code()))
 }
 
 fn client_name(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> String + Send + Sync> {

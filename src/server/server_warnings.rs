@@ -24,7 +24,7 @@ pub(super) struct ServerWarnings(watch::Sender<ActiveWarnings>);
 #[derive(Clone, Debug, Default)]
 struct ActiveWarnings {
     /// Whether the client has sent `initialized`.
-    begun: bool,
+    is_reporting: bool,
     /// Problems in the configuration of each folder that was read.
     folders: BTreeMap<PathBuf, Vec<String>>,
     /// The store's last message; it applies while the disk fails.
@@ -34,21 +34,21 @@ struct ActiveWarnings {
 impl ServerWarnings {
     /// Starts to report the status.
     pub(super) fn begin_reporting(&self) {
-        self.0.send_modify(|standing| standing.begun = true);
+        self.0.send_modify(|active| active.is_reporting = true);
     }
 
     /// Replaces the problems of a folder's configuration with those of the last read.
     pub(super) fn set_folder(&self, folder: &Path, problems: Vec<String>) {
-        self.0.send_if_modified(|standing| {
-            let before = standing.folders.insert(folder.to_path_buf(), problems);
-            before.as_ref() != standing.folders.get(folder)
+        self.0.send_if_modified(|active| {
+            let before = active.folders.insert(folder.to_path_buf(), problems);
+            before.as_ref() != active.folders.get(folder)
         });
     }
 
     /// Drops the warnings of a folder that is no longer in the workspace.
     pub(super) fn forget_folder(&self, folder: &Path) {
         self.0
-            .send_if_modified(|standing| standing.folders.remove(folder).is_some());
+            .send_if_modified(|active| active.folders.remove(folder).is_some());
     }
 
     /// Returns the folders whose configuration was read.
@@ -60,7 +60,7 @@ impl ServerWarnings {
     pub(super) fn set_store(&self, message: Option<&str>) {
         let message = message.map(str::to_owned);
         self.0
-            .send_if_modified(|standing| std::mem::replace(&mut standing.store, message.clone()) != message);
+            .send_if_modified(|active| std::mem::replace(&mut active.store, message.clone()) != message);
     }
 }
 
@@ -91,14 +91,14 @@ pub(super) async fn report_status(
     outbox: Outbox,
     configured: Arc<ConfigStore>,
 ) {
-    let mut standing = notices.0.subscribe();
+    let mut warnings = notices.0.subscribe();
     let mut circuits = configured.accounts().subscribe();
-    let mut told: Option<StatusNotification> = None;
+    let mut last_sent: Option<StatusNotification> = None;
     loop {
         // Each source is marked as seen before it is read: a change in between wakes the loop again.
         let now = *activity.borrow_and_update();
         let health = store.health();
-        let said = standing.borrow_and_update().clone();
+        let active = warnings.borrow_and_update().clone();
         if health == StoreHealth::Ok {
             notices.set_store(None);
         }
@@ -109,22 +109,22 @@ pub(super) async fn report_status(
             .filter_map(|(name, view)| to_wire::to_provider_circuit(name, view));
         let status = StatusNotification {
             circuits: open.collect(),
-            ..build_status(now, &said.list_active(health))
+            ..build_status(now, &active.list_active(health))
         };
-        if said.begun && told.as_ref() != Some(&status) {
+        if active.is_reporting && last_sent.as_ref() != Some(&status) {
             let body = to_wire::encode_frame(&status.clone().into());
             outbox.push(Outgoing::Notification {
                 body,
                 group: None,
                 permit: None,
             });
-            told = Some(status);
+            last_sent = Some(status);
         }
         let works = health == StoreHealth::Ok;
         tokio::select! { biased;
             // An error means that the session manager is gone: the server ends.
             changed = activity.changed() => if changed.is_err() { return },
-            _ = standing.changed() => {}
+            _ = warnings.changed() => {}
             _ = circuits.changed() => {}
             () = store.until_health(|health| (health == StoreHealth::Ok) != works) => {}
         }
@@ -167,8 +167,8 @@ mod tests {
         notices.set_folder(Path::new("/b"), Vec::new());
         assert_eq!(warnings(StoreHealth::Ok), []);
         notices.set_folder(Path::new("/b"), (0..50).map(|n| n.to_string()).collect());
-        let many = warnings(StoreHealth::Ok);
-        assert_eq!(many.len(), MAX_LISTED + 1);
-        assert!(many[MAX_LISTED].1.starts_with("and 30 more"));
+        let listed = warnings(StoreHealth::Ok);
+        assert_eq!(listed.len(), MAX_LISTED + 1);
+        assert!(listed[MAX_LISTED].1.starts_with("and 30 more"));
     }
 }

@@ -168,7 +168,7 @@ impl LanguageServer for Service {
             let mut client = self.state.lock_client();
             client
                 .folders
-                .retain(|folder| removed.iter().all(|gone| gone.path != folder.path));
+                .retain(|folder| removed.iter().all(|other| other.path != folder.path));
             let new = |folder: &&Folder| client.folders.iter().all(|known| known.path != folder.path);
             let new: Vec<Folder> = added.iter().filter(new).cloned().collect();
             client.folders.extend(new);

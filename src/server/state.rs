@@ -134,7 +134,7 @@ impl ServerState {
     /// its workspace folders only.
     pub(super) async fn resolve_trust(&self, folder: &Path) {
         loop {
-            let (decisions, said) = {
+            let (decisions, trust_override) = {
                 let client = self.lock_client();
                 (client.decisions, client.trust_overrides.get(folder).cloned())
             };
@@ -149,15 +149,15 @@ impl ServerState {
                 tracing::warn!(%error, "cannot read a folder's trust; treating it as untrusted");
                 (Some(false), BTreeMap::new())
             });
-            let trusted = match &said {
-                Some(said) => said.trusted,
+            let trusted = match &trust_override {
+                Some(trust_override) => trust_override.trusted,
                 None => stored.unwrap_or_else(|| client.is_trusted_folder(folder)),
             };
-            if let Some(said) = said {
-                if !said.keeps_stored {
+            if let Some(trust_override) = trust_override {
+                if !trust_override.keeps_stored {
                     redirects.clear();
                 }
-                redirects.extend(said.redirects);
+                redirects.extend(trust_override.redirects);
             }
             return self.configured.set_trust(folder, trusted, &redirects);
         }

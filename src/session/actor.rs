@@ -155,15 +155,15 @@ impl Actor {
 
     /// Runs until the session is idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
-        let mut room: Option<PendingPermit> = None;
+        let mut permit: Option<PendingPermit> = None;
         while !self.is_done() {
-            if self.journal.has_writes() && room.is_none() {
-                room = Some(Box::pin(self.services.store.writes.reserve()));
+            if self.journal.has_writes() && permit.is_none() {
+                permit = Some(Box::pin(self.services.store.writes.reserve()));
             }
-            match self.next_event(&mut room).await {
+            match self.next_event(&mut permit).await {
                 ActorEvent::Command(None) => break,
                 ActorEvent::Room(granted) => {
-                    room = None;
+                    permit = None;
                     self.journal.send_writes(granted, &self.services.store.writes);
                 }
                 event => self.handle_event(event),
@@ -190,7 +190,7 @@ impl Actor {
             // The loop handles these.
             ActorEvent::Command(None) | ActorEvent::Room(_) | ActorEvent::Answered => {}
             ActorEvent::Message(message) => self.handle_turn_message(message),
-            ActorEvent::TurnEnded(ended) => self.turn_returned(ended),
+            ActorEvent::TurnEnded(result) => self.turn_returned(result),
             ActorEvent::Partial => self.store_partial(),
             ActorEvent::ApprovalTimeout => self.approvals_timed_out(),
             ActorEvent::ClockRanOut => self.clock_ran_out(),
@@ -233,12 +233,12 @@ impl Actor {
         }
     }
 
-    async fn next_event(&mut self, room: &mut Option<PendingPermit>) -> ActorEvent {
+    async fn next_event(&mut self, permit: &mut Option<PendingPermit>) -> ActorEvent {
         let approval_deadline = self.questions.next_deadline();
         let (stop_limit, end_limit) = (self.stop_limit(), self.end_limit());
         let idle_at = self.idle_at();
         let clock_deadline = self.clock_deadline();
-        let room_waits = room.is_some();
+        let room_waits = permit.is_some();
         let store = &self.services.store.writes;
         let can_stop = self
             .turn
@@ -271,7 +271,7 @@ impl Actor {
             turn = self.mailbox.cancels.next(done, held_up) => ActorEvent::Cancel(turn),
             Some(result) = self.mailbox.io.next(), if has_io => ActorEvent::Io(result),
             command = self.mailbox.commands.recv() => ActorEvent::Command(command),
-            granted = await_or_pend(room.as_mut()), if room_waits => ActorEvent::Room(granted),
+            granted = await_or_pend(permit.as_mut()), if room_waits => ActorEvent::Room(granted),
             Some(()) = self.journal.next_answer(), if has_answers => ActorEvent::Answered,
             Some(message) = receive_turn_message(messages), if has_messages => ActorEvent::Message(message),
             // After its messages: a turn's end is handled only when everything it reported is recorded.
@@ -292,9 +292,9 @@ impl Actor {
         if self.journal.flush_now(&self.services.store.writes).await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
-        if let Some(ended) = self.resources.background_ends.take() {
+        if let Some(background_end) = self.resources.background_ends.take() {
             // A panic has been reported, and its processes die with it.
-            let _ = ended.await;
+            let _ = background_end.await;
         }
         // Callers still get their answers: what these confirm is stored by now.
         while self.journal.next_answer().await.is_some() {}
@@ -344,10 +344,10 @@ impl Actor {
 
     /// Returns when the server's end no longer waits for operations.
     fn end_limit(&self) -> Option<Instant> {
-        let waits = !self.mailbox.queue.is_empty();
+        let has_operations = !self.mailbox.queue.is_empty();
         self.residency
             .ending_since
-            .filter(|_| waits)
+            .filter(|_| has_operations)
             .map(|since| since + STOP_LIMIT)
     }
 

@@ -22,7 +22,7 @@ impl Actor {
     pub(super) fn judge_effect(&mut self, tool: &str, effect: &Effect) -> Verdict {
         if self.turn.is_none() {
             return Verdict::Deny {
-                why: "the turn has ended".to_owned(),
+                reason: "the turn has ended".to_owned(),
             };
         }
         let context = self.judgement_context();
@@ -48,7 +48,7 @@ impl Actor {
             (Verdict::Ask { .. }, _) | (_, None) => return verdict,
             (Verdict::Allow { .. }, Some(approval)) if self.questions.is_decided(open) => {
                 return Verdict::Ask {
-                    why: approval.why.clone(),
+                    reason: approval.why.clone(),
                     risk: approval.risk,
                     rule: approval.rule.clone(),
                 };
@@ -69,14 +69,14 @@ impl Actor {
             needs_person,
         } = request;
         let (id, tool) = (approval.id.clone(), approval.name.clone());
-        let asked = PendingApproval {
+        let pending = PendingApproval {
             reply,
             tool: tool.clone(),
             effect: effect.clone(),
             deadline: turn.settings.approval_timeout.map(|limit| clock::now() + limit),
             needs_person,
         };
-        self.questions.open_approval(id.clone(), asked);
+        self.questions.open_approval(id.clone(), pending);
         self.pause_clock();
         self.record_event(Event::ApprovalRequested(approval));
         // The decision came while the turn was interrupted; apply it now (R-APPR-4).

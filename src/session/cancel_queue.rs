@@ -33,7 +33,7 @@ struct PendingCancel {
     after: u64,
     turn: Option<TurnId>,
     /// It was repeated, so the turn must skip graceful shutdown.
-    again: bool,
+    is_repeated: bool,
     /// The turn that it has canceled before it was due.
     canceled: Option<TurnId>,
 }
@@ -49,13 +49,13 @@ impl CancelQueue {
         let after = if turn.is_some() { 0 } else { posted };
         let same = |due: &&mut PendingCancel| due.after == after && due.turn.as_ref() == turn;
         if let Some(due) = state.due.iter_mut().find(same) {
-            due.again = true;
+            due.is_repeated = true;
             return;
         }
         let due = PendingCancel {
             after,
             turn: turn.cloned(),
-            again: false,
+            is_repeated: false,
             canceled: None,
         };
         match turn {
@@ -75,20 +75,20 @@ impl CancelQueue {
     /// wait meanwhile. Dropping the future loses none.
     pub(super) async fn next(&self, done: u64, held_up: Option<TurnId>) -> Option<TurnId> {
         loop {
-            let mut said = std::pin::pin!(self.wake.notified());
+            let mut notified = std::pin::pin!(self.wake.notified());
             // Enabled before the check, so that a cancel between the check and the wait is not missed.
-            said.as_mut().enable();
+            notified.as_mut().enable();
             if let Some(turn) = self.take(done, held_up.as_ref()) {
                 return turn;
             }
-            said.await;
+            notified.await;
         }
     }
 
     fn take(&self, done: u64, held_up: Option<&TurnId>) -> Option<Option<TurnId>> {
         let mut state = self.lock();
         while let Some(first) = state.due.front_mut().filter(|due| due.after <= done) {
-            if std::mem::take(&mut first.again) {
+            if std::mem::take(&mut first.is_repeated) {
                 return Some(first.turn.clone());
             }
             let first = state.due.pop_front()?;
@@ -98,9 +98,9 @@ impl CancelQueue {
             }
         }
         let running = held_up?;
-        let is_new = |due: &&mut PendingCancel| due.again || due.canceled.as_ref() != Some(running);
+        let is_new = |due: &&mut PendingCancel| due.is_repeated || due.canceled.as_ref() != Some(running);
         let early = state.due.iter_mut().find(is_new)?;
-        if !std::mem::take(&mut early.again) {
+        if !std::mem::take(&mut early.is_repeated) {
             early.canceled = Some(running.clone());
         }
         Some(Some(running.clone()))

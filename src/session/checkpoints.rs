@@ -66,27 +66,27 @@ impl TurnChanges {
     fn record_change(&mut self, change: &FileChange) -> u32 {
         let Self { list, places } = self;
         match places.get_mut(&change.path) {
-            Some(place) if classify_origin(&place.known, change) == ChangeOrigin::FromKnown => {
-                list[place.at].after.clone_from(&change.after);
-                place.known.push(change.after.clone());
-                place.breaks
+            Some(entry) if classify_origin(&entry.known, change) == ChangeOrigin::FromKnown => {
+                list[entry.at].after.clone_from(&change.after);
+                entry.known.push(change.after.clone());
+                entry.breaks
             }
-            Some(place) => {
-                *place = ChangePlace {
+            Some(entry) => {
+                *entry = ChangePlace {
                     at: list.len(),
                     known: vec![change.before.clone(), change.after.clone()],
-                    breaks: place.breaks + 1,
+                    breaks: entry.breaks + 1,
                 };
                 list.push(change.clone());
-                place.breaks
+                entry.breaks
             }
             None => {
-                let place = ChangePlace {
+                let entry = ChangePlace {
                     at: list.len(),
                     known: vec![change.before.clone(), change.after.clone()],
                     breaks: 0,
                 };
-                places.insert(change.path.clone(), place);
+                places.insert(change.path.clone(), entry);
                 list.push(change.clone());
                 0
             }
@@ -95,18 +95,18 @@ impl TurnChanges {
 
     /// Returns the changes, merged to one per file.
     fn take(&mut self) -> Vec<FileChange> {
-        let mut whole: Vec<FileChange> = Vec::new();
+        let mut merged: Vec<FileChange> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         for change in std::mem::take(self).list {
             match places.get(&change.path) {
-                Some(at) => whole[*at].after = change.after,
+                Some(at) => merged[*at].after = change.after,
                 None => {
-                    places.insert(change.path.clone(), whole.len());
-                    whole.push(change);
+                    places.insert(change.path.clone(), merged.len());
+                    merged.push(change);
                 }
             }
         }
-        whole
+        merged
     }
 }
 
@@ -191,8 +191,8 @@ impl Checkpoints for TurnCheckpoints {
         })
     }
 
-    fn mark_partial(&self, why: PartialReason) {
-        let flag = match why {
+    fn mark_partial(&self, reason: PartialReason) {
+        let flag = match reason {
             PartialReason::TooMany => &self.partial,
             PartialReason::CutShort => &self.cut_short,
         };
@@ -243,13 +243,13 @@ impl TurnReportedChanges {
         cwd: PathBuf,
     ) -> Option<TurnDiff> {
         let compared = run_blocking(move || {
-            let shown = ShownChange {
+            let diff_context = ShownChange {
                 workspace: &workspace,
                 cwd: &cwd,
                 contents: &checkpoints.contents,
                 redactor: &checkpoints.redactor,
             };
-            shown.to_turn_diff(checkpoints.turn.clone(), &self.changes, self.partial)
+            diff_context.to_turn_diff(checkpoints.turn.clone(), &self.changes, self.partial)
         });
         compared.await.ok()
     }
@@ -266,7 +266,7 @@ struct ShownChange<'a> {
 impl ShownChange<'_> {
     fn to_turn_diff(&self, turn: TurnId, changes: &[FileChange], partial: bool) -> TurnDiff {
         // R-WIRE-3: no notification exceeds 256 KiB, so the files and their diffs are bounded.
-        let mut room = MAX_DIFF_BYTES;
+        let mut available = MAX_DIFF_BYTES;
         let mut files = Vec::new();
         let mut unlisted = 0;
         for change in changes {
@@ -275,7 +275,7 @@ impl ShownChange<'_> {
                 unlisted += 1;
                 continue;
             }
-            files.push(self.to_file_diff(change, kind, &mut room));
+            files.push(self.to_file_diff(change, kind, &mut available));
         }
         TurnDiff {
             turn,
@@ -286,7 +286,7 @@ impl ShownChange<'_> {
         }
     }
 
-    fn to_file_diff(&self, change: &FileChange, kind: ChangeKind, room: &mut usize) -> FileDiff {
+    fn to_file_diff(&self, change: &FileChange, kind: ChangeKind, available: &mut usize) -> FileDiff {
         let mut file = FileDiff {
             path: self.workspace.format_for_model(self.cwd, Path::new(&change.path)),
             kind,
@@ -310,19 +310,19 @@ impl ShownChange<'_> {
             ChangeKind::Modified => DiffSides::Both,
             ChangeKind::Deleted => DiffSides::OnlyOld,
         };
-        if *room == 0 {
+        if *available == 0 {
             return file;
         }
         let diff = build_unified_diff(&file.path, sides, &before, &after);
         (file.added, file.removed) = (diff.added as u64, diff.removed as u64);
-        match room.checked_sub(diff.text.len()) {
-            Some(left) => {
-                *room = left;
+        match available.checked_sub(diff.text.len()) {
+            Some(remaining) => {
+                *available = remaining;
                 // Contents that are read back hold their keys again, so the diff must be redacted (I15).
                 let clean = self.redactor.redact_content(&diff.text);
                 file.diff = Some(clean.unwrap_or(diff.text).into());
             }
-            None => *room = 0,
+            None => *available = 0,
         }
         file
     }
@@ -347,17 +347,17 @@ impl ShownChange<'_> {
 }
 
 /// Returns what the model reads about restored files.
-pub(super) fn format_restore_note(told: &[(ChangeState, String)]) -> String {
+pub(super) fn format_restore_note(restored: &[(ChangeState, String)]) -> String {
     const NAMED: usize = 50;
     let mut note = String::from(
         "[The user has put files back since you last spoke; read them again before you rely on them.",
     );
-    for (standing, head) in [
+    for (state, head) in [
         (ChangeState::Reverted, "Your changes were taken back in"),
         (ChangeState::Redone, "Your changes were made again in"),
     ] {
         let mut paths: Vec<&str> = Vec::new();
-        for (_, path) in told.iter().filter(|(of, _)| *of == standing) {
+        for (_, path) in restored.iter().filter(|(of, _)| *of == state) {
             if !paths.contains(&path.as_str()) {
                 paths.push(path);
             }

@@ -68,7 +68,7 @@ pub enum SessionCommand {
     },
     Answer {
         inquiry: InquiryId,
-        said: InquiryAnswer,
+        answer: InquiryAnswer,
         /// Answered when the answer is accepted and stored.
         reply: Reply<()>,
     },
@@ -215,7 +215,7 @@ pub(super) type PromptReply = Reply<TurnHandle>;
 pub struct TurnHandle {
     pub turn: TurnId,
     /// Answered with the turn's outcome.
-    pub ended: oneshot::Receiver<TurnOutcome>,
+    pub outcome: oneshot::Receiver<TurnOutcome>,
     /// Answered when `turnEnded` has been sent to the client.
     pub passed: oneshot::Receiver<()>,
 }
@@ -223,7 +223,7 @@ pub struct TurnHandle {
 impl TurnHandle {
     /// Waits until the turn's end has been sent to the client. Returns `None` if the session is gone.
     pub async fn wait_for_outcome(self) -> Option<TurnOutcome> {
-        let outcome = self.ended.await.ok()?;
+        let outcome = self.outcome.await.ok()?;
         // The store ends with the server; then there is nothing left to wait for.
         let _ = self.passed.await;
         Some(outcome)

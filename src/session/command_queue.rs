@@ -120,12 +120,12 @@ impl Operation {
 #[derive(Default)]
 pub(super) struct CommandQueue {
     /// The number of commands taken so far.
-    taken: u64,
+    taken_count: u64,
     last_id: u64,
     /// Not begun, in their order.
     waiting: VecDeque<PendingOperation>,
     /// Begun, waiting for a step.
-    begun: Vec<PendingOperation>,
+    in_progress: Vec<PendingOperation>,
 }
 
 impl CommandQueue {
@@ -134,11 +134,11 @@ impl CommandQueue {
     /// # Errors
     /// Returns the command if too many wait.
     pub(super) fn push_command(&mut self, command: SessionCommand) -> Result<(), SessionCommand> {
-        self.taken += 1;
+        self.taken_count += 1;
         if self.waiting.len() >= MAX_WAITING {
             return Err(command);
         }
-        let pending = self.new_pending(Some(self.taken), Operation::Command(command));
+        let pending = self.new_pending(Some(self.taken_count), Operation::Command(command));
         self.waiting.push_back(pending);
         Ok(())
     }
@@ -165,9 +165,9 @@ impl CommandQueue {
         let may_begin = |at: &usize| {
             let group = self.waiting[*at].operation.order_group();
             if !has_turn || group == OrderGroup::Alone {
-                return *at == 0 && self.begun.is_empty();
+                return *at == 0 && self.in_progress.is_empty();
             }
-            let earlier = self.begun.iter().chain(self.waiting.range(..*at));
+            let earlier = self.in_progress.iter().chain(self.waiting.range(..*at));
             !{ earlier }.any(|earlier| earlier.operation.order_group() == group)
         };
         let at = (0..self.waiting.len()).find(may_begin)?;
@@ -176,30 +176,30 @@ impl CommandQueue {
 
     /// Keeps an operation until its step is taken.
     pub(super) fn hold(&mut self, pending: PendingOperation) {
-        self.begun.push(pending);
+        self.in_progress.push(pending);
     }
 
     /// Takes the operation whose step was taken.
     pub(super) fn take_begun(&mut self, id: u64) -> Option<PendingOperation> {
-        let at = self.begun.iter().position(|pending| pending.id == id)?;
-        Some(self.begun.remove(at))
+        let at = self.in_progress.iter().position(|pending| pending.id == id)?;
+        Some(self.in_progress.remove(at))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.begun.is_empty()
+        self.waiting.is_empty() && self.in_progress.is_empty()
     }
 
     /// The number of commands up to which all are done.
     pub(super) fn done_through(&self) -> u64 {
-        let open = self.begun.iter().chain(&self.waiting);
+        let open = self.in_progress.iter().chain(&self.waiting);
         let first = open.filter_map(|pending| pending.number).min();
-        first.map_or(self.taken, |first| first - 1)
+        first.map_or(self.taken_count, |first| first - 1)
     }
 
     /// Drops everything. Whoever waits for an answer learns that the session has ended.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
-        self.begun.clear();
+        self.in_progress.clear();
     }
 }
 
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn own_operations_come_first_and_alone() {
         let mut queue = queue_of([rename("a")]);
-        let begun = queue.take_next(true).unwrap();
-        let id = begun.id;
-        queue.hold(begun);
+        let pending = queue.take_next(true).unwrap();
+        let id = pending.id;
+        queue.hold(pending);
         queue.push_first(Operation::StartQueued);
         assert!(queue.take_next(true).is_none());
         drop(queue.take_begun(id));

@@ -81,7 +81,11 @@ impl Actor {
                 decision,
                 reply,
             } => self.decide_approval(approval, decision, gathered.settings.as_ref(), reply),
-            SessionCommand::Answer { inquiry, said, reply } => self.reply_inquiry(inquiry, said, reply),
+            SessionCommand::Answer {
+                inquiry,
+                answer,
+                reply,
+            } => self.reply_inquiry(inquiry, answer, reply),
             SessionCommand::SetMode { mode, reply } => self.set_mode(mode, reply),
             SessionCommand::SetModel { model, effort, reply } => {
                 let full_name = gathered.model.take().and_then(|(_, full_name)| full_name);
@@ -213,7 +217,7 @@ impl Actor {
 
     /// Returns the calls that an interrupted turn left open, with their approvals.
     fn carried_calls(&self) -> Vec<CarriedCall> {
-        let asked = |call: &crate::context::OpenCall| {
+        let find_approval_id = |call: &crate::context::OpenCall| {
             let question = self.state.question_about(&call.id);
             question.map(|approval| approval.id.clone())
         };
@@ -222,7 +226,7 @@ impl Actor {
             .open_calls()
             .map(|call| CarriedCall {
                 call: call.clone(),
-                approval: asked(call),
+                approval: find_approval_id(call),
             })
             .collect()
     }

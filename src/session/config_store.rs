@@ -54,13 +54,13 @@ pub struct FolderConfig {
     pub models: Arc<Models>,
     /// The user's own tools, and those that the settings set up.
     pub tools: Arc<[Arc<dyn DynTool>]>,
-    told: AtomicBool,
+    was_reported: AtomicBool,
 }
 
 impl FolderConfig {
     /// Returns the problems of the settings on the first call, and none after that.
     pub fn untold_problems(&self) -> &[Diagnostic] {
-        if self.told.swap(true, Ordering::Relaxed) {
+        if self.was_reported.swap(true, Ordering::Relaxed) {
             &[]
         } else {
             &self.loaded.diagnostics
@@ -208,14 +208,14 @@ impl ConfigStore {
             self.lists.clone(),
         );
         let models = Arc::new(models);
-        let made = Arc::new(FolderConfig {
+        let config = Arc::new(FolderConfig {
             tools: build_tools(&loaded.settings),
             loaded,
             models,
-            told: AtomicBool::new(false),
+            was_reported: AtomicBool::new(false),
         });
-        state.loaded.insert(folder.to_path_buf(), made.clone());
-        made
+        state.loaded.insert(folder.to_path_buf(), config.clone());
+        config
     }
 
     /// Returns whether the configuration of any loaded folder has a tool of this name.

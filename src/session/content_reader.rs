@@ -12,7 +12,7 @@ use crate::store::{FileSnapshots, StoreError};
 /// Stores and reads contents. Each is named by the hash of its original, with keys.
 #[derive(Clone)]
 pub(super) struct ContentReader {
-    kept: FileSnapshots,
+    snapshots: FileSnapshots,
     redactor: Redactor,
     session: SessionId,
 }
@@ -20,7 +20,7 @@ pub(super) struct ContentReader {
 impl ContentReader {
     pub(super) fn new(services: &Services, session: &SessionId) -> Self {
         Self {
-            kept: services.store.kept.clone(),
+            snapshots: services.store.file_snapshots.clone(),
             redactor: services.redactor.clone(),
             session: session.clone(),
         }
@@ -32,19 +32,19 @@ impl ContentReader {
     /// The disk fails.
     pub(super) fn store_content(&self, bytes: &[u8]) -> Result<(), StoreError> {
         let name = hash::sha256(bytes);
-        self.kept
+        self.snapshots
             .save_file(&self.session, &name, &self.redactor.mask_keys(bytes))
     }
 
     /// Returns whether a content with this hash is stored.
     pub(super) fn has_content(&self, name: &str) -> bool {
-        self.kept.has_file(&self.session, name)
+        self.snapshots.has_file(&self.session, name)
     }
 
     /// Returns the content with this hash, or `None` if it is missing or cannot be restored exactly. The latter happens
     /// if a key in it is no longer known.
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
-        let bytes = self.kept.read(&self.session, name).ok()??;
+        let bytes = self.snapshots.read(&self.session, name).ok()??;
         let bytes = self.redactor.unmask_keys(bytes);
         // A key that is no longer known stays masked, and a revert must not write that into the file.
         (hash::sha256(&bytes) == name).then_some(bytes)

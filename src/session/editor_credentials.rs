@@ -22,7 +22,7 @@ pub struct EditorKeys {
     editor: Arc<dyn EditorLink>,
     redactor: Redactor,
     /// By provider. Concurrent requests share one question.
-    asked: Mutex<HashMap<String, Arc<OnceCell<CredentialAnswer>>>>,
+    answers: Mutex<HashMap<String, Arc<OnceCell<CredentialAnswer>>>>,
 }
 
 impl EditorKeys {
@@ -31,7 +31,7 @@ impl EditorKeys {
         Self {
             editor,
             redactor,
-            asked: Mutex::default(),
+            answers: Mutex::default(),
         }
     }
 
@@ -73,8 +73,8 @@ impl EditorKeys {
     }
 
     async fn fetch_key(&self, provider: &str) -> CredentialAnswer {
-        let asked = self.editor.request_credential(provider.to_owned()).await;
-        let key = asked.inspect_err(|error| tracing::warn!(provider, %error, "no key from the editor"))?;
+        let answer = self.editor.request_credential(provider.to_owned()).await;
+        let key = answer.inspect_err(|error| tracing::warn!(provider, %error, "no key from the editor"))?;
         let key = key.filter(|key| !key.expose_secret().trim().is_empty());
         if let Some(key) = &key {
             self.redactor.learn_provider_key(key);
@@ -99,7 +99,7 @@ impl EditorKeys {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<CredentialAnswer>>>> {
         // The map is consistent after every statement, so a panic elsewhere does not spoil it.
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

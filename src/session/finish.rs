@@ -29,7 +29,7 @@ use crate::turn::TurnStopped;
 impl Actor {
     /// Reports what the turn has changed, whose task has returned, then settles its end: nothing may follow `turnEnded`
     /// (I3).
-    pub(super) fn turn_returned(&mut self, ended: TurnResult) {
+    pub(super) fn turn_returned(&mut self, result: TurnResult) {
         let Some(turn) = self.turn.as_mut() else { return };
         let (checkpoints, id) = (turn.checkpoints.clone(), turn.id.clone());
         let mut changes = checkpoints.take_changes();
@@ -40,10 +40,10 @@ impl Actor {
             });
         }
         if changes.is_empty() {
-            return self.end_turn(ended);
+            return self.end_turn(result);
         }
         if let Some(turn) = self.turn.as_mut() {
-            turn.control.returned = Some((ended, clock::now()));
+            turn.control.returned = Some((result, clock::now()));
         }
         let compared = changes.compare(checkpoints, self.session_workspace(), self.info.cwd.clone());
         let posted = compared.map(move |diff| IoResult::TurnDiff(id, diff));
@@ -53,18 +53,18 @@ impl Actor {
     /// Takes the list of what the turn has changed, and settles its end.
     pub(super) fn turn_compared(&mut self, id: &TurnId, diff: Option<TurnDiff>) {
         let turn = self.turn.as_mut().filter(|turn| turn.id == *id);
-        let Some((ended, _)) = turn.and_then(|turn| turn.control.returned.take()) else {
+        let Some((result, _)) = turn.and_then(|turn| turn.control.returned.take()) else {
             return;
         };
         if let Some(diff) = diff {
             self.record_event(Event::TurnDiff(Arc::new(diff)));
         }
-        self.end_turn(ended);
+        self.end_turn(result);
     }
 
     /// Settles the end of the turn, then does what waits for it.
-    pub(super) fn end_turn(&mut self, ended: TurnResult) {
-        self.settle_end(ended);
+    pub(super) fn end_turn(&mut self, result: TurnResult) {
+        self.settle_end(result);
         // A pending deletion comes first: it leaves no session to run a queued prompt in.
         self.mailbox.queue.push_first(Operation::StartQueued);
         if let Some(reply) = self.residency.deleting.pop() {
@@ -74,7 +74,7 @@ impl Actor {
         self.perform_waiting();
     }
 
-    fn settle_end(&mut self, ended: TurnResult) {
+    fn settle_end(&mut self, result: TurnResult) {
         // Everything that the turn reported must be recorded before its end (I3).
         while let Some(message) = self
             .turn
@@ -85,7 +85,7 @@ impl Actor {
         }
         let stopping = self.turn.as_ref().and_then(|turn| turn.control.stopping);
         let (mut degraded, mut summed_up) = (false, false);
-        let (reason, error) = match (stopping, ended) {
+        let (reason, error) = match (stopping, result) {
             // The turn was done before it noticed the cancel, so its own end counts.
             (_, Ok(Ok(finish))) => {
                 (degraded, summed_up) = (finish.degraded, finish.summed_up);
@@ -97,7 +97,7 @@ impl Actor {
                 (reason, self.stop_error(reason))
             }
             (None, Ok(Err(TurnStopped))) => internal_error_end("the turn stopped without a reason"),
-            (None, Err(TaskError::Panicked(why))) => internal_error_end(&why),
+            (None, Err(TaskError::Panicked(panic_message))) => internal_error_end(&panic_message),
             (None, Err(TaskError::Aborted)) => internal_error_end("the turn's task was dropped"),
         };
         let state = reason.to_turn_state(summed_up);
@@ -207,11 +207,11 @@ impl Actor {
         };
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open {
-            let asked = self.state.question_about(&call.id).cloned();
+            let pending_approval = self.state.question_about(&call.id).cloned();
             if stays_open && self.state.find_inquiry_of_call(&call.id).is_some() {
                 continue;
             }
-            match asked {
+            match pending_approval {
                 Some(_) if stays_open => continue,
                 Some(approval) => self.deny_approval(&approval, ResolvedBy::Cancel),
                 None => {}
@@ -249,8 +249,8 @@ impl Actor {
         // A sub-agent works while the call that started it runs, so the innermost calls end first.
         open.sort_by_key(|(above, _)| Reverse(above.len()));
         let open: Vec<ToolCallUpdate> = open.into_iter().map(|(_, call)| call.clone()).collect();
-        let asked = self.state.open.inquiries.iter().map(|open| &open.inquiry);
-        let nested = asked.filter(|inquiry| is_below(&above(&inquiry.parent)));
+        let inquiries = self.state.open.inquiries.iter().map(|open| &open.inquiry);
+        let nested = inquiries.filter(|inquiry| is_below(&above(&inquiry.parent)));
         let mut settled: Vec<Event> = nested.map(unanswered_inquiry_event).collect();
         for call in open {
             if let Some(approval) = self.state.question_about(&call.id) {
@@ -358,9 +358,9 @@ pub(super) fn incomplete_message(partial: PartialMessage) -> Option<Message> {
     })
 }
 
-fn internal_error_end(why: &str) -> (TerminalReason, Option<AgentError>) {
+fn internal_error_end(cause: &str) -> (TerminalReason, Option<AgentError>) {
     let error = AgentError::new(ErrorCode::Internal, "a bug in agentls ended the turn")
-        .with_cause(why)
+        .with_cause(cause)
         .with_user_action("send the prompt again; if it happens twice, please report it with the log");
     (TerminalReason::InternalError, Some(error))
 }

@@ -172,11 +172,11 @@ impl SessionManager {
 
 /// Ends a call that awaits approval in the original session.
 fn not_taken(call: ToolCallUpdate) -> ToolCallUpdate {
-    let why = "not run: it awaits approval in the original session";
+    let reason = "not run: it awaits approval in the original session";
     ToolCallUpdate {
         status: ToolCallStatus::Cancelled,
         input: None,
-        result: Some(Arc::new(ToolResult::error(why))),
+        result: Some(Arc::new(ToolResult::error(reason))),
         diff: None,
         locations: Vec::new(),
         ..call

@@ -97,8 +97,8 @@ impl Inbox {
 
     /// Changes a queued prompt. Returns whether it is there.
     pub(super) fn edit_queued(&mut self, id: &str, content: &[Block]) -> bool {
-        let kept = self.queue.iter_mut().find(|(known, _)| known == id);
-        kept.map(|(_, kept)| *kept = content.to_vec()).is_some()
+        let entry = self.queue.iter_mut().find(|(known, _)| known == id);
+        entry.map(|(_, stored)| *stored = content.to_vec()).is_some()
     }
 
     /// Takes the queued prompt with this id, or with `None` the next one.

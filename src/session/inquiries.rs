@@ -23,10 +23,10 @@ impl Actor {
     /// Opens an inquiry for the turn. If the client takes no questions, the turn is answered immediately.
     pub(super) fn open_inquiry(
         &mut self,
-        asked: InquiryRequest,
+        request: InquiryRequest,
         reply: oneshot::Sender<Option<InquiryReply>>,
     ) {
-        let (inquiry, again) = match asked {
+        let (inquiry, is_reopened) = match request {
             InquiryRequest::Again(inquiry) => (inquiry, true),
             InquiryRequest::New(subject) => match self.find_left_open(&subject) {
                 Some(open) => (open, true),
@@ -36,7 +36,7 @@ impl Actor {
         };
         let decided = self.questions.take_reply(&inquiry.id);
         if !(self.services.questions)() && decided.is_none() {
-            if again {
+            if is_reopened {
                 self.settle_inquiry(inquiry.clone(), inquiry.default_reply(), ResolvedBy::Rule, None);
             }
             let _ = reply.send(None);
@@ -66,8 +66,8 @@ impl Actor {
     }
 
     /// Handles the user's answer.
-    pub(super) fn reply_inquiry(&mut self, id: InquiryId, said: InquiryAnswer, reply: Reply<()>) {
-        let (inquiry, said) = match self.check_answer(&id, said) {
+    pub(super) fn reply_inquiry(&mut self, id: InquiryId, user_answer: InquiryAnswer, reply: Reply<()>) {
+        let (inquiry, inquiry_reply) = match self.check_answer(&id, user_answer) {
             Ok(answer) => answer,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -75,16 +75,16 @@ impl Actor {
             }
         };
         let done = self.journal.answer_stored(reply, ());
-        let asks = |turn: &ActiveTurn| turn.clock.is_asked_by(&id);
-        if self.questions.awaits_inquiry(&id) || self.turn.as_ref().is_some_and(asks) {
-            self.settle_inquiry(inquiry, said, ResolvedBy::Person, Some(done));
+        let is_asker = |turn: &ActiveTurn| turn.clock.is_asked_by(&id);
+        if self.questions.awaits_inquiry(&id) || self.turn.as_ref().is_some_and(is_asker) {
+            self.settle_inquiry(inquiry, inquiry_reply, ResolvedBy::Person, Some(done));
             return;
         }
         // The turn that asked is interrupted; keep the answer until the turn is resumed.
-        self.questions.keep_reply(id.clone(), said.clone());
+        self.questions.keep_reply(id.clone(), inquiry_reply.clone());
         let pending = PendingEvent::Reply {
             inquiry: id,
-            reply: said,
+            reply: inquiry_reply,
         };
         self.journal.put_pending(pending, Some(done));
     }
@@ -93,17 +93,17 @@ impl Actor {
     fn check_answer(
         &self,
         id: &InquiryId,
-        said: InquiryAnswer,
+        answer: InquiryAnswer,
     ) -> Result<(Arc<Inquiry>, InquiryReply), CommandError> {
         let unknown = || CommandError::UnknownInquiry(id.clone());
         let inquiry = self.state.open_inquiry(id).cloned().ok_or_else(unknown)?;
         if self.questions.is_replied(id) {
             return Err(unknown());
         }
-        let said = said.into_inquiry_reply(&inquiry);
-        match inquiry.find_reply_problem(&said) {
+        let reply = answer.into_inquiry_reply(&inquiry);
+        match inquiry.find_reply_problem(&reply) {
             Some(problem) => Err(CommandError::BadReply(problem)),
-            None => Ok((inquiry, said)),
+            None => Ok((inquiry, reply)),
         }
     }
 
@@ -111,25 +111,26 @@ impl Actor {
     pub(super) fn settle_inquiry(
         &mut self,
         inquiry: Arc<Inquiry>,
-        said: InquiryReply,
+        inquiry_reply: InquiryReply,
         by: ResolvedBy,
         done: Option<oneshot::Sender<()>>,
     ) {
         let id = inquiry.id.clone();
         self.questions.take_reply(&id);
         // Limits of the day belong to the server, not to the turn that asked.
-        if let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, &said) {
+        if let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, &inquiry_reply)
+        {
             let ledger = &self.services.ledger;
             ledger.raise_day(reached.limit, reached.provider.as_deref(), Cost(*by));
         }
         let event = Event::InquiryResolved {
             inquiry: inquiry.clone(),
-            reply: said.clone(),
+            reply: inquiry_reply.clone(),
             by,
         };
         self.record_with(event, None, vec![PendingKey::for_reply(&id)], Vec::new(), done);
-        self.questions.answer_inquiry(&id, &said);
-        self.clock_answered(&inquiry, &said);
+        self.questions.answer_inquiry(&id, &inquiry_reply);
+        self.clock_answered(&inquiry, &inquiry_reply);
         self.run_clock();
     }
 

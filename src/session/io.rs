@@ -219,15 +219,15 @@ async fn expand_slash_command(
     if parse_command_call(text).is_none() {
         return Ok(content);
     }
-    let said = text.clone();
+    let prompt = text.clone();
     let read = run_blocking(move || {
         let sources = services.profiles.command_sources(&info)?;
-        sources.load_commands().expand_prompt(&said)
+        sources.load_commands().expand_prompt(&prompt)
     });
     match tokio::time::timeout(READING, read).await {
         Ok(Ok(None)) => Ok(content),
-        Ok(Ok(Some(Ok(whole)))) => {
-            *text = whole;
+        Ok(Ok(Some(Ok(expanded)))) => {
+            *text = expanded;
             Ok(content)
         }
         Ok(Ok(Some(Err(bad)))) => Err(CommandError::BadCommand(bad.to_string())),

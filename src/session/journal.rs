@@ -86,13 +86,13 @@ impl Journal {
 
     /// Uses the room that the store has granted, and whatever more there is.
     pub(super) fn send_writes(&mut self, granted: Result<WritePermit, StoreError>, store: &StoreHandle) {
-        let Ok(room) = granted else {
+        let Ok(permit) = granted else {
             // The store has ended with the server: nothing can be stored or shown any more.
             self.writes.clear();
             return;
         };
         if let Some(write) = self.writes.pop_front() {
-            room.send(write);
+            permit.send(write);
         }
         while let Some(write) = self.writes.pop_front() {
             if let Err(write) = store.try_send(write) {

@@ -18,7 +18,7 @@ use crate::domain::{ApprovalId, InquiryId, SessionId};
 pub(super) struct LiveSessions {
     live: Mutex<LiveSessionTable>,
     /// The live session of each open approval. Clients answer by the approval's id alone.
-    asked: Mutex<HashMap<ApprovalId, SessionId>>,
+    approval_sessions: Mutex<HashMap<ApprovalId, SessionId>>,
     /// The live session of each open inquiry.
     inquired: Mutex<HashMap<InquiryId, SessionId>>,
     running: Mutex<BTreeSet<SessionId>>,
@@ -39,7 +39,7 @@ pub(super) struct LiveSessionTable {
     /// The number of the actor that was started last.
     pub(super) started: u64,
     /// The server ends, and no session is loaded any more.
-    pub(super) ended: bool,
+    pub(super) is_shutting_down: bool,
 }
 
 pub(super) struct LiveSession {
@@ -55,7 +55,9 @@ pub(super) struct LiveSession {
 impl LiveSessions {
     /// Returns the live session that asked an open approval.
     pub(super) fn approval_session(&self, approval: &ApprovalId) -> Option<SessionId> {
-        lock_ignoring_poison(&self.asked).get(approval).cloned()
+        lock_ignoring_poison(&self.approval_sessions)
+            .get(approval)
+            .cloned()
     }
 
     /// Returns the live session that asked an open inquiry.
@@ -84,12 +86,12 @@ impl LiveSessions {
 
     /// Records that a session has opened an approval, or with `None` that it is settled.
     pub(super) fn set_approval_session(&self, approval: &ApprovalId, session: Option<&SessionId>) {
-        let mut asked = lock_ignoring_poison(&self.asked);
+        let mut approval_sessions = lock_ignoring_poison(&self.approval_sessions);
         match session {
-            Some(session) => asked.insert(approval.clone(), session.clone()),
-            None => asked.remove(approval),
+            Some(session) => approval_sessions.insert(approval.clone(), session.clone()),
+            None => approval_sessions.remove(approval),
         };
-        let approvals = asked.len() + lock_ignoring_poison(&self.inquired).len();
+        let approvals = approval_sessions.len() + lock_ignoring_poison(&self.inquired).len();
         self.activity
             .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
     }
@@ -97,13 +99,13 @@ impl LiveSessions {
     /// Records that a session has opened an inquiry, or with `None` that it is settled.
     pub(super) fn set_inquiry_session(&self, inquiry: &InquiryId, session: Option<&SessionId>) {
         // Always in this order, as in `set_approval_session`: otherwise the two could deadlock.
-        let asked = lock_ignoring_poison(&self.asked);
+        let approval_sessions = lock_ignoring_poison(&self.approval_sessions);
         let mut inquired = lock_ignoring_poison(&self.inquired);
         match session {
             Some(session) => inquired.insert(inquiry.clone(), session.clone()),
             None => inquired.remove(inquiry),
         };
-        let approvals = asked.len() + inquired.len();
+        let approvals = approval_sessions.len() + inquired.len();
         self.activity
             .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
     }
@@ -127,9 +129,9 @@ impl LiveSessions {
         if !commands.is_empty() {
             return false;
         }
-        if let Some(gone) = roll.live.remove(id) {
+        if let Some(removed) = roll.live.remove(id) {
             // The session's own task calls this. It ends by itself, and dropping the handle must not abort it.
-            gone.task.detach();
+            removed.task.detach();
         }
         true
     }
@@ -138,9 +140,9 @@ impl LiveSessions {
     pub(super) fn remove_departed(&self, id: &SessionId, number: u64) {
         let mut roll = self.lock();
         if roll.live.get(id).is_some_and(|live| live.number == number)
-            && let Some(gone) = roll.live.remove(id)
+            && let Some(removed) = roll.live.remove(id)
         {
-            gone.task.detach();
+            removed.task.detach();
         }
     }
 }

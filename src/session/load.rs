@@ -18,17 +18,17 @@ use crate::store::{OutputStore, PendingEvent, SessionRow, SkippedRow, Spool, Sto
 use crate::tool::{ContentSink, ContentWriter};
 
 impl Actor {
-    /// Applies a session's row and pending records. With `shows`, the session is taken over to show it. Returns whether
+    /// Applies a session's row and pending records. With `for_display`, the session is taken over to show it. Returns whether
     /// something of it must be repaired.
     pub(super) fn apply_row(
         &mut self,
         read: Result<Box<StoredRow>, CommandError>,
-        shows: bool,
+        for_display: bool,
     ) -> Result<bool, CommandError> {
         let stored = match read {
             Ok(stored) => *stored,
             Err(refused) => {
-                if shows {
+                if for_display {
                     self.residency.lock = None;
                 }
                 return Err(refused);
@@ -47,18 +47,18 @@ impl Actor {
         let is_queued = |row: &PendingEvent| matches!(row, PendingEvent::Queued { .. });
         let is_settled = stored.pending.iter().all(is_queued) && !self.journal.has_skipped();
         let is_quiet = self.state.turns.open_turn.is_none() && is_settled;
-        if shows && is_quiet {
+        if for_display && is_quiet {
             self.residency.stage = LoadState::Held;
         }
         Ok(!is_quiet)
     }
 
     /// Applies a whole session, and repairs what a crash has cut. If it could not be read, the session is released.
-    /// With `shows`, unreadable records are left for the page that shows them; otherwise they are reported.
+    /// With `for_display`, unreadable records are left for the page that shows them; otherwise they are reported.
     pub(super) fn apply_fold(
         &mut self,
         read: Result<Box<StoredSession>, CommandError>,
-        shows: bool,
+        for_display: bool,
     ) -> Result<(), CommandError> {
         let stored = match read {
             Ok(stored) => *stored,
@@ -83,14 +83,14 @@ impl Actor {
         self.inbox.set_steers(pending_steers(&stored.pending));
         self.take_queue(&stored.pending);
         // Events that repair the session are in the loaded page and must not be sent as notifications too.
-        self.journal.is_loading_page = shows;
+        self.journal.is_loading_page = for_display;
         self.repair_after_crash(partial_messages(
             &stored.pending,
             self.state.turns.open_turn.as_ref(),
         ));
         self.journal.is_loading_page = false;
         self.journal.set_skipped(stored.skipped);
-        if !shows {
+        if !for_display {
             self.report_skipped();
         }
         Ok(())
@@ -188,12 +188,12 @@ fn pending_steers(pending: &[PendingEvent]) -> VecDeque<(String, Vec<Block>)> {
 
 /// Appends a piece to its message. A piece after a gap (the disk failed, and memory was full) is dropped.
 fn join(partials: &mut Vec<PartialMessage>, message: MessageId, before: u64, text: &str, reasoning: &str) {
-    let place = partials.iter().position(|partial| partial.message == message);
-    let place = place.unwrap_or_else(|| {
+    let index = partials.iter().position(|partial| partial.message == message);
+    let index = index.unwrap_or_else(|| {
         partials.push(PartialMessage::from_message_id(message));
         partials.len() - 1
     });
-    let partial = &mut partials[place];
+    let partial = &mut partials[index];
     if before == (partial.text.len() + partial.reasoning.len()) as u64 {
         partial.text.push_str(text);
         partial.reasoning.push_str(reasoning);

@@ -51,7 +51,7 @@ impl SessionManager {
         });
         let id = info.id.clone();
         let mut roll = self.roll.lock();
-        if !roll.ended {
+        if !roll.is_shutting_down {
             self.start(&mut roll, info, LoadState::New, |actor| {
                 actor.state.choice.mode = mode;
                 actor.state.choice.model = choice.model;
@@ -78,7 +78,7 @@ impl SessionManager {
     /// [`CommandError::Ending`] if the server shuts down, [`CommandError::Busy`] if the session's mailbox is full.
     pub fn post_command(&self, id: &SessionId, command: SessionCommand) -> Result<(), CommandError> {
         let mut roll = self.roll.lock();
-        if roll.ended {
+        if roll.is_shutting_down {
             return Err(CommandError::Ending);
         }
         // A placeholder: the actor reads its row from the store, and answers `UnknownSession` if there is none.
@@ -266,7 +266,7 @@ impl SessionManager {
     pub async fn shut_down(&self) {
         let ending = {
             let mut roll = self.roll.lock();
-            roll.ended = true;
+            roll.is_shutting_down = true;
             std::mem::take(&mut roll.live)
         };
         // All are told before any is awaited, so that they end in parallel.

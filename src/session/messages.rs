@@ -16,12 +16,12 @@ pub(super) fn user_message(content: Vec<Block>) -> Message {
 
 /// Makes a session's title from its first prompt.
 pub(super) fn make_title(content: &[Block]) -> String {
-    let said: Vec<&str> = content
+    let texts: Vec<&str> = content
         .iter()
         .filter_map(|block| match block {
             Block::Text(text) => Some(text.as_str()),
             _ => None,
         })
         .collect();
-    text::one_line(&text::strip_control_characters(&said.join(" ")), TITLE_CHARS)
+    text::one_line(&text::strip_control_characters(&texts.join(" ")), TITLE_CHARS)
 }

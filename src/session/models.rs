@@ -118,7 +118,7 @@ pub struct ListedProvider {
 
 impl ListedProvider {
     /// Describes a provider whose settings are invalid.
-    fn from_broken_settings(name: &str, why: &str) -> Self {
+    fn from_broken_settings(name: &str, reason: &str) -> Self {
         Self {
             name: name.to_owned(),
             kind: String::new(),
@@ -127,7 +127,7 @@ impl ListedProvider {
                 state: CircuitState::Closed,
                 until: None,
             },
-            message: Some(why.to_owned()),
+            message: Some(reason.to_owned()),
         }
     }
 }
@@ -182,7 +182,7 @@ impl Models {
             models.extend(self.list_provider_models(settings, in_use.map(|(_, model)| model)));
         }
         let broken = self.settings.broken_providers.iter();
-        providers.extend(broken.map(|(name, why)| ListedProvider::from_broken_settings(name, why)));
+        providers.extend(broken.map(|(name, reason)| ListedProvider::from_broken_settings(name, reason)));
         ModelListing { models, providers }
     }
 
@@ -244,15 +244,19 @@ impl Models {
             DefaultChoice::Configured { provider, model } => Ok(ChosenModel::Known {
                 provider,
                 model,
-                why: None,
+                reason: None,
             }),
-            DefaultChoice::ByKey { provider, model, why } => Ok(ChosenModel::Known {
+            DefaultChoice::ByKey {
+                provider,
+                model,
+                reason,
+            } => Ok(ChosenModel::Known {
                 provider,
                 model: Some(model),
-                why: Some(why),
+                reason: Some(reason),
             }),
             DefaultChoice::ProbeOllama { model } => Ok(ChosenModel::Probe { model }),
-            DefaultChoice::NotConfigured { why } => Err(not_configured(why)),
+            DefaultChoice::NotConfigured { reason } => Err(not_configured(reason)),
         }
     }
 
@@ -263,9 +267,9 @@ impl Models {
         agent: &crate::config::AgentSettings,
     ) -> Result<ChosenModel, AgentError> {
         let provider = named.split_once('/').map_or(named, |(provider, _)| provider);
-        if let Some(why) = self.settings.broken_providers.get(provider) {
+        if let Some(reason) = self.settings.broken_providers.get(provider) {
             // A broken provider is named: do not look for a model of that name elsewhere.
-            return Err(not_configured(why.clone()));
+            return Err(not_configured(reason.clone()));
         }
         if let Some((provider, model)) = named.split_once('/')
             && self.settings.providers.contains_key(provider)
@@ -273,7 +277,7 @@ impl Models {
             return Ok(ChosenModel::Known {
                 provider: provider.to_owned(),
                 model: Some(model.to_owned()),
-                why: None,
+                reason: None,
             });
         }
         if let Some(provider) = self.settings.providers.get(named) {
@@ -284,7 +288,7 @@ impl Models {
                 DefaultChoice::Configured { provider, model } => Ok(ChosenModel::Known {
                     provider,
                     model,
-                    why: None,
+                    reason: None,
                 }),
                 _ => Err(not_configured(format!("the provider {named:?} cannot be used"))),
             };
@@ -294,13 +298,13 @@ impl Models {
                 Ok(ChosenModel::Known {
                     provider,
                     model: Some(named.to_owned()),
-                    why: None,
+                    reason: None,
                 })
             }
             DefaultChoice::ProbeOllama { .. } => Ok(ChosenModel::Probe {
                 model: Some(named.to_owned()),
             }),
-            DefaultChoice::NotConfigured { why } => Err(not_configured(why)),
+            DefaultChoice::NotConfigured { reason } => Err(not_configured(reason)),
         }
     }
 
@@ -319,14 +323,14 @@ impl Models {
             return Ok(known.provider.clone());
         }
         let spec = self.provider_spec(settings);
-        let made = provider::build(&spec).map_err(|error| error.to_agent_error())?;
-        let made = Arc::new(WatchedProvider::new(made, spec.account_health));
+        let provider = provider::build(&spec).map_err(|error| error.to_agent_error())?;
+        let provider = Arc::new(WatchedProvider::new(provider, spec.account_health));
         let now = BuiltProvider {
             key: settings.api_key.clone(),
-            provider: made.clone(),
+            provider: provider.clone(),
         };
         built.insert(settings.name.clone(), now);
-        Ok(made)
+        Ok(provider)
     }
 
     fn provider_spec(&self, settings: &ProviderSettings) -> ProviderSpec {
@@ -367,14 +371,14 @@ impl Models {
         let ChosenModel::Known {
             provider: name,
             model,
-            why,
+            reason,
         } = chosen
         else {
             return Err(nothing_found());
         };
         let settings = self.settings.providers.get(&name).ok_or_else(|| {
-            let why = self.settings.broken_providers.get(&name).cloned();
-            not_configured(why.unwrap_or_else(|| format!("the provider {name:?} is not configured")))
+            let reason = self.settings.broken_providers.get(&name).cloned();
+            not_configured(reason.unwrap_or_else(|| format!("the provider {name:?} is not configured")))
         })?;
         let settings = &self.with_editor_key(settings);
         let model = model.ok_or_else(|| {
@@ -399,7 +403,7 @@ impl Models {
             model,
             retry: self.provider_spec(settings).retry,
             effort: choice.effort.or(configured),
-            why,
+            choice_reason: reason,
             fallbacks: Fallbacks {
                 model: settings.fallback_model.clone(),
                 providers: self.resolve_route(agent, settings),
@@ -448,7 +452,7 @@ enum ChosenModel {
     Known {
         provider: String,
         model: Option<String>,
-        why: Option<String>,
+        reason: Option<String>,
     },
     Probe {
         model: Option<String>,
@@ -519,11 +523,11 @@ impl Models {
             not_configured("Ollama is running but has no model".to_owned())
                 .with_user_action("get one: `ollama pull qwen3`")
         })?;
-        let why = format!("using Ollama with {model}: no API key is set and Ollama is running");
+        let reason = format!("using Ollama with {model}: no API key is set and Ollama is running");
         Ok(ChosenModel::Known {
             provider: "ollama".to_owned(),
             model: Some(model),
-            why: Some(why),
+            reason: Some(reason),
         })
     }
 }

@@ -21,9 +21,9 @@ pub(super) struct PausableDeadline {
     /// When the clock was last started; `None` while it is paused.
     since: Option<Instant>,
     /// The inquiry that asks about the reached limit.
-    asked: Option<InquiryId>,
+    inquiry: Option<InquiryId>,
     /// The step that waits for the answer.
-    held: Option<oneshot::Sender<StepInput>>,
+    held_step: Option<oneshot::Sender<StepInput>>,
     /// Steps of sub-agents that wait for the answer.
     held_nested: Vec<oneshot::Sender<()>>,
 }
@@ -63,17 +63,17 @@ impl PausableDeadline {
 
     /// Notes the inquiry that asks for more time.
     pub(super) fn ask(&mut self, inquiry: InquiryId) {
-        self.asked = Some(inquiry);
+        self.inquiry = Some(inquiry);
     }
 
     /// Returns whether a user is asked for more time.
     pub(super) fn is_asked(&self) -> bool {
-        self.asked.is_some()
+        self.inquiry.is_some()
     }
 
     /// Returns whether this inquiry asks for more time.
     pub(super) fn is_asked_by(&self, inquiry: &InquiryId) -> bool {
-        self.asked.as_ref() == Some(inquiry)
+        self.inquiry.as_ref() == Some(inquiry)
     }
 
     /// Holds a step back while a user is asked for more time. Returns the step if it may begin.
@@ -81,16 +81,16 @@ impl PausableDeadline {
         &mut self,
         step: oneshot::Sender<StepInput>,
     ) -> Option<oneshot::Sender<StepInput>> {
-        if self.asked.is_none() {
+        if self.inquiry.is_none() {
             return Some(step);
         }
-        self.held = Some(step);
+        self.held_step = Some(step);
         None
     }
 
     /// Holds a sub-agent's step back in the same way.
     pub(super) fn hold_nested_step(&mut self, step: oneshot::Sender<()>) {
-        if self.asked.is_some() {
+        if self.inquiry.is_some() {
             self.held_nested.push(step);
         } else {
             // The sub-agent may have been stopped meanwhile.
@@ -108,19 +108,19 @@ impl PausableDeadline {
     /// Ends the question with this much more time. It counts from now, even if the last step overran the limit. Lets
     /// the steps of sub-agents begin, and returns the turn's own.
     pub(super) fn grant(&mut self, time: Duration) -> Option<oneshot::Sender<StepInput>> {
-        self.asked = None;
+        self.inquiry = None;
         for step in self.held_nested.drain(..) {
             // The sub-agent may have been stopped meanwhile.
             let _ = step.send(());
         }
         self.limit = Some(self.used + time);
-        self.held.take()
+        self.held_step.take()
     }
 
     /// Ends the question without more time. The steps that wait do not begin.
     pub(super) fn refuse(&mut self) {
-        self.asked = None;
-        self.held = None;
+        self.inquiry = None;
+        self.held_step = None;
         self.held_nested.clear();
     }
 }

@@ -89,34 +89,40 @@ impl Questions {
 
     /// Returns the open approvals that the current rules, grants and mode allow.
     pub(super) fn find_allowed(&mut self, context: JudgementContext) -> Vec<ApprovalId> {
-        let asked = std::mem::take(&mut self.approvals);
-        let by_rule = asked.iter().filter(|(_, asked)| !asked.needs_person);
+        let approvals = std::mem::take(&mut self.approvals);
+        let by_rule = approvals.iter().filter(|(_, pending)| !pending.needs_person);
         let allowed = by_rule
-            .filter(|(_, asked)| {
-                let verdict = self.judge_effect(context, &asked.tool, &asked.effect);
+            .filter(|(_, pending)| {
+                let verdict = self.judge_effect(context, &pending.tool, &pending.effect);
                 matches!(verdict, Verdict::Allow { .. })
             })
             .map(|(id, _)| id.clone())
             .collect();
-        self.approvals = asked;
+        self.approvals = approvals;
         allowed
     }
 
     /// Returns the open approvals whose time is over.
     pub(super) fn find_late(&self, now: Instant) -> Vec<ApprovalId> {
-        let late = |asked: &PendingApproval| asked.deadline.is_some_and(|deadline| deadline <= now);
-        let asked = self.approvals.iter().filter(|(_, asked)| late(asked));
-        asked.map(|(id, _)| id.clone()).collect()
+        let late = |pending: &PendingApproval| pending.deadline.is_some_and(|deadline| deadline <= now);
+        let expired = self.approvals.iter().filter(|(_, pending)| late(pending));
+        expired.map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns when the next open approval is denied for want of an answer.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.approvals.values().filter_map(|asked| asked.deadline).min()
+        self.approvals
+            .values()
+            .filter_map(|pending| pending.deadline)
+            .min()
     }
 
     /// Returns what nobody waits for any more, because a sub-agent was stopped.
     pub(super) fn find_abandoned(&self) -> (Vec<ApprovalId>, Vec<InquiryId>) {
-        let approvals = self.approvals.iter().filter(|(_, asked)| asked.reply.is_closed());
+        let approvals = self
+            .approvals
+            .iter()
+            .filter(|(_, pending)| pending.reply.is_closed());
         let inquiries = self.inquiries.iter().filter(|(_, reply)| reply.is_closed());
         (
             approvals.map(|(id, _)| id.clone()).collect(),
@@ -124,8 +130,8 @@ impl Questions {
         )
     }
 
-    pub(super) fn open_approval(&mut self, id: ApprovalId, asked: PendingApproval) {
-        self.approvals.insert(id, asked);
+    pub(super) fn open_approval(&mut self, id: ApprovalId, pending: PendingApproval) {
+        self.approvals.insert(id, pending);
     }
 
     pub(super) fn open_inquiry(&mut self, id: InquiryId, reply: oneshot::Sender<Option<InquiryReply>>) {
@@ -147,17 +153,17 @@ impl Questions {
 
     /// Answers the call that waits for an approval, if one does.
     pub(super) fn answer_approval(&mut self, id: &ApprovalId, decision: Decision) {
-        if let Some(asked) = self.approvals.remove(id) {
+        if let Some(pending) = self.approvals.remove(id) {
             // The call may have been stopped meanwhile.
-            let _ = asked.reply.send(decision);
+            let _ = pending.reply.send(decision);
         }
     }
 
     /// Answers the turn that waits for an inquiry, if it does.
-    pub(super) fn answer_inquiry(&mut self, id: &InquiryId, said: &InquiryReply) {
+    pub(super) fn answer_inquiry(&mut self, id: &InquiryId, inquiry_reply: &InquiryReply) {
         if let Some(reply) = self.inquiries.remove(id) {
             // The turn may be stopping meanwhile.
-            let _ = reply.send(Some(said.clone()));
+            let _ = reply.send(Some(inquiry_reply.clone()));
         }
     }
 
@@ -292,14 +298,14 @@ mod tests {
     }
 
     fn ask(questions: &mut Questions, id: &str, needs_person: bool, deadline: Option<Instant>) {
-        let asked = PendingApproval {
+        let pending = PendingApproval {
             reply: oneshot::channel().0,
             tool: "write_file".to_owned(),
             effect: write(),
             deadline,
             needs_person,
         };
-        questions.open_approval(ApprovalId::from(id), asked);
+        questions.open_approval(ApprovalId::from(id), pending);
     }
 
     fn new_questions() -> Questions {

@@ -192,7 +192,7 @@ impl Actor {
 
     /// Returns the queue as it is shown.
     pub(super) fn queue_state(&self) -> PromptQueue {
-        let shown = |(id, content): &KeyedMessage| QueuedPrompt {
+        let to_queued_prompt = |(id, content): &KeyedMessage| QueuedPrompt {
             id: id.clone(),
             text: text::one_line(
                 &text::strip_control_characters(&user_message(content.clone()).text()),
@@ -201,7 +201,7 @@ impl Actor {
         };
         PromptQueue {
             paused: self.state.queue_paused,
-            prompts: self.inbox.queued().iter().map(shown).collect(),
+            prompts: self.inbox.queued().iter().map(to_queued_prompt).collect(),
         }
     }
 

@@ -45,11 +45,11 @@ impl Actor {
         };
         match event {
             Event::ToolCall(update) => {
-                let said = update
+                let output = update
                     .result
                     .as_ref()
                     .map(|result| one_line(&result.text, LOGGED_CHARS));
-                tracing::warn!(%session, code, tool = update.name, call = %update.id, error = said, "tool call failed");
+                tracing::warn!(%session, code, tool = update.name, call = %update.id, error = output, "tool call failed");
             }
             Event::Warning { message, .. } => {
                 tracing::warn!(%session, code, error = message, "operation failed")

@@ -43,22 +43,22 @@ impl Actor {
         }
         let (keys, steers) = self.take_unused_steers();
         for (key, content) in keys.into_iter().zip(steers) {
-            let said = user_message(content).text();
+            let text = user_message(content).text();
             let warning = Event::Warning {
                 code: "steer_unsettled".to_owned(),
-                message: format!("{UNSETTLED}: {said}"),
+                message: format!("{UNSETTLED}: {text}"),
             };
             self.record_with(warning, None, vec![key], Vec::new(), None);
         }
-        let waits = |approval: &Approval| {
+        let is_awaited = |approval: &Approval| {
             let mut open = self.state.history.open_calls();
             open.any(|call| call.id == approval.tool_call)
         };
-        let over: Vec<Approval> = (self.state.open.approvals.iter().map(|open| &open.approval))
-            .filter(|approval| !waits(approval))
+        let orphaned: Vec<Approval> = (self.state.open.approvals.iter().map(|open| &open.approval))
+            .filter(|approval| !is_awaited(approval))
             .cloned()
             .collect();
-        for approval in over {
+        for approval in orphaned {
             self.questions.take_decision(&approval.id);
             self.deny_approval(&approval, ResolvedBy::Cancel);
         }
@@ -86,7 +86,7 @@ impl Actor {
         }
         self.settle_subagents(Some(turn.clone()));
         // Calls with an open question stay open, so that a resumed turn can ask again (R-APPR-4).
-        let mut asked: Vec<_> = self
+        let mut waiting_calls: Vec<_> = self
             .state
             .open
             .approvals
@@ -99,9 +99,9 @@ impl Actor {
             .inquiries
             .iter()
             .map(|open| open.inquiry.tool_call());
-        asked.extend(own.flatten().cloned());
+        waiting_calls.extend(own.flatten().cloned());
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
-        for call in open.iter().filter(|call| !asked.contains(&call.id)) {
+        for call in open.iter().filter(|call| !waiting_calls.contains(&call.id)) {
             self.repair_call(&turn, call);
         }
         if self.state.turns.is_compaction {

@@ -143,16 +143,16 @@ fn find_goal(
             earlier: HashMap::new(),
         });
     }
-    let place = |of: &str| turns.iter().position(|turn| is_of(of, turn));
+    let turn_index = |of: &str| turns.iter().position(|turn| is_of(of, turn));
     let wanted = changes.iter();
     let mut wanted: Vec<(usize, &FileChange)> = wanted
-        .filter_map(|(of, change)| Some((place(of)?, change)))
+        .filter_map(|(of, change)| Some((turn_index(of)?, change)))
         .collect();
-    wanted.sort_by_key(|(place, _)| *place);
-    let mut places: Vec<usize> = wanted.iter().map(|(place, _)| *place).collect();
+    wanted.sort_by_key(|(index, _)| *index);
+    let mut places: Vec<usize> = wanted.iter().map(|(index, _)| *index).collect();
     places.dedup();
     Ok(RevertGoal {
-        turns: places.into_iter().map(|place| turns[place].clone()).collect(),
+        turns: places.into_iter().map(|index| turns[index].clone()).collect(),
         states: collect_desired_states(wanted.iter().map(|(_, change)| *change)),
         // The part that an interrupted revert has done is recorded again, so that one redo takes back everything.
         earlier: reverted
@@ -171,22 +171,22 @@ async fn plan_revert(
     let (cx, contents) = (cx.clone(), contents.clone());
     let planned = run_blocking(move || {
         let mut plan = RevertPlan::default();
-        let mut add = |plan: &mut RevertPlan, wish: DesiredState, now: Result<Current, String>| match now
-            .and_then(|now| plan_revert_item(&cx, &wish, now, &contents, keep))
+        let mut add = |plan: &mut RevertPlan, desired: DesiredState, now: Result<Current, String>| match now
+            .and_then(|now| plan_revert_item(&cx, &desired, now, &contents, keep))
         {
             Ok(Some(item)) => plan.items.push(item),
-            Ok(None) => plan.earlier.extend(earlier.remove(&wish.path)),
-            Err(why) => plan.conflicts.push((wish.path, why)),
+            Ok(None) => plan.earlier.extend(earlier.remove(&desired.path)),
+            Err(reason) => plan.conflicts.push((desired.path, reason)),
         };
         // Paths at which a folder is now, to be judged when all planned deletions are known.
         let mut in_the_way = Vec::new();
-        for wish in wishes {
-            match read_current_file(&cx, Path::new(&wish.path)) {
+        for desired in wishes {
+            match read_current_file(&cx, Path::new(&desired.path)) {
                 Ok(Current::Disk(FoundFile {
                     state: FileState::Unknown,
                     ..
-                })) => in_the_way.push(wish),
-                now => add(&mut plan, wish, now),
+                })) => in_the_way.push(desired),
+                now => add(&mut plan, desired, now),
             }
         }
         // A folder that only contains files to be deleted is no obstacle.
@@ -194,9 +194,9 @@ async fn plan_revert(
             .filter(|item| item.to == FileState::Absent)
             .map(|item| item.path.clone())
             .collect();
-        for wish in in_the_way {
-            let now = judge_folder_in_the_way(Path::new(&wish.path), &going);
-            add(&mut plan, wish, now);
+        for desired in in_the_way {
+            let now = judge_folder_in_the_way(Path::new(&desired.path), &going);
+            add(&mut plan, desired, now);
         }
         // Deletions first, so that a folder is empty when a file must take its place.
         plan.items
@@ -258,14 +258,14 @@ async fn restore_files(
         for (outcome, item) in put.await.unwrap_or_default() {
             match outcome {
                 Ok(()) => done.push(item),
-                Err(why) => conflicts.push((item.path.display().to_string(), why)),
+                Err(reason) => conflicts.push((item.path.display().to_string(), reason)),
             }
         }
     }
     for item in open {
         match restore_in_editor(cx, &item, contents).await {
             Ok(()) => done.push(item),
-            Err(why) => conflicts.push((item.path.display().to_string(), why)),
+            Err(reason) => conflicts.push((item.path.display().to_string(), reason)),
         }
     }
     (done, conflicts)
@@ -280,18 +280,18 @@ async fn to_reply(
 ) -> Result<RevertReply, CommandError> {
     let cx = cx.clone();
     let described = run_blocking(move || {
-        let shown = |path: &Path| cx.workspace.format_for_model(&cx.cwd, path);
+        let format_path = |path: &Path| cx.workspace.format_for_model(&cx.cwd, path);
         let file = |item: &RevertItem| {
             let kind = match (&item.from, &item.to) {
                 (FileState::Absent, _) => ChangeKind::Created,
                 (_, FileState::Absent) => ChangeKind::Deleted,
                 _ => ChangeKind::Modified,
             };
-            (item.path.display().to_string(), shown(&item.path), kind)
+            (item.path.display().to_string(), format_path(&item.path), kind)
         };
-        let conflict = |(path, why): (String, String)| {
-            let shown = shown(Path::new(&path));
-            (path, shown, why)
+        let conflict = |(path, reason): (String, String)| {
+            let display_path = format_path(Path::new(&path));
+            (path, display_path, reason)
         };
         let mut files: Vec<_> = items.iter().map(file).collect();
         let mut conflicts: Vec<_> = conflicts.into_iter().map(conflict).collect();
@@ -369,35 +369,35 @@ fn judge_folder_in_the_way(path: &Path, going: &HashSet<PathBuf>) -> Result<Curr
 /// current content.
 fn plan_revert_item(
     cx: &ToolContext,
-    wish: &DesiredState,
+    desired: &DesiredState,
     now: Current,
     contents: &ContentReader,
     keep: bool,
 ) -> Result<Option<RevertItem>, String> {
-    let path = PathBuf::from(&wish.path);
+    let path = PathBuf::from(&desired.path);
     // A file that is not text is judged by the disk, unless it was changed in the editor, which alone knows its
     // encoding.
     let now = match &now {
         Current::Shown(..) => {
             let on_disk = |state: &FileState| now.is_in_state(state, |_| None);
-            let bytes = on_disk(&wish.to) || wish.known.iter().any(on_disk);
+            let bytes = on_disk(&desired.to) || desired.known.iter().any(on_disk);
             now.resolve_shown(!bytes)
         }
         Current::Disk(_) | Current::Unsaved(_) => now,
     };
     let is = |state: &FileState| now.is_in_state(state, |hash| contents.read(hash));
-    let exactly = match (&now, &wish.to) {
+    let exactly = match (&now, &desired.to) {
         (Current::Disk(found), FileState::File { mode, .. }) => {
             *mode == 0 || matches!(&found.state, FileState::File { mode: has, .. } if has == mode)
         }
         _ => true,
     };
-    match wish.evaluate_restore(is, exactly) {
+    match desired.evaluate_restore(is, exactly) {
         RestoreVerdict::Done => return Ok(None),
-        RestoreVerdict::Conflict(why) => return Err(why.to_owned()),
+        RestoreVerdict::Conflict(reason) => return Err(reason.to_owned()),
         RestoreVerdict::PutBack => {}
     }
-    if let FileState::File { hash, .. } = &wish.to
+    if let FileState::File { hash, .. } = &desired.to
         && contents.read(hash).is_none()
     {
         return Err("its old content was not kept".to_owned());
@@ -410,7 +410,7 @@ fn plan_revert_item(
         open: cx.workspace.overlay().find_open_document(&path).is_some(),
         unsaved: matches!(now, Current::Unsaved(_)),
         from: now.to_file_state(),
-        to: wish.to.clone(),
+        to: desired.to.clone(),
         path,
     }))
 }

@@ -150,7 +150,7 @@ impl SessionState {
             }
             Event::ToolCall(update) => self.tool_call(update),
             Event::ApprovalRequested(approval) => {
-                let asked = OpenApproval {
+                let opened = OpenApproval {
                     approval: approval.clone(),
                     seq: *seq,
                     turn: turn.clone(),
@@ -159,15 +159,15 @@ impl SessionState {
                 // An approval that is asked again keeps its position, as in the store.
                 let known = |open: &&mut OpenApproval| open.approval.id == approval.id;
                 match self.open.approvals.iter_mut().find(known) {
-                    Some(open) => *open = asked,
-                    None => self.open.approvals.push(asked),
+                    Some(open) => *open = opened,
+                    None => self.open.approvals.push(opened),
                 }
             }
             Event::ApprovalResolved { approval, .. } => {
                 self.open.approvals.retain(|open| open.approval.id != *approval);
             }
             Event::InquiryRequested(inquiry) => {
-                let asked = OpenInquiry {
+                let opened = OpenInquiry {
                     inquiry: inquiry.clone(),
                     seq: *seq,
                     turn: turn.clone(),
@@ -175,8 +175,8 @@ impl SessionState {
                 };
                 let known = |open: &&mut OpenInquiry| open.inquiry.id == inquiry.id;
                 match self.open.inquiries.iter_mut().find(known) {
-                    Some(open) => *open = asked,
-                    None => self.open.inquiries.push(asked),
+                    Some(open) => *open = opened,
+                    None => self.open.inquiries.push(opened),
                 }
             }
             Event::InquiryResolved { inquiry, reply, .. } => {

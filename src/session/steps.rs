@@ -38,8 +38,8 @@ impl Actor {
             Ok(None) => self.perform(pending.operation, pending.gathered),
             Ok(Some(step)) => {
                 let id = pending.id;
-                let taken = self.start_step(step, &pending);
-                let posted = taken.map(move |outcome| IoResult::Step(id, step, Box::new(outcome)));
+                let step_future = self.start_step(step, &pending);
+                let posted = step_future.map(move |outcome| IoResult::Step(id, step, Box::new(outcome)));
                 self.mailbox.io.push(posted.boxed());
                 self.mailbox.queue.hold(pending);
             }
@@ -251,7 +251,7 @@ impl Actor {
         }
         match &gathered.model {
             None if names_model => Ok(Some(IoStep::JudgeModel)),
-            Some((ModelVerdict::Refuse(why), _)) => Err(CommandError::UnknownModel(why.clone())),
+            Some((ModelVerdict::Refuse(reason), _)) => Err(CommandError::UnknownModel(reason.clone())),
             Some((ModelVerdict::NeedsList, _)) => {
                 Err(CommandError::NeedsModelList(Box::new(self.info.clone())))
             }
@@ -353,7 +353,7 @@ impl Actor {
     ) -> Result<(), CommandError> {
         let gathered = &mut pending.gathered;
         match outcome {
-            IoOutcome::Lock(taken) => self.apply_lock(taken)?,
+            IoOutcome::Lock(lock_result) => self.apply_lock(lock_result)?,
             IoOutcome::Row(read) => {
                 gathered.is_unsettled = self.apply_row(read, shows_session(&pending.operation))?;
             }
@@ -373,8 +373,8 @@ impl Actor {
         Ok(())
     }
 
-    fn apply_lock(&mut self, taken: Result<SessionLock, LockError>) -> Result<(), CommandError> {
-        match taken {
+    fn apply_lock(&mut self, lock_result: Result<SessionLock, LockError>) -> Result<(), CommandError> {
+        match lock_result {
             Ok(lock) => self.residency.lock = Some(lock),
             // A disk that takes no lock file does not stop work in memory (R-ERR-2). The next command tries again.
             Err(LockError::Store(error)) if self.residency.stage != LoadState::Stored => {

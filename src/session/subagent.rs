@@ -100,13 +100,13 @@ impl Spawner for SubagentSpawner {
         // Counted for the whole turn, so that nesting cannot get around the limit.
         let most = self.cx.settings.limits.max_subagents;
         if self.cx.services.budget.count_subagent() > most {
-            let why = format!(
+            let reason = format!(
                 "this turn has started {most} sub-agents, which is its limit: do the rest yourself \
                  (the person can raise `max_subagents` in [agent.NAME])"
             );
             return Box::pin(std::future::ready(SubagentReport::new_empty(
                 ChildState::Failed,
-                why,
+                reason,
             )));
         }
         let (up, parent) = (self.cx.link.clone(), self.cx.clone());
@@ -244,9 +244,9 @@ async fn run_child(
     let mut task = spawn(async move {
         load_system_prompt(&mut cx).await?;
         family.install_subagent_tools(&mut cx);
-        let ended = run_turn(&cx, &TurnTask::Answer).await;
+        let result = run_turn(&cx, &TurnTask::Answer).await;
         // Only a time limit leaves `cut` open; a cancel must not start another model call.
-        if ended.is_err() && !cut.is_cancelled() {
+        if result.is_err() && !cut.is_cancelled() {
             let last = TurnContext {
                 link: cx.link.with_cancel_token(cut.clone()),
                 cancel: cut,
@@ -254,9 +254,9 @@ async fn run_child(
             };
             wrap_up(&last).await?;
         }
-        ended
+        result
     });
-    let ended = loop {
+    let result = loop {
         let deadline = relay.deadline();
         tokio::select! { biased;
             () = sleep_until_deadline(deadline) => if !tokens.work.is_cancelled() {
@@ -276,8 +276,8 @@ async fn run_child(
         relay.take(message).await;
     }
     relay.settle_open_items().await;
-    let (state, why) = final_child_state(ended, relay.timed_out(), job.cancel.is_cancelled());
-    relay.into_report(state, why)
+    let (state, reason) = final_child_state(result, relay.timed_out(), job.cancel.is_cancelled());
+    relay.into_report(state, reason)
 }
 
 async fn sleep_until_deadline(deadline: Option<Instant>) {
@@ -289,11 +289,11 @@ async fn sleep_until_deadline(deadline: Option<Instant>) {
 
 /// Returns the final state of a child, and why.
 fn final_child_state(
-    ended: Result<SubagentResult, TaskError>,
+    result: Result<SubagentResult, TaskError>,
     timed_out: bool,
     cancelled: bool,
 ) -> (ChildState, Option<String>) {
-    let finish = match ended {
+    let finish = match result {
         Ok(Ok(finish)) => finish,
         Ok(Err(TurnStopped)) if cancelled => return (ChildState::Cancelled, None),
         Ok(Err(TurnStopped)) if timed_out => return (ChildState::TimedOut, None),
@@ -315,12 +315,12 @@ fn final_child_state(
         TurnState::Interrupted => ChildState::Stopped,
         TurnState::Cancelled => ChildState::Cancelled,
     };
-    let why = match (&finish.error, state) {
+    let reason = match (&finish.error, state) {
         (Some(error), _) => Some(error.to_string()),
         (None, ChildState::Completed) => None,
         (None, _) => Some(finish.reason.name().to_owned()),
     };
-    (state, why)
+    (state, reason)
 }
 
 #[cfg(test)]
@@ -339,7 +339,7 @@ mod tests {
             }))
         };
         let error = AgentError::new(ErrorCode::BudgetExceeded, "too dear");
-        for (ended, timed_out, cancelled, state, says) in [
+        for (result, timed_out, cancelled, state, expected_reason) in [
             (
                 finish(TerminalReason::Completed, false, None),
                 false,
@@ -401,8 +401,8 @@ mod tests {
                 Some("internal error: task panicked: oh"),
             ),
         ] {
-            let told = super::final_child_state(ended, timed_out, cancelled);
-            assert_eq!((told.0, told.1.as_deref()), (state, says));
+            let actual = super::final_child_state(result, timed_out, cancelled);
+            assert_eq!((actual.0, actual.1.as_deref()), (state, expected_reason));
         }
     }
 }

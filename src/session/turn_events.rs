@@ -44,7 +44,9 @@ impl Actor {
                 }
                 let _ = reply.send(waiting);
             }
-            TurnRequest::InputVerdict { key, heard } => self.apply_input_verdict(&key, heard),
+            TurnRequest::InputVerdict { key, hooked_message } => {
+                self.apply_input_verdict(&key, hooked_message)
+            }
             TurnRequest::Judge {
                 tool,
                 effect,
@@ -59,7 +61,7 @@ impl Actor {
                 let _ = reply.send(verdict);
             }
             TurnRequest::Approve { request, reply } => self.open_approval(*request, reply),
-            TurnRequest::Inquire { asked, reply } => self.open_inquiry(asked, reply),
+            TurnRequest::Inquire { inquiry, reply } => self.open_inquiry(inquiry, reply),
         }
     }
 
@@ -266,11 +268,11 @@ impl Actor {
     }
 
     /// Applies the hooks' verdict on a message.
-    fn apply_input_verdict(&mut self, key: &str, heard: HookedMessage) {
-        let Some((key, said)) = self.inbox.take_steer(key) else {
+    fn apply_input_verdict(&mut self, key: &str, verdict: HookedMessage) {
+        let Some((key, steer_content)) = self.inbox.take_steer(key) else {
             return;
         };
-        match heard {
+        match verdict {
             HookedMessage::Joins(content) => self.record_with(
                 Event::Message(user_message(content).into()),
                 None,
@@ -278,7 +280,7 @@ impl Actor {
                 Vec::new(),
                 None,
             ),
-            HookedMessage::GivenBack => self.inbox.hold_back((key, said)),
+            HookedMessage::GivenBack => self.inbox.hold_back((key, steer_content)),
         }
     }
 
@@ -304,15 +306,15 @@ impl Actor {
 
     /// Tells the model which files were restored since it last spoke (R-SESS-3).
     fn record_restore_note(&mut self) {
-        let told = std::mem::take(&mut self.state.restored_files);
-        if told.is_empty() {
+        let restored = std::mem::take(&mut self.state.restored_files);
+        if restored.is_empty() {
             return;
         }
-        let note = crate::domain::Message {
+        let message = crate::domain::Message {
             hidden: true,
-            ..crate::domain::Message::user_text(super::checkpoints::format_restore_note(&told))
+            ..crate::domain::Message::user_text(super::checkpoints::format_restore_note(&restored))
         };
-        self.record_event(Event::Message(note.into()));
+        self.record_event(Event::Message(message.into()));
     }
 
     /// Closes the open questions of a call that ends.
@@ -330,8 +332,8 @@ impl Actor {
 
     /// Settles the questions of a sub-agent that was stopped and no longer waits for answers.
     fn settle_abandoned_requests(&mut self) {
-        let (asks, inquiries) = self.questions.find_abandoned();
-        for id in asks {
+        let (approvals, inquiries) = self.questions.find_abandoned();
+        for id in approvals {
             if let Some(approval) = self.state.open_approval(&id).cloned() {
                 self.deny_approval(&approval, ResolvedBy::Cancel);
             }

@@ -60,7 +60,7 @@ impl Actor {
     ) -> TurnHandle {
         let id = TurnId::new_random();
         let (messages, inbox) = mpsc::channel(TURN_QUEUE);
-        let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
+        let (cancel, force_cancel) = (CancellationToken::new(), CancellationToken::new());
         // A turn's settings are fixed at its start, so a reload never changes a running turn.
         let tools = self.services.tool_names(&profile);
         let tools = tools.into_iter().map(str::to_owned).collect();
@@ -68,7 +68,7 @@ impl Actor {
         let workspace = self.session_workspace();
         workspace.set_on_cancel(profile.on_cancel);
         let answers = task == TurnTask::Answer;
-        let tree = TurnSpend {
+        let spend = TurnSpend {
             budgets: profile.budgets.clone(),
             session: self.state.spending.known_cost,
             session_raised: self.state.spending.raised,
@@ -87,7 +87,7 @@ impl Actor {
             spawner: Arc::new(NoSpawner),
             prompt: SystemPrompt::default(),
             services: Arc::new(TurnServices {
-                force_cancel: hurry.clone(),
+                force_cancel: force_cancel.clone(),
                 cwd: self.info.cwd.clone(),
                 slots: self.services.slots.clone(),
                 totals: self.services.totals.clone(),
@@ -98,7 +98,7 @@ impl Actor {
                 budget: Arc::new(
                     self.services
                         .ledger
-                        .open(tree, profile.turn.limits.max_tool_calls),
+                        .open(spend, profile.turn.limits.max_tool_calls),
                 ),
                 statistics: self.resources.statistics.clone(),
             }),
@@ -120,9 +120,9 @@ impl Actor {
             },
         };
         let subagents = SubagentFactory::new(&self.services, &self.info, &profile);
-        let judges = context.settings.hooks.has_hooks_for(HookMoment::Prompt);
+        let has_prompt_hooks = context.settings.hooks.has_hooks_for(HookMoment::Prompt);
         let wall_time = profile.wall_time.filter(|_| answers);
-        let (waiter, ended) = oneshot::channel();
+        let (waiter, outcome) = oneshot::channel();
         let (tell_passed, passed) = oneshot::channel();
         self.turn = Some(ActiveTurn {
             id: id.clone(),
@@ -132,13 +132,13 @@ impl Actor {
                 task: spawn(run_delegating_turn(context, task, subagents)),
                 messages: inbox,
                 cancel,
-                force_cancel: hurry,
+                force_cancel,
                 stopping: None,
                 is_closing: false,
                 returned: None,
             },
             review: PromptReview {
-                has_prompt_hooks: judges,
+                has_prompt_hooks,
                 prompt: None,
             },
             clock: PausableDeadline::start_with_limit(wall_time),
@@ -160,7 +160,7 @@ impl Actor {
         self.journal.join_writes_since(mark);
         TurnHandle {
             turn: id,
-            ended,
+            outcome,
             passed,
         }
     }
@@ -186,8 +186,8 @@ impl Actor {
         tracing::error!(session = %self.info.id, "a stopped turn did not end in time and was aborted");
         if let Some(turn) = self.turn.as_mut() {
             // Its files do not answer: it ends without the list of what it has changed.
-            if let Some((ended, _)) = turn.control.returned.take() {
-                return self.end_turn(ended);
+            if let Some((result, _)) = turn.control.returned.take() {
+                return self.end_turn(result);
             }
             turn.control.task.abort();
             // Restart the limit, so that it does not fire again while the aborted task is being dropped.

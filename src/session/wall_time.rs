@@ -45,13 +45,13 @@ impl Actor {
     /// Handles the reached limit. If the client takes questions, the user is asked for more time. The current step may
     /// finish meanwhile, but no further step begins.
     pub(super) fn clock_ran_out(&mut self) {
-        let asks = (self.services.questions)();
+        let can_ask = (self.services.questions)();
         let Some(turn) = self.turn.as_mut() else { return };
         // Otherwise the passed deadline would wake the actor again and again until the answer comes.
         turn.clock.pause();
         let most = turn.clock.limit();
         // R-BUDGET: without a client that takes questions, the limit ends the turn.
-        if !asks {
+        if !can_ask {
             self.stop_turn(TerminalReason::WallTime);
             return;
         }
@@ -101,20 +101,20 @@ impl Actor {
     }
 
     /// Applies the user's answer to a question about time.
-    pub(super) fn clock_answered(&mut self, inquiry: &Inquiry, said: &InquiryReply) {
+    pub(super) fn clock_answered(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
         let Some(turn) = self.turn.as_mut() else { return };
         if !turn.clock.is_asked_by(&inquiry.id) {
             // The previous turn asked and has stopped; this turn gets the additional time.
-            if let (RequestSubject::Limit(reached), InquiryReply::Raise(seconds)) = (&inquiry.subject, said)
+            if let (RequestSubject::Limit(reached), InquiryReply::Raise(seconds)) = (&inquiry.subject, reply)
                 && reached.limit == LimitName::WallTime
             {
                 turn.clock.extend(Duration::from_secs(*seconds));
             }
             return;
         }
-        if let InquiryReply::Raise(seconds) = said {
-            if let Some(held) = turn.clock.grant(Duration::from_secs(*seconds)) {
-                self.begin_step(held);
+        if let InquiryReply::Raise(seconds) = reply {
+            if let Some(held_step) = turn.clock.grant(Duration::from_secs(*seconds)) {
+                self.begin_step(held_step);
             }
             return;
         }

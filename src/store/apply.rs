@@ -35,7 +35,7 @@ pub(super) fn apply(
     for op in ops {
         match batch.apply(op) {
             Ok(None) => {}
-            Ok(Some(why)) => applied.refused.push(why),
+            Ok(Some(reason)) => applied.refused.push(reason),
             // The fault is in this write: retrying it would block all others forever.
             Err(error) if is_write_fault(&error) => applied.refused.push(error.to_string()),
             Err(error) => return Err(error),
@@ -199,7 +199,7 @@ impl WriteBatch<'_> {
             usage,
             cost,
         } = row;
-        let made = self.execute_cached(
+        let inserted = self.execute_cached(
             "INSERT OR IGNORE INTO sessions (id, folder, cwd, agent, mode, created_ms, updated_ms, last_seq)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             params![
@@ -215,7 +215,7 @@ impl WriteBatch<'_> {
         )?;
         // The cache may say that the session does not exist.
         self.sessions.remove(id);
-        if made == 0 {
+        if inserted == 0 {
             return Ok(());
         }
         // Title and settings take the path of a change, so that search finds the title.

@@ -21,7 +21,7 @@ const PIECE: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct OutputStore {
     folder: DataDir,
-    place: StorePlace,
+    executor: StorePlace,
 }
 
 /// A growing file of at most 64 MiB. The rest is dropped, which a note at the end of the file says.
@@ -49,8 +49,8 @@ pub struct ContentPiece {
 }
 
 impl OutputStore {
-    pub(super) fn new(folder: DataDir, place: StorePlace) -> Self {
-        Self { folder, place }
+    pub(super) fn new(folder: DataDir, executor: StorePlace) -> Self {
+        Self { folder, executor }
     }
 
     /// Creates a file, or empties an existing one of that name. Blocks briefly.
@@ -86,7 +86,7 @@ impl OutputStore {
     pub async fn share_files(&self, from: &SessionId, to: &SessionId) -> Result<(), StoreError> {
         let (from, to) = (self.folder.content_dir(from)?, self.folder.content_dir(to)?);
         let work = move || link_all(&from, &to).map_err(|e| StoreError::from_io("sharing", from, e));
-        self.place.run_work(work).await
+        self.executor.run_work(work).await
     }
 
     /// Reads up to `limit` bytes (at most 1 MiB, at least one character) from `offset`.
@@ -106,7 +106,7 @@ impl OutputStore {
             .folder
             .content_dir(session)?
             .join(files::validate_name(name)?);
-        self.place
+        self.executor
             .run_work(move || match read_piece(&path, offset, limit) {
                 Ok(piece) => Ok(Some(piece)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -123,9 +123,9 @@ impl Spool {
     /// An I/O error of the file.
     pub fn append_text(&mut self, text: &str) -> Result<(), StoreError> {
         // The note at the end is not counted, so `bytes` never exceeds `most` here.
-        let room = usize::try_from(self.most - self.bytes).unwrap_or(usize::MAX);
+        let available = usize::try_from(self.most - self.bytes).unwrap_or(usize::MAX);
         let fits = match self.cut {
-            0 => text::prefix_within(text, room),
+            0 => text::prefix_within(text, available),
             // Nothing may follow a gap.
             _ => "",
         };
@@ -146,9 +146,9 @@ impl Spool {
     /// An I/O error of the file.
     pub fn finish(mut self) -> Result<ContentRef, StoreError> {
         if self.cut > 0 {
-            let note = format!("\n[… {} bytes more were not kept …]\n", self.cut);
-            self.write(&note)?;
-            self.bytes += note.len() as u64;
+            let truncation_notice = format!("\n[… {} bytes more were not kept …]\n", self.cut);
+            self.write(&truncation_notice)?;
+            self.bytes += truncation_notice.len() as u64;
         }
         Ok(ContentRef {
             name: self.name,
@@ -245,10 +245,10 @@ mod tests {
             spool.append_text(piece).unwrap();
         }
         assert_eq!(spool.dropped_bytes(), 3);
-        let kept = spool.finish().unwrap();
+        let reference = spool.finish().unwrap();
         let piece = content.read(&session, "call_1", 0, 1_000).await.unwrap().unwrap();
         assert_eq!(piece.text, "abcdefé\n[… 3 bytes more were not kept …]\n");
-        assert_eq!((piece.next, piece.total), (kept.bytes, kept.bytes));
+        assert_eq!((piece.next, piece.total), (reference.bytes, reference.bytes));
     }
 
     #[tokio::test]

@@ -54,9 +54,9 @@ impl StoreError {
         }
     }
 
-    pub(super) fn from_io(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+    pub(super) fn from_io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io {
-            what,
+            what: action,
             path: path.into(),
             source,
         }
@@ -65,10 +65,10 @@ impl StoreError {
 
 impl From<StoreError> for AgentError {
     fn from(error: StoreError) -> Self {
-        let told = Self::new(ErrorCode::Store, error.to_string());
+        let agent_error = Self::new(ErrorCode::Store, error.to_string());
         match error.suggest_remedy() {
-            Some(remedy) => told.with_user_action(remedy),
-            None => told,
+            Some(remedy) => agent_error.with_user_action(remedy),
+            None => agent_error,
         }
     }
 }

@@ -34,8 +34,13 @@ impl FileSnapshots {
             return Ok(());
         }
         // Written aside and renamed: a crash in between leaves only a file that no caller asks for.
-        let begun = folder.join(format!("{name}.{}", random::random_token(8)));
-        let open = || files::private_file().write(true).create_new(true).open(&begun);
+        let temporary = folder.join(format!("{name}.{}", random::random_token(8)));
+        let open = || {
+            files::private_file()
+                .write(true)
+                .create_new(true)
+                .open(&temporary)
+        };
         let opened = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 files::private_folder(&folder)
@@ -46,9 +51,9 @@ impl FileSnapshots {
         };
         let written = opened
             .and_then(|mut file| file.write_all(bytes))
-            .and_then(|()| fs::rename(&begun, &path));
+            .and_then(|()| fs::rename(&temporary, &path));
         if let Err(error) = written {
-            let _ = fs::remove_file(&begun);
+            let _ = fs::remove_file(&temporary);
             return Err(StoreError::from_io("writing", path, error));
         }
         Ok(())
@@ -94,18 +99,18 @@ mod tests {
     #[test]
     fn contents_are_stored_once_and_for_the_owner_only() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = FileSnapshots::new(DataDir::new(folder.path().to_owned()));
+        let snapshots = FileSnapshots::new(DataDir::new(folder.path().to_owned()));
         let session = SessionId::from("ses_1");
         for bytes in [&b"torn"[..], b"a\0b", b"a\0b"] {
-            kept.save_file(&session, "name", bytes).unwrap();
+            snapshots.save_file(&session, "name", bytes).unwrap();
         }
         assert_eq!(
-            kept.read(&session, "name").unwrap().as_deref(),
+            snapshots.read(&session, "name").unwrap().as_deref(),
             Some(&b"a\0b"[..])
         );
-        assert!(kept.save_file(&session, "../x", b"").is_err());
-        assert_eq!(kept.read(&session, "0").unwrap(), None);
-        assert!(kept.read(&session, "../x").is_err());
+        assert!(snapshots.save_file(&session, "../x", b"").is_err());
+        assert_eq!(snapshots.read(&session, "0").unwrap(), None);
+        assert!(snapshots.read(&session, "../x").is_err());
         let files = folder.path().join("content/ses_1/files");
         assert_eq!(fs::read_dir(&files).unwrap().count(), 1);
         #[cfg(unix)]

@@ -75,9 +75,9 @@ impl StoreHandle {
     /// # Errors
     /// [`StoreError::Closed`] if the writer has ended.
     pub async fn flush_writes(&self) -> Result<StoreHealth, StoreError> {
-        let (done, told) = oneshot::channel();
+        let (done, reply) = oneshot::channel();
         self.send(StoreWrite::Barrier(done)).await?;
-        told.await.map_err(|_| StoreError::Closed)
+        reply.await.map_err(|_| StoreError::Closed)
     }
 
     /// Removes a session with its events, pending rows, grants, search texts and kept content.
@@ -88,9 +88,9 @@ impl StoreHandle {
     /// [`StoreError::NotWritable`] while the disk fails, because a deletion is not kept for later. Otherwise the error
     /// of the database or the file system.
     pub async fn delete_session(&self, session: SessionId) -> Result<(), StoreError> {
-        let (done, told) = oneshot::channel();
+        let (done, reply) = oneshot::channel();
         self.send(StoreWrite::DeleteSession { session, done }).await?;
-        told.await.map_err(|_| StoreError::Closed)?
+        reply.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Returns whether writes reach the disk now.
@@ -128,12 +128,12 @@ pub(super) fn start(folder: DataDir, outlet: Box<dyn EventSink>) -> io::Result<(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    let (tell, ended) = oneshot::channel();
+    let (end_sender, ended) = oneshot::channel();
     let writer = StoreWriter::new(folder, outlet, health).with_checkpoint_thread();
     let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
         runtime.block_on(drive_writer(writer, writes));
         // The receiver may be gone: waiting for the end is optional.
-        let _ = tell.send(());
+        let _ = end_sender.send(());
     })?;
     Ok((handle, StoreThread { ended, thread }))
 }

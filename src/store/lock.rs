@@ -227,7 +227,7 @@ mod tests {
         let (_folder, locks) = locks();
         let session = SessionId::from("ses_1");
         assert!(!locks.is_held(&session).unwrap());
-        let held = locks.try_acquire(&session, &holder("vim")).unwrap();
+        let session_lock = locks.try_acquire(&session, &holder("vim")).unwrap();
         assert!(locks.is_held(&session).unwrap());
         let error = locks.try_acquire(&session, &holder("code")).unwrap_err();
         assert_eq!(
@@ -237,11 +237,11 @@ mod tests {
         locks
             .try_acquire(&SessionId::from("ses_2"), &holder("code"))
             .unwrap();
-        drop(held);
-        let held = locks.try_acquire(&session, &holder("code")).unwrap();
+        drop(session_lock);
+        let session_lock = locks.try_acquire(&session, &holder("code")).unwrap();
         let error = locks.try_acquire(&session, &holder("vim")).unwrap_err();
         assert!(matches!(error, LockError::Held { holder } if holder.client == "code"));
-        drop(held);
+        drop(session_lock);
     }
 
     #[tokio::test(start_paused = true)]
@@ -249,7 +249,7 @@ mod tests {
         let (_folder, locks) = locks();
         let session = SessionId::from("ses_1");
         let wait = Duration::from_secs(5);
-        let held = locks.try_acquire(&session, &holder("vim")).unwrap();
+        let session_lock = locks.try_acquire(&session, &holder("vim")).unwrap();
         let start = clock::now();
         assert!(matches!(
             locks.acquire_session(&session, &holder("code"), wait).await,
@@ -259,7 +259,7 @@ mod tests {
         let me = holder("code");
         let mut waiting = Box::pin(locks.acquire_session(&session, &me, wait));
         assert!(futures::poll!(&mut waiting).is_pending());
-        drop(held);
+        drop(session_lock);
         waiting.await.unwrap();
     }
 
@@ -281,8 +281,8 @@ mod tests {
         let path = locks.folder.lock(&session).unwrap();
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-        let held = locks.try_acquire(&session, &holder("vim")).unwrap();
-        drop(held);
+        let session_lock = locks.try_acquire(&session, &holder("vim")).unwrap();
+        drop(session_lock);
         assert!(!path.exists());
         fs::write(&path, "").unwrap();
         let file = File::open(&path).unwrap();
@@ -311,19 +311,19 @@ mod tests {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let (_folder, locks) = locks();
         let session = SessionId::from("ses_1");
-        let (inside, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (inside, acquisitions) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    while taken.load(Ordering::SeqCst) < 500 {
-                        let Ok(held) = locks.try_acquire(&session, &holder("x")) else {
+                    while acquisitions.load(Ordering::SeqCst) < 500 {
+                        let Ok(session_lock) = locks.try_acquire(&session, &holder("x")) else {
                             std::thread::yield_now();
                             continue;
                         };
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                        taken.fetch_add(1, Ordering::SeqCst);
+                        acquisitions.fetch_add(1, Ordering::SeqCst);
                         inside.fetch_sub(1, Ordering::SeqCst);
-                        drop(held);
+                        drop(session_lock);
                     }
                 });
             }

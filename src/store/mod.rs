@@ -66,7 +66,7 @@ pub struct Store {
     /// Long outputs of tools.
     pub content: OutputStore,
     /// Contents of files from before a turn changed them.
-    pub kept: FileSnapshots,
+    pub file_snapshots: FileSnapshots,
 }
 
 /// Redirects that the user accepted: folder, provider and target.
@@ -109,13 +109,13 @@ impl Store {
         (Self::from_parts(folder, StorePlace::Inline, writes), driver)
     }
 
-    fn from_parts(folder: DataDir, place: StorePlace, writes: StoreHandle) -> Self {
+    fn from_parts(folder: DataDir, executor: StorePlace, writes: StoreHandle) -> Self {
         Self {
             writes,
-            reader: StoreReader::new(folder.clone(), place),
+            reader: StoreReader::new(folder.clone(), executor),
             locks: Locks::new(folder.clone()),
-            kept: FileSnapshots::new(folder.clone()),
-            content: OutputStore::new(folder, place),
+            file_snapshots: FileSnapshots::new(folder.clone()),
+            content: OutputStore::new(folder, executor),
         }
     }
 }

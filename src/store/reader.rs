@@ -35,15 +35,15 @@ const CHUNK: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct StoreReader {
     folder: DataDir,
-    place: StorePlace,
+    executor: StorePlace,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl StoreReader {
-    pub(super) fn new(folder: DataDir, place: StorePlace) -> Self {
+    pub(super) fn new(folder: DataDir, executor: StorePlace) -> Self {
         Self {
             folder,
-            place,
+            executor,
             idle: Arc::default(),
         }
     }
@@ -287,11 +287,11 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub async fn open_approvals(&self) -> Result<Vec<(SessionId, OpenApproval)>, StoreError> {
-        let asked = |pending| match pending {
-            PendingEvent::Approval(asked) => Some(asked),
+        let into_approval = |pending| match pending {
+            PendingEvent::Approval(approval) => Some(approval),
             _ => None,
         };
-        self.open([PendingKind::Approval, PendingKind::Decision], asked)
+        self.open([PendingKind::Approval, PendingKind::Decision], into_approval)
             .await
     }
 
@@ -300,17 +300,18 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub async fn open_inquiries(&self) -> Result<Vec<(SessionId, OpenInquiry)>, StoreError> {
-        let asked = |pending| match pending {
-            PendingEvent::Inquiry(asked) => Some(asked),
+        let into_inquiry = |pending| match pending {
+            PendingEvent::Inquiry(inquiry) => Some(inquiry),
             _ => None,
         };
-        self.open([PendingKind::Inquiry, PendingKind::Reply], asked).await
+        self.open([PendingKind::Inquiry, PendingKind::Reply], into_inquiry)
+            .await
     }
 
     async fn open<T: Send + 'static>(
         &self,
         kinds: [PendingKind; 2],
-        asked: fn(PendingEvent) -> Option<T>,
+        extract: fn(PendingEvent) -> Option<T>,
     ) -> Result<Vec<(SessionId, T)>, StoreError> {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
@@ -325,9 +326,9 @@ impl StoreReader {
             while let Some(row) = rows.next()? {
                 let session = SessionId::from(row.get::<_, String>(0)?);
                 if let Ok(pending) = pending_row(row, 1)
-                    && let Some(asked) = asked(pending)
+                    && let Some(request) = extract(pending)
                 {
-                    open.push((session, asked));
+                    open.push((session, request));
                 }
             }
             Ok(open)
@@ -481,8 +482,8 @@ impl StoreReader {
     ) -> Result<T, StoreError> {
         let (folder, idle) = (self.folder.clone(), self.idle.clone());
         let read = move || {
-            let kept = lock(&idle).pop();
-            let mut connection = match kept {
+            let idle_connection = lock(&idle).pop();
+            let mut connection = match idle_connection {
                 Some(connection) => connection,
                 None => match schema::open_existing(&folder.database_path())? {
                     Some(connection) => connection,
@@ -500,7 +501,7 @@ impl StoreReader {
             }
             Ok(found)
         };
-        self.place.run_work(read).await
+        self.executor.run_work(read).await
     }
 }
 
@@ -655,9 +656,9 @@ fn read_pending_rows(
     while let Some(row) = rows.next()? {
         match pending_row(row, 0) {
             Ok(value) => pending.push(value),
-            Err(why) => skipped.push(SkippedRow {
+            Err(reason) => skipped.push(SkippedRow {
                 record: format!("{} {}", text(row, 0).unwrap_or("?"), text(row, 1).unwrap_or("?")),
-                why,
+                reason,
             }),
         }
     }

@@ -61,9 +61,9 @@ pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, SkippedRow> {
             event,
         })
     };
-    read().map_err(|why: String| SkippedRow {
+    read().map_err(|reason: String| SkippedRow {
         record: format!("event {seq}"),
-        why,
+        reason,
     })
 }
 

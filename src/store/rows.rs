@@ -277,7 +277,7 @@ pub struct StoredEvent {
 pub struct SkippedRow {
     /// Names the record: `event 12`, `steer k`.
     pub record: String,
-    pub why: String,
+    pub reason: String,
 }
 
 impl SkippedRow {
@@ -293,7 +293,7 @@ impl SkippedRow {
         };
         Some(format!(
             "session {session}: skipped {count} (first: {}: {})",
-            first.record, first.why
+            first.record, first.reason
         ))
     }
 }

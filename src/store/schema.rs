@@ -255,10 +255,10 @@ mod tests {
         migrate_into(&mut connection, &steps).unwrap();
         migrate_into(&mut connection, &steps).unwrap();
         assert_eq!(read_schema_version(&connection).unwrap(), 3);
-        let kept: (i64, Option<i64>) = connection
+        let stored_row: (i64, Option<i64>) = connection
             .query_row("SELECT x, y FROM a", [], |row| Ok((row.get(0)?, row.get(1)?)))
             .unwrap();
-        assert_eq!(kept, (1, None));
+        assert_eq!(stored_row, (1, None));
         let error = migrate_into(&mut connection, &steps[..2]).unwrap_err();
         assert_eq!(
             error.to_string(),

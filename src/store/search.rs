@@ -123,7 +123,7 @@ fn find(
     let Some(id) = id else {
         return Ok(None);
     };
-    let (seq, whole) = if id == event_id(num, 0) {
+    let (seq, full_text) = if id == event_id(num, 0) {
         let title: Option<String> = connection
             .prepare_cached("SELECT title FROM sessions WHERE num = ?")?
             .query_row([num], |row| row.get(0))?;
@@ -134,36 +134,36 @@ fn find(
             .query_row([id], |row| Ok(stored_event(row)))
             .optional()?;
         // An event that became unreadable still counts as a match, with an empty excerpt.
-        let whole = match event {
+        let full_text = match event {
             Some(Ok(StoredEvent {
                 event: Event::Message(message),
                 ..
             })) => message.text(),
             Some(_) | None => String::new(),
         };
-        (Some(seq_of(id)), whole)
+        (Some(seq_of(id)), full_text)
     };
     Ok(Some(SearchHit {
         seq,
-        excerpt: extract_excerpt(&whole, words),
+        excerpt: extract_excerpt(&full_text, words),
     }))
 }
 
 /// Returns the text around the first word found.
-fn extract_excerpt(whole: &str, words: &[String]) -> String {
+fn extract_excerpt(full_text: &str, words: &[String]) -> String {
     // Lowercasing may change lengths. The position is then only approximate, which is good enough for an excerpt.
-    let lower = whole.to_lowercase();
+    let lower = full_text.to_lowercase();
     let at = words
         .iter()
         .filter_map(|word| lower.find(word))
         .min()
         .unwrap_or(0);
-    let start = whole.floor_char_boundary(at.min(whole.len()));
-    let before = text::suffix_within(&whole[..start], EXCERPT / 4);
+    let start = full_text.floor_char_boundary(at.min(full_text.len()));
+    let before = text::suffix_within(&full_text[..start], EXCERPT / 4);
     let lead = if before.len() < start { "…" } else { "" };
     format!(
         "{lead}{}",
-        text::one_line(&whole[start - before.len()..], EXCERPT)
+        text::one_line(&full_text[start - before.len()..], EXCERPT)
     )
 }
 

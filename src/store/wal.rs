@@ -80,8 +80,8 @@ impl WalCheckpointer {
     }
 }
 
-fn checkpoint_wal(connection: &Connection, how: &str) -> Result<(), rusqlite::Error> {
-    connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()))
+fn checkpoint_wal(connection: &Connection, mode: &str) -> Result<(), rusqlite::Error> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
 }
 
 fn checkpoint_on_own_connection(path: &Path) -> Result<(), rusqlite::Error> {

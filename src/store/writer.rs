@@ -38,7 +38,7 @@ pub(super) struct StoreWriter {
     health: HealthWatch,
     connection: Option<Connection>,
     checkpoints: WalCheckpointer,
-    kept: KeptWrites,
+    buffered: BufferedWrites,
     retry_at: Option<Instant>,
     /// Set once a newer agentls has migrated the store: this server never writes again (R-SESS-5).
     superseded: Option<LossReason>,
@@ -47,7 +47,7 @@ pub(super) struct StoreWriter {
 
 /// Durable writes that the disk has not accepted yet.
 #[derive(Default)]
-struct KeptWrites {
+struct BufferedWrites {
     ops: Vec<WriteOp>,
     bytes: usize,
     lost: usize,
@@ -72,7 +72,7 @@ impl StoreWriter {
             outlet,
             health,
             connection: None,
-            kept: KeptWrites::default(),
+            buffered: BufferedWrites::default(),
             retry_at: None,
             superseded: None,
             faults: None,
@@ -191,7 +191,7 @@ impl StoreWriter {
     ///
     /// A disk that still fails then costs little time, and a disk with little space takes what it can.
     pub(super) fn retry(&mut self) {
-        let mut ops = std::mem::take(&mut self.kept.ops);
+        let mut ops = std::mem::take(&mut self.buffered.ops);
         let mut done = 0;
         let outcome = loop {
             let part = retry_batch_len(&ops[done..]);
@@ -208,8 +208,8 @@ impl StoreWriter {
             Err(error) => {
                 // Only the committed prefix leaves; the rest keeps its order.
                 let written: usize = ops.drain(..done).map(|op| op.estimate_bytes()).sum();
-                self.kept.bytes -= written;
-                self.kept.ops = ops;
+                self.buffered.bytes -= written;
+                self.buffered.ops = ops;
                 self.handle_failure(&error);
             }
         }
@@ -313,7 +313,7 @@ impl StoreWriter {
     }
 
     fn buffer_ops(&mut self, ops: Vec<WriteOp>) {
-        let kept = &mut self.kept;
+        let buffered = &mut self.buffered;
         let most = most_kept();
         for op in ops {
             let weight = op.estimate_bytes();
@@ -325,19 +325,19 @@ impl StoreWriter {
             };
             // The pieces of a settled message need no memory any more.
             if op.drops_pieces() {
-                kept.ops.retain(|other| {
+                buffered.ops.retain(|other| {
                     let settled = other.is_piece() && op.can_supersede(other);
-                    kept.bytes -= if settled { other.estimate_bytes() } else { 0 };
+                    buffered.bytes -= if settled { other.estimate_bytes() } else { 0 };
                     !settled
                 });
             }
-            if kept.bytes + weight > limit {
+            if buffered.bytes + weight > limit {
                 // A lost piece is not counted: the complete message follows.
-                kept.lost += usize::from(!op.is_piece());
+                buffered.lost += usize::from(!op.is_piece());
                 continue;
             }
-            kept.bytes += weight;
-            kept.ops.push(op);
+            buffered.bytes += weight;
+            buffered.ops.push(op);
         }
     }
 
@@ -355,9 +355,9 @@ impl StoreWriter {
         }
         transaction.commit()?;
         // After the commit only: a write that is retried would otherwise warn each time.
-        for why in applied.refused {
+        for reason in applied.refused {
             self.outlet
-                .publish_warning("store", &format!("a record was not stored: {why}"));
+                .publish_warning("store", &format!("a record was not stored: {reason}"));
         }
         if let Some(connection) = &self.connection {
             self.checkpoints
@@ -424,7 +424,7 @@ impl StoreWriter {
             let loss = LossReason::Newer { found, known };
             self.superseded = Some(loss);
             // The kept writes can never be stored, so their memory is released.
-            self.kept = KeptWrites::default();
+            self.buffered = BufferedWrites::default();
             self.retry_at = None;
             self.connection = None;
             self.health.set(StoreHealth::Gone(loss));
@@ -451,7 +451,7 @@ impl StoreWriter {
     }
 
     fn report_degraded(&mut self) {
-        let KeptWrites { bytes, lost, .. } = self.kept;
+        let BufferedWrites { bytes, lost, .. } = self.buffered;
         let health = if !(lost > 0 || bytes > most_kept()) {
             StoreHealth::Degraded { bytes }
         } else {
@@ -461,19 +461,19 @@ impl StoreWriter {
     }
 
     fn handle_recovery(&mut self) {
-        let lost = std::mem::take(&mut self.kept).lost;
+        let lost = std::mem::take(&mut self.buffered).lost;
         self.retry_at = None;
         // The connection may have the zero timeout from the time of the failure.
         if let Some(connection) = &self.connection {
             let _ = connection.busy_timeout(schema::BUSY);
         }
         self.health.set(StoreHealth::Ok);
-        let gone = match lost {
+        let loss = match lost {
             0 => String::new(),
             lost => format!("; lost {lost} records that did not fit into memory"),
         };
         self.outlet
-            .publish_warning("store", &format!("the session store works again{gone}"));
+            .publish_warning("store", &format!("the session store works again{loss}"));
     }
 }
 

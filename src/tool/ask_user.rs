@@ -65,17 +65,17 @@ impl Tool for AskUser {
     async fn run(&self, input: AskUserInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let question = match build_question(&input, &cx) {
             Ok(question) => question,
-            Err(why) => return fail_with_message(why),
+            Err(reason) => return fail_with_message(reason),
         };
-        let said = tokio::select! {
+        let reply = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
             said = cx.asker.request_reply(question) => said,
         };
-        Ok(ToolOutput::text(match said {
+        Ok(ToolOutput::text(match reply {
             Some(InquiryReply::Answers(answers)) => {
-                let given = answers.get(ANSWER).map(|given| given.join("\n"));
-                given.unwrap_or_else(|| "(no answer)".to_owned())
+                let answer = answers.get(ANSWER).map(|values| values.join("\n"));
+                answer.unwrap_or_else(|| "(no answer)".to_owned())
             }
             Some(
                 InquiryReply::Dismissed | InquiryReply::Stop | InquiryReply::Accept | InquiryReply::Raise(_),
@@ -137,13 +137,13 @@ mod tests {
 
     #[tokio::test]
     async fn invalid_questions_are_refused_and_a_missing_person_is_not_an_error() {
-        let bench = ToolHarness::new();
-        let answer = bench
+        let harness = ToolHarness::new();
+        let answer = harness
             .call_tool("ask_user", json!({"question": "which?"}))
             .await
             .unwrap();
         assert!(answer.text.starts_with("Nobody can be asked"), "{}", answer.text);
-        for (input, why) in [
+        for (input, expected) in [
             (json!({"question": " "}), "is empty"),
             (json!({"question": "x".repeat(5_000)}), "at most 4000"),
             (
@@ -152,8 +152,8 @@ mod tests {
             ),
             (json!({"question": "x", "choices": [""]}), "at most 10 choices"),
         ] {
-            let error = bench.call_expecting_error("ask_user", input).await;
-            assert!(error.contains(why), "{error}");
+            let error = harness.call_expecting_error("ask_user", input).await;
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

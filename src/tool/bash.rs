@@ -94,11 +94,11 @@ fn build_command(input: &BashInput, cx: &ToolContext) -> Command {
 }
 
 /// Returns the time limit of a command, from the requested and the configured one.
-fn time_limit(asked: Option<f64>, configured: Option<Duration>) -> Duration {
+fn time_limit(requested: Option<f64>, configured: Option<Duration>) -> Duration {
     let usual = configured.unwrap_or(DEFAULT_TIMEOUT);
     // A configured limit above the maximum raises the maximum.
     let most = MAX_TIMEOUT.max(usual);
-    match asked {
+    match requested {
         Some(seconds) => Duration::try_from_secs_f64(seconds.max(0.0))
             .unwrap_or(most)
             .clamp(MIN_TIMEOUT, most),
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn time_limits_are_clamped() {
         let second = Duration::from_secs;
-        for (asked, configured, want) in [
+        for (requested, configured, want) in [
             (None, None, second(120)),
             (None, Some(second(900)), second(900)),
             (Some(5.0), Some(second(900)), second(5)),
@@ -143,7 +143,11 @@ mod tests {
             (Some(-1.0), None, MIN_TIMEOUT),
             (Some(1.5), None, Duration::from_millis(1500)),
         ] {
-            assert_eq!(time_limit(asked, configured), want, "{asked:?} {configured:?}");
+            assert_eq!(
+                time_limit(requested, configured),
+                want,
+                "{requested:?} {configured:?}"
+            );
         }
     }
 

@@ -75,9 +75,9 @@ impl Tool for BashOutput {
     }
 }
 
-fn wait(asked: Option<f64>, configured: Option<Duration>) -> Duration {
+fn wait(requested: Option<f64>, configured: Option<Duration>) -> Duration {
     let most = configured.unwrap_or(DEFAULT_TIMEOUT);
-    Duration::try_from_secs_f64(asked.unwrap_or(0.0).max(0.0))
+    Duration::try_from_secs_f64(requested.unwrap_or(0.0).max(0.0))
         .unwrap_or(most)
         .min(most)
 }
@@ -92,11 +92,11 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
     text.push(&output.text);
     let gathered = text.finish().await;
     let id = output.status.id;
-    let mut notes = vec![match output.status.ended {
+    let mut notes = vec![match output.status.ending {
         None => format!("{id} is running"),
         Some(_) => format!("{id} has ended"),
     }];
-    notes.extend(output.status.ended.into_iter().flat_map(end_notes));
+    notes.extend(output.status.ending.into_iter().flat_map(end_notes));
     let mut body = gathered.text;
     if output.dropped > 0 {
         let lost = output.dropped;
@@ -117,14 +117,14 @@ mod tests {
     #[test]
     fn waits_are_clamped() {
         let second = Duration::from_secs;
-        for (asked, configured, want) in [
+        for (requested, configured, want) in [
             (None, None, second(0)),
             (Some(5.0), None, second(5)),
             (Some(500.0), None, second(120)),
             (Some(f64::INFINITY), Some(second(7)), second(7)),
             (Some(-1.0), None, second(0)),
         ] {
-            assert_eq!(wait(asked, configured), want, "{asked:?} {configured:?}");
+            assert_eq!(wait(requested, configured), want, "{requested:?} {configured:?}");
         }
     }
 }

@@ -87,12 +87,12 @@ pub(super) async fn apply_plan(
             return Ok(PlannedChange::Done(same));
         }
         // The old content is stored before anything changes, so that a revert can restore it (R-SESS-3).
-        let kept = change.store_contents(&inner, &target)?;
+        let record = change.store_contents(&inner, &target)?;
         let there = editor_edit::route_to_editor(&inner, &target, &change)?;
         Ok(PlannedChange::ToMake(Box::new(PlannedEdit {
             target,
             change,
-            kept,
+            record,
             there,
         })))
     });
@@ -106,7 +106,7 @@ pub(super) async fn apply_plan(
 struct PlannedEdit {
     target: ResolvedPath,
     change: ContentChange,
-    kept: Option<FileChange>,
+    record: Option<FileChange>,
     there: Option<EditorEdit>,
 }
 
@@ -115,15 +115,15 @@ impl PlannedEdit {
         let Self {
             target,
             change,
-            kept,
+            record,
             there,
         } = self;
         // `unkept`: the user has approved the change although it cannot be undone (R-ERR-2).
-        if let Some(kept) = &kept
-            && let Err(why) = cx.checkpoints.record_changes(vec![kept.clone()]).await
+        if let Some(record) = &record
+            && let Err(reason) = cx.checkpoints.record_changes(vec![record.clone()]).await
             && !cx.allows_uncheckpointed
         {
-            return not_kept(&target, &why);
+            return not_kept(&target, &reason);
         }
         let path = target.absolute.clone();
         let output = match there {
@@ -147,9 +147,9 @@ impl PlannedEdit {
                 .await
             }
         };
-        match (&output, kept) {
-            (Ok(_), Some(kept)) => record_final_state(cx, path, kept).await,
-            (Err(_), Some(kept)) => record_failed_change(cx, path, kept).await,
+        match (&output, record) {
+            (Ok(_), Some(record)) => record_final_state(cx, path, record).await,
+            (Err(_), Some(record)) => record_failed_change(cx, path, record).await,
             (_, None) => {}
         }
         output
@@ -157,7 +157,7 @@ impl PlannedEdit {
 }
 
 /// Records what the file has become: an editor may have changed more (a formatter on save), which can be undone too.
-async fn record_final_state(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
+async fn record_final_state(cx: &ToolContext, path: PathBuf, mut record: FileChange) {
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let file = inner.workspace.load_file(&path).ok()?.file;
@@ -173,28 +173,28 @@ async fn record_final_state(cx: &ToolContext, path: PathBuf, mut kept: FileChang
         Some(state)
     });
     if let Ok(Some(state)) = looked.await
-        && state != kept.after
+        && state != record.after
     {
-        kept.after = state;
+        record.after = state;
         // The change is already recorded as planned, which is nearly as good.
-        let _ = cx.checkpoints.record_changes(vec![kept]).await;
+        let _ = cx.checkpoints.record_changes(vec![record]).await;
     }
 }
 
 /// Records a failed change as none, unless the file has the new content all the same.
-async fn record_failed_change(cx: &ToolContext, path: PathBuf, kept: FileChange) {
+async fn record_failed_change(cx: &ToolContext, path: PathBuf, record: FileChange) {
     let looked = tokio::task::spawn_blocking(move || checkpoint::inspect_file(&path));
-    let made = match looked.await {
-        Ok(Ok(found)) => checkpoint::same_content(&found.state, &kept.after),
+    let was_made = match looked.await {
+        Ok(Ok(found)) => checkpoint::same_content(&found.state, &record.after),
         // If the file cannot be inspected, the change may have been made: keep the record.
         _ => true,
     };
-    if !made {
-        let after = kept.before.clone();
+    if !was_made {
+        let after = record.before.clone();
         // If this fails, the record that remains is harmless.
         let _ = cx
             .checkpoints
-            .record_changes(vec![FileChange { after, ..kept }])
+            .record_changes(vec![FileChange { after, ..record }])
             .await;
     }
 }
@@ -212,10 +212,10 @@ pub(super) fn check_unchanged(
     file: &TextFile,
     aim: PlanPurpose,
 ) -> Result<SeenVersion, ToolError> {
-    let reads = cx.workspace.read_log();
-    let seen = reads.compare_text(&target.absolute, &file.text);
-    if seen != SeenVersion::Changed {
-        return Ok(seen);
+    let read_log = cx.workspace.read_log();
+    let seen_version = read_log.compare_text(&target.absolute, &file.text);
+    if seen_version != SeenVersion::Changed {
+        return Ok(seen_version);
     }
     // The model does not receive this error, so it must not count as having seen the text.
     if aim == PlanPurpose::Show && (target.secret || !target.inside) {
@@ -233,9 +233,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancel_before_the_write_leaves_the_file() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "one\n");
-        let made = apply_plan(&bench.cx, "a.txt".to_owned(), |cx, target, _| {
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "one\n");
+        let edit = apply_plan(&harness.cx, "a.txt".to_owned(), |cx, target, _| {
             cx.cancel.cancel();
             Ok(ContentChange {
                 before: load_editable_file(cx, target)?,
@@ -243,39 +243,41 @@ mod tests {
                 done: String::new(),
             })
         });
-        assert!(matches!(made.await, Err(ToolError::Cancelled)));
-        assert_eq!(bench.read("a.txt"), "one\n");
+        assert!(matches!(edit.await, Err(ToolError::Cancelled)));
+        assert_eq!(harness.read("a.txt"), "one\n");
     }
 
     /// An error in a preview of a secret file does not reach the model, so it does not count as a read.
     #[tokio::test]
     async fn a_preview_of_a_secret_file_does_not_count_as_a_read() {
-        let bench = ToolHarness::new();
-        bench.write(".env", "A=1\n");
-        bench
+        let harness = ToolHarness::new();
+        harness.write(".env", "A=1\n");
+        harness
             .call_tool("read_file", serde_json::json!({"path": ".env"}))
             .await
             .unwrap();
-        bench.write(".env", "A=2\n");
+        harness.write(".env", "A=2\n");
         let args = serde_json::json!({"path": ".env", "content": "A=3\n"});
-        bench
+        harness
             .preview_change("write_file", args.clone())
             .await
             .unwrap_err();
-        let refusal = bench.call_expecting_error("write_file", args).await;
+        let refusal = harness.call_expecting_error("write_file", args).await;
         assert!(refusal.contains("changed since you read it"), "{refusal}");
-        assert_eq!(bench.read(".env"), "A=2\n");
+        assert_eq!(harness.read(".env"), "A=2\n");
     }
 
     #[tokio::test]
     async fn a_panic_fails_only_the_call() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         let plan = |_: &ToolContext, _: &ResolvedPath, _: PlanPurpose| -> Result<ContentChange, ToolError> {
             panic!("a bug")
         };
-        let error = apply_plan(&bench.cx, "a.txt".to_owned(), plan).await.unwrap_err();
+        let error = apply_plan(&harness.cx, "a.txt".to_owned(), plan)
+            .await
+            .unwrap_err();
         assert_eq!(error.to_string(), "internal error: a bug");
         // The lock is free again.
-        drop(bench.cx.workspace.lock(&bench.path("a.txt")).await);
+        drop(harness.cx.workspace.lock(&harness.path("a.txt")).await);
     }
 }

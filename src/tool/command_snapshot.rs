@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use super::{PartialReason, ToolContext, git_blobs};
 use crate::domain::{FileChange, FileState};
-use crate::workspace::checkpoint::{self, MAX_KEPT};
+use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
 use crate::workspace::watch::{self, ChangedFile, ExternalWriteWatch, FileStamp, MAX_WATCHED, WatchedTree};
 
 /// Largest content left by a command that is kept for the diff, in bytes.
-const KEPT_AFTER: u64 = 1 << 20;
+const MAX_STORED_AFTER: u64 = 1 << 20;
 
 /// Most bytes read of what a command left.
 const READ_AFTER: u64 = 512 << 20;
@@ -27,7 +27,7 @@ const READ_TO_RECALL: u64 = 64 << 20;
 pub(super) struct FilesBefore {
     watched: WatchedTree,
     indexes: Vec<GitIndex>,
-    others: ExternalWriteWatch,
+    external_writes: ExternalWriteWatch,
 }
 
 /// Takes a snapshot before a command, and keeps the files that the session knows.
@@ -40,7 +40,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
         // Before the scan, so that no write of others during it is missed.
-        let others = inner.workspace.external_writes().start_watch();
+        let external_writes = inner.workspace.external_writes().start_watch();
         let mut watched = scan_roots(&inner);
         restore_known_states(&inner, &watched, &earlier);
         // Known files may be excluded from the scan, or beyond its limit.
@@ -66,7 +66,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
         FilesBefore {
             watched,
             indexes,
-            others,
+            external_writes,
         }
     });
     // A panic has been reported; the command runs anyway.
@@ -78,7 +78,7 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
     let Some(FilesBefore {
         watched,
         indexes,
-        others,
+        external_writes,
     }) = before
     else {
         return;
@@ -94,7 +94,7 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
         }
         let mut changed = watched.find_changed_files(&now);
         // Not the command's own changes.
-        changed.retain(|change| !others.has_external_write(&change.path));
+        changed.retain(|change| !external_writes.has_external_write(&change.path));
         collect_changes(&inner, &changed)
     });
     let Ok(mut found) = looked.await else { return };
@@ -105,10 +105,10 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
         .map(|(_, change)| change)
         .collect();
     if !changes.is_empty()
-        && let Err(why) = cx.checkpoints.record_changes(changes).await
+        && let Err(reason) = cx.checkpoints.record_changes(changes).await
     {
         // The command has run; a failed record must not make its result an error.
-        tracing::warn!(why, "what a command changed was not recorded");
+        tracing::warn!(reason, "what a command changed was not recorded");
     }
 }
 
@@ -140,7 +140,7 @@ fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[File
             .or_default()
             .extend([&change.before, &change.after]);
     }
-    let mut room = READ_TO_RECALL;
+    let mut available = READ_TO_RECALL;
     for (path, states) in states {
         let Some(stamp) = watched.get_stamp(path) else {
             continue;
@@ -151,10 +151,10 @@ fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[File
             continue;
         }
         // The limit for reading is used up.
-        let Some(left) = room.checked_sub(stamp.bytes()) else {
+        let Some(remaining) = available.checked_sub(stamp.bytes()) else {
             return;
         };
-        room = left;
+        available = remaining;
         if let Ok(found) = checkpoint::inspect_file(path)
             && states
                 .iter()
@@ -184,8 +184,8 @@ fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<F
 type FoundChanges = Vec<(ChangedFile, FileChange)>;
 
 fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
-    let mut room = READ_AFTER;
-    let mut came = HashMap::new();
+    let mut available = READ_AFTER;
+    let mut created = HashMap::new();
     let mut found = FoundChanges::new();
     for change in changed {
         // Changes are stored with UTF-8 paths.
@@ -197,45 +197,46 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
             None => FileState::Absent,
             Some(was) => {
                 let known = cx.workspace.known_files();
-                let kept = known.get(&change.path, was);
-                kept.or_else(|| known.find_state_after_command(&change.path, was))
+                let known_state = known.get(&change.path, was);
+                known_state
+                    .or_else(|| known.find_state_after_command(&change.path, was))
                     .unwrap_or(FileState::Unknown)
             }
         };
         // Only after the lookup above: this replaces the known state of the path.
         let after = change.is.map_or(FileState::Absent, |is| {
-            read_current_state(cx, &change.path, is, &mut room)
+            read_current_state(cx, &change.path, is, &mut available)
         });
         if let (None, Some(is)) = (change.was, change.is) {
-            came.insert(is.inode_number(), change);
+            created.insert(is.inode_number(), change);
         }
         let path = path.to_owned();
         found.push((change.clone(), FileChange { path, before, after }));
     }
     // A file that only has another name now still has its old content.
-    for (change, told) in &mut found {
-        if let (Some(was), None, FileState::Unknown) = (change.was, change.is, &told.before)
+    for (change, record) in &mut found {
+        if let (Some(was), None, FileState::Unknown) = (change.was, change.is, &record.before)
             && let Some(ChangedFile {
                 path, is: Some(is), ..
-            }) = came.get(&was.inode_number())
+            }) = created.get(&was.inode_number())
             && is.is_same_file(&was)
-            && was.bytes() <= room.min(MAX_KEPT)
+            && was.bytes() <= available.min(MAX_FILE_BYTES)
             && let Some(state) = store_file_state(cx, path, *is)
         {
-            room -= was.bytes();
-            told.before = state;
+            available -= was.bytes();
+            record.before = state;
         }
     }
     found
 }
 
 /// Returns what is at `path`, within the limit for reading.
-fn read_current_state(cx: &ToolContext, path: &Path, stamp: FileStamp, room: &mut u64) -> FileState {
-    let Some(left) = room.checked_sub(stamp.bytes()) else {
+fn read_current_state(cx: &ToolContext, path: &Path, stamp: FileStamp, available: &mut u64) -> FileState {
+    let Some(remaining) = available.checked_sub(stamp.bytes()) else {
         return FileState::Unknown;
     };
-    *room = left;
-    if stamp.bytes() <= KEPT_AFTER {
+    *available = remaining;
+    if stamp.bytes() <= MAX_STORED_AFTER {
         return store_file_state(cx, path, stamp).unwrap_or(FileState::Unknown);
     }
     match checkpoint::inspect_file(path) {
@@ -264,7 +265,7 @@ async fn find_in_git(cx: &ToolContext, found: &mut FoundChanges, indexes: &[GitI
             continue;
         }
         let mut sought: Vec<(PathBuf, FileStamp)> = Vec::new();
-        sought.extend(here.by_ref().filter_map(|(change, told)| match told.before {
+        sought.extend(here.by_ref().filter_map(|(change, record)| match record.before {
             FileState::Unknown => Some((change.path.clone(), change.was?)),
             _ => None,
         }));
@@ -279,10 +280,10 @@ async fn find_in_git(cx: &ToolContext, found: &mut FoundChanges, indexes: &[GitI
         if clean.is_empty() {
             continue;
         }
-        let mut kept = git_blobs::store_clean_files(cx, index.root(), clean).await;
-        for (change, told) in found.iter_mut() {
-            if let Some(state) = kept.remove(&change.path) {
-                told.before = state;
+        let mut stored = git_blobs::store_clean_files(cx, index.root(), clean).await;
+        for (change, record) in found.iter_mut() {
+            if let Some(state) = stored.remove(&change.path) {
+                record.before = state;
             }
         }
     }

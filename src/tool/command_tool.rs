@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn arguments_are_checked_against_the_configured_schema() {
         let tool = tool(CommandLine::Shell("x".to_owned()), ToolEffect::Execute);
-        for (input, why) in [
+        for (input, expected) in [
             (json!({}), "`env`: is missing"),
             (json!({"env": "prod"}), "`env`: expected one of test, live"),
             (
@@ -201,7 +201,7 @@ mod tests {
                 panic!("{input} was taken")
             };
             assert!(
-                error.starts_with("invalid arguments for deploy: ") && error.contains(why),
+                error.starts_with("invalid arguments for deploy: ") && error.contains(expected),
                 "{input}: {error}"
             );
         }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn rules_see_the_command_and_people_see_the_arguments() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         let argv = |words: &[&str]| CommandLine::Argv(words.iter().map(|word| (*word).to_owned()).collect());
         for (command, effect, kind, subject) in [
             (
@@ -232,7 +232,7 @@ mod tests {
             let Ok(call) = tool(command, effect).prepare_call(&json!({"env": "live"})) else {
                 panic!("refused")
             };
-            let found = call.predict_effect(&bench.cx).unwrap();
+            let found = call.predict_effect(&harness.cx).unwrap();
             assert_eq!((found.kind, found.subject.as_str()), (kind, subject));
             assert_eq!(call.title(), r#"deploy {"env":"live"}"#);
         }

@@ -37,7 +37,7 @@ impl ContentChange {
             cx.checkpoints.store_content(&bytes)?;
             Ok::<_, String>(checkpoint::regular_file_state(&bytes, checkpoint::mode_of(path)))
         };
-        let kept = || {
+        let build_record = || {
             let before = self.before.as_ref().map(keep).transpose()?;
             Ok::<_, String>(FileChange {
                 path: path.to_str().ok_or("its name is not UTF-8")?.to_owned(),
@@ -45,10 +45,10 @@ impl ContentChange {
                 after: keep(&self.after)?,
             })
         };
-        match kept() {
-            Ok(kept) => Ok(Some(kept)),
+        match build_record() {
+            Ok(record) => Ok(Some(record)),
             Err(_) if cx.allows_uncheckpointed => Ok(None),
-            Err(why) => not_kept(target, &why),
+            Err(reason) => not_kept(target, &reason),
         }
     }
 
@@ -120,17 +120,17 @@ pub(super) fn load_editable_file(
 }
 
 /// Refuses to change unsaved text if the client does not accept edits.
-pub(super) fn cannot_edit_unsaved<T>(target: &ResolvedPath, why: &str) -> Result<T, ToolError> {
+pub(super) fn cannot_edit_unsaved<T>(target: &ResolvedPath, problem: &str) -> Result<T, ToolError> {
     fail_with_message(format!(
-        "`{}` {why}, and this editor does not accept edits; ask the user to save it, then try again",
+        "`{}` {problem}, and this editor does not accept edits; ask the user to save it, then try again",
         target.display
     ))
 }
 
 /// Refuses a change whose old content could not be kept.
-pub(super) fn not_kept<T>(target: &ResolvedPath, why: &str) -> Result<T, ToolError> {
+pub(super) fn not_kept<T>(target: &ResolvedPath, reason: &str) -> Result<T, ToolError> {
     fail_with_message(format!(
-        "`{}` was not changed, because its old content could not be kept ({why}); try again",
+        "`{}` was not changed, because its old content could not be kept ({reason}); try again",
         target.display
     ))
 }
@@ -140,33 +140,33 @@ pub(super) fn refuse_with_current_text(
     cx: &ToolContext,
     target: &ResolvedPath,
     now: &str,
-    why: &str,
+    problem: &str,
 ) -> ToolError {
-    let (refusal, whole) = changed_text(target, now, why);
-    if whole {
+    let (refusal, is_complete) = changed_text(target, now, problem);
+    if is_complete {
         cx.workspace.read_log().record_text(&target.absolute, now);
     }
     ToolError::Reported(refusal)
 }
 
 /// Formats a refusal with the current text, and returns whether all of it fits.
-pub(super) fn changed_text(target: &ResolvedPath, now: &str, why: &str) -> (String, bool) {
-    let mut shown = NumberedLines::default();
+pub(super) fn changed_text(target: &ResolvedPath, now: &str, problem: &str) -> (String, bool) {
+    let mut listing = NumberedLines::default();
     for (number, line) in (1..).zip(now.lines()) {
-        shown.push(number, line, line.len(), MAX_SHOWN);
-        if shown.full {
+        listing.push(number, line, line.len(), MAX_SHOWN);
+        if listing.full {
             break;
         }
     }
-    let mut refusal = format!("`{}` {why}. Its text now:\n{}", target.display, shown.text);
-    if shown.full {
+    let mut refusal = format!("`{}` {problem}. Its text now:\n{}", target.display, listing.text);
+    if listing.full {
         refusal.push_str(&format!(
             "[lines 1 to {} of {}; read the rest with read_file first]",
-            shown.last,
+            listing.last,
             count_lines(now)
         ));
     }
-    (refusal, !shown.full)
+    (refusal, !listing.full)
 }
 
 fn first_changed_line(before: &str, after: &str) -> usize {

@@ -68,7 +68,7 @@ pub trait Checkpoints: Send + Sync {
     fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>>;
 
     /// Records that not all changes of a command are known.
-    fn mark_partial(&self, why: PartialReason);
+    fn mark_partial(&self, reason: PartialReason);
 }
 
 /// Keeps nothing; for tests.
@@ -126,8 +126,8 @@ impl ToolContext {
     ///
     /// # Errors
     /// [`OutputClosed`] if the turn has ended.
-    pub async fn send_progress(&self, news: ToolProgress) -> Result<(), OutputClosed> {
-        self.progress.send(news).await.map_err(|_| OutputClosed)
+    pub async fn send_progress(&self, progress: ToolProgress) -> Result<(), OutputClosed> {
+        self.progress.send(progress).await.map_err(|_| OutputClosed)
     }
 }
 

@@ -30,16 +30,16 @@ fn sample(name: &str) -> Value {
     }
 }
 
-fn bench() -> ToolHarness {
-    let mut bench = ToolHarness::new();
-    bench.write("a.txt", "one\n");
-    bench.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
+fn create_harness() -> ToolHarness {
+    let mut harness = ToolHarness::new();
+    harness.write("a.txt", "one\n");
+    harness.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
     let sources = Sources {
-        user: Some(bench.root.clone()),
+        user: Some(harness.root.clone()),
         ..Sources::default()
     };
-    bench.cx.skills = sources.load_instructions().skills;
-    bench
+    harness.cx.skills = sources.load_instructions().skills;
+    harness
 }
 
 /// Returns why the arguments are refused.
@@ -164,29 +164,29 @@ async fn all_tools_run_and_a_cancelled_call_ends() {
             continue;
         }
         if !["web_fetch", "diagnostics"].contains(&name) {
-            bench().call_tool(name, sample(name)).await.unwrap();
+            create_harness().call_tool(name, sample(name)).await.unwrap();
         }
 
-        let bench = bench();
-        bench.cx.cancel.cancel();
-        let call = bench.call_tool(name, sample(name));
-        let ended = tokio::time::timeout(Duration::from_secs(5), call).await;
-        let ended = ended.unwrap_or_else(|_| panic!("{name} does not end"));
+        let harness = create_harness();
+        harness.cx.cancel.cancel();
+        let call = harness.call_tool(name, sample(name));
+        let result = tokio::time::timeout(Duration::from_secs(5), call).await;
+        let result = result.unwrap_or_else(|_| panic!("{name} does not end"));
         // A read may be done before it notices the cancel; a change must not begin.
-        if let Err(error) = &ended {
+        if let Err(error) = &result {
             assert_eq!(error, "cancelled", "{name}");
         }
         if ["write_file", "edit_file", "update_plan"].contains(&name) {
-            assert!(ended.is_err(), "{name} went on after the cancel");
-            assert_eq!(bench.read("a.txt"), "one\n");
-            assert!(!bench.path("b.txt").exists());
+            assert!(result.is_err(), "{name} went on after the cancel");
+            assert_eq!(harness.read("a.txt"), "one\n");
+            assert!(!harness.path("b.txt").exists());
         }
     }
 }
 
 #[tokio::test]
 async fn effects_report_outside_and_secret_paths() {
-    let bench = bench();
+    let harness = create_harness();
     for (name, args) in [
         ("read_file", json!({"path": "PATH"})),
         ("write_file", json!({"path": "PATH", "content": ""})),
@@ -201,7 +201,7 @@ async fn effects_report_outside_and_secret_paths() {
             ("sub/.env", false, true),
         ] {
             let args: Value = serde_json::from_str(&args.to_string().replace("PATH", path)).unwrap();
-            let effect = bench.predict_effect(name, args).unwrap();
+            let effect = harness.predict_effect(name, args).unwrap();
             assert_eq!(
                 (effect.outside, effect.secret),
                 (outside, secret),
@@ -221,9 +221,9 @@ async fn effects_report_outside_and_secret_paths() {
 /// The ranges in a schema hold: a number is refused, never changed silently (R-TOOL-2).
 #[tokio::test]
 async fn numbers_beyond_their_range_are_refused() {
-    let bench = super::testing::ToolHarness::new();
-    bench.write("a.txt", "one\n");
-    for (tool, args, says) in [
+    let harness = super::testing::ToolHarness::new();
+    harness.write("a.txt", "one\n");
+    for (tool, args, expected) in [
         (
             "grep",
             serde_json::json!({"pattern": "one", "context": 50}),
@@ -235,10 +235,10 @@ async fn numbers_beyond_their_range_are_refused() {
             "invalid arguments for read_file: `limit`: must be at least 1, got 0",
         ),
     ] {
-        assert_eq!(bench.call_expecting_error(tool, args).await, says);
+        assert_eq!(harness.call_expecting_error(tool, args).await, expected);
     }
-    let whole = bench.call_tool("read_file", serde_json::json!({"path": "a.txt", "offset": 0}));
-    assert_eq!(whole.await.unwrap().text, "1\tone\n");
+    let call = harness.call_tool("read_file", serde_json::json!({"path": "a.txt", "offset": 0}));
+    assert_eq!(call.await.unwrap().text, "1\tone\n");
 }
 
 /// Keeps swapping a folder and a file of the workspace for links to the outside and back.
@@ -248,12 +248,12 @@ struct Swapper {
 }
 
 impl Swapper {
-    fn start(bench: &ToolHarness) -> Self {
+    fn start(harness: &ToolHarness) -> Self {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let flag = stop.clone();
         let pairs = [("sub", "sub-link"), ("file.txt", "file-link")]
-            .map(|(name, link)| (bench.path(name), bench.path(link)));
+            .map(|(name, link)| (harness.path(name), harness.path(link)));
         let thread = std::thread::spawn(move || {
             let mut swaps = 0;
             while !flag.load(std::sync::atomic::Ordering::Relaxed) {
@@ -279,17 +279,17 @@ impl Swapper {
 #[tokio::test]
 async fn a_swap_between_check_and_use_leads_no_call_outside() {
     const ROUNDS: usize = 600;
-    let bench = ToolHarness::with_folders(&["work"]);
-    let outside = bench.path("../outside");
+    let harness = ToolHarness::with_folders(&["work"]);
+    let outside = harness.path("../outside");
     std::fs::create_dir(&outside).unwrap();
     for name in ["data.txt", "canary-name.txt", "file.txt"] {
         std::fs::write(outside.join(name), "canary-text\n").unwrap();
     }
-    bench.write("sub/data.txt", "needle\n");
-    bench.write("file.txt", "needle\n");
-    std::os::unix::fs::symlink(&outside, bench.path("sub-link")).unwrap();
-    std::os::unix::fs::symlink(outside.join("file.txt"), bench.path("file-link")).unwrap();
-    let swapper = Swapper::start(&bench);
+    harness.write("sub/data.txt", "needle\n");
+    harness.write("file.txt", "needle\n");
+    std::os::unix::fs::symlink(&outside, harness.path("sub-link")).unwrap();
+    std::os::unix::fs::symlink(outside.join("file.txt"), harness.path("file-link")).unwrap();
+    let swapper = Swapper::start(&harness);
     let mut ran = 0;
     for round in 0..ROUNDS {
         for (name, input) in [
@@ -306,12 +306,12 @@ async fn a_swap_between_check_and_use_leads_no_call_outside() {
                 json!({"path": format!("sub/new/{round}.txt"), "content": "written"}),
             ),
         ] {
-            let Some(result) = bench.judged_call(name, input).await else {
+            let Some(result) = harness.judged_call(name, input).await else {
                 continue;
             };
             ran += usize::from(result.is_ok());
-            let told = result.map_or_else(|error| error, |output| output.text);
-            assert!(!told.contains("canary"), "{name}: {told}");
+            let text = result.map_or_else(|error| error, |output| output.text);
+            assert!(!text.contains("canary"), "{name}: {text}");
         }
     }
     let swaps = swapper.swaps();
@@ -330,13 +330,13 @@ async fn a_swap_between_check_and_use_leads_no_call_outside() {
 
 #[tokio::test]
 async fn a_call_is_bound_to_the_paths_that_were_judged() {
-    let bench = ToolHarness::with_folders(&["work"]);
-    bench.write("file.txt", "inside\n");
-    std::fs::write(bench.path("../other.txt"), "outside\n").unwrap();
-    let mut cx = bench.cx.clone();
-    cx.judged = Some([bench.path("file.txt")].into());
-    std::fs::remove_file(bench.path("file.txt")).unwrap();
-    std::os::unix::fs::symlink("../other.txt", bench.path("file.txt")).unwrap();
+    let harness = ToolHarness::with_folders(&["work"]);
+    harness.write("file.txt", "inside\n");
+    std::fs::write(harness.path("../other.txt"), "outside\n").unwrap();
+    let mut cx = harness.cx.clone();
+    cx.judged = Some([harness.path("file.txt")].into());
+    std::fs::remove_file(harness.path("file.txt")).unwrap();
+    std::os::unix::fs::symlink("../other.txt", harness.path("file.txt")).unwrap();
     let error = cx.resolve_path("file.txt").unwrap_err().to_string();
     assert_eq!(
         error,

@@ -135,17 +135,17 @@ impl Plan {
             Some(tasks) => {
                 let about = prompt.trim();
                 let task = |task: Task| {
-                    let whole = match about {
+                    let full_prompt = match about {
                         "" => task.prompt.clone(),
                         about => format!("{about}\n\n{}", task.prompt),
                     };
                     // Stays empty so that the check below finds it, whatever the common prompt says.
-                    let whole = if task.prompt.trim().is_empty() {
+                    let full_prompt = if task.prompt.trim().is_empty() {
                         String::new()
                     } else {
-                        whole
+                        full_prompt
                     };
-                    (task.agent.or_else(|| agent.clone()), whole)
+                    (task.agent.or_else(|| agent.clone()), full_prompt)
                 };
                 tasks.into_iter().map(task).collect()
             }
@@ -202,7 +202,7 @@ impl Plan {
             prompt: prompt.clone(),
             limit: cx.time_limit.unwrap_or(TIME_LIMIT),
             cancel: cancel.child_token(),
-            news: cx.progress.clone(),
+            progress: cx.progress.clone(),
         }
     }
 
@@ -290,13 +290,13 @@ impl Tool for Delegate {
     async fn run(&self, input: DelegateInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let plan = match Plan::from_input(input, &cx.spawner.agent_names()) {
             Ok(plan) => plan,
-            Err(why) => return fail_with_message(why),
+            Err(reason) => return fail_with_message(reason),
         };
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
         let reports = plan.run_tasks(&cx).await;
-        let output = build_output(&plan, &reports, |whole| store_full_text(&cx, whole));
+        let output = build_output(&plan, &reports, |full_text| store_full_text(&cx, full_text));
         // A canceled call keeps the partial results of its sub-agents (R-SUB).
         if cx.cancel.is_cancelled() {
             Err(ToolError::CutShort(Box::new(output)))
@@ -323,20 +323,20 @@ fn build_output(
         DelegateOutcome::Failed => Some(DelegateResult::Failed),
         DelegateOutcome::Violated => Some(DelegateResult::Violated),
     };
-    let room = room_for_each(reports);
-    let whole = format_reports(plan, reports, joined, None);
+    let limit = room_for_each(reports);
+    let full_text = format_reports(plan, reports, joined, None);
     let cut = reports
         .iter()
-        .any(|report| text::cut_middle(report.text.trim(), room).is_some());
+        .any(|report| text::cut_middle(report.text.trim(), limit).is_some());
     ToolOutput {
         is_error: delegated.is_some(),
         delegated,
-        full: if cut { keep(&whole) } else { None },
+        full: if cut { keep(&full_text) } else { None },
         paged: true,
         ..ToolOutput::text(if cut {
-            format_reports(plan, reports, joined, Some(room))
+            format_reports(plan, reports, joined, Some(limit))
         } else {
-            whole
+            full_text
         })
     }
 }
@@ -348,30 +348,30 @@ fn room_for_each(reports: &[SubagentReport]) -> usize {
         .map(|report| report.text.trim().chars().count())
         .collect();
     lengths.sort_unstable();
-    let mut left = ANSWERS;
+    let mut remaining = ANSWERS;
     for (at, length) in lengths.iter().enumerate() {
-        let share = left / (lengths.len() - at);
+        let share = remaining / (lengths.len() - at);
         if *length > share {
             return share;
         }
-        left -= length;
+        remaining -= length;
     }
     ANSWERS
 }
 
-/// Formats the reports, with each answer cut to `room` characters.
+/// Formats the reports, with each answer cut to `limit` characters.
 fn format_reports(
     plan: &Plan,
     reports: &[SubagentReport],
     joined: DelegateOutcome,
-    room: Option<usize>,
+    limit: Option<usize>,
 ) -> String {
     let answer = |report: &SubagentReport| {
-        let said = report.text.trim();
-        match room.and_then(|room| text::cut_middle(said, room)) {
-            _ if said.is_empty() => "(it said nothing)".to_owned(),
+        let text = report.text.trim();
+        match limit.and_then(|limit| text::cut_middle(text, limit)) {
+            _ if text.is_empty() => "(it said nothing)".to_owned(),
             Some(cut) => cut,
-            None => said.to_owned(),
+            None => text.to_owned(),
         }
     };
     if let [report] = reports {
@@ -387,27 +387,27 @@ fn format_reports(
         DelegateOutcome::Failed => "; all of them were required",
         DelegateOutcome::Violated => "; that is too few",
     };
-    let mut told = format!(
+    let mut output = format!(
         "[{successes} of {} sub-agents succeeded{verdict}]\n",
         reports.len()
     );
     for (at, report) in reports.iter().enumerate() {
         let _ = write!(
-            told,
+            output,
             "\n## {}\n\n{}\n",
             format_report_head(&plan.name(at), report),
             answer(report)
         );
     }
-    told
+    output
 }
 
 /// Formats who it was, how it ended, and what it cost.
 fn format_report_head(name: &str, report: &SubagentReport) -> String {
     let Usage { output, .. } = report.usage;
     let mut head = format!("{name}: {}", report.state.name());
-    if let Some(why) = &report.why {
-        let _ = write!(head, " ({})", text::one_line(why, 500));
+    if let Some(reason) = &report.reason {
+        let _ = write!(head, " ({})", text::one_line(reason, 500));
     }
     let _ = write!(
         head,
@@ -420,15 +420,16 @@ fn format_report_head(name: &str, report: &SubagentReport) -> String {
     head
 }
 
-fn store_full_text(cx: &ToolContext, whole: &str) -> Option<ContentRef> {
-    let kept = cx
+fn store_full_text(cx: &ToolContext, full_text: &str) -> Option<ContentRef> {
+    let stored = cx
         .content_sink
         .create_writer(cx.call.as_str())
-        .and_then(|mut kept| {
-            kept.append_text(whole)?;
-            kept.finish()
+        .and_then(|mut writer| {
+            writer.append_text(full_text)?;
+            writer.finish()
         });
-    kept.inspect_err(|error| tracing::warn!(error, "long answers of sub-agents were not kept"))
+    stored
+        .inspect_err(|error| tracing::warn!(error, "long answers of sub-agents were not kept"))
         .ok()
 }
 
@@ -454,7 +455,7 @@ mod tests {
 
     #[test]
     fn answers_that_fit_are_not_cut_and_short_ones_leave_room() {
-        for (lengths, room) in [
+        for (lengths, expected) in [
             (vec![29_500], ANSWERS),
             (vec![30_000], ANSWERS),
             (vec![30_001], 30_000),
@@ -467,13 +468,13 @@ mod tests {
                 .iter()
                 .map(|length| SubagentReport {
                     state: ChildState::Completed,
-                    why: None,
+                    reason: None,
                     text: "é".repeat(*length),
                     usage: Usage::default(),
                     cost: None,
                 })
                 .collect();
-            assert_eq!(room_for_each(&reports), room, "{lengths:?}");
+            assert_eq!(room_for_each(&reports), expected, "{lengths:?}");
         }
     }
 
@@ -511,7 +512,7 @@ mod tests {
     struct FakeSpawner {
         running: Arc<AtomicUsize>,
         most: Arc<AtomicUsize>,
-        begun: Arc<AtomicUsize>,
+        started: Arc<AtomicUsize>,
     }
 
     impl Spawner for FakeSpawner {
@@ -521,7 +522,7 @@ mod tests {
 
         fn run_job(&self, job: SubagentJob) -> BoxFuture<'static, SubagentReport> {
             let (running, most) = (self.running.clone(), self.most.clone());
-            self.begun.fetch_add(1, Ordering::Relaxed);
+            self.started.fetch_add(1, Ordering::Relaxed);
             Box::pin(async move {
                 most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 let state = match job.prompt.rsplit('\n').next() {
@@ -538,7 +539,7 @@ mod tests {
                 running.fetch_sub(1, Ordering::Relaxed);
                 SubagentReport {
                     state,
-                    why: None,
+                    reason: None,
                     text: format!("{:?} {:?} {}", job.agent, job.label, job.prompt),
                     usage: Usage {
                         input: 10,
@@ -552,14 +553,14 @@ mod tests {
     }
 
     async fn delegate(input: serde_json::Value) -> (ToolOutput, FakeSpawner) {
-        let mut bench = ToolHarness::new();
+        let mut harness = ToolHarness::new();
         let fake = FakeSpawner::default();
-        bench.cx.spawner = Arc::new(FakeSpawner {
+        harness.cx.spawner = Arc::new(FakeSpawner {
             running: fake.running.clone(),
             most: fake.most.clone(),
-            begun: fake.begun.clone(),
+            started: fake.started.clone(),
         });
-        let output = bench.call_tool("delegate", input).await.unwrap();
+        let output = harness.call_tool("delegate", input).await.unwrap();
         (output, fake)
     }
 
@@ -621,7 +622,7 @@ mod tests {
             "{}",
             output.text
         );
-        assert!(!output.is_error && fake.begun.load(Ordering::Relaxed) == AT_ONCE);
+        assert!(!output.is_error && fake.started.load(Ordering::Relaxed) == AT_ONCE);
         assert!(
             output.text.contains("## 20: cancelled (it was not begun)"),
             "{}",
@@ -648,10 +649,10 @@ mod tests {
 
     #[tokio::test]
     async fn invalid_arguments_are_refused() {
-        let mut bench = ToolHarness::new();
-        bench.cx.spawner = Arc::new(FakeSpawner::default());
+        let mut harness = ToolHarness::new();
+        harness.cx.spawner = Arc::new(FakeSpawner::default());
         let tasks = |count: usize| vec![json!({"prompt": "a"}); count];
-        for (input, why) in [
+        for (input, expected) in [
             (json!({"prompt": " "}), "a prompt is empty"),
             (
                 json!({"prompt": "x", "agent": "nobody"}),
@@ -678,8 +679,8 @@ mod tests {
                 "a quorum of 3 cannot be met by 2",
             ),
         ] {
-            let error = bench.call_expecting_error("delegate", input).await;
-            assert!(error.contains(why), "{why}: {error}");
+            let error = harness.call_expecting_error("delegate", input).await;
+            assert!(error.contains(expected), "{expected}: {error}");
         }
     }
 

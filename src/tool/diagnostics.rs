@@ -18,7 +18,7 @@ use crate::base::uri;
 use crate::domain::{Effect, EffectKind};
 
 /// Most findings reported.
-const MAX_TOLD: usize = 200;
+const MAX_REPORTED: usize = 200;
 /// Longest message, in characters.
 const MAX_MESSAGE: usize = 1_000;
 
@@ -88,7 +88,7 @@ impl Tool for Diagnostics {
     async fn run(&self, input: DiagnosticsInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         let path = input.path.clone();
-        let (asked, within) = files::run_blocking(&cx, move |_| {
+        let (uri, within) = files::run_blocking(&cx, move |_| {
             let Some(path) = path else { return Ok((None, None)) };
             let target = inner.resolve_path(&path)?.absolute;
             match nofollow::kind(&target) {
@@ -108,11 +108,11 @@ impl Tool for Diagnostics {
             Ok((Some(open.unwrap_or_else(|| uri::uri_of(&target))), Some(target)))
         })
         .await?;
-        let told = tokio::select! { biased;
+        let reply = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            told = cx.editor.request_diagnostics(asked) => told,
+            told = cx.editor.request_diagnostics(uri) => told,
         };
-        let found = match told {
+        let found = match reply {
             Ok(found) => found,
             Err(error) => return fail_with_message(error.to_string()),
         };
@@ -159,13 +159,13 @@ fn format_diagnostics(
     }
     let total: usize = counts.iter().sum();
     let mut text = String::new();
-    let mut room = MAX_TOLD;
+    let mut remaining = MAX_REPORTED;
     for (file, mut findings) in by_file {
         findings.sort_by_key(|one| (one.range.start, one.severity));
-        for one in findings.iter().take(room) {
+        for one in findings.iter().take(remaining) {
             write_diagnostic(&mut text, &file, one);
         }
-        room = room.saturating_sub(findings.len());
+        remaining = remaining.saturating_sub(findings.len());
     }
     if total == 0 {
         text.push_str("The editor reports nothing");
@@ -174,10 +174,10 @@ fn format_diagnostics(
     } else {
         let _ = writeln!(text, "[{}]", format_counts(&counts));
     }
-    if total > MAX_TOLD {
+    if total > MAX_REPORTED {
         let _ = writeln!(
             text,
-            "[only the first {MAX_TOLD} are shown: ask for a file or a folder, or at_least error]"
+            "[only the first {MAX_REPORTED} are shown: ask for a file or a folder, or at_least error]"
         );
     }
     if left_out > 0 {
@@ -204,13 +204,13 @@ fn write_diagnostic(text: &mut String, file: &str, one: &EditorDiagnostic) {
 /// Formats counts such as `2 errors, 1 warning`.
 fn format_counts(counts: &[usize; 4]) -> String {
     let kinds = ["error", "warning", "note", "hint"].iter().zip(counts);
-    let said = kinds
+    let parts = kinds
         .filter(|(_, count)| **count > 0)
         .map(|(kind, count)| match count {
             1 => format!("1 {kind}"),
             count => format!("{count} {kind}s"),
         });
-    said.collect::<Vec<_>>().join(", ")
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
     /// Reports these findings, and records the requests.
     struct Finds {
         found: Vec<EditorDiagnostic>,
-        asked: Arc<std::sync::Mutex<Vec<Option<String>>>>,
+        requests: Arc<std::sync::Mutex<Vec<Option<String>>>>,
     }
 
     impl EditorLink for Finds {
@@ -255,14 +255,14 @@ mod tests {
             &self,
             uri: Option<String>,
         ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
-            self.asked.lock().unwrap().push(uri);
+            self.requests.lock().unwrap().push(uri);
             let found = self.found.clone();
             Box::pin(async move { Ok(found) })
         }
     }
 
     fn finding(
-        bench: &ToolHarness,
+        harness: &ToolHarness,
         path: &str,
         line: u32,
         grade: DiagnosticSeverity,
@@ -270,7 +270,7 @@ mod tests {
     ) -> EditorDiagnostic {
         let at = Position { line, character: 4 };
         EditorDiagnostic {
-            uri: uri::uri_of(&bench.path(path)),
+            uri: uri::uri_of(&harness.path(path)),
             range: Range { start: at, end: at },
             severity: grade,
             message: message.to_owned(),
@@ -280,41 +280,47 @@ mod tests {
 
     #[tokio::test]
     async fn findings_are_reported_by_file_and_line() {
-        let mut bench = ToolHarness::new();
+        let mut harness = ToolHarness::new();
         for path in ["src/a.rs", "b.rs", ".env"] {
-            bench.write(path, "x\n");
+            harness.write(path, "x\n");
         }
         let found = vec![
             finding(
-                &bench,
+                &harness,
                 "src/a.rs",
                 9,
                 DiagnosticSeverity::Warning,
                 "unused\nvariable",
             ),
             finding(
-                &bench,
+                &harness,
                 "src/a.rs",
                 2,
                 DiagnosticSeverity::Error,
                 "no such \u{1b}[31mname",
             ),
-            finding(&bench, "b.rs", 0, DiagnosticSeverity::Hint, "could be shorter"),
+            finding(&harness, "b.rs", 0, DiagnosticSeverity::Hint, "could be shorter"),
             finding(
-                &bench,
+                &harness,
                 ".env",
                 0,
                 DiagnosticSeverity::Error,
                 "SECRET=1 is no name",
             ),
-            finding(&bench, "../outside.rs", 0, DiagnosticSeverity::Error, "elsewhere"),
+            finding(
+                &harness,
+                "../outside.rs",
+                0,
+                DiagnosticSeverity::Error,
+                "elsewhere",
+            ),
         ];
-        let asked = Arc::default();
-        bench.cx.editor = Arc::new(Finds {
+        let requests = Arc::default();
+        harness.cx.editor = Arc::new(Finds {
             found,
-            asked: Arc::clone(&asked),
+            requests: Arc::clone(&requests),
         });
-        let text = |args| async { bench.call_tool("diagnostics", args).await.unwrap().text };
+        let text = |args| async { harness.call_tool("diagnostics", args).await.unwrap().text };
         assert_eq!(
             text(json!({})).await,
             "b.rs:1:5: hint: could be shorter (rustc)\n\
@@ -330,17 +336,17 @@ mod tests {
             text(json!({"path": "b.rs", "at_least": "warning"})).await,
             "The editor reports nothing so grave.\n[1 less grave were left out]\n"
         );
-        let of_file = Some(uri::uri_of(&bench.path("b.rs")));
-        assert_eq!(*asked.lock().unwrap(), [None, None, of_file]);
+        let of_file = Some(uri::uri_of(&harness.path("b.rs")));
+        assert_eq!(*requests.lock().unwrap(), [None, None, of_file]);
         // A secret file that the call names was approved.
         assert!(
-            bench
+            harness
                 .predict_effect("diagnostics", json!({"path": ".env"}))
                 .unwrap()
                 .secret
         );
         assert!(text(json!({"path": ".env"})).await.contains("SECRET=1"));
-        let wrong = bench
+        let wrong = harness
             .call_expecting_error("diagnostics", json!({"path": "src/b.rs"}))
             .await;
         assert!(wrong.contains("does not exist"), "{wrong}");

@@ -141,16 +141,16 @@ mod tests {
 
     #[tokio::test]
     async fn an_edit_changes_the_file_and_shows_the_diff() {
-        let bench = ToolHarness::new();
-        bench.write("a.rs", "fn a() {}\r\nfn b() {}\r\n");
+        let harness = ToolHarness::new();
+        harness.write("a.rs", "fn a() {}\r\nfn b() {}\r\n");
         let args = json!({"path": "a.rs", "edits": [
             {"old_text": "fn a() {}\nfn b", "new_text": "fn a() {}\n\nfn c", "replace_all": null},
             {"old_text": "{}", "new_text": "{ }", "replace_all": true},
         ]});
-        let preview = bench.preview_change("edit_file", args.clone()).await.unwrap();
-        assert_eq!(bench.read("a.rs"), "fn a() {}\r\nfn b() {}\r\n");
-        let output = bench.call_tool("edit_file", args).await.unwrap();
-        assert_eq!(bench.read("a.rs"), "fn a() { }\r\n\r\nfn c() { }\r\n");
+        let preview = harness.preview_change("edit_file", args.clone()).await.unwrap();
+        assert_eq!(harness.read("a.rs"), "fn a() {}\r\nfn b() {}\r\n");
+        let output = harness.call_tool("edit_file", args).await.unwrap();
+        assert_eq!(harness.read("a.rs"), "fn a() { }\r\n\r\nfn c() { }\r\n");
         assert_eq!(output.text, "edited a.rs in 3 places (+3 −2 lines)");
         assert_eq!(output.diff, preview.diff);
         assert_eq!(output.locations[0].line, Some(1));
@@ -158,9 +158,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_edit_changes_nothing() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "one\ntwo\n");
-        std::fs::write(bench.path("latin1"), b"\xe4\n").unwrap();
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "one\ntwo\n");
+        std::fs::write(harness.path("latin1"), b"\xe4\n").unwrap();
         for (args, text) in [
             (edit("a.txt", "three", "x"), "`a.txt`: old_text was not found"),
             (
@@ -176,60 +176,60 @@ mod tests {
                 "edit 2 of 2 (none was made)",
             ),
         ] {
-            let error = bench.call_expecting_error("edit_file", args).await;
+            let error = harness.call_expecting_error("edit_file", args).await;
             assert!(error.contains(text), "{error}");
         }
-        assert_eq!(bench.read("a.txt"), "one\ntwo\n");
+        assert_eq!(harness.read("a.txt"), "one\ntwo\n");
     }
 
     #[tokio::test]
     async fn text_that_changed_since_it_was_read_is_refused() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "one\n");
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "one\n");
         // The file was never read: the exact match is sufficient.
-        bench
+        harness
             .call_tool("edit_file", edit("a.txt", "one", "two"))
             .await
             .unwrap();
-        bench.write("a.txt", "two, by a person\n");
-        let refusal = bench
+        harness.write("a.txt", "two, by a person\n");
+        let refusal = harness
             .call_expecting_error("edit_file", edit("a.txt", "two", "three"))
             .await;
         assert!(
             refusal.contains("has changed since you read it") && refusal.contains("by a person"),
             "{refusal}"
         );
-        assert_eq!(bench.read("a.txt"), "two, by a person\n");
-        bench
+        assert_eq!(harness.read("a.txt"), "two, by a person\n");
+        harness
             .call_tool("edit_file", edit("a.txt", "two", "three"))
             .await
             .unwrap();
-        assert_eq!(bench.read("a.txt"), "three, by a person\n");
+        assert_eq!(harness.read("a.txt"), "three, by a person\n");
     }
 
     #[tokio::test]
     async fn parallel_edits_of_one_file_are_all_made() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         let text: String = (0..20).map(|n| format!("<{n}>\n")).collect();
-        bench.write("a.txt", &text);
+        harness.write("a.txt", &text);
         let edits = (0..20)
-            .map(|n| bench.call_tool("edit_file", edit("a.txt", &format!("<{n}>"), &format!("[{n}]"))));
+            .map(|n| harness.call_tool("edit_file", edit("a.txt", &format!("<{n}>"), &format!("[{n}]"))));
         for output in futures::future::join_all(edits).await {
             output.unwrap();
         }
-        assert_eq!(bench.read("a.txt"), text.replace('<', "[").replace('>', "]"));
+        assert_eq!(harness.read("a.txt"), text.replace('<', "[").replace('>', "]"));
     }
 
     #[tokio::test]
     async fn a_cancel_while_waiting_for_the_file_changes_nothing() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "one\n");
-        let path = bench.path("a.txt");
-        let _held = bench.cx.workspace.lock(&path).await;
-        let mut call = Box::pin(bench.call_tool("edit_file", edit("a.txt", "one", "two")));
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "one\n");
+        let path = harness.path("a.txt");
+        let _held = harness.cx.workspace.lock(&path).await;
+        let mut call = Box::pin(harness.call_tool("edit_file", edit("a.txt", "one", "two")));
         assert!(futures::poll!(&mut call).is_pending());
-        bench.cx.cancel.cancel();
+        harness.cx.cancel.cancel();
         assert_eq!(call.await.unwrap_err(), "cancelled");
-        assert_eq!(bench.read("a.txt"), "one\n");
+        assert_eq!(harness.read("a.txt"), "one\n");
     }
 }

@@ -89,9 +89,9 @@ impl EditorEdit {
     pub(super) async fn apply_edit(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let path = &self.target.absolute;
         // Before the request: the user may type on as soon as the edit is made.
-        let shown = cx.workspace.overlay().expect_text(&self.opened.uri, &self.after);
-        let asked = async {
-            let mut shown = shown;
+        let confirmation = cx.workspace.overlay().expect_text(&self.opened.uri, &self.after);
+        let request = async {
+            let mut confirmation = confirmation;
             let edit = DocumentEdit {
                 uri: self.opened.uri.clone(),
                 version: self.opened.version,
@@ -100,20 +100,20 @@ impl EditorEdit {
             };
             let answer = cx.editor.apply(edit).await;
             // What the document shows counts, whatever the editor answers.
-            if shown.try_recv().is_ok() {
+            if confirmation.try_recv().is_ok() {
                 return Ok(());
             }
             answer.map_err(|error| error.to_string())?;
-            match tokio::time::timeout(CONFIRM_TIMEOUT, shown).await {
+            match tokio::time::timeout(CONFIRM_TIMEOUT, confirmation).await {
                 Ok(Ok(())) => Ok(()),
                 _ => {
                     Err("the editor reported success, but the document does not contain the edit".to_owned())
                 }
             }
         };
-        match within_cancel(cx, asked).await {
+        match within_cancel(cx, request).await {
             Some(Ok(())) => {}
-            Some(Err(why)) => return self.not_made(cx, why).await,
+            Some(Err(reason)) => return self.not_made(cx, reason).await,
             None => {
                 return Err(ToolError::CutShort(Box::new(ToolOutput::text(format!(
                     "cancelled; the editor had been asked for the edit of `{}` and may have made it",
@@ -141,11 +141,11 @@ impl EditorEdit {
     /// Saves the document; returns what the model must know about that.
     async fn save_document(&self, cx: &ToolContext) -> Option<String> {
         let unseen = "the file on disk does not have this edit yet, and commands do not see it";
-        let asked = cx.editor.save_document(self.opened.uri.clone());
-        let refused = match within_cancel(cx, asked).await {
+        let request = cx.editor.save_document(self.opened.uri.clone());
+        let refused = match within_cancel(cx, request).await {
             None => return Some(format!("cancelled before it was saved: {unseen}")),
             Some(Ok(refused)) => refused,
-            Some(Err(EditorError::Refused(why))) => Some(why),
+            Some(Err(EditorError::Refused(reason))) => Some(reason),
             Some(Err(error @ (EditorError::Silent(_) | EditorError::Failed(_)))) => Some(error.to_string()),
         };
         // The editor's answer does not count, only what is on the disk.
@@ -169,8 +169,8 @@ impl EditorEdit {
                  change it"
                     .to_owned(),
             ),
-            (Buffer::Unsaved(_) | Buffer::Unknown, Some(why)) => {
-                Some(format!("it was not saved ({why}): {unseen}"))
+            (Buffer::Unsaved(_) | Buffer::Unknown, Some(reason)) => {
+                Some(format!("it was not saved ({reason}): {unseen}"))
             }
             (Buffer::Unsaved(_) | Buffer::Unknown, None) => {
                 Some(format!("the editor has newer text than it saved: {unseen}"))
@@ -179,14 +179,14 @@ impl EditorEdit {
     }
 
     /// Explains why the edit was not made, with the current text if the model does not know it.
-    async fn not_made(self, cx: &ToolContext, why: String) -> Result<ToolOutput, ToolError> {
+    async fn not_made(self, cx: &ToolContext, reason: String) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::run_blocking(cx, move |_| {
             let now = inner.workspace.load_file(&self.target.absolute)?.file.text;
             if unix_lines(&now) != unix_lines(&self.opened.text) {
                 return Err(changed_meanwhile(&inner, &self.target, &now));
             }
-            fail_with_message(format!("`{}` was not changed: {why}", self.target.display))
+            fail_with_message(format!("`{}` was not changed: {reason}", self.target.display))
         })
         .await
     }
@@ -208,14 +208,14 @@ fn ends_apart(text: &str) -> String {
 }
 
 /// Returns `None` if the turn is canceled and the editor does not answer soon afterwards.
-async fn within_cancel<T>(cx: &ToolContext, asked: impl Future<Output = T>) -> Option<T> {
-    let over = async {
+async fn within_cancel<T>(cx: &ToolContext, request: impl Future<Output = T>) -> Option<T> {
+    let grace_period = async {
         cx.cancel.cancelled().await;
         tokio::time::sleep(AFTER_CANCEL).await;
     };
     tokio::select! { biased;
-        answer = asked => Some(answer),
-        () = over => None,
+        answer = request => Some(answer),
+        () = grace_period => None,
     }
 }
 

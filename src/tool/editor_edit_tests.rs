@@ -8,12 +8,12 @@ use serde_json::json;
 use super::super::testing::ToolHarness;
 use super::super::{EditorAbilities, EditorLink};
 use super::*;
-use crate::base::position::{ContentChange, PositionEncoding};
+use crate::base::position::{DocumentChange, PositionEncoding};
 use crate::base::{CancellationToken, uri};
 
 /// How the simulated editor behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum EditorBehavior {
     Honest,
     /// Reports success and does nothing.
     Lies,
@@ -30,13 +30,13 @@ enum Way {
 }
 
 struct Simulated {
-    way: Way,
+    behavior: EditorBehavior,
     abilities: EditorAbilities,
     workspace: Arc<crate::workspace::Workspace>,
     /// Version and text.
     text: Mutex<(i32, String)>,
     path: std::path::PathBuf,
-    asked: Mutex<Vec<DocumentEdit>>,
+    edits: Mutex<Vec<DocumentEdit>>,
     saves: Result<Option<String>, EditorError>,
 }
 
@@ -47,19 +47,19 @@ impl Simulated {
             *now = (now.0 + 1, text.to_owned());
             now.0
         };
-        let whole = ContentChange {
+        let change = DocumentChange {
             range: None,
             text: text.to_owned(),
         };
         self.workspace
             .overlay()
-            .did_change(&uri::uri_of(&self.path), version, &[whole]);
+            .did_change(&uri::uri_of(&self.path), version, &[change]);
     }
 
     fn make(&self, edit: &DocumentEdit) {
         let mut text = self.text.lock().unwrap().1.clone();
         for edit in edit.edits.iter().rev() {
-            let change = ContentChange {
+            let change = DocumentChange {
                 range: Some(edit.range),
                 text: edit.text.clone(),
             };
@@ -83,25 +83,25 @@ impl EditorLink for Hands {
         Box::pin(async move {
             let (version, text) = editor.text.lock().unwrap().clone();
             assert_eq!(edit.version, version);
-            editor.asked.lock().unwrap().push(edit.clone());
-            match editor.way {
-                Way::Honest => editor.make(&edit),
-                Way::TypedOnto => {
+            editor.edits.lock().unwrap().push(edit.clone());
+            match editor.behavior {
+                EditorBehavior::Honest => editor.make(&edit),
+                EditorBehavior::TypedOnto => {
                     editor.make(&edit);
-                    let made = editor.text.lock().unwrap().1.clone();
-                    editor.show(&format!("{made}typed\n"));
+                    let edited = editor.text.lock().unwrap().1.clone();
+                    editor.show(&format!("{edited}typed\n"));
                 }
-                Way::Lies => {}
-                Way::Stale => {
+                EditorBehavior::Lies => {}
+                EditorBehavior::Stale => {
                     editor.show(&format!("{text}typed\n"));
                     return Err(EditorError::Refused("it has changed".to_owned()));
                 }
-                Way::StaleAndSaysYes => editor.show(&format!("{text}typed\n")),
-                Way::Silent => {
+                EditorBehavior::StaleAndSaysYes => editor.show(&format!("{text}typed\n")),
+                EditorBehavior::Silent => {
                     tokio::time::sleep(Duration::from_secs(10)).await;
                     return Err(EditorError::Silent(Duration::from_secs(10)));
                 }
-                Way::MakesItAndIsSilent => {
+                EditorBehavior::MakesItAndIsSilent => {
                     editor.make(&edit);
                     tokio::time::sleep(Duration::from_secs(10)).await;
                     return Err(EditorError::Silent(Duration::from_secs(10)));
@@ -137,34 +137,38 @@ const ALL: EditorAbilities = EditorAbilities {
 };
 
 /// Creates a harness whose editor has `a.txt` open; `unsaved` is its text there if it differs from the disk.
-fn bench(way: Way, disk: &str, unsaved: Option<&str>) -> (ToolHarness, Arc<Simulated>) {
-    bench_with(way, disk, unsaved, ALL, Ok(None))
+fn create_harness(
+    behavior: EditorBehavior,
+    disk: &str,
+    unsaved: Option<&str>,
+) -> (ToolHarness, Arc<Simulated>) {
+    bench_with(behavior, disk, unsaved, ALL, Ok(None))
 }
 
 fn bench_with(
-    way: Way,
+    behavior: EditorBehavior,
     disk: &str,
     unsaved: Option<&str>,
     abilities: EditorAbilities,
     saves: Result<Option<String>, EditorError>,
 ) -> (ToolHarness, Arc<Simulated>) {
-    let mut bench = ToolHarness::new();
-    bench.write("a.txt", disk);
+    let mut harness = ToolHarness::new();
+    harness.write("a.txt", disk);
     let text = unsaved.unwrap_or(disk).to_owned();
     let editor = Arc::new(Simulated {
-        way,
+        behavior,
         abilities,
-        workspace: bench.cx.workspace.clone(),
+        workspace: harness.cx.workspace.clone(),
         text: Mutex::new((0, text.clone())),
-        path: bench.path("a.txt"),
-        asked: Mutex::default(),
+        path: harness.path("a.txt"),
+        edits: Mutex::default(),
         saves,
     });
-    bench.cx.editor = Arc::new(Hands(editor.clone()));
+    harness.cx.editor = Arc::new(Hands(editor.clone()));
     let uri = uri::uri_of(&editor.path);
-    bench.cx.workspace.overlay().did_open(&uri, 0, &text);
-    bench.cx.workspace.overlay().reconcile_with_disk(&uri);
-    (bench, editor)
+    harness.cx.workspace.overlay().did_open(&uri, 0, &text);
+    harness.cx.workspace.overlay().reconcile_with_disk(&uri);
+    (harness, editor)
 }
 
 fn one_to_two() -> serde_json::Value {
@@ -179,35 +183,35 @@ impl Simulated {
 
 #[tokio::test]
 async fn a_clean_document_is_edited_in_the_editor_and_saved() {
-    let (bench, editor) = bench(Way::Honest, "one\nrest\n", None);
-    let output = bench.call_tool("edit_file", one_to_two()).await.unwrap();
+    let (harness, editor) = create_harness(EditorBehavior::Honest, "one\nrest\n", None);
+    let output = harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(output.text, "edited a.txt (+1 −1 lines)");
     assert!(output.diff.is_some());
     assert_eq!(
-        (editor.now(), bench.read("a.txt")),
+        (editor.now(), harness.read("a.txt")),
         ("two\nrest\n".to_owned(), "two\nrest\n".to_owned())
     );
-    let edit = editor.asked.lock().unwrap().remove(0);
+    let edit = editor.edits.lock().unwrap().remove(0);
     assert_eq!(
         (edit.version, edit.edits.len(), edit.edits[0].text.as_str()),
         (0, 1, "two")
     );
     // The model knows the text, so the next edit is made too.
-    let again = json!({"path": "a.txt", "content": "all new\n"});
-    bench.call_tool("write_file", again).await.unwrap();
-    assert_eq!(bench.read("a.txt"), "all new\n");
-    assert_eq!(editor.asked.lock().unwrap().len(), 1);
+    let args = json!({"path": "a.txt", "content": "all new\n"});
+    harness.call_tool("write_file", args).await.unwrap();
+    assert_eq!(harness.read("a.txt"), "all new\n");
+    assert_eq!(editor.edits.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn unsaved_text_is_edited_and_stays_unsaved() {
-    let (bench, editor) = bench(Way::Honest, "one\n", Some("mine\none\n"));
-    let read = bench
+    let (harness, editor) = create_harness(EditorBehavior::Honest, "one\n", Some("mine\none\n"));
+    let read = harness
         .call_tool("read_file", json!({"path": "a.txt"}))
         .await
         .unwrap();
     assert!(read.text.contains("mine"), "{}", read.text);
-    let output = bench.call_tool("edit_file", one_to_two()).await.unwrap();
+    let output = harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert!(
         output
             .text
@@ -216,67 +220,67 @@ async fn unsaved_text_is_edited_and_stays_unsaved() {
         output.text
     );
     assert_eq!(
-        (editor.now(), bench.read("a.txt")),
+        (editor.now(), harness.read("a.txt")),
         ("mine\ntwo\n".to_owned(), "one\n".to_owned())
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn success_counts_only_if_the_document_shows_the_edit() {
-    let (bench, editor) = bench(Way::Lies, "one\n", None);
-    let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
+    let (harness, editor) = create_harness(EditorBehavior::Lies, "one\n", None);
+    let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
     assert!(
         refusal.contains("the document does not contain the edit"),
         "{refusal}"
     );
     assert_eq!(
-        (editor.now(), bench.read("a.txt")),
+        (editor.now(), harness.read("a.txt")),
         ("one\n".to_owned(), "one\n".to_owned())
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn text_typed_meanwhile_is_kept_and_reported() {
-    for way in [Way::Stale, Way::StaleAndSaysYes] {
-        let (bench, editor) = bench(way, "one\n", None);
-        let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
+    for behavior in [EditorBehavior::Stale, EditorBehavior::StaleAndSaysYes] {
+        let (harness, editor) = create_harness(behavior, "one\n", None);
+        let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
         assert!(
             refusal.contains("changed in the editor in the meantime"),
-            "{way:?}: {refusal}"
+            "{behavior:?}: {refusal}"
         );
-        assert!(refusal.contains("2\ttyped"), "{way:?}: {refusal}");
+        assert!(refusal.contains("2\ttyped"), "{behavior:?}: {refusal}");
         assert_eq!(
-            (editor.now(), bench.read("a.txt")),
+            (editor.now(), harness.read("a.txt")),
             ("one\ntyped\n".to_owned(), "one\n".to_owned())
         );
     }
     // Typed after the model read the file and before its edit: the editor is not asked.
-    let (bench, editor) = bench(Way::Honest, "one\n", None);
-    bench
+    let (harness, editor) = create_harness(EditorBehavior::Honest, "one\n", None);
+    harness
         .call_tool("read_file", json!({"path": "a.txt"}))
         .await
         .unwrap();
     editor.show("one\ntyped\n");
-    let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
+    let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
     assert!(
         refusal.contains("has changed since you read it") && refusal.contains("typed"),
         "{refusal}"
     );
-    assert!(editor.asked.lock().unwrap().is_empty());
+    assert!(editor.edits.lock().unwrap().is_empty());
     // Now the model knows it.
-    bench.call_tool("edit_file", one_to_two()).await.unwrap();
+    harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(
-        (editor.now(), bench.read("a.txt")),
+        (editor.now(), harness.read("a.txt")),
         ("two\ntyped\n".to_owned(), "one\n".to_owned())
     );
 }
 
 #[tokio::test]
 async fn typing_right_after_the_edit_does_not_hide_it() {
-    let (bench, editor) = bench(Way::TypedOnto, "one\n", Some("one!\n"));
-    bench.call_tool("edit_file", one_to_two()).await.unwrap();
+    let (harness, editor) = create_harness(EditorBehavior::TypedOnto, "one\n", Some("one!\n"));
+    harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(editor.now(), "two!\ntyped\n");
-    let refusal = bench
+    let refusal = harness
         .call_expecting_error(
             "edit_file",
             json!({"path": "a.txt", "edits": [{"old_text": "two", "new_text": "x"}]}),
@@ -287,11 +291,11 @@ async fn typing_right_after_the_edit_does_not_hide_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_editor_is_an_error_unless_the_document_shows_the_edit() {
-    let (silent, editor) = bench(Way::Silent, "one\n", None);
+    let (silent, editor) = create_harness(EditorBehavior::Silent, "one\n", None);
     let refusal = silent.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("did not answer within 10 s"), "{refusal}");
     assert_eq!(editor.now(), "one\n");
-    let (speechless, editor) = bench(Way::MakesItAndIsSilent, "one\n", None);
+    let (speechless, editor) = create_harness(EditorBehavior::MakesItAndIsSilent, "one\n", None);
     speechless.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(
         (editor.now(), speechless.read("a.txt")),
@@ -301,12 +305,12 @@ async fn a_silent_editor_is_an_error_unless_the_document_shows_the_edit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_editor_does_not_delay_a_cancel() {
-    let (mut bench, _) = bench(Way::Silent, "one\n", None);
-    bench.cx.cancel = CancellationToken::new();
-    let cancel = bench.cx.cancel.clone();
-    let begun = crate::base::clock::now();
+    let (mut harness, _) = create_harness(EditorBehavior::Silent, "one\n", None);
+    harness.cx.cancel = CancellationToken::new();
+    let cancel = harness.cx.cancel.clone();
+    let start = crate::base::clock::now();
     let refusal = {
-        let call = bench.call_expecting_error("edit_file", one_to_two());
+        let call = harness.call_expecting_error("edit_file", one_to_two());
         let (refusal, ()) = tokio::join!(call, async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             cancel.cancel();
@@ -315,15 +319,15 @@ async fn a_silent_editor_does_not_delay_a_cancel() {
     };
     assert!(refusal.contains("cancelled"), "{refusal}");
     assert!(
-        begun.elapsed() < Duration::from_millis(1_100),
+        start.elapsed() < Duration::from_millis(1_100),
         "{:?}",
-        begun.elapsed()
+        start.elapsed()
     );
 }
 
 #[tokio::test]
 async fn a_failed_save_is_reported() {
-    for (saves, says) in [
+    for (saves, expected) in [
         (
             Ok(Some("it is read-only in the editor".to_owned())),
             "(it is read-only in the editor)",
@@ -333,12 +337,12 @@ async fn a_failed_save_is_reported() {
             "did not answer within 10 s",
         ),
     ] {
-        let (bench, editor) = bench_with(Way::Honest, "one\n", None, ALL, saves);
-        let output = bench.call_tool("edit_file", one_to_two()).await.unwrap();
-        assert!(output.text.contains(says), "{}", output.text);
+        let (harness, editor) = bench_with(EditorBehavior::Honest, "one\n", None, ALL, saves);
+        let output = harness.call_tool("edit_file", one_to_two()).await.unwrap();
+        assert!(output.text.contains(expected), "{}", output.text);
         assert!(output.text.contains("commands do not see it"), "{}", output.text);
         assert_eq!(
-            (editor.now(), bench.read("a.txt")),
+            (editor.now(), harness.read("a.txt")),
             ("two\n".to_owned(), "one\n".to_owned())
         );
     }
@@ -348,16 +352,22 @@ async fn a_failed_save_is_reported() {
 async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_are_refused() {
     for (apply, save) in [(false, false), (true, false), (false, true)] {
         let abilities = EditorAbilities { apply, save, ..ALL };
-        let (bench, editor) = bench_with(Way::Honest, "one\n", None, abilities, Ok(None));
-        bench.call_tool("edit_file", one_to_two()).await.unwrap();
-        assert_eq!(bench.read("a.txt"), "two\n");
-        assert!(editor.asked.lock().unwrap().is_empty());
+        let (harness, editor) = bench_with(EditorBehavior::Honest, "one\n", None, abilities, Ok(None));
+        harness.call_tool("edit_file", one_to_two()).await.unwrap();
+        assert_eq!(harness.read("a.txt"), "two\n");
+        assert!(editor.edits.lock().unwrap().is_empty());
     }
     let abilities = EditorAbilities::default();
-    let (bench, _) = bench_with(Way::Honest, "one\n", Some("one\nmine\n"), abilities, Ok(None));
-    let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
+    let (harness, _) = bench_with(
+        EditorBehavior::Honest,
+        "one\n",
+        Some("one\nmine\n"),
+        abilities,
+        Ok(None),
+    );
+    let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("has unsaved changes in the editor"), "{refusal}");
-    assert_eq!(bench.read("a.txt"), "one\n");
+    assert_eq!(harness.read("a.txt"), "one\n");
     // The client can edit but not save: unsaved text stays unsaved anyway.
     let abilities = EditorAbilities {
         apply: true,
@@ -365,42 +375,48 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
         credentials: false,
         diagnostics: false,
     };
-    let (bench, editor) = bench_with(Way::Honest, "one\n", Some("one\nmine\n"), abilities, Ok(None));
-    bench.call_tool("edit_file", one_to_two()).await.unwrap();
+    let (harness, editor) = bench_with(
+        EditorBehavior::Honest,
+        "one\n",
+        Some("one\nmine\n"),
+        abilities,
+        Ok(None),
+    );
+    harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(editor.now(), "two\nmine\n");
 }
 
 #[tokio::test]
 async fn text_that_an_editor_may_not_keep_is_edited_on_disk() {
     for disk in ["one\r\nmixed\n", "one\rold\n"] {
-        let (bench, editor) = bench(Way::Honest, disk, None);
-        bench.call_tool("edit_file", one_to_two()).await.unwrap();
-        assert!(editor.asked.lock().unwrap().is_empty());
-        assert_eq!(bench.read("a.txt"), disk.replace("one", "two"));
+        let (harness, editor) = create_harness(EditorBehavior::Honest, disk, None);
+        harness.call_tool("edit_file", one_to_two()).await.unwrap();
+        assert!(editor.edits.lock().unwrap().is_empty());
+        assert_eq!(harness.read("a.txt"), disk.replace("one", "two"));
     }
-    let (bench, _) = bench(Way::Honest, "x", Some("one\rold\n"));
-    let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
+    let (harness, _) = create_harness(EditorBehavior::Honest, "x", Some("one\rold\n"));
+    let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("carriage returns"), "{refusal}");
     // A command changed the file, and the editor has not reloaded it.
-    let (bench, editor) = self::bench(Way::Honest, "zero\n", None);
-    bench.write("a.txt", "one\n");
-    bench.call_tool("edit_file", one_to_two()).await.unwrap();
-    assert_eq!(bench.read("a.txt"), "two\n");
-    assert!(editor.asked.lock().unwrap().is_empty());
+    let (harness, editor) = self::create_harness(EditorBehavior::Honest, "zero\n", None);
+    harness.write("a.txt", "one\n");
+    harness.call_tool("edit_file", one_to_two()).await.unwrap();
+    assert_eq!(harness.read("a.txt"), "two\n");
+    assert!(editor.edits.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_new_file_that_is_open_and_blank_is_written_in_the_editor() {
-    let (bench, editor) = bench(Way::Honest, "", None);
-    std::fs::remove_file(bench.path("a.txt")).unwrap();
+    let (harness, editor) = create_harness(EditorBehavior::Honest, "", None);
+    std::fs::remove_file(harness.path("a.txt")).unwrap();
     editor.show("\n");
-    let output = bench
+    let output = harness
         .call_tool("write_file", json!({"path": "a.txt", "content": "new\n"}))
         .await
         .unwrap();
     assert_eq!(output.text, "created a.txt (+1 −0 lines)");
     assert_eq!(
-        (editor.now(), bench.read("a.txt")),
+        (editor.now(), harness.read("a.txt")),
         ("new\n".to_owned(), "new\n".to_owned())
     );
 }

@@ -49,8 +49,8 @@ pub(super) fn build_effect(kind: EffectKind, targets: &[ResolvedPath]) -> Effect
 }
 
 /// Formats a line for people: a verb and what it acts on.
-pub(super) fn format_title(verb: &str, what: &str) -> String {
-    text::one_line(&format!("{verb} {}", text::reveal_hidden_characters(what)), 120)
+pub(super) fn format_title(verb: &str, object: &str) -> String {
+    text::one_line(&format!("{verb} {}", text::reveal_hidden_characters(object)), 120)
 }
 
 /// Formats the resolved `path` for the model, on one line.
@@ -103,17 +103,17 @@ impl NumberedLines {
     /// `line` may be only the start of a line of `length` bytes.
     pub(super) fn push(&mut self, number: usize, line: &str, length: usize, max: usize) {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        let shown = line
+        let visible = line
             .char_indices()
             .nth(MAX_LINE)
             .map_or(line, |(at, _)| &line[..at]);
-        if !self.text.is_empty() && self.text.len() + shown.len() + 10 > max {
+        if !self.text.is_empty() && self.text.len() + visible.len() + 10 > max {
             self.full = true;
             return;
         }
-        let _ = write!(self.text, "{number}\t{shown}");
+        let _ = write!(self.text, "{number}\t{visible}");
         // Two bytes more may be the `\r\n` that was stripped.
-        if shown.len() < line.len() || line.len() + 2 < length {
+        if visible.len() < line.len() || line.len() + 2 < length {
             let _ = write!(self.text, " [… line cut, {length} bytes long …]");
         }
         self.text.push('\n');
@@ -145,7 +145,7 @@ pub(super) fn suggest_similar_paths(cx: &ToolContext, path: &Path) -> String {
     }
     let wanted = wanted.to_string_lossy().to_lowercase();
     let entries = OpenFolder::open(parent).and_then(|folder| folder.read_entries());
-    let mut near: Vec<(f64, String)> = entries
+    let mut candidates: Vec<(f64, String)> = entries
         .into_iter()
         .flatten()
         .take(MAX_ENTRIES)
@@ -159,8 +159,8 @@ pub(super) fn suggest_similar_paths(cx: &ToolContext, path: &Path) -> String {
             (like > 0.8).then_some((like, name))
         })
         .collect();
-    near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let names: Vec<String> = near
+    candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let names: Vec<String> = candidates
         .into_iter()
         .take(3)
         .map(|(_, name)| format!("`{}`", display_path(cx, &parent.join(name))))

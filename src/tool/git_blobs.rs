@@ -16,9 +16,9 @@ use crate::workspace::process::{Stdin, git_command};
 use crate::workspace::watch::FileStamp;
 
 /// Time limit for reading from git.
-const PATIENCE: Duration = Duration::from_secs(10);
+const GIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit once the turn is canceled.
-const PATIENCE_CANCELLED: Duration = Duration::from_millis(200);
+const GIT_TIMEOUT_CANCELLED: Duration = Duration::from_millis(200);
 
 /// Most content requested from git in one batch, in bytes.
 const AT_ONCE: u64 = 32 << 20;
@@ -38,14 +38,14 @@ pub(super) async fn store_clean_files(
     root: &Path,
     files: Vec<CleanFiles>,
 ) -> HashMap<PathBuf, FileState> {
-    let mut kept = HashMap::new();
+    let mut stored = HashMap::new();
     let patience = if cx.cancel.is_cancelled() {
-        PATIENCE_CANCELLED
+        GIT_TIMEOUT_CANCELLED
     } else {
-        PATIENCE
+        GIT_TIMEOUT
     };
-    let reading = read(cx, root, files, &mut kept);
-    // `kept` is filled batch by batch, so a time-out keeps what was read before it.
+    let reading = read(cx, root, files, &mut stored);
+    // `stored` is filled batch by batch, so a time-out keeps what was read before it.
     let known = tokio::select! { biased;
         () = cx.force_cancel.cancelled() => None,
         () = tokio::time::sleep(patience) => None,
@@ -54,14 +54,14 @@ pub(super) async fn store_clean_files(
     if known.is_none() {
         tracing::debug!(root = %root.display(), "git did not tell all that it has");
     }
-    kept
+    stored
 }
 
 async fn read(
     cx: &ToolContext,
     root: &Path,
     mut files: Vec<CleanFiles>,
-    kept: &mut HashMap<PathBuf, FileState>,
+    stored: &mut HashMap<PathBuf, FileState>,
 ) -> Option<()> {
     let (tree, sought) = (root.to_owned(), files.clone());
     let regular = tokio::task::spawn_blocking(move || {
@@ -99,7 +99,7 @@ async fn read(
             };
             some.into_iter().filter_map(state).collect::<Vec<_>>()
         });
-        kept.extend(done.await.ok()?);
+        stored.extend(done.await.ok()?);
     }
     Some(())
 }
@@ -128,19 +128,20 @@ async fn find_converted_files(cx: &ToolContext, root: &Path, files: &[CleanFiles
     let args = ["check-attr", "-z", "--stdin"].into_iter().chain(CONVERTS);
     let command = git_command(args).current_dir(root).stdin(Stdin::Bytes(input));
     let child = cx.workspace.shared().launcher().spawn(command).await.ok()?;
-    let said = child.collect_output(MAX_ATTRIBUTES).await;
-    if !said.status.success() || said.cut {
+    let output = child.collect_output(MAX_ATTRIBUTES).await;
+    if !output.status.success() || output.cut {
         return None;
     }
-    let words: Vec<&[u8]> = said.stdout.split(|byte| *byte == 0).collect();
+    let words: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0).collect();
     // Path, attribute, value; the last word is empty.
-    let told = words.chunks_exact(3);
+    let entries = words.chunks_exact(3);
     // Not one answer per question: the output cannot be assigned to the files.
-    if told.len() != files.len() * CONVERTS.len() {
+    if entries.len() != files.len() * CONVERTS.len() {
         return None;
     }
-    told.filter(|told| ![&b"unspecified"[..], b"unset"].contains(&told[2]))
-        .map(|told| Some(root.join(std::str::from_utf8(told[0]).ok()?)))
+    entries
+        .filter(|entry| ![&b"unspecified"[..], b"unset"].contains(&entry[2]))
+        .map(|entry| Some(root.join(std::str::from_utf8(entry[0]).ok()?)))
         .collect()
 }
 

@@ -46,11 +46,11 @@ impl Tool for Glob {
         within 10 seconds. To search in the text of files use grep.";
 
     fn call_title(&self, input: &GlobInput) -> String {
-        let place = input
+        let location = input
             .path
             .as_ref()
             .map_or_else(String::new, |path| format!(" in {path}"));
-        files::format_title("Find", &format!("{}{place}", input.pattern))
+        files::format_title("Find", &format!("{}{location}", input.pattern))
     }
 
     fn predict_effect(&self, input: &GlobInput, cx: &ToolContext) -> Result<Effect, ToolError> {
@@ -180,14 +180,14 @@ mod tests {
     use super::*;
     use crate::base::CancellationToken;
 
-    async fn found(bench: &ToolHarness, args: Value) -> Vec<String> {
-        let output = bench.call_tool("glob", args).await.unwrap();
+    async fn found(harness: &ToolHarness, args: Value) -> Vec<String> {
+        let output = harness.call_tool("glob", args).await.unwrap();
         output.text.lines().map(str::to_owned).collect()
     }
 
     #[tokio::test]
     async fn files_are_found_by_pattern() {
-        let bench = ToolHarness::with_folders(&["app", "lib"]);
+        let harness = ToolHarness::with_folders(&["app", "lib"]);
         for path in [
             "src/a.rs",
             "src/deep/b.rs",
@@ -197,10 +197,10 @@ mod tests {
             "../lib/f.rs",
             ".git/g.rs",
         ] {
-            bench.write(path, "");
+            harness.write(path, "");
         }
-        bench.write(".gitignore", "target/\n");
-        let lib = bench.root.parent().unwrap().join("lib");
+        harness.write(".gitignore", "target/\n");
+        let lib = harness.root.parent().unwrap().join("lib");
         for (args, expected) in [
             (
                 json!({"pattern": "*.rs"}),
@@ -232,7 +232,7 @@ mod tests {
                 vec![".hidden/d.rs"],
             ),
         ] {
-            assert_eq!(found(&bench, args.clone()).await, expected, "{args}");
+            assert_eq!(found(&harness, args.clone()).await, expected, "{args}");
         }
         for (args, text) in [
             (json!({"pattern": "src/"}), "names no file"),
@@ -240,41 +240,46 @@ mod tests {
             (json!({"pattern": "*", "path": "c.rs"}), "is not a folder"),
             (json!({"pattern": "a/["}), "not a valid pattern"),
         ] {
-            let error = bench.call_expecting_error("glob", args).await;
+            let error = harness.call_expecting_error("glob", args).await;
             assert!(error.contains(text), "{error}");
         }
     }
 
     #[tokio::test]
     async fn patterns_outside_are_reported_and_links_not_followed() {
-        let bench = ToolHarness::with_folders(&["app"]);
+        let harness = ToolHarness::with_folders(&["app"]);
         for (pattern, outside) in [("*.rs", false), ("../**", true), ("/etc/*", true)] {
-            let effect = bench.predict_effect("glob", json!({"pattern": pattern})).unwrap();
+            let effect = harness
+                .predict_effect("glob", json!({"pattern": pattern}))
+                .unwrap();
             assert_eq!(effect.outside, outside, "{pattern}");
         }
         #[cfg(unix)]
         {
-            bench.write("../out/secret", "");
-            std::os::unix::fs::symlink("../out", bench.path("leak")).unwrap();
-            assert_eq!(found(&bench, json!({"pattern": "**"})).await, ["no files found"]);
+            harness.write("../out/secret", "");
+            std::os::unix::fs::symlink("../out", harness.path("leak")).unwrap();
+            assert_eq!(
+                found(&harness, json!({"pattern": "**"})).await,
+                ["no files found"]
+            );
         }
     }
 
     #[tokio::test]
     async fn limits_are_stated() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         for n in 0..=MAX_RESULTS {
-            bench.write(&format!("{n:04}"), "");
+            harness.write(&format!("{n:04}"), "");
         }
-        let lines = found(&bench, json!({"pattern": "*"})).await;
+        let lines = found(&harness, json!({"pattern": "*"})).await;
         assert_eq!(lines.len(), MAX_RESULTS + 1);
         assert!(lines[MAX_RESULTS].starts_with("[the first 1000 files; there are more"));
         let input: GlobInput = serde_json::from_value(json!({"pattern": "*"})).unwrap();
         let stop = CancellationToken::new();
-        let late = find(&bench.cx, &input, &WalkBound::new(&stop, Duration::ZERO)).unwrap();
+        let late = find(&harness.cx, &input, &WalkBound::new(&stop, Duration::ZERO)).unwrap();
         assert_eq!(late, "\n[stopped after 10 seconds; there may be more]");
         stop.cancel();
-        let cancelled = find(&bench.cx, &input, &WalkBound::new(&stop, MAX_TIME));
+        let cancelled = find(&harness.cx, &input, &WalkBound::new(&stop, MAX_TIME));
         assert!(matches!(cancelled, Err(ToolError::Cancelled)));
     }
 }

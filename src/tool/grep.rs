@@ -68,11 +68,11 @@ impl Tool for Grep {
         found within 10 seconds. Files open in the editor are searched with their unsaved changes.";
 
     fn call_title(&self, input: &GrepInput) -> String {
-        let place = input
+        let location = input
             .path
             .as_ref()
             .map_or_else(String::new, |path| format!(" in {path}"));
-        files::format_title("Search", &format!("{}{place}", input.pattern))
+        files::format_title("Search", &format!("{}{location}", input.pattern))
     }
 
     fn predict_effect(&self, input: &GrepInput, cx: &ToolContext) -> Result<Effect, ToolError> {
@@ -233,7 +233,7 @@ impl<'a> GrepSearch<'a> {
             out: &mut self.out,
             cx: self.cx,
             path,
-            shown: None,
+            display_path: None,
             before,
         };
         let searched =
@@ -315,7 +315,7 @@ struct HitCollector<'a> {
     cx: &'a ToolContext,
     path: &'a Path,
     /// The formatted path; `None` before the first line.
-    shown: Option<String>,
+    display_path: Option<String>,
     /// Bytes and results before this file, to restore if it is binary.
     before: (usize, usize),
 }
@@ -323,28 +323,28 @@ struct HitCollector<'a> {
 impl HitCollector<'_> {
     /// Returns the formatted path. On the first line of a file it also separates the file from the one before.
     fn path(&mut self) -> String {
-        if self.shown.is_none() && self.out.context && self.before.0 > 0 {
+        if self.display_path.is_none() && self.out.context && self.before.0 > 0 {
             self.out.text.push_str("--\n");
         }
-        let shown = || files::display_path(self.cx, self.path);
-        self.shown.get_or_insert_with(shown).clone()
+        let format_path = || files::display_path(self.cx, self.path);
+        self.display_path.get_or_insert_with(format_path).clone()
     }
 
     fn write_line(&mut self, sign: char, number: Option<u64>, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_end_matches(['\n', '\r']);
-        let shown = text
+        let visible = text
             .char_indices()
             .nth(MAX_LINE)
             .map_or(text, |(at, _)| &text[..at]);
-        let cut = if shown.len() < text.len() {
+        let cut = if visible.len() < text.len() {
             " [… cut …]"
         } else {
             ""
         };
         let number = number.unwrap_or_default();
         let path = self.path();
-        let _ = writeln!(self.out.text, "{path}{sign}{number}{sign}{shown}{cut}");
+        let _ = writeln!(self.out.text, "{path}{sign}{number}{sign}{visible}{cut}");
         self.out.full |= self.out.text.len() > MAX_BYTES;
     }
 }
@@ -404,20 +404,20 @@ mod tests {
     use super::*;
     use crate::base::CancellationToken;
 
-    async fn found(bench: &ToolHarness, args: Value) -> String {
-        bench.call_tool("grep", args).await.unwrap().text
+    async fn found(harness: &ToolHarness, args: Value) -> String {
+        harness.call_tool("grep", args).await.unwrap().text
     }
 
     #[tokio::test]
     async fn matching_lines_are_found() {
-        let bench = ToolHarness::with_folders(&["app", "lib"]);
-        bench.write("src/a.rs", "fn one() {}\r\nfn two() {}\r\nlast");
-        bench.write("src/b.txt", "FN one\n");
-        bench.write("../lib/c.rs", "fn one\n");
-        bench.write("target/x.rs", "fn one\n");
-        bench.write(".gitignore", "/target\n");
-        bench.write(".hidden", "fn one\n");
-        std::fs::write(bench.path("bin"), b"fn one\n\0").unwrap();
+        let harness = ToolHarness::with_folders(&["app", "lib"]);
+        harness.write("src/a.rs", "fn one() {}\r\nfn two() {}\r\nlast");
+        harness.write("src/b.txt", "FN one\n");
+        harness.write("../lib/c.rs", "fn one\n");
+        harness.write("target/x.rs", "fn one\n");
+        harness.write(".gitignore", "/target\n");
+        harness.write(".hidden", "fn one\n");
+        std::fs::write(harness.path("bin"), b"fn one\n\0").unwrap();
         for (args, expected) in [
             (
                 json!({"pattern": r"fn \w+e\b"}),
@@ -457,7 +457,7 @@ mod tests {
             ),
             (json!({"pattern": "nothing"}), "no matches\n"),
         ] {
-            assert_eq!(found(&bench, args.clone()).await, expected, "{args}");
+            assert_eq!(found(&harness, args.clone()).await, expected, "{args}");
         }
         for (args, text) in [
             (json!({"pattern": "("}), "unclosed group"),
@@ -467,63 +467,63 @@ mod tests {
                 "`scr` is not a file or folder. Did you mean `src`?",
             ),
         ] {
-            let error = bench.call_expecting_error("grep", args).await;
+            let error = harness.call_expecting_error("grep", args).await;
             assert!(error.contains(text), "{error}");
         }
     }
 
     #[tokio::test]
     async fn groups_with_context_are_separated() {
-        let bench = ToolHarness::new();
-        bench.write("a", "x\n1\n2\n3\nx\n");
-        bench.write("b", "x\n0\n");
-        let text = found(&bench, json!({"pattern": "x", "context": 1})).await;
+        let harness = ToolHarness::new();
+        harness.write("a", "x\n1\n2\n3\nx\n");
+        harness.write("b", "x\n0\n");
+        let text = found(&harness, json!({"pattern": "x", "context": 1})).await;
         assert_eq!(text, "a:1:x\na-2-1\n--\na-4-3\na:5:x\n--\nb:1:x\nb-2-0\n");
     }
 
     #[tokio::test]
     async fn secrets_are_searched_only_when_named() {
-        let bench = ToolHarness::new();
-        bench.write("key.pem", "needle\n");
-        bench.write("a.txt", "needle\n");
-        let text = found(&bench, json!({"pattern": "needle"})).await;
+        let harness = ToolHarness::new();
+        harness.write("key.pem", "needle\n");
+        harness.write("a.txt", "needle\n");
+        let text = found(&harness, json!({"pattern": "needle"})).await;
         assert!(
             text.starts_with("a.txt:1:needle\n[1 files that look like they hold secrets"),
             "{text}"
         );
         let args = json!({"pattern": "needle", "path": "key.pem"});
-        assert!(bench.predict_effect("grep", args.clone()).unwrap().secret);
-        assert_eq!(found(&bench, args).await, "key.pem:1:needle\n");
+        assert!(harness.predict_effect("grep", args.clone()).unwrap().secret);
+        assert_eq!(found(&harness, args).await, "key.pem:1:needle\n");
     }
 
     #[tokio::test]
     async fn unsaved_text_is_searched_instead_of_the_disk() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "on disk\n");
-        bench.open("a.txt", "in the buffer\n");
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "on disk\n");
+        harness.open("a.txt", "in the buffer\n");
         assert_eq!(
-            found(&bench, json!({"pattern": "disk|buffer"})).await,
+            found(&harness, json!({"pattern": "disk|buffer"})).await,
             "a.txt:1:in the buffer\n"
         );
     }
 
     #[tokio::test]
     async fn limits_are_stated() {
-        let bench = ToolHarness::new();
-        bench.write("many.txt", &"x\n".repeat(MAX_RESULTS + 1));
-        bench.write("more.txt", "x\n");
-        let text = found(&bench, json!({"pattern": "x"})).await;
+        let harness = ToolHarness::new();
+        harness.write("many.txt", &"x\n".repeat(MAX_RESULTS + 1));
+        harness.write("more.txt", "x\n");
+        let text = found(&harness, json!({"pattern": "x"})).await;
         assert_eq!(text.lines().count(), MAX_RESULTS + 1);
         assert!(text.ends_with("[stopped after 1000 results; there may be more: narrow the search]\n"));
-        bench.write("long.txt", &format!("y{}\n", "z".repeat(1_000)));
+        harness.write("long.txt", &format!("y{}\n", "z".repeat(1_000)));
         assert!(
-            found(&bench, json!({"pattern": "y"}))
+            found(&harness, json!({"pattern": "y"}))
                 .await
                 .ends_with("zz [… cut …]\n")
         );
         let input: GrepInput = serde_json::from_value(json!({"pattern": "x"})).unwrap();
         let run = |stop: &CancellationToken, time| {
-            GrepSearch::new(&bench.cx, &input, WalkBound::new(stop, time))
+            GrepSearch::new(&harness.cx, &input, WalkBound::new(stop, time))
                 .and_then(|search| search.run(&input))
         };
         let stop = CancellationToken::new();
@@ -540,10 +540,10 @@ mod tests {
     async fn a_cancel_ends_a_search_within_a_file() {
         let stop = CancellationToken::new();
         let bound = WalkBound::new(&stop, MAX_TIME);
-        let bench = ToolHarness::new();
-        bench.write("a", "text");
+        let harness = ToolHarness::new();
+        harness.write("a", "text");
         let mut watched = CancelableReader {
-            file: std::fs::File::open(bench.path("a")).unwrap(),
+            file: std::fs::File::open(harness.path("a")).unwrap(),
             bound: &bound,
         };
         assert_eq!(watched.read(&mut [0; 2]).unwrap(), 2);

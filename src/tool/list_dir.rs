@@ -165,19 +165,19 @@ mod tests {
 
     #[tokio::test]
     async fn folders_are_listed_first() {
-        let bench = ToolHarness::with_folders(&["app", "lib"]);
-        bench.write("z/x", "");
-        bench.write(".hidden", "12345");
-        bench.write("a.txt", "");
+        let harness = ToolHarness::with_folders(&["app", "lib"]);
+        harness.write("z/x", "");
+        harness.write(".hidden", "12345");
+        harness.write("a.txt", "");
         #[cfg(unix)]
-        std::os::unix::fs::symlink("z", bench.path("link")).unwrap();
-        let text = bench.call_tool("list_dir", json!({})).await.unwrap().text;
+        std::os::unix::fs::symlink("z", harness.path("link")).unwrap();
+        let text = harness.call_tool("list_dir", json!({})).await.unwrap().text;
         assert_eq!(
             text,
             "z/\n.hidden (5)\na.txt (0)\nlink -> z\n[other workspace folders: lib/]\n"
         );
         assert_eq!(
-            bench
+            harness
                 .call_tool("list_dir", json!({"path": "lib"}))
                 .await
                 .unwrap()
@@ -185,7 +185,7 @@ mod tests {
             "[the folder is empty]\n"
         );
         assert_eq!(
-            bench
+            harness
                 .call_tool("list_dir", json!({"path": "link"}))
                 .await
                 .unwrap()
@@ -193,19 +193,19 @@ mod tests {
             "x (0)\n"
         );
         assert!(
-            bench
+            harness
                 .call_expecting_error("list_dir", json!({"path": "a.txt"}))
                 .await
                 .contains("use read_file")
         );
         assert!(
-            bench
+            harness
                 .call_expecting_error("list_dir", json!({"path": "lin"}))
                 .await
                 .contains("Did you mean `link`?")
         );
         assert!(
-            bench
+            harness
                 .predict_effect("list_dir", json!({"path": ".."}))
                 .unwrap()
                 .outside
@@ -214,11 +214,11 @@ mod tests {
 
     #[tokio::test]
     async fn long_lists_are_cut_with_a_note() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         for n in 0..=MAX_RESULTS {
-            bench.write(&n.to_string(), "");
+            harness.write(&n.to_string(), "");
         }
-        let text = bench.call_tool("list_dir", json!({})).await.unwrap().text;
+        let text = harness.call_tool("list_dir", json!({})).await.unwrap().text;
         assert!(text.ends_with("[the first 1000 of 1001 entries; use glob to narrow]\n"));
     }
 }

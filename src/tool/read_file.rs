@@ -129,7 +129,7 @@ fn read_disk(
     if let Some(media_type) = image_type(&head) {
         return read_image(input, file, length, media_type);
     }
-    let why = match load::from_file(path, &mut file) {
+    let note = match load::from_file(path, &mut file) {
         Ok(text) => return read_text(cx, input, path, &text.text, buffer),
         // UTF-16 contains NULs too, so its marks exclude a file from being binary.
         Err(_)
@@ -149,7 +149,7 @@ fn read_disk(
         Err(error) => return Err(error.into()),
     };
     let start = BufReader::new(file.into_file().map_err(failed)?);
-    read_stream(input, start, stop, why)
+    read_stream(input, start, stop, note)
 }
 
 fn read_text(
@@ -182,20 +182,20 @@ fn render_window(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolEr
             input.path
         ));
     }
-    let mut shown = NumberedLines::default();
+    let mut listing = NumberedLines::default();
     let lines = text
         .split_inclusive('\n')
         .skip(first - 1)
         .take(input.line_limit());
     for (number, line) in (first..).zip(lines) {
         let bare = line.strip_suffix('\n').unwrap_or(line);
-        shown.push(number, bare, bare.len(), MAX_BYTES);
-        if shown.full {
+        listing.push(number, bare, bare.len(), MAX_BYTES);
+        if listing.full {
             break;
         }
     }
-    let last = shown.last;
-    let mut output = shown.text;
+    let last = listing.last;
+    let mut output = listing.text;
     if last < total {
         output.push_str(&format!(
             "[lines {first} to {last} of {total}; continue with offset {}]",
@@ -214,10 +214,10 @@ fn read_stream(
     input: &ReadFileInput,
     mut reader: impl BufRead,
     stop: &CancellationToken,
-    why: &str,
+    note: &str,
 ) -> Result<ToolOutput, ToolError> {
     let first = input.first_line();
-    let mut shown = NumberedLines::default();
+    let mut listing = NumberedLines::default();
     let mut line = Vec::new();
     let mut number = 0;
     let more = loop {
@@ -238,8 +238,8 @@ fn read_stream(
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.strip_suffix('\n').unwrap_or(&text);
-        shown.push(number, text, length, MAX_BYTES);
-        if shown.full {
+        listing.push(number, text, length, MAX_BYTES);
+        if listing.full {
             break true;
         }
     };
@@ -249,15 +249,15 @@ fn read_stream(
             input.path
         ));
     }
-    let last = shown.last;
+    let last = listing.last;
     let rest = if more {
         format!("; continue with offset {}", last + 1)
     } else {
         ": the end of the file".to_owned()
     };
     Ok(ToolOutput::text(format!(
-        "[{why}]\n{}[lines {first} to {last}{rest}]",
-        shown.text
+        "[{note}]\n{}[lines {first} to {last}{rest}]",
+        listing.text
     )))
 }
 
@@ -269,12 +269,12 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, stop: &CancellationT
     loop {
         let chunk = reader.fill_buf()?;
         let end = memchr::memchr(b'\n', chunk).map(|at| at + 1);
-        let taken = end.unwrap_or(chunk.len());
-        line.extend_from_slice(&chunk[..taken.min(KEEP.saturating_sub(line.len()))]);
-        reader.consume(taken);
-        length += taken;
+        let consumed = end.unwrap_or(chunk.len());
+        line.extend_from_slice(&chunk[..consumed.min(KEEP.saturating_sub(line.len()))]);
+        reader.consume(consumed);
+        length += consumed;
         // A line that never ends must not delay a cancel.
-        if taken == 0 || end.is_some() || stop.is_cancelled() {
+        if consumed == 0 || end.is_some() || stop.is_cancelled() {
             return Ok(length);
         }
     }
@@ -324,10 +324,10 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_numbered_and_the_next_offset_is_stated() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         let text: String = (1..=2_500).map(|n| format!("line {n}\r\n")).collect();
-        bench.write("a.txt", &text);
-        let read = async |args| bench.call_tool("read_file", args).await.unwrap().text;
+        harness.write("a.txt", &text);
+        let read = async |args| harness.call_tool("read_file", args).await.unwrap().text;
         let start = read(json!({"path": "a.txt"})).await;
         assert!(start.starts_with("1\tline 1\n2\tline 2\n"));
         assert!(
@@ -345,7 +345,7 @@ mod tests {
             "2500\tline 2500\n[lines 2500 to 2500 of 2500: the end of the file]"
         );
         assert!(
-            bench
+            harness
                 .call_expecting_error("read_file", json!({"path": "a.txt", "offset": 2501}))
                 .await
                 .contains("only 2500 lines")
@@ -354,10 +354,10 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_are_limited_too() {
-        let bench = ToolHarness::new();
-        bench.write("wide.txt", &format!("{}\n", "x".repeat(1_500)).repeat(200));
-        bench.write("line.txt", &"é".repeat(100_000));
-        let wide = bench
+        let harness = ToolHarness::new();
+        harness.write("wide.txt", &format!("{}\n", "x".repeat(1_500)).repeat(200));
+        harness.write("line.txt", &"é".repeat(100_000));
+        let wide = harness
             .call_tool("read_file", json!({"path": "wide.txt"}))
             .await
             .unwrap();
@@ -367,15 +367,15 @@ mod tests {
             "{}",
             &wide.text[wide.text.len() - 80..]
         );
-        let line = bench
+        let line = harness
             .call_tool("read_file", json!({"path": "line.txt"}))
             .await
             .unwrap()
             .text;
         assert!(line.ends_with("é [… line cut, 200000 bytes long …]\n"));
-        bench.write("empty", "");
+        harness.write("empty", "");
         assert_eq!(
-            bench
+            harness
                 .call_tool("read_file", json!({"path": "empty"}))
                 .await
                 .unwrap()
@@ -386,19 +386,19 @@ mod tests {
 
     #[tokio::test]
     async fn images_are_shown_and_other_binary_files_refused() {
-        let bench = ToolHarness::new();
-        std::fs::write(bench.path("bin"), b"\x7fELF\0\0").unwrap();
-        std::fs::write(bench.path("latin1"), b"\xe4rger\nok\n").unwrap();
-        std::fs::write(bench.path("a.png"), b"\x89PNG\r\n\x1a\n....").unwrap();
-        std::fs::File::create(bench.path("big.png"))
+        let harness = ToolHarness::new();
+        std::fs::write(harness.path("bin"), b"\x7fELF\0\0").unwrap();
+        std::fs::write(harness.path("latin1"), b"\xe4rger\nok\n").unwrap();
+        std::fs::write(harness.path("a.png"), b"\x89PNG\r\n\x1a\n....").unwrap();
+        std::fs::File::create(harness.path("big.png"))
             .unwrap()
             .set_len(MAX_IMAGE + 1)
             .unwrap();
         let mut big = b"GIF89a".to_vec();
         big.resize(MAX_IMAGE as usize + 1, 0);
-        std::fs::write(bench.path("big.gif"), big).unwrap();
-        std::fs::create_dir(bench.path("folder")).unwrap();
-        bench.write("src/main.rs", "");
+        std::fs::write(harness.path("big.gif"), big).unwrap();
+        std::fs::create_dir(harness.path("folder")).unwrap();
+        harness.write("src/main.rs", "");
         for (path, text) in [
             ("bin", "`bin` is a binary file of 6 bytes"),
             ("folder", "is a folder; use list_dir"),
@@ -407,12 +407,12 @@ mod tests {
             ("src/Main.rs", "Did you mean `src/main.rs`?"),
             ("big.gif", "at most 3932160 can be shown"),
         ] {
-            let error = bench
+            let error = harness
                 .call_expecting_error("read_file", json!({"path": path}))
                 .await;
             assert!(error.contains(text), "{path}: {error}");
         }
-        let latin1 = bench
+        let latin1 = harness
             .call_tool("read_file", json!({"path": "latin1"}))
             .await
             .unwrap()
@@ -421,7 +421,7 @@ mod tests {
             latin1.contains("not UTF-8") && latin1.contains("1\t\u{fffd}rger\n2\tok\n[lines 1 to 2: the end"),
             "{latin1}"
         );
-        let picture = bench
+        let picture = harness
             .call_tool("read_file", json!({"path": "a.png"}))
             .await
             .unwrap();
@@ -431,10 +431,10 @@ mod tests {
 
     #[tokio::test]
     async fn large_files_are_streamed() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         let line = format!("{}\n", "y".repeat(99));
-        std::fs::write(bench.path("log"), line.repeat(400_000)).unwrap();
-        let part = bench
+        std::fs::write(harness.path("log"), line.repeat(400_000)).unwrap();
+        let part = harness
             .call_tool("read_file", json!({"path": "log", "offset": 390_000, "limit": 2}))
             .await
             .unwrap()
@@ -444,7 +444,7 @@ mod tests {
             "{part}"
         );
         assert!(part.ends_with("[lines 390000 to 390001; continue with offset 390002]"));
-        let error = bench
+        let error = harness
             .call_expecting_error("read_file", json!({"path": "log", "offset": 400_001}))
             .await;
         assert!(error.contains("only 400000 lines"), "{error}");
@@ -452,10 +452,10 @@ mod tests {
 
     #[tokio::test]
     async fn streamed_lines_that_end_with_a_carriage_return_are_whole() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         // Latin-1 is not UTF-8, so the file is streamed.
-        std::fs::write(bench.path("latin.txt"), b"caf\xe9\r\nplain\r\n").unwrap();
-        let text = bench
+        std::fs::write(harness.path("latin.txt"), b"caf\xe9\r\nplain\r\n").unwrap();
+        let text = harness
             .call_tool("read_file", json!({"path": "latin.txt"}))
             .await
             .unwrap()
@@ -465,19 +465,19 @@ mod tests {
 
     #[tokio::test]
     async fn unsaved_text_is_read() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "disk\n");
-        bench.open("a.txt", "buffer\n");
-        let text = bench
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "disk\n");
+        harness.open("a.txt", "buffer\n");
+        let text = harness
             .call_tool("read_file", json!({"path": "a.txt"}))
             .await
             .unwrap()
             .text;
         assert_eq!(text, "[unsaved text from the editor]\n1\tbuffer\n");
         // A file that exists only in the editor.
-        bench.open("new.txt", "fresh");
+        harness.open("new.txt", "fresh");
         assert!(
-            bench
+            harness
                 .call_tool("read_file", json!({"path": "new.txt"}))
                 .await
                 .unwrap()

@@ -32,11 +32,11 @@ impl Tool for ReadSkill {
         what the person asked for.";
 
     fn call_title(&self, input: &ReadSkillInput) -> String {
-        let what = match &input.file {
+        let title = match &input.file {
             Some(file) => format!("Read skill {}: {file}", input.name),
             None => format!("Read skill {}", input.name),
         };
-        text::one_line(&text::reveal_hidden_characters(&what), 120)
+        text::one_line(&text::reveal_hidden_characters(&title), 120)
     }
 
     fn predict_effect(&self, _: &ReadSkillInput, _: &ToolContext) -> Result<Effect, ToolError> {
@@ -64,22 +64,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_skill_of_the_session_is_read() {
-        let mut bench = ToolHarness::new();
-        bench.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
+        let mut harness = ToolHarness::new();
+        harness.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
         assert!(
-            bench
+            harness
                 .call_expecting_error("read_skill", json!({"name": "a"}))
                 .await
                 .contains("available: none")
         );
         let sources = Sources {
-            user: Some(bench.root.clone()),
+            user: Some(harness.root.clone()),
             ..Sources::default()
         };
-        bench.cx.skills = sources.load_instructions().skills;
-        let read = bench.call_tool("read_skill", json!({"name": "a"})).await.unwrap();
+        harness.cx.skills = sources.load_instructions().skills;
+        let read = harness
+            .call_tool("read_skill", json!({"name": "a"}))
+            .await
+            .unwrap();
         assert!(read.text.starts_with("body"), "{}", read.text);
-        let missing = bench
+        let missing = harness
             .call_expecting_error("read_skill", json!({"name": "a", "file": "x"}))
             .await;
         assert_eq!(missing, "the skill has no file `x`");

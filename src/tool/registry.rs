@@ -56,16 +56,16 @@ impl Registry {
     /// Creates a registry of the given tools, in this order. Of two with the same name, the first stays.
     pub fn new(tools: Vec<Arc<dyn DynTool>>) -> Self {
         let mut by_name = HashMap::new();
-        let mut kept = Vec::with_capacity(tools.len());
+        let mut unique = Vec::with_capacity(tools.len());
         for tool in tools {
             if !by_name.contains_key(tool.name()) {
-                by_name.insert(tool.name().to_owned(), kept.len());
-                kept.push(tool);
+                by_name.insert(tool.name().to_owned(), unique.len());
+                unique.push(tool);
             }
         }
         Self {
-            specs: kept.iter().map(|tool| tool.spec()).collect(),
-            tools: kept.into(),
+            specs: unique.iter().map(|tool| tool.spec()).collect(),
+            tools: unique.into(),
             by_name: Arc::new(by_name),
         }
     }

@@ -66,12 +66,12 @@ impl Current {
         }
     }
 
-    /// Returns whether the content is `state`; `kept` reads what is kept under a hash.
-    pub fn is_in_state(&self, state: &FileState, kept: impl Fn(&str) -> Option<Vec<u8>>) -> bool {
+    /// Returns whether the content is `state`; `read_content` reads the content stored under a hash.
+    pub fn is_in_state(&self, state: &FileState, read_content: impl Fn(&str) -> Option<Vec<u8>>) -> bool {
         match (self, state) {
             (Self::Disk(found) | Self::Shown(found, _), state) => same_content(&found.state, state),
             (Self::Unsaved(text), FileState::File { hash, .. }) => {
-                let known = kept(hash).and_then(|bytes| TextFile::from_bytes(bytes).ok());
+                let known = read_content(hash).and_then(|bytes| TextFile::from_bytes(bytes).ok());
                 known.is_some_and(|file| unix_lines(&file.text) == unix_lines(text))
             }
             (Self::Unsaved(_), FileState::Absent | FileState::Link { .. } | FileState::Unknown) => false,
@@ -168,31 +168,31 @@ mod tests {
 
     #[test]
     fn non_text_is_recognized_by_its_bytes_and_as_it_is_shown() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         let raw = b"T\xf6ne\0";
-        for (shown, is) in [
+        for (editor_text, is) in [
             ("T\u{fffd}ne\0", true),
             ("T\u{f6}ne\0", true),
             ("typed T\u{f6}ne\0", false),
         ] {
-            std::fs::write(bench.path("raw"), raw).unwrap();
-            bench.open("raw", shown);
-            let now = read_current_file(&bench.cx, &bench.path("raw")).unwrap();
+            std::fs::write(harness.path("raw"), raw).unwrap();
+            harness.open("raw", editor_text);
+            let now = read_current_file(&harness.cx, &harness.path("raw")).unwrap();
             let bytes = checkpoint::regular_file_state(raw, 0);
-            assert_eq!(now.is_in_state(&bytes, |_| None), is, "{shown:?}");
+            assert_eq!(now.is_in_state(&bytes, |_| None), is, "{editor_text:?}");
             let (disk, editor) = (now.clone().resolve_shown(false), now.resolve_shown(true));
-            assert_eq!(disk.bytes() == Some(raw.as_slice()), is, "{shown:?}");
-            assert_eq!(editor, Current::Unsaved(shown.to_owned()));
+            assert_eq!(disk.bytes() == Some(raw.as_slice()), is, "{editor_text:?}");
+            assert_eq!(editor, Current::Unsaved(editor_text.to_owned()));
         }
-        bench.write("text", "one\n");
-        bench.open("text", "one\n");
+        harness.write("text", "one\n");
+        harness.open("text", "one\n");
         assert!(matches!(
-            read_current_file(&bench.cx, &bench.path("text")),
+            read_current_file(&harness.cx, &harness.path("text")),
             Ok(Current::Disk(_))
         ));
-        bench.open("text", "two\n");
+        harness.open("text", "two\n");
         assert!(
-            matches!(read_current_file(&bench.cx, &bench.path("text")), Ok(Current::Unsaved(text)) if text == "two\n")
+            matches!(read_current_file(&harness.cx, &harness.path("text")), Ok(Current::Unsaved(text)) if text == "two\n")
         );
     }
 }

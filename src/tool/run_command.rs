@@ -183,13 +183,13 @@ impl RunningCommand {
     /// Stops the command in stages.
     ///
     /// Output that arrives meanwhile is in the result but not sent live: a slow client must not delay the end.
-    async fn stop(&mut self, how: StopMode, cx: &ToolContext) -> CommandEnd {
+    async fn stop(&mut self, mode: StopMode, cx: &ToolContext) -> CommandEnd {
         let never = CancellationToken::new();
-        // If `hurry` is already canceled, the server ends, which has its own stages.
-        let (how, hurry) = if cx.force_cancel.is_cancelled() {
+        // If `force_cancel` is already canceled, the server ends, which has its own stages.
+        let (mode, force_cancel) = if cx.force_cancel.is_cancelled() {
             (StopMode::ServerEnd, &never)
         } else {
-            (how, &cx.force_cancel)
+            (mode, &cx.force_cancel)
         };
         let Self {
             process,
@@ -198,7 +198,7 @@ impl RunningCommand {
             text,
         } = self;
         let ending = {
-            let mut stop = std::pin::pin!(process.stop(how, hurry));
+            let mut stop = std::pin::pin!(process.stop(mode, force_cancel));
             tokio::select! {
                 biased;
                 ending = &mut stop => ending,
@@ -207,7 +207,7 @@ impl RunningCommand {
             }
         };
         // A process that is left would keep the output open.
-        if ending.gone {
+        if ending.is_gone {
             self.drain_output().await;
         }
         ending
@@ -270,8 +270,8 @@ pub(super) fn end_notes(ending: CommandEnd) -> impl Iterator<Item = String> {
         ExitStatus::Signal(signal) => Some(format!("killed by signal {signal}")),
         ExitStatus::Unknown => Some("exit status unknown".to_owned()),
     };
-    let left = (!ending.gone).then(|| "some of its processes could not be ended".to_owned());
-    status.into_iter().chain(left)
+    let leftover = (!ending.is_gone).then(|| "some of its processes could not be ended".to_owned());
+    status.into_iter().chain(leftover)
 }
 
 /// Formats output with a line below it for each note.
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn abnormal_ends_are_reported() {
-        let text = |status, gone| with_notes(" \n", end_notes(CommandEnd { status, gone }));
+        let text = |status, is_gone| with_notes(" \n", end_notes(CommandEnd { status, is_gone }));
         assert_eq!(text(ExitStatus::Code(0), true), "(no output)");
         assert_eq!(text(ExitStatus::Code(2), true), "(no output)\nexit code: 2");
         assert_eq!(

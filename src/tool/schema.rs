@@ -193,10 +193,11 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option
         && let Some(stray) = fields.keys().find(|field| !known.contains_key(*field))
     {
         let names: Vec<&str> = known.keys().map(String::as_str).collect();
-        let near = nearest_name(stray, names.iter().copied())
-            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        let hint = nearest_name(stray, names.iter().copied()).map_or_else(String::new, |suggestion| {
+            format!("; did you mean `{suggestion}`?")
+        });
         return Some(format!(
-            "{}: unknown field{near} (known: {})",
+            "{}: unknown field{hint} (known: {})",
             name(&join_field_path(at, stray)),
             names.join(", ")
         ));
@@ -232,8 +233,8 @@ fn list_choices(schema: &Value) -> Option<Vec<&str>> {
     Some(names)
 }
 
-fn format_type_mismatch(at: &str, what: &str, got: &Value) -> String {
-    format!("{}: expected {what}, got {}", name(at), describe_value(got))
+fn format_type_mismatch(at: &str, expected: &str, got: &Value) -> String {
+    format!("{}: expected {expected}, got {}", name(at), describe_value(got))
 }
 
 fn name(at: &str) -> String {

@@ -37,7 +37,7 @@ pub struct SubagentJob {
     pub limit: Duration,
     pub cancel: CancellationToken,
     /// Receives what the sub-agent reports while it runs.
-    pub news: mpsc::Sender<ToolProgress>,
+    pub progress: mpsc::Sender<ToolProgress>,
 }
 
 /// The result of a sub-agent.
@@ -45,7 +45,7 @@ pub struct SubagentJob {
 pub struct SubagentReport {
     pub state: ChildState,
     /// The reason, if the state does not say everything.
-    pub why: Option<String>,
+    pub reason: Option<String>,
     /// Its last message, or the part of it that was received.
     pub text: String,
     /// Its tokens, including those of its own sub-agents.
@@ -56,10 +56,10 @@ pub struct SubagentReport {
 
 impl SubagentReport {
     /// Creates the report of a sub-agent that produced nothing.
-    pub fn new_empty(state: ChildState, why: impl Into<String>) -> Self {
+    pub fn new_empty(state: ChildState, reason: impl Into<String>) -> Self {
         Self {
             state,
-            why: Some(why.into()),
+            reason: Some(reason.into()),
             text: String::new(),
             usage: Usage::default(),
             cost: Some(Cost(0)),

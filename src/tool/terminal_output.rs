@@ -120,16 +120,16 @@ impl CommandText {
         let OutputKeeper::Writing(last) = self.keeper else {
             return Err("nothing was written".to_owned());
         };
-        let kept = last.await.map_err(|error| error.to_string())??;
-        tokio::task::spawn_blocking(move || kept.finish())
+        let writer = last.await.map_err(|error| error.to_string())??;
+        tokio::task::spawn_blocking(move || writer.finish())
             .await
             .map_err(|error| error.to_string())?
     }
 }
 
-fn append_piece(mut kept: Box<dyn ContentWriter>, piece: &str) -> Writer {
-    kept.append_text(piece)?;
-    Ok(kept)
+fn append_piece(mut writer: Box<dyn ContentWriter>, piece: &str) -> Writer {
+    writer.append_text(piece)?;
+    Ok(writer)
 }
 
 /// Folds lines and keeps both ends of the result.
@@ -141,7 +141,7 @@ struct LineFold {
     /// What the line showed before that carriage return.
     before: String,
     /// The start of an overlong line has already been passed on.
-    begun: bool,
+    is_continuation: bool,
 }
 
 impl LineFold {
@@ -184,13 +184,13 @@ impl LineFold {
 
     fn extend_line(&mut self, mut text: &str) {
         while self.line.len() + text.len() > MAX_LINE {
-            let room = MAX_LINE - self.line.len();
-            let (now, later) = text.split_at(text.floor_char_boundary(room));
+            let available = MAX_LINE - self.line.len();
+            let (now, later) = text.split_at(text.floor_char_boundary(available));
             self.line.push_str(now);
             self.ends.push(&render_line(&self.line));
             self.line.clear();
             self.before.clear();
-            self.begun = true;
+            self.is_continuation = true;
             text = later;
         }
         self.line.push_str(text);
@@ -204,7 +204,7 @@ impl LineFold {
         }
         self.line.clear();
         // The start of an overlong line is out already and cannot be overwritten.
-        if self.begun {
+        if self.is_continuation {
             self.end_line();
         }
     }
@@ -225,7 +225,7 @@ impl LineFold {
         self.ends.push(last);
         self.line.clear();
         self.before.clear();
-        self.begun = false;
+        self.is_continuation = false;
     }
 
     /// Returns the text, and whether it was cut. `bytes` is the length of all output.
@@ -271,8 +271,11 @@ impl OutputEnds {
         self.bytes += text.len() as u64;
         let mut rest = text;
         if self.head_chars < MAX_CHARS / 2 {
-            let room = MAX_CHARS / 2 - self.head_chars;
-            let end = rest.char_indices().nth(room).map_or(rest.len(), |(at, _)| at);
+            let available = MAX_CHARS / 2 - self.head_chars;
+            let end = rest
+                .char_indices()
+                .nth(available)
+                .map_or(rest.len(), |(at, _)| at);
             let (head, later) = rest.split_at(end);
             self.head_chars += head.chars().count();
             self.head.push_str(head);
@@ -297,8 +300,8 @@ impl OutputEnds {
             .nth(chars.saturating_sub(limit))
             .map_or(self.tail.len(), |(at, _)| at);
         let tail = &self.tail[start..];
-        let gone = self.bytes - self.head.len() as u64 - tail.len() as u64;
-        if gone == 0 {
+        let omitted = self.bytes - self.head.len() as u64 - tail.len() as u64;
+        if omitted == 0 {
             return (self.head + tail, false);
         }
         // Cut at line ends if they are near.
@@ -306,10 +309,10 @@ impl OutputEnds {
         let head = prefix_within(&self.head, head_end.unwrap_or(self.head.len()));
         let tail_start = tail.find('\n').filter(|at| *at < NEAR);
         let tail = &tail[tail_start.map_or(0, |at| at + 1)..];
-        let gone = self.bytes - head.len() as u64 - tail.len() as u64;
+        let omitted = self.bytes - head.len() as u64 - tail.len() as u64;
         (
             format!(
-                "{head}\n[… {gone} bytes cut from the middle; the whole output has {all} bytes …]\n{tail}"
+                "{head}\n[… {omitted} bytes cut from the middle; the whole output has {all} bytes …]\n{tail}"
             ),
             true,
         )
@@ -373,17 +376,20 @@ mod tests {
         let (text, cut) = fold(&[&lines]);
         assert!(cut && text.starts_with("line 0\nline 1\n") && text.ends_with("line 9998\nline 9999\n"));
         assert!(text.chars().count() <= MAX_CHARS + 100);
-        let note = text.lines().find(|line| line.starts_with('[')).unwrap();
-        let gone: usize = note.split(' ').nth(1).unwrap().parse().unwrap();
+        let marker = text.lines().find(|line| line.starts_with('[')).unwrap();
+        let omitted: usize = marker.split(' ').nth(1).unwrap().parse().unwrap();
         assert_eq!(
-            note,
+            marker,
             format!(
-                "[… {gone} bytes cut from the middle; the whole output has {} bytes …]",
+                "[… {omitted} bytes cut from the middle; the whole output has {} bytes …]",
                 lines.len()
             )
         );
-        assert_eq!(text.len() - note.len() - 2 + gone, lines.len());
-        assert!(text.lines().all(|line| line == note || line.starts_with("line ")));
+        assert_eq!(text.len() - marker.len() - 2 + omitted, lines.len());
+        assert!(
+            text.lines()
+                .all(|line| line == marker || line.starts_with("line "))
+        );
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(crate) struct ToolHarness {
     /// The first workspace folder, with links resolved.
     pub(crate) root: PathBuf,
     pub(crate) cx: ToolContext,
-    pub(crate) news: mpsc::Receiver<ToolProgress>,
+    pub(crate) progress: mpsc::Receiver<ToolProgress>,
     registry: Registry,
 }
 
@@ -85,7 +85,7 @@ impl ToolHarness {
             std::fs::create_dir_all(&folder.path).unwrap();
         }
         let root = folders.first().map_or(base, |folder| folder.path.clone());
-        let (sender, news) = mpsc::channel(16);
+        let (sender, progress) = mpsc::channel(16);
         let cx = ToolContext {
             session: SessionId::new_random(),
             call: ToolCallId::new_random(),
@@ -108,7 +108,7 @@ impl ToolHarness {
             _dir: dir,
             root,
             cx,
-            news,
+            progress,
             registry: Registry::new(create_builtin_tools()),
         }
     }

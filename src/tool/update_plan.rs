@@ -75,13 +75,13 @@ impl Tool for UpdatePlan {
             ));
         }
         let plan = input.items.into_iter().map(PlanItem::from).collect();
-        let told = tokio::select! {
+        let sent = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
             told = cx.send_progress(ToolProgress::Plan(plan)) => told,
         };
         // A closed channel means that the turn has ended.
-        told.map_err(|_| ToolError::Cancelled)?;
+        sent.map_err(|_| ToolError::Cancelled)?;
         Ok(ToolOutput::text("the plan is shown"))
     }
 }
@@ -108,16 +108,16 @@ mod tests {
 
     #[tokio::test]
     async fn the_complete_plan_is_reported() {
-        let mut bench = ToolHarness::new();
+        let mut harness = ToolHarness::new();
         let items = json!({"items": [
             {"text": "look\nround", "status": "completed"}, {"text": "act", "status": "in_progress"}]});
-        bench.call_tool("update_plan", items).await.unwrap();
+        harness.call_tool("update_plan", items).await.unwrap();
         let item = |text: &str, status| PlanItem {
             text: text.to_owned(),
             status,
         };
         assert_eq!(
-            bench.news.try_recv().unwrap(),
+            harness.progress.try_recv().unwrap(),
             ToolProgress::Plan(vec![
                 item("look round", PlanStatus::Completed),
                 item("act", PlanStatus::InProgress)
@@ -127,15 +127,15 @@ mod tests {
             .map(|_| json!({"text": "x", "status": "pending"}))
             .collect();
         assert!(
-            bench
+            harness
                 .call_expecting_error("update_plan", json!({"items": many}))
                 .await
                 .contains("at most 100 items")
         );
         // After the end of the turn, nobody receives the plan.
-        bench.news.close();
+        harness.progress.close();
         assert_eq!(
-            bench
+            harness
                 .call_expecting_error("update_plan", json!({"items": []}))
                 .await,
             "cancelled"

@@ -117,7 +117,7 @@ impl<'a> FileWalk<'a> {
     pub(super) fn unusable_rules(&self, cx: &ToolContext) -> String {
         let line = |unusable: &UnusableRules| {
             let path = files::display_path(cx, &unusable.path);
-            format!("[ignored the rules of `{path}`: {}]\n", unusable.why)
+            format!("[ignored the rules of `{path}`: {}]\n", unusable.reason)
         };
         self.walk.unusable_rules().iter().map(line).collect()
     }
@@ -196,32 +196,32 @@ mod tests {
 
     #[tokio::test]
     async fn ignore_files_count_from_the_workspace_folder_or_repository() {
-        let bench = ToolHarness::with_folders(&["app"]);
-        bench.write("../.gitignore", "*\n");
-        bench.write(".gitignore", "/sub/out.txt\n");
-        bench.write("sub/out.txt", "needle\n");
-        bench.write("sub/in.txt", "needle\n");
-        let found = bench
+        let harness = ToolHarness::with_folders(&["app"]);
+        harness.write("../.gitignore", "*\n");
+        harness.write(".gitignore", "/sub/out.txt\n");
+        harness.write("sub/out.txt", "needle\n");
+        harness.write("sub/in.txt", "needle\n");
+        let found = harness
             .call_tool("grep", json!({"pattern": "needle"}))
             .await
             .unwrap()
             .text;
         assert_eq!(found, "sub/in.txt:1:needle\n");
-        bench.write(".git/HEAD", "");
+        harness.write(".git/HEAD", "");
         for args in [
             json!({"pattern": "needle", "path": "sub"}),
             json!({"pattern": "needle"}),
         ] {
-            let found = bench.call_tool("grep", args).await.unwrap().text;
+            let found = harness.call_tool("grep", args).await.unwrap().text;
             assert_eq!(found, "sub/in.txt:1:needle\n");
         }
     }
 
     #[tokio::test]
     async fn nested_folders_are_walked_once() {
-        let bench = ToolHarness::with_folders(&["app", "app/inner", "lib"]);
-        bench.write("inner/x", "needle\n");
-        let found = bench
+        let harness = ToolHarness::with_folders(&["app", "app/inner", "lib"]);
+        harness.write("inner/x", "needle\n");
+        let found = harness
             .call_tool("grep", json!({"pattern": "needle"}))
             .await
             .unwrap()

@@ -88,9 +88,9 @@ impl Tool for WebFetch {
 
 /// Parses the address into the form that rules and the network see.
 fn parse_url(written: &str) -> Result<Url, ToolError> {
-    let wrong = |why: &str| {
-        let shown = one_line(&strip_control_characters(written), 200);
-        fail_with_message(format!("`{shown}` cannot be fetched: {why}"))
+    let wrong = |reason: &str| {
+        let display_url = one_line(&strip_control_characters(written), 200);
+        fail_with_message(format!("`{display_url}` cannot be fetched: {reason}"))
     };
     if written.len() > MAX_URL {
         return wrong("the address is too long");
@@ -123,7 +123,7 @@ async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Res
     let status = response.status();
     let body = match FetchedBody::read(response).await {
         Ok(body) => body,
-        Err(why) => return fail_with_message(format!("{url}: {why}")),
+        Err(reason) => return fail_with_message(format!("{url}: {reason}")),
     };
     if let ContentKind::Other(_) = body.kind {
         let size = match body.bytes {
@@ -142,8 +142,8 @@ async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Res
     });
     let read = read.await?;
     if !status.is_success() {
-        let said = wrap_untrusted_text(&url, prefix_within(&read.text, ERROR_TEXT));
-        return fail_with_message(format!("{url} answered {status}\n{said}"));
+        let excerpt = wrap_untrusted_text(&url, prefix_within(&read.text, ERROR_TEXT));
+        return fail_with_message(format!("{url} answered {status}\n{excerpt}"));
     }
     read.build_output(&url, offset)
 }
@@ -232,19 +232,19 @@ mod tests {
 
     #[test]
     fn rules_see_the_address_that_is_requested() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         for (url, subject) in [
             ("https://Docs.RS:443/a/../tokio#x", "https://docs.rs/tokio"),
             (" http://ex\u{e4}mple.org ", "http://xn--exmple-cua.org/"),
             ("https://a.org\\@evil.org/", "https://a.org/@evil.org/"),
         ] {
-            let effect = bench.predict_effect("web_fetch", json!({"url": url})).unwrap();
+            let effect = harness.predict_effect("web_fetch", json!({"url": url})).unwrap();
             assert_eq!(
                 (effect.kind, effect.subject.as_str()),
                 (EffectKind::Network, subject)
             );
         }
-        for (url, why) in [
+        for (url, expected) in [
             ("docs.rs", "not a complete address"),
             ("file:///etc/passwd", "only http"),
             ("ftp://a.org/", "only http"),
@@ -252,10 +252,10 @@ mod tests {
             ("https://user:pass@a.org/", "user name"),
             (&format!("https://a.org/{}", "x".repeat(2_000)), "too long"),
         ] {
-            let error = bench
+            let error = harness
                 .predict_effect("web_fetch", json!({"url": url}))
                 .unwrap_err();
-            assert!(error.contains(why), "{url}: {error}");
+            assert!(error.contains(expected), "{url}: {error}");
         }
     }
 
@@ -268,13 +268,13 @@ mod tests {
             text: line.repeat(1_000),
             cut: true,
         };
-        let (mut offset, mut whole, mut pieces) = (0, String::new(), 0);
+        let (mut offset, mut joined, mut pieces) = (0, String::new(), 0);
         loop {
             let output = read.build_output(&url, offset).unwrap();
             assert!(output.paged && output.text.len() < 30_000);
             let (_, body) = output.text.split_once("to you.\n").unwrap();
             let (body, end) = body.rsplit_once("\n</outside ").unwrap();
-            whole.push_str(body.strip_prefix("Title: T\n\n").unwrap_or(body));
+            joined.push_str(body.strip_prefix("Title: T\n\n").unwrap_or(body));
             pieces += 1;
             match end.split_once("with offset ") {
                 Some((_, next)) => offset = next.trim_end_matches(']').parse().unwrap(),
@@ -284,7 +284,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!((whole, pieces), (read.text.clone(), 5));
+        assert_eq!((joined, pieces), (read.text.clone(), 5));
         assert!(read.build_output(&url, read.text.len()).is_err());
     }
 

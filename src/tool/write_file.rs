@@ -93,9 +93,9 @@ impl WriteFileInput {
         };
         // A model writes `\n` whatever the file has, so other line ends alone are not a change.
         let same = unix_lines(&before.text) == unix_lines(&self.content);
-        let seen = change::check_unchanged(cx, target, &before, aim)?;
+        let seen_version = change::check_unchanged(cx, target, &before, aim)?;
         // Overwriting loses text, so the model must have seen it. An empty or equal file has nothing to lose.
-        if seen == SeenVersion::Never && !before.text.is_empty() && !same {
+        if seen_version == SeenVersion::Never && !before.text.is_empty() && !same {
             return fail_with_message(format!(
                 "`{}` exists and you have not read it; read it first with read_file",
                 target.display
@@ -125,11 +125,11 @@ mod tests {
 
     #[tokio::test]
     async fn new_files_are_created_with_their_folders() {
-        let bench = ToolHarness::new();
+        let harness = ToolHarness::new();
         let args = json!({"path": "new/dir/a.txt", "content": "one\ntwo\n"});
-        let preview = bench.preview_change("write_file", args.clone()).await.unwrap();
-        let output = bench.call_tool("write_file", args).await.unwrap();
-        assert_eq!(bench.read("new/dir/a.txt"), "one\ntwo\n");
+        let preview = harness.preview_change("write_file", args.clone()).await.unwrap();
+        let output = harness.call_tool("write_file", args).await.unwrap();
+        assert_eq!(harness.read("new/dir/a.txt"), "one\ntwo\n");
         assert_eq!(output.text, "created new/dir/a.txt (+2 −0 lines)");
         assert_eq!(output.diff, preview.diff);
         assert_eq!(
@@ -137,97 +137,100 @@ mod tests {
             Some("--- /dev/null\n+++ b/new/dir/a.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n")
         );
         // The model knows what it wrote.
-        bench
+        harness
             .call_tool(
                 "write_file",
                 json!({"path": "new/dir/a.txt", "content": "three\n"}),
             )
             .await
             .unwrap();
-        assert_eq!(bench.read("new/dir/a.txt"), "three\n");
+        assert_eq!(harness.read("new/dir/a.txt"), "three\n");
     }
 
     #[tokio::test]
     async fn an_unread_file_is_not_overwritten() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "precious\n");
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "precious\n");
         let args = json!({"path": "a.txt", "content": "new\n"});
         assert!(
-            bench
+            harness
                 .call_expecting_error("write_file", args.clone())
                 .await
                 .contains("read it first")
         );
-        bench
+        harness
             .call_tool("read_file", json!({"path": "a.txt"}))
             .await
             .unwrap();
-        bench.write("a.txt", "changed\n");
-        let refusal = bench.call_expecting_error("write_file", args.clone()).await;
+        harness.write("a.txt", "changed\n");
+        let refusal = harness.call_expecting_error("write_file", args.clone()).await;
         assert!(
             refusal.contains("changed since you read it") && refusal.contains("1\tchanged\n"),
             "{refusal}"
         );
-        assert_eq!(bench.read("a.txt"), "changed\n");
+        assert_eq!(harness.read("a.txt"), "changed\n");
         // The refusal has shown the current text to the model.
         assert_eq!(
-            bench.call_tool("write_file", args).await.unwrap().text,
+            harness.call_tool("write_file", args).await.unwrap().text,
             "wrote a.txt (+1 −1 lines)"
         );
     }
 
     #[tokio::test]
     async fn a_long_changed_file_must_be_read_again() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "x\n");
-        bench
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "x\n");
+        harness
             .call_tool("read_file", json!({"path": "a.txt"}))
             .await
             .unwrap();
-        bench.write("a.txt", &"long line\n".repeat(5_000));
+        harness.write("a.txt", &"long line\n".repeat(5_000));
         let args = json!({"path": "a.txt", "content": "new\n"});
         for _ in 0..2 {
-            let refusal = bench.call_expecting_error("write_file", args.clone()).await;
+            let refusal = harness.call_expecting_error("write_file", args.clone()).await;
             assert!(refusal.contains("of 5000; read the rest") && refusal.len() < 20_000);
         }
     }
 
     #[tokio::test]
     async fn encoding_and_line_ends_are_kept() {
-        let bench = ToolHarness::new();
-        std::fs::write(bench.path("a.txt"), b"\xef\xbb\xbfa\r\nb\r\n").unwrap();
-        bench
+        let harness = ToolHarness::new();
+        std::fs::write(harness.path("a.txt"), b"\xef\xbb\xbfa\r\nb\r\n").unwrap();
+        harness
             .call_tool("read_file", json!({"path": "a.txt"}))
             .await
             .unwrap();
-        bench
-            .call_tool("write_file", json!({"path": "a.txt", "content": "x\ny"}))
-            .await
-            .unwrap();
-        assert_eq!(std::fs::read(bench.path("a.txt")).unwrap(), b"\xef\xbb\xbfx\r\ny");
-        let again = bench
+        harness
             .call_tool("write_file", json!({"path": "a.txt", "content": "x\ny"}))
             .await
             .unwrap();
         assert_eq!(
-            (again.text.as_str(), again.diff),
+            std::fs::read(harness.path("a.txt")).unwrap(),
+            b"\xef\xbb\xbfx\r\ny"
+        );
+        let second = harness
+            .call_tool("write_file", json!({"path": "a.txt", "content": "x\ny"}))
+            .await
+            .unwrap();
+        assert_eq!(
+            (second.text.as_str(), second.diff),
             ("a.txt already has this text", None)
         );
     }
 
     #[tokio::test]
     async fn unsaved_text_is_not_overwritten() {
-        let bench = ToolHarness::new();
-        bench.write("a.txt", "disk\n");
-        bench.open("a.txt", "buffer\n");
-        bench
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "disk\n");
+        harness.open("a.txt", "buffer\n");
+        harness
             .call_tool("read_file", json!({"path": "a.txt"}))
             .await
             .unwrap();
         let args = json!({"path": "a.txt", "content": "new\n"});
         for refusal in [
-            bench.call_expecting_error("write_file", args.clone()).await,
-            bench
+            harness.call_expecting_error("write_file", args.clone()).await,
+            harness
                 .preview_change("write_file", args.clone())
                 .await
                 .unwrap_err(),
@@ -237,33 +240,33 @@ mod tests {
                 "{refusal}"
             );
         }
-        bench.open("a.txt", "disk\n");
-        bench
+        harness.open("a.txt", "disk\n");
+        harness
             .call_tool("read_file", json!({"path": "a.txt"}))
             .await
             .unwrap();
-        bench.call_tool("write_file", args).await.unwrap();
+        harness.call_tool("write_file", args).await.unwrap();
     }
 
     #[cfg(unix)]
     #[tokio::test]
     async fn a_link_is_kept_and_its_target_changes() {
-        let bench = ToolHarness::new();
-        bench.write("target", "old\n");
-        std::os::unix::fs::symlink("target", bench.path("link")).unwrap();
-        bench
+        let harness = ToolHarness::new();
+        harness.write("target", "old\n");
+        std::os::unix::fs::symlink("target", harness.path("link")).unwrap();
+        harness
             .call_tool("read_file", json!({"path": "link"}))
             .await
             .unwrap();
-        bench
+        harness
             .call_tool("write_file", json!({"path": "link", "content": "new\n"}))
             .await
             .unwrap();
-        assert_eq!(bench.read("target"), "new\n");
-        assert!(bench.path("link").symlink_metadata().unwrap().is_symlink());
+        assert_eq!(harness.read("target"), "new\n");
+        assert!(harness.path("link").symlink_metadata().unwrap().is_symlink());
         // A link out of the workspace is a write outside.
-        std::os::unix::fs::symlink("/nowhere/else", bench.path("out")).unwrap();
-        let effect = bench
+        std::os::unix::fs::symlink("/nowhere/else", harness.path("out")).unwrap();
+        let effect = harness
             .predict_effect("write_file", json!({"path": "out", "content": ""}))
             .unwrap();
         assert!(effect.outside && effect.paths == [std::path::Path::new("/nowhere/else")]);

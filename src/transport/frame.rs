@@ -142,7 +142,7 @@ impl FrameDecoder {
             let step = match self.state {
                 FrameState::Header(block) => self.header_line(block),
                 FrameState::Body(length) => self.read_body(length),
-                FrameState::Skip(left) => self.skip_body(left),
+                FrameState::Skip(remaining) => self.skip_body(remaining),
                 FrameState::Hunt => self.find_next_header(),
             };
             match step {
@@ -160,19 +160,19 @@ impl FrameDecoder {
 
     fn header_line(&mut self, mut block: HeaderBlock) -> FrameStep {
         // The limit counts bytes of the block, not those that happen to have arrived: items must not depend on reads.
-        let room = self.limits.header.saturating_sub(block.used);
-        let window = &self.buffer[..self.buffer.len().min(room)];
+        let available = self.limits.header.saturating_sub(block.used);
+        let window = &self.buffer[..self.buffer.len().min(available)];
         let Some(end) = memchr::memchr(b'\n', &window[self.scanned.min(window.len())..]) else {
             self.scanned = window.len();
-            if window.len() < room {
+            if window.len() < available {
                 return FrameStep::NeedMore;
             }
             // Within a block the limit may cut the name `Content-Length`: the hunt finds it, however it arrives.
-            let why = "no end of header within 4 KiB";
+            let reason = "no end of header within 4 KiB";
             return if block.used == 0 {
-                self.reject_header_line(why)
+                self.reject_header_line(reason)
             } else {
-                self.report_bad_header(why)
+                self.report_bad_header(reason)
             };
         };
         let end = self.scanned + end;
@@ -199,7 +199,7 @@ impl FrameDecoder {
                 }
                 block.length = Some(length);
             }
-            HeaderLine::BadLength(why) => return self.reject_header_line(why),
+            HeaderLine::BadLength(reason) => return self.reject_header_line(reason),
             HeaderLine::BadCharset => block.reject = Some("Content-Type names a charset other than utf-8"),
             HeaderLine::Other => {}
             HeaderLine::Garbage { glued: false } if block.length.is_some() => {
@@ -237,13 +237,13 @@ impl FrameDecoder {
         let Some(length) = block.length else {
             return self.report_bad_header(block.reject.unwrap_or("no Content-Length"));
         };
-        if let Some(why) = block.reject {
+        if let Some(reason) = block.reject {
             self.state = FrameState::Skip(length);
-            return FrameStep::Yield(FrameItem::Bad(BadFrame::Header(why)));
+            return FrameStep::Yield(FrameItem::Bad(BadFrame::Header(reason)));
         }
         match usize::try_from(length) {
-            Ok(kept) if length <= self.limits.frame => {
-                self.state = FrameState::Body(kept);
+            Ok(body_length) if length <= self.limits.frame => {
+                self.state = FrameState::Body(body_length);
                 FrameStep::Continue
             }
             _ => {
@@ -269,12 +269,13 @@ impl FrameDecoder {
         FrameStep::Yield(FrameItem::Frame(body))
     }
 
-    fn skip_body(&mut self, left: u64) -> FrameStep {
-        let here = usize::try_from(left).map_or(self.buffer.len(), |left| left.min(self.buffer.len()));
+    fn skip_body(&mut self, remaining: u64) -> FrameStep {
+        let here = usize::try_from(remaining)
+            .map_or(self.buffer.len(), |remaining| remaining.min(self.buffer.len()));
         self.buffer.advance(here);
-        let left = left - here as u64;
-        if left > 0 {
-            self.state = FrameState::Skip(left);
+        let remaining = remaining - here as u64;
+        if remaining > 0 {
+            self.state = FrameState::Skip(remaining);
             return FrameStep::NeedMore;
         }
         self.restart_header(HeaderBlock::default());
@@ -298,19 +299,19 @@ impl FrameDecoder {
     }
 
     /// Refuses the current header line. The hunt searches the rest of it for a real one.
-    fn reject_header_line(&mut self, why: &'static str) -> FrameStep {
+    fn reject_header_line(&mut self, reason: &'static str) -> FrameStep {
         // Skips the name of the bad line itself, so that the hunt makes progress.
         if starts_with_name(&self.buffer) {
             self.buffer.advance(NAME.len() + 1);
         }
-        self.report_bad_header(why)
+        self.report_bad_header(reason)
     }
 
     /// Reports a bad header and searches for the next one from here.
-    fn report_bad_header(&mut self, why: &'static str) -> FrameStep {
+    fn report_bad_header(&mut self, reason: &'static str) -> FrameStep {
         self.scanned = 0;
         self.state = FrameState::Hunt;
-        FrameStep::Yield(FrameItem::Bad(BadFrame::Header(why)))
+        FrameStep::Yield(FrameItem::Bad(BadFrame::Header(reason)))
     }
 
     fn restart_header(&mut self, block: HeaderBlock) {
@@ -675,19 +676,19 @@ mod tests {
     #[test]
     fn every_case_decodes_the_same_cut_at_every_position() {
         for (bytes, expected) in cases() {
-            let whole = decode(SMALL, [&bytes[..]]);
-            assert_eq!(sketch(&whole), expected, "{}", String::from_utf8_lossy(&bytes));
+            let items = decode(SMALL, [&bytes[..]]);
+            assert_eq!(sketch(&items), expected, "{}", String::from_utf8_lossy(&bytes));
             for cut in 0..=bytes.len() {
                 let (a, b) = bytes.split_at(cut);
                 assert_eq!(
                     decode(SMALL, [a, b]),
-                    whole,
+                    items,
                     "cut at {cut}: {}",
                     String::from_utf8_lossy(&bytes)
                 );
             }
-            assert_eq!(decode(SMALL, bytes.chunks(1)), whole, "byte by byte");
-            assert_eq!(decode(SMALL, bytes.chunks(7)), whole, "by sevens");
+            assert_eq!(decode(SMALL, bytes.chunks(1)), items, "byte by byte");
+            assert_eq!(decode(SMALL, bytes.chunks(7)), items, "by sevens");
         }
     }
 
@@ -712,8 +713,8 @@ mod tests {
             bytes.extend_from_slice(b"Content-Length: 2\r\n\r\nhi");
             sketch(&decode(FrameLimits::default(), bytes.chunks(1 << 16)))
         };
-        let over = (32 << 20) + 1;
-        assert_eq!(frame(over as u64, over), ["L", "Fhi"]);
+        let oversized = (32 << 20) + 1;
+        assert_eq!(frame(oversized as u64, oversized), ["L", "Fhi"]);
         assert_eq!(frame((256 << 20) + 1, 1_000), ["H", "Fhi"]);
         assert_eq!(frame(1_000_000_000_000, 1_000), ["H", "Fhi"]);
         let largest = decode(FrameLimits::default(), {

@@ -97,18 +97,18 @@ async fn the_library_keeps_order_lifecycle_and_cancel() {
     assert_eq!(outcome(&next().await), (json!(3), json!("own words")));
     for (id, count) in (10..110).zip([1_usize, 2, 3, 5].into_iter().cycle()) {
         send(request(id, "stream", json!([count]))).await;
-        let mut seen = Vec::new();
+        let mut methods = Vec::new();
         let answer = loop {
             let message = next().await;
             match message["method"].as_str() {
-                Some(method) => seen.push(method.to_owned()),
+                Some(method) => methods.push(method.to_owned()),
                 None => break message,
             }
         };
         assert_eq!(outcome(&answer), (json!(id), json!(count)));
         for method in ["ours", "window/logMessage"] {
             assert_eq!(
-                seen.iter().filter(|name| *name == method).count(),
+                methods.iter().filter(|name| *name == method).count(),
                 count,
                 "before the answer"
             );

@@ -74,11 +74,11 @@ pub fn classify_message(body: &[u8]) -> ClientMessage {
     match std::str::from_utf8(body) {
         Ok(text) => classify_text(text),
         Err(_) => {
-            let why = protocol_error(ErrorCode::ParseError, "body is not UTF-8");
+            let error = protocol_error(ErrorCode::ParseError, "body is not UTF-8");
             // Replacement characters keep the structure, so an id outside the bad bytes can still be read.
             match serde_json::from_str(&String::from_utf8_lossy(body)) {
-                Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, why),
-                _ => refuse_request(Id::Null, why),
+                Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, error),
+                _ => refuse_request(Id::Null, error),
             }
         }
     }
@@ -93,7 +93,7 @@ fn classify_text(text: &str) -> ClientMessage {
         Ok(TopLevelValue::Other) => refuse_request(Id::Null, invalid_request_error("a message is an object")),
         // One round at most: mended text has no lone surrogate left, so the next call mends nothing.
         Err(error) => match mend_surrogates(text) {
-            Some(mended) => classify_text(&mended),
+            Some(repaired) => classify_text(&repaired),
             None => diagnose_json(text, &error),
         },
     }
@@ -108,19 +108,19 @@ fn diagnose_json(text: &str, error: &serde_json::Error) -> ClientMessage {
             protocol_error(ErrorCode::ParseError, format!("body is not JSON: {error}")),
         );
     }
-    let why = invalid_request_error(format!("malformed message: {error}"));
+    let response_error = invalid_request_error(format!("malformed message: {error}"));
     match serde_json::from_str(text) {
-        Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, why),
-        _ => refuse_request(Id::Null, why),
+        Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, response_error),
+        _ => refuse_request(Id::Null, response_error),
     }
 }
 
 /// Classifies a message if only its outline can be read.
-fn refuse_unusable(members: &Members<IgnoredAny>, why: Error) -> ClientMessage {
+fn refuse_unusable(members: &Members<IgnoredAny>, error: Error) -> ClientMessage {
     match members.usable_id() {
-        Some(id) if members.is_answer() => ClientMessage::Answer(Response::from_error(id, why)),
+        Some(id) if members.is_answer() => ClientMessage::Answer(Response::from_error(id, error)),
         None if members.is_answer() => ClientMessage::Ignored("an answer that cannot be read"),
-        id => refuse_request(id.unwrap_or_default(), why),
+        id => refuse_request(id.unwrap_or_default(), error),
     }
 }
 
@@ -129,13 +129,14 @@ fn classify_members(members: Members<Value>) -> ClientMessage {
         return judge_answer(members);
     }
     let id = members.usable_id();
-    let refused =
-        |why: Cow<'static, str>| refuse_request(id.clone().unwrap_or_default(), invalid_request_error(why));
+    let refused = |reason: Cow<'static, str>| {
+        refuse_request(id.clone().unwrap_or_default(), invalid_request_error(reason))
+    };
     if let Some(name) = members.duplicate {
         return refused(format!("duplicate member {name}").into());
     }
-    if let Err(why) = members.check_version() {
-        return refused(why.into());
+    if let Err(reason) = members.check_version() {
+        return refused(reason.into());
     }
     let method = match members.method {
         Some(Scalar::Text(method)) if method.len() <= MAX_METHOD => method,
@@ -166,8 +167,8 @@ fn judge_answer(members: Members<Value>) -> ClientMessage {
     let Some(id) = members.usable_id() else {
         return ClientMessage::Ignored("an answer without a usable id");
     };
-    let malformed = |why: &'static str| {
-        ClientMessage::Answer(Response::from_error(id.clone(), invalid_request_error(why)))
+    let malformed = |reason: &'static str| {
+        ClientMessage::Answer(Response::from_error(id.clone(), invalid_request_error(reason)))
     };
     if members.duplicate.is_some() {
         return malformed("the client's response has a duplicate member");
@@ -194,8 +195,8 @@ fn peer_error(mut error: Value) -> Option<Error> {
     Some(Error { code, message, data })
 }
 
-fn refuse_request(id: Id, why: Error) -> ClientMessage {
-    ClientMessage::Refused(Response::from_error(id, why))
+fn refuse_request(id: Id, error: Error) -> ClientMessage {
+    ClientMessage::Refused(Response::from_error(id, error))
 }
 
 /// The top-level value of a body.
@@ -386,14 +387,14 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
             duplicate: None,
         };
         while let Some(field) = entries.next_key::<MessageField>()? {
-            let twice = &mut members.duplicate;
+            let duplicate = &mut members.duplicate;
             match field {
-                MessageField::Jsonrpc => take(&mut entries, &mut members.jsonrpc, "jsonrpc", twice)?,
-                MessageField::Id => take(&mut entries, &mut members.id, "id", twice)?,
-                MessageField::Method => take(&mut entries, &mut members.method, "method", twice)?,
-                MessageField::Params => take(&mut entries, &mut members.params, "params", twice)?,
-                MessageField::Result => take(&mut entries, &mut members.result, "result", twice)?,
-                MessageField::Error => take(&mut entries, &mut members.error, "error", twice)?,
+                MessageField::Jsonrpc => take(&mut entries, &mut members.jsonrpc, "jsonrpc", duplicate)?,
+                MessageField::Id => take(&mut entries, &mut members.id, "id", duplicate)?,
+                MessageField::Method => take(&mut entries, &mut members.method, "method", duplicate)?,
+                MessageField::Params => take(&mut entries, &mut members.params, "params", duplicate)?,
+                MessageField::Result => take(&mut entries, &mut members.result, "result", duplicate)?,
+                MessageField::Error => take(&mut entries, &mut members.error, "error", duplicate)?,
                 MessageField::Unknown => {
                     entries.next_value::<IgnoredAny>()?;
                 }
@@ -406,17 +407,17 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
 /// Reads a member's value into its slot. A second occurrence is noted and its value dropped.
 fn take<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
     entries: &mut A,
-    place: &mut Option<T>,
+    slot: &mut Option<T>,
     name: &'static str,
-    twice: &mut Option<&'static str>,
+    duplicate: &mut Option<&'static str>,
 ) -> Result<(), A::Error> {
-    if place.is_none() {
-        *place = Some(entries.next_value()?);
+    if slot.is_none() {
+        *slot = Some(entries.next_value()?);
         return Ok(());
     }
     // A duplicate id outranks other duplicates: neither of the two ids may be answered.
-    if *twice != Some("id") {
-        *twice = Some(name);
+    if *duplicate != Some("id") {
+        *duplicate = Some(name);
     }
     entries.next_value::<IgnoredAny>().map(drop)
 }
@@ -426,7 +427,7 @@ fn take<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
 /// Editors written in JavaScript send such escapes when a document contains them. Positions stay valid, because both
 /// are one UTF-16 unit.
 fn mend_surrogates(text: &str) -> Option<String> {
-    let mut mended = String::new();
+    let mut repaired = String::new();
     let mut copied = 0;
     let mut rest = 0;
     while let Some(found) = memchr::memchr(b'\\', &text.as_bytes()[rest..]) {
@@ -436,8 +437,8 @@ fn mend_surrogates(text: &str) -> Option<String> {
                 rest = at + 12
             }
             Some(0xd800..=0xdfff) => {
-                mended.push_str(&text[copied..at]);
-                mended.push_str("\\ufffd");
+                repaired.push_str(&text[copied..at]);
+                repaired.push_str("\\ufffd");
                 rest = at + 6;
                 copied = rest;
             }
@@ -449,8 +450,8 @@ fn mend_surrogates(text: &str) -> Option<String> {
     if copied == 0 {
         return None;
     }
-    mended.push_str(&text[copied..]);
-    Some(mended)
+    repaired.push_str(&text[copied..]);
+    Some(repaired)
 }
 
 /// Parses the `\uXXXX` escape at `at` as a UTF-16 unit.

@@ -288,14 +288,14 @@ fn presence_table() -> Table {
 }
 
 fn syntax_table() -> Table {
-    let whole = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,"é",null]}}"#.as_bytes();
+    let valid_body = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,"é",null]}}"#.as_bytes();
     let mut table = Table::new();
     let mut add =
         |name: &str, body: Vec<u8>, verdict: ExpectedBody| table.push((name.to_owned(), body, verdict));
-    for cut in 0..whole.len() {
+    for cut in 0..valid_body.len() {
         add(
             &format!("cut at {cut}"),
-            whole[..cut].to_vec(),
+            valid_body[..cut].to_vec(),
             Refused(PARSE, Value::Null),
         );
     }
@@ -382,9 +382,9 @@ fn every_body_has_one_verdict() {
     let mut count = 0;
     for (name, body, expected) in tables.into_iter().flatten() {
         count += 1;
-        let seen = verdict(&body);
+        let actual = verdict(&body);
         assert_eq!(
-            seen,
+            actual,
             expected,
             "{name}: {}",
             crate::base::text::prefix_within(&String::from_utf8_lossy(&body), 200)
@@ -447,7 +447,7 @@ fn members_arrive_unchanged() {
 
 #[test]
 fn only_unpaired_surrogates_are_replaced() {
-    for (text, mended) in [
+    for (text, expected) in [
         (r"plain", None),
         (r"\ud83d\ude00", None),
         (r"\\ud800", None),
@@ -460,7 +460,7 @@ fn only_unpaired_surrogates_are_replaced() {
         (r"é\ud8", None),
         ("\\é", None),
     ] {
-        assert_eq!(mend_surrogates(text).as_deref(), mended, "{text}");
+        assert_eq!(mend_surrogates(text).as_deref(), expected, "{text}");
     }
 }
 

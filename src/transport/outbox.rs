@@ -31,7 +31,7 @@ struct OutboxShared {
     /// Wakes a writer that is a task.
     task: Notify,
     /// Signals that the outbox is below [`UNBOUNDED_LIMIT`] again, or closed.
-    room: Notify,
+    capacity: Notify,
 }
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Outbox {
                 }),
                 thread: Condvar::new(),
                 task: Notify::new(),
-                room: Notify::new(),
+                capacity: Notify::new(),
             }),
         }
     }
@@ -149,7 +149,7 @@ impl Outbox {
         state.queue.clear();
         self.wake_writer(state, WakeHint::Ready);
         // A closed outbox always has room, so callers that wait must look again.
-        self.shared.room.notify_waiters();
+        self.shared.capacity.notify_waiters();
     }
 
     /// Whether [`Self::close`] was called.
@@ -160,7 +160,7 @@ impl Outbox {
     /// Waits until fewer than 8 MiB without a permit are queued, or the outbox is closed.
     pub async fn wait_for_room(&self) {
         loop {
-            let mut freed = std::pin::pin!(self.shared.room.notified());
+            let mut freed = std::pin::pin!(self.shared.capacity.notified());
             // Registers before the check: a notification between check and wait would be lost otherwise.
             freed.as_mut().enable();
             if self.has_room() {
@@ -252,18 +252,18 @@ impl Outbox {
         max: usize,
         now: Instant,
     ) -> OutboxFrame {
-        let mut room = max;
+        let mut remaining = max;
         while let Some(slot) = state
             // The first slot is taken whatever its size; otherwise a large one would never leave.
             .queue
-            .pop_within(if batch.is_empty() { usize::MAX } else { room }, now)
+            .pop_within(if batch.is_empty() { usize::MAX } else { remaining }, now)
         {
-            room = room.saturating_sub(slot.len());
+            remaining = remaining.saturating_sub(slot.len());
             batch.push(slot);
         }
         if state.awaited && state.queue.unbounded_bytes() < UNBOUNDED_LIMIT {
             state.awaited = false;
-            self.shared.room.notify_waiters();
+            self.shared.capacity.notify_waiters();
         }
         match state.phase {
             // Frames from before the end still leave.
@@ -280,12 +280,12 @@ impl Outbox {
         let Some(sleeper) = state.sleeper else {
             return;
         };
-        let knows = match effect {
+        let wakes_in_time = match effect {
             WakeHint::Ready => false,
             WakeHint::ReadyAt(due) => sleeper.until.is_some_and(|until| until <= due),
             WakeHint::Nothing => true,
         };
-        if knows {
+        if wakes_in_time {
             return;
         }
         // Cleared here, so that further pushes do not wake the writer again.
@@ -311,7 +311,7 @@ mod tests {
     use crate::base::backpressure::ByteBudget;
     use crate::base::spawn::spawn;
 
-    fn note(text: &str) -> Outgoing {
+    fn build_notification(text: &str) -> Outgoing {
         Outgoing::Notification {
             body: text.as_bytes().to_vec(),
             group: Some(1),
@@ -368,7 +368,7 @@ mod tests {
         let outbox = Outbox::new(Duration::ZERO);
         outbox.open();
         for text in ["1", "22", "333", "a long one", "5"] {
-            outbox.push(note(text));
+            outbox.push(build_notification(text));
         }
         let mut batches = Vec::new();
         let mut batch = Vec::new();
@@ -377,7 +377,7 @@ mod tests {
             batches.push(text(&mut batch));
         }
         assert_eq!(batches, ["|1 1|2 22|3 333", "|10 a long one", "|1 5"]);
-        outbox.push(note("late"));
+        outbox.push(build_notification("late"));
         assert!(!outbox.take(&mut batch, 6).await);
     }
 
@@ -435,11 +435,11 @@ mod tests {
         for _ in 0..9 {
             outbox.push_response(&answer, None);
         }
-        let mut room = Box::pin(outbox.wait_for_room());
-        assert!(futures::poll!(&mut room).is_pending());
+        let mut waiting = Box::pin(outbox.wait_for_room());
+        assert!(futures::poll!(&mut waiting).is_pending());
         let mut batch = Vec::new();
         assert!(outbox.take(&mut batch, 3 << 20).await);
-        room.await;
+        waiting.await;
     }
 
     #[test]
@@ -447,19 +447,19 @@ mod tests {
         const EACH: usize = 20_000;
         let outbox = Outbox::new(Duration::from_micros(200));
         outbox.open();
-        let seen = std::thread::scope(|scope| {
+        let counts = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
-                let (mut batch, mut seen) = (Vec::new(), [0; 4]);
+                let (mut batch, mut counts) = (Vec::new(), [0; 4]);
                 while outbox.take_blocking(&mut batch, 128 << 10) {
                     let mut buffer = Vec::new();
                     batch.drain(..).for_each(|slot| slot.write_to(&mut buffer));
                     for byte in buffer {
                         if let Some(at) = b"abcd".iter().position(|letter| *letter == byte) {
-                            seen[at] += 1;
+                            counts[at] += 1;
                         }
                     }
                 }
-                seen
+                counts
             });
             let pushers: Vec<_> = (0..4_u64)
                 .map(|group| {
@@ -482,6 +482,6 @@ mod tests {
             writer.join().unwrap()
         });
         // The letters of "Content-Length" include none of a, b, c and d.
-        assert_eq!(seen, [EACH; 4]);
+        assert_eq!(counts, [EACH; 4]);
     }
 }

@@ -14,7 +14,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct ParentProcess {
     pid: Pid,
-    how: ParentWatch,
+    watch: ParentWatch,
 }
 
 #[derive(Debug)]
@@ -34,20 +34,20 @@ impl ParentProcess {
             .ok()
             .filter(|pid| *pid > 0)
             .and_then(Pid::from_raw);
-        let how = known.map(|pid| (pid, ParentWatch::from_pid(pid)));
-        let Some((pid, Ok(how))) = how else {
+        let watch = known.map(|pid| (pid, ParentWatch::from_pid(pid)));
+        let Some((pid, Ok(watch))) = watch else {
             tracing::info!(
                 pid,
                 "the client's process is not to be seen from here, so its end is not watched"
             );
             return None;
         };
-        Some(Self { pid, how })
+        Some(Self { pid, watch })
     }
 
     /// Waits until the process has ended.
     pub async fn wait_for_exit(&self) {
-        match &self.how {
+        match &self.watch {
             #[cfg(target_os = "linux")]
             ParentWatch::Pidfd(fd) => {
                 if fd.readable().await.is_ok() {
@@ -118,10 +118,10 @@ mod tests {
         let mut child = cat();
         let pid = i64::from(child.id());
         let parent = ParentProcess::watch_pid(pid).unwrap();
-        let mut gone = Box::pin(parent.wait_for_exit());
-        assert!(futures::poll!(&mut gone).is_pending());
+        let mut exit = Box::pin(parent.wait_for_exit());
+        assert!(futures::poll!(&mut exit).is_pending());
         child.kill().unwrap();
-        gone.await;
+        exit.await;
         child.wait().unwrap();
         assert!(
             ParentProcess::watch_pid(pid).is_none(),
@@ -135,15 +135,15 @@ mod tests {
         let pid = Pid::from_child(&child);
         let parent = ParentProcess {
             pid,
-            how: ParentWatch::from_pid(pid)
+            watch: ParentWatch::from_pid(pid)
                 .and(ParentWatch::new_polling(pid))
                 .unwrap(),
         };
-        let mut gone = Box::pin(parent.wait_for_exit());
-        assert!(futures::poll!(&mut gone).is_pending());
+        let mut exit = Box::pin(parent.wait_for_exit());
+        assert!(futures::poll!(&mut exit).is_pending());
         child.kill().unwrap();
         child.wait().unwrap();
-        gone.await;
+        exit.await;
     }
 
     #[tokio::test]

@@ -111,7 +111,7 @@ struct StreamGroup {
     /// Position of its newest slot, counted like [`OutboundQueue::first`].
     newest: Option<u64>,
     /// At most one slot per stream, newer than all of that stream in the queue; each leaves at its time.
-    held: Vec<(Instant, QueuedFrame)>,
+    held_slots: Vec<(Instant, QueuedFrame)>,
     /// Streams that may have an unfinished frame.
     frames: Vec<Frame>,
 }
@@ -136,7 +136,7 @@ pub struct OutboundQueue {
     first: u64,
     groups: HashMap<u64, StreamGroup>,
     /// When each group releases its held slots.
-    held: BTreeSet<(Instant, u64)>,
+    release_times: BTreeSet<(Instant, u64)>,
     /// Notifications pushed before the client was ready; `None` once it is.
     unopened: Option<Vec<Outgoing>>,
     /// Bytes in `ready` without a permit.
@@ -152,7 +152,7 @@ impl OutboundQueue {
             ready: VecDeque::new(),
             first: 0,
             groups: HashMap::new(),
-            held: BTreeSet::new(),
+            release_times: BTreeSet::new(),
             unopened: Some(Vec::new()),
             unbounded: 0,
             sweep_at: FIRST_SWEEP_AT,
@@ -218,10 +218,10 @@ impl OutboundQueue {
         self.pop_within(usize::MAX, now)
     }
 
-    /// Removes and returns the next slot to write, if it is at most `room` bytes long.
-    pub fn pop_within(&mut self, room: usize, now: Instant) -> Option<QueuedFrame> {
+    /// Removes and returns the next slot to write, if it is at most `available` bytes long.
+    pub fn pop_within(&mut self, available: usize, now: Instant) -> Option<QueuedFrame> {
         self.release_due(now);
-        let slot = self.ready.pop_front_if(|slot| slot.len() <= room)?;
+        let slot = self.ready.pop_front_if(|slot| slot.len() <= available)?;
         self.first += 1;
         if slot.permit.is_none() {
             self.unbounded -= slot.len();
@@ -231,12 +231,12 @@ impl OutboundQueue {
 
     /// Returns when the next held slot leaves.
     pub fn next_due(&self) -> Option<Instant> {
-        self.held.first().map(|(due, _)| *due)
+        self.release_times.first().map(|(due, _)| *due)
     }
 
     /// Moves all held slots to the queue now.
     pub fn release_all(&mut self) {
-        while let Some((_, group)) = self.held.first() {
+        while let Some((_, group)) = self.release_times.first() {
             self.release_group(*group);
         }
     }
@@ -266,8 +266,8 @@ impl OutboundQueue {
         }
         let entry = self.groups.entry(group).or_default();
         if let Some(at) = entry.find_held(stream) {
-            if entry.held[at].1.can_merge(stream, text) {
-                entry.held[at].1.merge_text(text, slot.permit);
+            if entry.held_slots[at].1.can_merge(stream, text) {
+                entry.held_slots[at].1.merge_text(text, slot.permit);
                 return WakeHint::Nothing;
             }
             // The held slot is full, so it leaves first; the new text gets a slot of its own.
@@ -292,8 +292,8 @@ impl OutboundQueue {
         }
         slot.body.extend_from_slice(text);
         if let Some(due) = entry.hold_until(stream, self.frame, now) {
-            entry.held.push((due, slot));
-            self.held.insert((due, group));
+            entry.held_slots.push((due, slot));
+            self.release_times.insert((due, group));
             return WakeHint::ReadyAt(due);
         }
         self.enqueue_frame(slot, Some(group));
@@ -319,7 +319,7 @@ impl OutboundQueue {
         while self
             .groups
             .get(&group)
-            .is_some_and(|entry| !entry.held.is_empty())
+            .is_some_and(|entry| !entry.held_slots.is_empty())
         {
             self.release_one(group, 0);
         }
@@ -330,10 +330,10 @@ impl OutboundQueue {
         let Some(entry) = self.groups.get_mut(&group) else {
             return;
         };
-        let (due, slot) = entry.held.remove(at);
+        let (due, slot) = entry.held_slots.remove(at);
         // Other slots of the group may be due at the same time; the set keeps one entry for all of them.
-        if !entry.held.iter().any(|(other, _)| *other == due) {
-            self.held.remove(&(due, group));
+        if !entry.held_slots.iter().any(|(other, _)| *other == due) {
+            self.release_times.remove(&(due, group));
         }
         if let Some(frame) = entry.find_frame(slot.stream) {
             frame.sent = frame.sent.saturating_add(1);
@@ -342,13 +342,13 @@ impl OutboundQueue {
     }
 
     fn release_due(&mut self, now: Instant) {
-        while let Some((due, group)) = self.held.first().copied()
+        while let Some((due, group)) = self.release_times.first().copied()
             && due <= now
         {
             let entry = self.groups.get_mut(&group);
             let at = entry.and_then(|entry| {
-                let at = entry.held.iter().position(|(other, _)| *other == due)?;
-                let stream = entry.held[at].1.stream;
+                let at = entry.held_slots.iter().position(|(other, _)| *other == due)?;
+                let stream = entry.held_slots[at].1.stream;
                 // The slot leaves at the end of its frame, so it opens and counts in the next one.
                 if let Some(frame) = entry.find_frame(stream) {
                     (frame.start, frame.sent) = (now, 0);
@@ -358,7 +358,7 @@ impl OutboundQueue {
             match at {
                 Some(at) => self.release_one(group, at),
                 None => {
-                    self.held.remove(&(due, group));
+                    self.release_times.remove(&(due, group));
                 }
             }
         }
@@ -368,9 +368,12 @@ impl OutboundQueue {
     fn sweep_groups(&mut self, now: Instant) {
         let (first, frame) = (self.first, self.frame);
         self.groups.retain(|_, group| {
-            !group.held.is_empty()
+            !group.held_slots.is_empty()
                 || group.newest.is_some_and(|newest| newest >= first)
-                || group.frames.iter().any(|seen| now < seen.start + frame)
+                || group
+                    .frames
+                    .iter()
+                    .any(|stream_frame| now < stream_frame.start + frame)
         });
         self.sweep_at = (self.groups.len() * 2).max(FIRST_SWEEP_AT);
     }
@@ -378,7 +381,9 @@ impl OutboundQueue {
 
 impl StreamGroup {
     fn find_held(&self, stream: u64) -> Option<usize> {
-        self.held.iter().position(|(_, slot)| slot.stream == Some(stream))
+        self.held_slots
+            .iter()
+            .position(|(_, slot)| slot.stream == Some(stream))
     }
 
     fn find_frame(&mut self, stream: Option<u64>) -> Option<&mut Frame> {

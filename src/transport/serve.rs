@@ -212,8 +212,8 @@ struct RunningCall {
 /// Notifications leave once `initialize` is answered and `initialized` has arrived, in either order.
 #[derive(Default)]
 struct Handshake {
-    answered: bool,
-    said: bool,
+    initialize_answered: bool,
+    initialized_received: bool,
 }
 
 /// Something for the loop to handle.
@@ -266,8 +266,8 @@ where
         loop {
             let end = match self.next(frames, first).await {
                 LoopEvent::End(end) => Some(end),
-                LoopEvent::Answered(answered) => {
-                    self.finish_request(answered);
+                LoopEvent::Answered(answer) => {
+                    self.finish_request(answer);
                     None
                 }
                 LoopEvent::ToClient(request) => {
@@ -345,7 +345,7 @@ where
                 }
             }
             ClientMessage::Refused(response) => self.send_response(response),
-            ClientMessage::Ignored(why) => tracing::debug!(why, "a message was ignored"),
+            ClientMessage::Ignored(reason) => tracing::debug!(reason, "a message was ignored"),
         }
         None
     }
@@ -357,15 +357,15 @@ where
             ("exit", None) => return Some(EndReason::Exit),
             ("$/cancelRequest", None) => self.cancel_request(request.params()),
             ("initialized", None) => {
-                self.handshake.said = true;
+                self.handshake.initialized_received = true;
                 self.dispatch_notification(request).await;
                 // After the dispatch, so that the service sees `initialized` before notifications leave.
                 self.open();
             }
             (_, None) => self.dispatch_notification(request).await,
             (method @ ("exit" | "$/cancelRequest"), Some(id)) => {
-                let why = invalid_request_error(format!("{method} is a notification: it has no id"));
-                self.send_response(Response::from_error(id, why));
+                let error = invalid_request_error(format!("{method} is a notification: it has no id"));
+                self.send_response(Response::from_error(id, error));
             }
             (_, Some(id)) => self.dispatch_request(id, request).await,
         }
@@ -408,12 +408,12 @@ where
         let method = request.method();
         // Two live requests with one id could not be told apart, neither by answers nor by cancels.
         if self.live.contains_key(&id) {
-            let why = invalid_request_error("id is that of a running request");
-            return self.send_response(Response::from_error(id, why));
+            let error = invalid_request_error("id is that of a running request");
+            return self.send_response(Response::from_error(id, error));
         }
         if self.live.len() >= self.options.in_flight {
-            let why = protocol_error(OVERLOADED, format!("{} requests are running", self.live.len()));
-            return self.send_response(Response::from_error(id, why));
+            let error = protocol_error(OVERLOADED, format!("{} requests are running", self.live.len()));
+            return self.send_response(Response::from_error(id, error));
         }
         // Set on arrival, not on success: the client may send `exit` before the answer is ready.
         self.after_shutdown |= method == "shutdown";
@@ -462,9 +462,9 @@ where
     ) -> BoxFuture<'static, Option<Response>> {
         let request = with_params(request);
         let method = one_line(request.method(), 80);
-        let failed = move |why: &'static str, detail: &str| {
-            tracing::error!(method, detail, "{why}");
-            id.map(|id| Response::from_error(id, internal_error(why)))
+        let failed = move |reason: &'static str, detail: &str| {
+            tracing::error!(method, detail, "{reason}");
+            id.map(|id| Response::from_error(id, internal_error(reason)))
         };
         let service = &mut self.service;
         // Both the call itself and its future can panic.
@@ -486,14 +486,14 @@ where
     }
 
     /// Ends a request whose handler is done: whatever the outcome, the request gets its one answer (I1).
-    fn finish_request(&mut self, answered: HandlerAnswer) {
-        let Some(id) = answered.id else {
+    fn finish_request(&mut self, answer: HandlerAnswer) {
+        let Some(id) = answer.id else {
             return;
         };
         let Some(call) = self.live.remove(&id) else {
             return;
         };
-        let response = match answered.outcome {
+        let response = match answer.outcome {
             Ok(Some(response)) => with_data(response),
             // The library does not answer unknown methods that start with "$/".
             Ok(None) => Response::from_error(id, protocol_error(ErrorCode::MethodNotFound, "no such method")),
@@ -502,7 +502,7 @@ where
                 Response::from_error(id, internal_error(PANICKED))
             }
         };
-        self.handshake.answered |= call.initialize && response.is_ok();
+        self.handshake.initialize_answered |= call.initialize && response.is_ok();
         self.pass_on_requests();
         self.send_response(response);
         self.open();
@@ -539,9 +539,9 @@ where
     }
 
     fn open(&mut self) {
-        if self.handshake.answered && self.handshake.said {
+        if self.handshake.initialize_answered && self.handshake.initialized_received {
             // Cleared, so that later answers do not open the outbox again.
-            self.handshake.said = false;
+            self.handshake.initialized_received = false;
             self.outbox.open();
         }
     }
@@ -600,13 +600,13 @@ fn with_params(request: Request) -> Request {
 /// It only names the process to watch, so it is no reason to refuse a client.
 fn with_process_id(request: Request) -> Request {
     let sound = |id: &Value| id.is_null() || id.as_u64().is_some_and(|id| u32::try_from(id).is_ok());
-    let odd = request.params().and_then(|params| params.get("processId"));
-    let Some(odd) = odd.filter(|id| !sound(id)) else {
+    let process_id = request.params().and_then(|params| params.get("processId"));
+    let Some(process_id) = process_id.filter(|id| !sound(id)) else {
         return request;
     };
-    let told = one_line(&odd.to_string(), 80);
+    let display_text = one_line(&process_id.to_string(), 80);
     tracing::info!(
-        processId = told,
+        processId = display_text,
         "the client's process id is none, so its end is not watched"
     );
     let (method, id, params) = request.into_parts();
@@ -642,7 +642,7 @@ async fn run_with_grace(
     let Some(grace) = grace else {
         return handler.await;
     };
-    let over = async {
+    let grace_expired = async {
         token.cancelled().await;
         tokio::time::sleep(grace).await;
     };
@@ -650,7 +650,7 @@ async fn run_with_grace(
         biased;
         // An answer that is ready takes precedence over the end of the grace period.
         response = &mut handler => response,
-        () = over => Some(Response::from_error(id, cancelled_error())),
+        () = grace_expired => Some(Response::from_error(id, cancelled_error())),
     }
 }
 

@@ -96,7 +96,7 @@ struct TestClient {
     /// Requests of the service to the client.
     ask: futures_mpsc::Sender<Request>,
     /// Answers that the service receives from the client.
-    heard: futures_mpsc::UnboundedReceiver<Response>,
+    received: futures_mpsc::UnboundedReceiver<Response>,
     record: Record,
 }
 
@@ -111,7 +111,7 @@ where
     let (input, theirs) = tokio::io::duplex(64 << 10);
     let outbox = Outbox::new(Duration::ZERO);
     let root = CancellationToken::new();
-    let (tell, sent) = mpsc::unbounded_channel();
+    let (sender, sent) = mpsc::unbounded_channel();
     let written = spawn({
         let outbox = outbox.clone();
         async move {
@@ -121,14 +121,14 @@ where
                     let mut bytes = Vec::new();
                     slot.write_to(&mut bytes);
                     let at = memchr::memmem::find(&bytes, b"\r\n\r\n").unwrap() + 4;
-                    let _ = tell.send(serde_json::from_slice(&bytes[at..]).unwrap());
+                    let _ = sender.send(serde_json::from_slice(&bytes[at..]).unwrap());
                 }
             }
         }
     });
     let (mailbox, posted) = mpsc::channel(10_000);
     let (ask, requests) = futures_mpsc::channel(1);
-    let (answers, heard) = futures_mpsc::unbounded();
+    let (answers, received) = futures_mpsc::unbounded();
     let record = Record::default();
     let connection = Connection {
         input: theirs,
@@ -155,7 +155,7 @@ where
         serving,
         posted,
         ask,
-        heard,
+        received,
         record,
     }
 }
@@ -199,12 +199,12 @@ impl TestClient {
     }
 
     async fn end(mut self) -> (ServeResult, Vec<Value>) {
-        let ended = (&mut self.serving).await.unwrap();
+        let result = (&mut self.serving).await.unwrap();
         let mut rest = Vec::new();
         while let Some(message) = self.sent.recv().await {
             rest.push(message);
         }
-        (ended, rest)
+        (result, rest)
     }
 }
 
@@ -410,7 +410,7 @@ async fn the_clients_answers_reach_the_service() {
         .send(frame(r#"{"jsonrpc":"2.0","id":3,"result":[4]}"#))
         .await;
     assert_eq!(
-        client.heard.next().await,
+        client.received.next().await,
         Some(Response::from_ok(Id::Number(3), json!([4])))
     );
     client
@@ -419,8 +419,11 @@ async fn the_clients_answers_reach_the_service() {
         ))
         .await;
     client.send(frame(r#"{"id":4,"result":[4]}"#)).await;
-    let heard = client.heard.next().await.unwrap();
-    assert!(heard.is_error() && *heard.id() == Id::Number(4), "{heard:?}");
+    let response = client.received.next().await.unwrap();
+    assert!(
+        response.is_error() && *response.id() == Id::Number(4),
+        "{response:?}"
+    );
     assert!(client.sent.try_recv().is_err(), "no answer to an answer");
 }
 
@@ -447,7 +450,7 @@ async fn requests_to_the_client_leave_before_later_answers() {
 
 #[tokio::test]
 async fn notifications_wait_for_initialized() {
-    let note = |outbox: &Outbox| {
+    let push_notification = |outbox: &Outbox| {
         outbox.push(Outgoing::Notification {
             body: br#"{"note":1}"#.to_vec(),
             group: Some(1),
@@ -455,7 +458,7 @@ async fn notifications_wait_for_initialized() {
         });
     };
     let mut client = start();
-    note(&client.outbox);
+    push_notification(&client.outbox);
     client
         .send(notification("initialized", json!({})) + &request(1, "echo", json!([])))
         .await;
@@ -500,9 +503,9 @@ async fn ends() -> Vec<(TestClient, EndReason, bool)> {
 #[tokio::test]
 async fn each_end_reports_its_cause_and_exit_code() {
     for (client, end, after_shutdown) in ends().await {
-        let (ended, rest) = client.end().await;
-        assert_eq!(ended, ServeResult { end, after_shutdown });
-        assert_eq!(ended.exit_code(), u8::from(!after_shutdown));
+        let (result, rest) = client.end().await;
+        assert_eq!(result, ServeResult { end, after_shutdown });
+        assert_eq!(result.exit_code(), u8::from(!after_shutdown));
         assert!(rest.is_empty());
     }
 }

@@ -143,9 +143,9 @@ impl AsyncRead for StdinReader {
                 None => return Poll::Ready(Ok(())),
             }
         }
-        let taken = self.current.len().min(buf.remaining());
-        buf.put_slice(&self.current[..taken]);
-        self.current.advance(taken);
+        let count = self.current.len().min(buf.remaining());
+        buf.put_slice(&self.current[..count]);
+        self.current.advance(count);
         Poll::Ready(Ok(()))
     }
 }
@@ -290,12 +290,12 @@ mod tests {
         assert_eq!(input.read_u8().await.unwrap(), b'x');
         drop(input);
         // The thread owned the reading end; when it is gone, writing fails.
-        let gone = std::thread::spawn(move || {
+        let watcher = std::thread::spawn(move || {
             let mut fds = [PollFd::new(&write, PollFlags::empty())];
             rustix::event::poll(&mut fds, None).unwrap();
             fds[0].revents().contains(PollFlags::ERR)
         });
-        assert!(gone.join().unwrap());
+        assert!(watcher.join().unwrap());
     }
 
     #[test]

@@ -110,7 +110,7 @@ mod tests {
     use crate::base::backpressure::ByteBudget;
     use crate::transport::outbox::Outgoing;
 
-    fn note(permit: Option<crate::base::backpressure::Permit>) -> Outgoing {
+    fn build_notification(permit: Option<crate::base::backpressure::Permit>) -> Outgoing {
         Outgoing::Notification {
             body: b"0123456789".to_vec(),
             group: None,
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    struct Bench {
+    struct WriterHarness {
         outbox: Outbox,
         root: CancellationToken,
         go: mpsc::Sender<io::Result<()>>,
@@ -143,7 +143,7 @@ mod tests {
         writer: FrameWriter,
     }
 
-    fn bench() -> Bench {
+    fn start_harness() -> WriterHarness {
         let (go, gate_go) = mpsc::channel();
         let (gate_wrote, wrote) = mpsc::channel();
         let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
@@ -153,7 +153,7 @@ mod tests {
             wrote: gate_wrote,
         };
         let writer = FrameWriter::start(outbox.clone(), gate, root.clone()).unwrap();
-        Bench {
+        WriterHarness {
             outbox,
             root,
             go,
@@ -164,47 +164,47 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_are_released_after_the_write_and_waiting_frames_are_joined() {
-        let bench = bench();
+        let harness = start_harness();
         let pool = ByteBudget::new(1_000);
         let account = pool.open_session(1_000);
-        bench.outbox.push(note(Some(account.take(10))));
-        assert_eq!(bench.wrote.recv().unwrap(), 32);
+        harness.outbox.push(build_notification(Some(account.take(10))));
+        assert_eq!(harness.wrote.recv().unwrap(), 32);
         assert_eq!(pool.bytes_in_flight(), 10, "not yet written");
         for _ in 0..100 {
-            bench.outbox.push(note(Some(account.take(1))));
+            harness.outbox.push(build_notification(Some(account.take(1))));
         }
-        bench.go.send(Ok(())).unwrap();
-        assert_eq!(bench.wrote.recv().unwrap(), 3_200);
+        harness.go.send(Ok(())).unwrap();
+        assert_eq!(harness.wrote.recv().unwrap(), 3_200);
         assert_eq!(pool.bytes_in_flight(), 100);
-        bench.go.send(Ok(())).unwrap();
-        bench.outbox.finish();
-        bench.writer.await;
+        harness.go.send(Ok(())).unwrap();
+        harness.outbox.finish();
+        harness.writer.await;
         assert_eq!(pool.bytes_in_flight(), 0);
-        assert!(!bench.root.is_cancelled());
+        assert!(!harness.root.is_cancelled());
     }
 
     #[tokio::test]
     async fn a_broken_pipe_closes_the_outbox_and_cancels_the_root() {
-        let bench = bench();
+        let harness = start_harness();
         let pool = ByteBudget::new(1_000);
         let account = pool.open_session(1_000);
-        bench.outbox.push(note(Some(account.take(10))));
-        bench.wrote.recv().unwrap();
-        bench.outbox.push(note(Some(account.take(10))));
-        bench.go.send(Err(io::ErrorKind::BrokenPipe.into())).unwrap();
-        bench.root.cancelled().await;
-        bench.writer.await;
-        assert!(bench.outbox.is_closed());
+        harness.outbox.push(build_notification(Some(account.take(10))));
+        harness.wrote.recv().unwrap();
+        harness.outbox.push(build_notification(Some(account.take(10))));
+        harness.go.send(Err(io::ErrorKind::BrokenPipe.into())).unwrap();
+        harness.root.cancelled().await;
+        harness.writer.await;
+        assert!(harness.outbox.is_closed());
         assert_eq!(pool.bytes_in_flight(), 0);
     }
 
     #[tokio::test]
     async fn a_panic_closes_the_outbox_and_cancels_the_root() {
-        let bench = bench();
-        bench.outbox.push(note(None));
-        drop(bench.go);
-        bench.root.cancelled().await;
-        bench.writer.await;
-        assert!(bench.outbox.is_closed());
+        let harness = start_harness();
+        harness.outbox.push(build_notification(None));
+        drop(harness.go);
+        harness.root.cancelled().await;
+        harness.writer.await;
+        assert!(harness.outbox.is_closed());
     }
 }

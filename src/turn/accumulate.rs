@@ -214,10 +214,10 @@ impl Accumulator {
         if self.room_for(bytes) < bytes {
             return;
         }
-        if let Some(BlockDraft::Tool { attached: kept, .. }) =
+        if let Some(BlockDraft::Tool { attached: slot, .. }) =
             self.tools.get(&index).and_then(|at| self.blocks.get_mut(*at))
         {
-            *kept = Some(attached);
+            *slot = Some(attached);
         }
     }
 
@@ -396,13 +396,13 @@ mod tests {
 
     fn run(events: Vec<StreamEvent>, cut: bool) -> (Vec<Delta>, CompletedMessage) {
         let mut accumulator = Accumulator::new(MessageId::from("m"));
-        let mut shown = Vec::new();
+        let mut deltas = Vec::new();
         for event in events {
             if let PushResult::Show(delta) = accumulator.push(event) {
-                shown.push(delta);
+                deltas.push(delta);
             }
         }
-        (shown, accumulator.into_message(cut, &"here".into(), |_| false))
+        (deltas, accumulator.into_message(cut, &"here".into(), |_| false))
     }
 
     #[test]
@@ -506,7 +506,7 @@ mod tests {
         }
         let answer = accumulator.into_message(false, &"here".into(), |id| id == "taken");
         let message = answer.message.unwrap();
-        let kept: Vec<Option<(&str, &str)>> = message
+        let provider_ids: Vec<Option<(&str, &str)>> = message
             .content
             .iter()
             .map(|block| match block {
@@ -518,7 +518,7 @@ mod tests {
             })
             .collect();
         let here = |id| Some((id, "here"));
-        assert_eq!(kept, [here("functions.bash:0"), here("same"), None, None]);
+        assert_eq!(provider_ids, [here("functions.bash:0"), here("same"), None, None]);
         // Our own ids differ in any case.
         let ours: HashSet<_> = answer.wanted.iter().map(|wanted| wanted.id.clone()).collect();
         assert_eq!(ours.len(), 4);

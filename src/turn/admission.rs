@@ -25,28 +25,28 @@ use crate::provider::{AccountHealth, CallLease, CallSlot, ProviderError, RetryVe
 #[derive(Default)]
 pub(super) struct ProviderAccess {
     /// The circuit states that the turn last reported, by provider.
-    told: BTreeMap<String, (CircuitState, Option<i64>)>,
+    reported_circuits: BTreeMap<String, (CircuitState, Option<i64>)>,
     /// The turn has made a call.
-    asked: bool,
+    has_called: bool,
     /// The next model on the route.
     pub(super) next: Option<String>,
     /// The model that takes over while the provider is overloaded.
     pub(super) stand_in: Option<String>,
     /// Why the last call was given up, if another model may do better.
-    pub(super) left: Option<FallbackReason>,
+    pub(super) fallback_reason: Option<FallbackReason>,
     /// The output of the last failed call, kept because no fallback was available then.
-    pub(super) stays: Option<StreamedOutput>,
+    pub(super) kept_output: Option<StreamedOutput>,
     /// For an auxiliary call, such as a summary: what happens if it fails, for people.
-    aside: Option<&'static str>,
+    consequence: Option<&'static str>,
 }
 
 impl ProviderAccess {
-    /// Creates the state at a turn's start. `met` are providers whose circuits were announced to the session as not
+    /// Creates the state at a turn's start. `open_circuits` are providers whose circuits were announced to the session as not
     /// closed.
-    pub(super) fn new(met: impl IntoIterator<Item = String>) -> Self {
+    pub(super) fn new(open_circuits: impl IntoIterator<Item = String>) -> Self {
         let open = |name| (name, (CircuitState::Open, None));
         Self {
-            told: met.into_iter().map(open).collect(),
+            reported_circuits: open_circuits.into_iter().map(open).collect(),
             ..Self::default()
         }
     }
@@ -54,7 +54,10 @@ impl ProviderAccess {
     /// Marks the access as a sub-agent's: no user requested its calls, so none of them may be the trial of an open
     /// circuit.
     pub(super) fn by_machine(self) -> Self {
-        Self { asked: true, ..self }
+        Self {
+            has_called: true,
+            ..self
+        }
     }
 
     /// Disables fallbacks for an auxiliary call. `without` says what happens if it fails, unless the turn then ends
@@ -63,19 +66,19 @@ impl ProviderAccess {
         &mut self,
         without: Option<&'static str>,
     ) -> (Option<String>, Option<String>) {
-        self.aside = without;
+        self.consequence = without;
         (self.next.take(), self.stand_in.take())
     }
 
     /// Restores the fallbacks after an auxiliary call.
     pub(super) fn restore_fallback(&mut self, (next, stand_in): (Option<String>, Option<String>)) {
-        (self.next, self.stand_in, self.left) = (next, stand_in, None);
-        self.aside = None;
+        (self.next, self.stand_in, self.fallback_reason) = (next, stand_in, None);
+        self.consequence = None;
     }
 
     /// Returns whether a fallback is available for the call that was given up.
     pub(super) fn may_continue(&self) -> bool {
-        match &self.left {
+        match &self.fallback_reason {
             None => false,
             Some(FallbackReason::Overloaded) => self.stand_in.is_some(),
             Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => self.next.is_some(),
@@ -85,7 +88,7 @@ impl ProviderAccess {
     /// Returns who makes the call. Only a user's new prompt without a fallback may be the trial of an open circuit
     /// (R-PROV-5).
     fn caller_kind(&self) -> Caller {
-        if self.asked || self.next.is_some() {
+        if self.has_called || self.next.is_some() {
             Caller::Machine
         } else {
             Caller::Person
@@ -109,73 +112,70 @@ pub(super) struct CallPermit {
 pub(super) async fn look_ahead(
     cx: &TurnContext,
     model: &ResolvedModel,
-    way: &mut ProviderAccess,
+    access: &mut ProviderAccess,
 ) -> Result<Option<AgentError>, TurnStopped> {
-    let standing = model.provider.account_health();
-    let Some(standing) = standing.filter(|standing| way.next.is_some() && !standing.would_admit()) else {
+    let health = model.provider.account_health();
+    let Some(health) = health.filter(|health| access.next.is_some() && !health.would_admit()) else {
         return Ok(None);
     };
-    emit_circuit(cx, model, way).await?;
-    way.left = Some(FallbackReason::Circuit);
-    Ok(Some(circuit_open_error(model, standing, None)))
+    emit_circuit(cx, model, access).await?;
+    access.fallback_reason = Some(FallbackReason::Circuit);
+    Ok(Some(circuit_open_error(model, health, None)))
 }
 
 /// Waits for the pacer and for a slot of the server, then admits the call unless the circuit is open.
 pub(super) async fn admit_provider_call(
     cx: &TurnContext,
     model: &ResolvedModel,
-    way: &mut ProviderAccess,
+    access: &mut ProviderAccess,
 ) -> Result<ProviderAdmission, TurnStopped> {
-    let Some(standing) = model.provider.account_health() else {
+    let Some(health) = model.provider.account_health() else {
         let slot = wait_for_slot(cx).await?;
-        way.asked = true;
+        access.has_called = true;
         return Ok(ProviderAdmission::Place(CallPermit {
             _slot: slot,
             _pass: None,
         }));
     };
-    let mut waits = 0;
+    let mut wait_count = 0;
     loop {
         // Subscribe before the check, so that a change between the check and the wait is not missed.
-        let mut changes = standing.subscribe();
-        if way.caller_kind() == Caller::Person || standing.would_admit() {
-            wait_for_pacer(cx, standing).await?;
+        let mut changes = health.subscribe();
+        if access.caller_kind() == Caller::Person || health.would_admit() {
+            wait_for_pacer(cx, health).await?;
             let slot = wait_for_slot(cx).await?;
             // The waits above may have been long: only now does the lease say whether the circuit admits the call.
-            if let Ok(pass) = standing.admit_call(way.caller_kind()) {
-                emit_circuit(cx, model, way).await?;
+            if let Ok(pass) = health.admit_call(access.caller_kind()) {
+                emit_circuit(cx, model, access).await?;
                 // Reporting may wait for a slow client, so the circuit may have opened again meanwhile.
-                if standing.circuit_view().state == CircuitState::Open {
+                if health.circuit_view().state == CircuitState::Open {
                     continue;
                 }
-                way.asked = true;
+                access.has_called = true;
                 return Ok(ProviderAdmission::Place(CallPermit {
                     _slot: slot,
                     _pass: Some(pass),
                 }));
             }
         }
-        emit_circuit(cx, model, way).await?;
+        emit_circuit(cx, model, access).await?;
         // Without the `patient` or `persistent` profile an open circuit fails the call at once; the bound keeps I13.
-        if way.next.is_some() || !model.retry.persists || waits > model.retry.max_retries {
-            way.left = Some(FallbackReason::Circuit);
+        if access.next.is_some() || !model.retry.persists || wait_count > model.retry.max_retries {
+            access.fallback_reason = Some(FallbackReason::Circuit);
             return Ok(ProviderAdmission::Shut(Box::new(circuit_open_error(
-                model, standing, None,
+                model, health, None,
             ))));
         }
-        waits += 1;
-        let circuit = standing.circuit_view();
-        let why = match circuit.state {
-            CircuitState::Open => format!(
-                "{} failed too often in a row; waiting to retry it",
-                standing.name()
-            ),
+        wait_count += 1;
+        let circuit = health.circuit_view();
+        let reason = match circuit.state {
+            CircuitState::Open => format!("{} failed too often in a row; waiting to retry it", health.name()),
             CircuitState::HalfOpen | CircuitState::Closed => {
-                format!("{} is being tried by another session", standing.name())
+                format!("{} is being tried by another session", health.name())
             }
         };
         let until = circuit.until;
-        cx.link.emit_event(Event::Wait { why, until }).await?;
+        cx.link.emit_event(Event::Wait { why: reason, until }).await?;
         let rest = until.map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
         tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(TurnStopped),
@@ -199,16 +199,21 @@ async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, TurnStopped> {
     if let Some(slot) = cx.services.slots.try_acquire() {
         return Ok(slot);
     }
-    let why = "the server's limit of model calls is reached; waiting for a free one".to_owned();
-    cx.link.emit_event(Event::Wait { why, until: None }).await?;
+    let reason = "the server's limit of model calls is reached; waiting for a free one".to_owned();
+    cx.link
+        .emit_event(Event::Wait {
+            why: reason,
+            until: None,
+        })
+        .await?;
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(TurnStopped),
         slot = cx.services.slots.acquire() => Ok(slot),
     }
 }
 
-async fn wait_for_pacer(cx: &TurnContext, standing: &AccountHealth) -> Result<(), TurnStopped> {
-    let Some(pace) = standing.current_pace() else {
+async fn wait_for_pacer(cx: &TurnContext, health: &AccountHealth) -> Result<(), TurnStopped> {
+    let Some(pace) = health.current_pace() else {
         return Ok(());
     };
     let until = clock::wall_ms().saturating_add_unsigned(pace.wait.as_millis() as u64);
@@ -224,24 +229,25 @@ async fn wait_for_pacer(cx: &TurnContext, standing: &AccountHealth) -> Result<()
 pub(super) async fn emit_circuit(
     cx: &TurnContext,
     model: &ResolvedModel,
-    way: &mut ProviderAccess,
+    access: &mut ProviderAccess,
 ) -> Result<(), TurnStopped> {
-    let Some(standing) = model.provider.account_health() else {
+    let Some(health) = model.provider.account_health() else {
         return Ok(());
     };
-    let now = standing.circuit_view();
-    let told = way.told.get(standing.name());
-    let before = told.map_or(CircuitState::Closed, |told| told.0);
+    let now = health.circuit_view();
+    let reported = access.reported_circuits.get(health.name());
+    let before = reported.map_or(CircuitState::Closed, |reported| reported.0);
     // A new open period is reported. A trial that was given up and is due again is not.
-    let again = now.state == CircuitState::Open && told.is_some_and(|told| told.1 < now.until);
-    if before == now.state && !again {
+    let reopened = now.state == CircuitState::Open && reported.is_some_and(|reported| reported.1 < now.until);
+    if before == now.state && !reopened {
         return Ok(());
     }
-    way.told
-        .insert(standing.name().to_owned(), (now.state, now.until));
+    access
+        .reported_circuits
+        .insert(health.name().to_owned(), (now.state, now.until));
     let circuit = Event::Circuit {
         subject: CircuitSubject::Provider,
-        name: standing.name().to_owned(),
+        name: health.name().to_owned(),
         state: now.state,
         until: now.until,
     };
@@ -256,55 +262,56 @@ pub(super) enum AdmissionDecision {
 
 /// Decides about a failed call. `attempts` counts it from 1; `verdict` is the retry policy's.
 pub(super) fn decide_after_failure(
-    way: &mut ProviderAccess,
+    access: &mut ProviderAccess,
     model: &ResolvedModel,
     error: &ProviderError,
     verdict: RetryVerdict,
     attempts: u32,
 ) -> AdmissionDecision {
-    let standing = model.provider.account_health();
+    let health = model.provider.account_health();
     // A circuit that would admit a trial now is no obstacle: a throttled trial returned its right.
-    let circuit = standing
-        .filter(|standing| !standing.would_admit())
-        .map(|standing| standing.circuit_view());
+    let circuit = health
+        .filter(|health| !health.would_admit())
+        .map(|health| health.circuit_view());
     let open = circuit.filter(|circuit| circuit.state == CircuitState::Open);
-    let stands = CircuitOutlook {
-        overloads: standing.map_or(0, |standing| standing.consecutive_overloads()),
-        until_open: standing
+    let outlook = CircuitOutlook {
+        overloads: health.map_or(0, |health| health.consecutive_overloads()),
+        until_open: health
             .filter(|_| is_failure(&error.fault))
-            .map(|standing| standing.failures_left()),
+            .map(|health| health.failures_left()),
         open: open.map(|open| {
             let rest = open.until.unwrap_or_default().saturating_sub(clock::wall_ms());
             Duration::from_millis(rest.max(0).unsigned_abs())
         }),
     };
-    let others = Alternatives {
-        next: way.next.as_deref(),
-        stand_in: way.stand_in.as_deref(),
-        aside: way.aside,
+    let alternatives = Alternatives {
+        next: access.next.as_deref(),
+        stand_in: access.stand_in.as_deref(),
+        consequence: access.consequence,
     };
-    let (left, told) = match plan_failure_action(&others, &stands, &model.retry, error, (verdict, attempts)) {
-        FailureAction::Retry(again) => return AdmissionDecision::Retry(again),
-        FailureAction::Leave(left) => (left, error.to_agent_error()),
-        FailureAction::CircuitOpen => {
-            let told = standing.map(|standing| circuit_open_error(model, standing, Some(error)));
-            (
-                Some(FallbackReason::Circuit),
-                told.unwrap_or_else(|| error.to_agent_error()),
-            )
-        }
-    };
-    way.left = left;
-    AdmissionDecision::GiveUp(Box::new(told))
+    let (fallback_reason, agent_error) =
+        match plan_failure_action(&alternatives, &outlook, &model.retry, error, (verdict, attempts)) {
+            FailureAction::Retry(plan) => return AdmissionDecision::Retry(plan),
+            FailureAction::Leave(fallback_reason) => (fallback_reason, error.to_agent_error()),
+            FailureAction::CircuitOpen => {
+                let circuit_error = health.map(|health| circuit_open_error(model, health, Some(error)));
+                (
+                    Some(FallbackReason::Circuit),
+                    circuit_error.unwrap_or_else(|| error.to_agent_error()),
+                )
+            }
+        };
+    access.fallback_reason = fallback_reason;
+    AdmissionDecision::GiveUp(Box::new(agent_error))
 }
 
 /// Builds the error of a call that an open circuit rejected, or after which it opened.
 fn circuit_open_error(
     model: &ResolvedModel,
-    standing: &AccountHealth,
+    health: &AccountHealth,
     error: Option<&ProviderError>,
 ) -> AgentError {
-    let circuit = standing.circuit_view();
+    let circuit = health.circuit_view();
     let rest = circuit
         .until
         .map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
@@ -314,14 +321,14 @@ fn circuit_open_error(
     };
     let message = format!(
         "{} failed too often in a row and is paused; {when}",
-        standing.name()
+        health.name()
     );
     AgentError {
         cause: error
             .map(|error| error.message.clone())
-            .or_else(|| standing.last_failure())
+            .or_else(|| health.last_failure())
             .map(ErrorCause::from),
-        provider: Some(standing.name().to_owned()),
+        provider: Some(health.name().to_owned()),
         model: Some(model.model.clone()),
         status: error.and_then(|error| error.status),
         request_id: error.and_then(|error| error.request_id.clone()),
@@ -331,7 +338,7 @@ fn circuit_open_error(
     }
     .with_user_action(format!(
         "send a new prompt to try it now\nor set a fallback in [provider.{}]",
-        standing.name()
+        health.name()
     ))
 }
 
@@ -341,25 +348,25 @@ mod tests {
 
     #[test]
     fn only_a_persons_first_call_without_a_fallback_is_the_trial() {
-        for (asked, next, caller) in [
+        for (has_called, next, caller) in [
             (false, None, Caller::Person),
             (true, None, Caller::Machine),
             (false, Some("q/n"), Caller::Machine),
             (true, Some("q/n"), Caller::Machine),
         ] {
-            let way = ProviderAccess {
-                asked,
+            let access = ProviderAccess {
+                has_called,
                 next: next.map(str::to_owned),
                 ..ProviderAccess::default()
             };
-            assert_eq!(way.caller_kind(), caller, "{asked} {next:?}");
+            assert_eq!(access.caller_kind(), caller, "{has_called} {next:?}");
         }
     }
 
     #[test]
     fn a_fallback_is_available_only_for_a_matching_reason() {
         let failed = Some(FallbackReason::Failed("words".to_owned()));
-        for (left, next, stand_in, goes_on) in [
+        for (fallback_reason, next, stand_in, goes_on) in [
             (None, true, true, false),
             (Some(FallbackReason::Overloaded), false, true, true),
             (Some(FallbackReason::Overloaded), true, false, false),
@@ -368,19 +375,22 @@ mod tests {
             (failed.clone(), true, false, true),
             (failed, false, false, false),
         ] {
-            let mut way = ProviderAccess {
-                left,
+            let mut access = ProviderAccess {
+                fallback_reason,
                 next: next.then(|| "q/n".to_owned()),
                 stand_in: stand_in.then(|| "small".to_owned()),
                 ..ProviderAccess::default()
             };
-            assert_eq!(way.may_continue(), goes_on, "{:?}", way.left);
+            assert_eq!(access.may_continue(), goes_on, "{:?}", access.fallback_reason);
             // An auxiliary call has no fallback.
-            let kept = way.disable_fallback(Some("without"));
-            assert!(!way.may_continue());
-            way.restore_fallback(kept);
-            assert_eq!((way.next.is_some(), way.stand_in.is_some()), (next, stand_in));
-            assert_eq!((way.left, way.aside), (None, None));
+            let fallbacks = access.disable_fallback(Some("without"));
+            assert!(!access.may_continue());
+            access.restore_fallback(fallbacks);
+            assert_eq!(
+                (access.next.is_some(), access.stand_in.is_some()),
+                (next, stand_in)
+            );
+            assert_eq!((access.fallback_reason, access.consequence), (None, None));
         }
     }
 }

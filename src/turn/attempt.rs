@@ -26,7 +26,7 @@ pub(super) enum Attempt {
     /// The call failed. What was shown is retracted, or stays as an incomplete message.
     Failed {
         error: Box<ProviderError>,
-        shown: Option<StreamedOutput>,
+        streamed: Option<StreamedOutput>,
         spent: CallUsage,
     },
     /// The turn was stopped. The provider has read the prompt nevertheless, so the call may still cost something.
@@ -41,7 +41,7 @@ pub(super) struct ModelAnswer {
     pub(super) answer: CompletedMessage,
     pub(super) stop: StopReason,
     pub(super) spent: CallUsage,
-    pub(super) shown: Option<StreamedOutput>,
+    pub(super) streamed: Option<StreamedOutput>,
     /// Our own size limit cut it, not the model's output limit.
     pub(super) overlong: bool,
 }
@@ -68,14 +68,14 @@ pub(super) async fn run_attempt(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<ModelRequest>,
-    shows: OutputVisibility,
+    visibility: OutputVisibility,
 ) -> Attempt {
     let mut accumulator = Accumulator::new(MessageId::new_random());
     cx.services.totals.requests.add(1);
     cx.services.statistics.requests.add(1);
-    match stream_response(cx, model, request.clone(), shows, &mut accumulator).await {
-        Ok(Ok(stop)) => build_answered_attempt(accumulator, stop, model, shows, &request),
-        Ok(Err(error)) => build_failed_attempt(accumulator, error, model, shows),
+    match stream_response(cx, model, request.clone(), visibility, &mut accumulator).await {
+        Ok(Ok(stop)) => build_answered_attempt(accumulator, stop, model, visibility, &request),
+        Ok(Err(error)) => build_failed_attempt(accumulator, error, model, visibility),
         Err(TurnStopped) => Attempt::Stopped {
             spent: call_usage(&accumulator, model),
         },
@@ -86,7 +86,7 @@ async fn stream_response(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<ModelRequest>,
-    shows: OutputVisibility,
+    visibility: OutputVisibility,
     accumulator: &mut Accumulator,
 ) -> Result<Result<StopReason, ProviderError>, TurnStopped> {
     let started = clock::now();
@@ -107,7 +107,7 @@ async fn stream_response(
         };
         let mut batch = DeltaBatch::default();
         let mut event = Some(next);
-        let mut ended = None;
+        let mut stream_end = None;
         // Take everything that has already arrived in one go: one delta instead of many.
         while let Some(next) = event.take() {
             match next {
@@ -116,20 +116,20 @@ async fn stream_response(
                         cx.services.totals.first_token.record(started.elapsed());
                     }
                     match push(accumulator, &mut batch, piece) {
-                        Some(stop) => ended = Some(Ok(stop)),
+                        Some(stop) => stream_end = Some(Ok(stop)),
                         None if batch.bytes < BATCH_BYTES => event = stream.next().now_or_never(),
                         None => {}
                     }
                 }
-                Some(Err(error)) => ended = Some(Err(error)),
+                Some(Err(error)) => stream_end = Some(Err(error)),
                 // R-PROV-2: a stream without its stop event is a transient failure.
-                None => ended = Some(Err(missing_stop_error(model))),
+                None => stream_end = Some(Err(missing_stop_error(model))),
             }
         }
         // Also before an end: the finished message must equal the deltas that clients have (I5).
-        batch.flush(cx, shows).await?;
-        if let Some(ended) = ended {
-            return Ok(ended);
+        batch.flush(cx, visibility).await?;
+        if let Some(stream_end) = stream_end {
+            return Ok(stream_end);
         }
     }
 }
@@ -149,13 +149,13 @@ fn build_answered_attempt(
     accumulator: Accumulator,
     stop: StopReason,
     model: &ResolvedModel,
-    shows: OutputVisibility,
+    visibility: OutputVisibility,
     request: &ModelRequest,
 ) -> Attempt {
     let spent = call_usage(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
     Attempt::Answered(Box::new(ModelAnswer {
-        shown: streamed_output(&accumulator, shows),
+        streamed: streamed_output(&accumulator, visibility),
         overlong: accumulator.is_full(),
         answer: accumulator.into_message(cut, &model.provider.model_origin(&model.model), |id| {
             request.has_call(id)
@@ -169,28 +169,32 @@ fn build_failed_attempt(
     accumulator: Accumulator,
     error: ProviderError,
     model: &ResolvedModel,
-    shows: OutputVisibility,
+    visibility: OutputVisibility,
 ) -> Attempt {
     let spent = call_usage(&accumulator, model);
-    let shown = streamed_output(&accumulator, shows);
+    let streamed = streamed_output(&accumulator, visibility);
     let error = Box::new(error);
-    Attempt::Failed { error, shown, spent }
+    Attempt::Failed {
+        error,
+        streamed,
+        spent,
+    }
 }
 
-fn streamed_output(accumulator: &Accumulator, shows: OutputVisibility) -> Option<StreamedOutput> {
-    (shows == OutputVisibility::Deltas && accumulator.has_shown()).then(|| StreamedOutput {
+fn streamed_output(accumulator: &Accumulator, visibility: OutputVisibility) -> Option<StreamedOutput> {
+    (visibility == OutputVisibility::Deltas && accumulator.has_shown()).then(|| StreamedOutput {
         message: accumulator.id().clone(),
         tool_calls: accumulator.begun_calls(),
-        said: accumulator.has_output(),
+        has_text: accumulator.has_output(),
     })
 }
 
 fn call_usage(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
-    let (usage, told) = accumulator.usage_and_cost();
+    let (usage, reported_cost) = accumulator.usage_and_cost();
     CallUsage {
         usage,
         // R-PROV-7: a cost that the provider reports wins over the price table.
-        cost: told.or_else(|| model.info.price.map(|price| price.calculate_cost(&usage))),
+        cost: reported_cost.or_else(|| model.info.price.map(|price| price.calculate_cost(&usage))),
         received_bytes: accumulator.received_bytes(),
     }
 }
@@ -244,8 +248,8 @@ impl DeltaBatch {
         }
     }
 
-    async fn flush(self, cx: &TurnContext, shows: OutputVisibility) -> Result<(), TurnStopped> {
-        if shows == OutputVisibility::Nothing {
+    async fn flush(self, cx: &TurnContext, visibility: OutputVisibility) -> Result<(), TurnStopped> {
+        if visibility == OutputVisibility::Nothing {
             return Ok(());
         }
         for delta in self.deltas {

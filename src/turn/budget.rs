@@ -128,13 +128,13 @@ impl LimitStatus {
     /// Returns whether spending `cost` crosses the warning mark.
     fn would_cross_warning(&self, cost: Cost) -> bool {
         // In 128 bits, because a cost in nano-dollars times 100 may overflow 64.
-        let near = |spent: Cost| u128::from(spent.0) * 100 >= u128::from(self.most.0) * WARN_PERCENT;
-        cost > Cost(0) && !near(self.spent) && near(self.spent + cost)
+        let is_near = |spent: Cost| u128::from(spent.0) * 100 >= u128::from(self.most.0) * WARN_PERCENT;
+        cost > Cost(0) && !is_near(self.spent) && is_near(self.spent + cost)
     }
 }
 
-fn limit_statuses(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<LimitStatus> {
-    let budgets = &tree.budgets;
+fn limit_statuses(turn_spend: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<LimitStatus> {
+    let budgets = &turn_spend.budgets;
     let at = |limit, most: Option<Cost>, raised, spent, reserved| {
         most.map(|most| LimitStatus {
             limit,
@@ -149,16 +149,16 @@ fn limit_statuses(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<Limit
         at(
             LimitName::TurnCost,
             budgets.turn,
-            tree.turn_raised,
-            tree.turn,
-            tree.reserved,
+            turn_spend.turn_raised,
+            turn_spend.turn,
+            turn_spend.reserved,
         ),
         at(
             LimitName::SessionCost,
             budgets.session,
-            tree.session_raised,
-            tree.session,
-            tree.reserved,
+            turn_spend.session_raised,
+            turn_spend.session,
+            turn_spend.reserved,
         ),
         at(
             LimitName::ProviderDayCost,
@@ -181,8 +181,12 @@ fn limit_statuses(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<Limit
 }
 
 /// Returns the first limit that a call would break, or `None` if the call may be made.
-pub(super) fn check_limits(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate) -> Option<LimitReached> {
-    if !tree.budgets.has_money_limit(&call.provider) {
+pub(super) fn check_limits(
+    turn_spend: &TurnSpend,
+    day: &DaySpend,
+    call: &CallEstimate,
+) -> Option<LimitReached> {
+    if !turn_spend.budgets.has_money_limit(&call.provider) {
         return None;
     }
     let reached = |limit, used: Cost, most: Cost, message| LimitReached {
@@ -194,13 +198,13 @@ pub(super) fn check_limits(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate
         message,
     };
     // Spending limits cannot cover a call without a price, so the user is asked about that first.
-    if call.estimate.is_none() && !tree.unpriced.contains(&call.model) {
+    if call.estimate.is_none() && !turn_spend.unpriced.contains(&call.model) {
         let message = unknown_price(&call.model);
         return Some(reached(LimitName::UnknownPrice, Cost(0), Cost(0), message));
     }
     let more = call.estimate.unwrap_or_default();
-    let standings = limit_statuses(tree, day, &call.provider);
-    let first = standings.into_iter().find(|standing| standing.is_reached(more))?;
+    let standings = limit_statuses(turn_spend, day, &call.provider);
+    let first = standings.into_iter().find(|status| status.is_reached(more))?;
     let used = first.spent + first.reserved + more;
     let message = format_limit_exceeded(first.limit, &call.provider, used, first.most);
     Some(reached(first.limit, used, first.most, message))
@@ -208,18 +212,18 @@ pub(super) fn check_limits(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate
 
 /// Returns the limits that `cost` takes over their warning mark. Each limit warns only once, when it is crossed.
 pub(super) fn collect_budget_warnings(
-    tree: &TurnSpend,
+    turn_spend: &TurnSpend,
     day: &DaySpend,
     provider: &str,
     cost: Cost,
 ) -> Vec<BudgetWarning> {
-    limit_statuses(tree, day, provider)
+    limit_statuses(turn_spend, day, provider)
         .into_iter()
-        .filter(|standing| standing.would_cross_warning(cost))
-        .map(|standing| BudgetWarning {
-            limit: standing.limit,
-            spent: standing.spent + cost,
-            most: standing.most,
+        .filter(|status| status.would_cross_warning(cost))
+        .map(|status| BudgetWarning {
+            limit: status.limit,
+            spent: status.spent + cost,
+            most: status.most,
         })
         .collect()
 }
@@ -235,9 +239,9 @@ pub(super) struct BudgetWarning {
 impl BudgetWarning {
     /// Returns the warning for people.
     pub(super) fn to_message(self, provider: &str) -> String {
-        let what = describe_limit_subject(self.limit, provider);
+        let subject = describe_limit_subject(self.limit, provider);
         let (spent, most) = format_amounts(self.spent, self.most);
-        format!("{what} is {spent} of the limit of {most}")
+        format!("{subject} is {spent} of the limit of {most}")
     }
 }
 
@@ -247,9 +251,9 @@ pub(super) fn unknown_price(model: &str) -> String {
 }
 
 fn format_limit_exceeded(limit: LimitName, provider: &str, used: Cost, most: Cost) -> String {
-    let what = describe_limit_subject(limit, provider);
+    let subject = describe_limit_subject(limit, provider);
     let (used, most) = format_amounts(used, most);
-    format!("{what} {used} exceeds limit {most}")
+    format!("{subject} {used} exceeds limit {most}")
 }
 
 fn describe_limit_subject(limit: LimitName, provider: &str) -> String {
@@ -287,7 +291,7 @@ mod tests {
         }
     }
 
-    fn tree(budgets: Budgets) -> TurnSpend {
+    fn build_turn_spend(budgets: Budgets) -> TurnSpend {
         TurnSpend {
             budgets,
             session: usd(4.0),
@@ -317,30 +321,33 @@ mod tests {
 
     #[test]
     fn spending_plus_the_estimate_must_fit_the_limit() {
-        let says = |tree: &TurnSpend, call: &CallEstimate| {
-            check_limits(tree, &DaySpend::default(), call).map(|r| r.message)
+        let limit_message = |turn_spend: &TurnSpend, call: &CallEstimate| {
+            check_limits(turn_spend, &DaySpend::default(), call).map(|r| r.message)
         };
-        let mut five = tree(session(5.0));
-        assert_eq!(says(&five, &call(Some(1.0))), None);
+        let mut five = build_turn_spend(session(5.0));
+        assert_eq!(limit_message(&five, &call(Some(1.0))), None);
         assert_eq!(
-            says(&five, &call(Some(1.12))).unwrap(),
+            limit_message(&five, &call(Some(1.12))).unwrap(),
             "session cost $5.12 exceeds limit $5.00"
         );
         // Calls in flight count.
         five.reserved = usd(0.5);
         assert_eq!(
-            says(&five, &call(Some(0.6))).unwrap(),
+            limit_message(&five, &call(Some(0.6))).unwrap(),
             "session cost $5.10 exceeds limit $5.00"
         );
         five.session_raised = usd(0.1);
-        assert_eq!(says(&five, &call(Some(0.6))), None);
+        assert_eq!(limit_message(&five, &call(Some(0.6))), None);
         // An overrun of less than a cent is shown with enough digits.
         assert_eq!(
-            says(&tree(session(4.001)), &call(Some(0.0014))).unwrap(),
+            limit_message(&build_turn_spend(session(4.001)), &call(Some(0.0014))).unwrap(),
             "session cost $4.0014 exceeds limit $4.0010"
         );
-        assert_eq!(says(&tree(Budgets::default()), &call(Some(1e6))), None);
-        assert!(says(&tree(session(0.0)), &call(Some(0.0))).is_some());
+        assert_eq!(
+            limit_message(&build_turn_spend(Budgets::default()), &call(Some(1e6))),
+            None
+        );
+        assert!(limit_message(&build_turn_spend(session(0.0)), &call(Some(0.0))).is_some());
     }
 
     #[test]
@@ -350,7 +357,8 @@ mod tests {
             providers: Arc::new(BTreeMap::from([("p".to_owned(), usd(5.0))])),
             ..Budgets::default()
         };
-        let reached = |day: &DaySpend, more| check_limits(&tree(budgets.clone()), day, &call(Some(more)));
+        let reached =
+            |day: &DaySpend, more| check_limits(&build_turn_spend(budgets.clone()), day, &call(Some(more)));
         assert_eq!(reached(&day(1.0, 2.0, 1.0), 1.0), None);
         let at_p = reached(&day(1.0, 2.0, 1.0), 1.5).unwrap();
         assert_eq!(at_p.limit, LimitName::ProviderDayCost);
@@ -359,41 +367,46 @@ mod tests {
             providers: Arc::default(),
             ..budgets
         };
-        let all = check_limits(&tree(only_day), &day(4.0, 4.0, 0.5), &call(Some(0.0))).unwrap();
+        let all = check_limits(&build_turn_spend(only_day), &day(4.0, 4.0, 0.5), &call(Some(0.0))).unwrap();
         assert_eq!(all.message, "day cost $10.50 exceeds limit $10.00");
         assert_eq!((all.used, all.most), (10_500_000_000, 10_000_000_000));
     }
 
     #[test]
     fn an_unknown_price_is_reported_first_and_only_once() {
-        let mut tree = tree(session(5.0));
-        let reached = check_limits(&tree, &DaySpend::default(), &call(None)).unwrap();
+        let mut turn_spend = build_turn_spend(session(5.0));
+        let reached = check_limits(&turn_spend, &DaySpend::default(), &call(None)).unwrap();
         assert_eq!(reached.limit, LimitName::UnknownPrice);
-        tree.unpriced.insert("p/m".to_owned());
-        assert_eq!(check_limits(&tree, &DaySpend::default(), &call(None)), None);
+        turn_spend.unpriced.insert("p/m".to_owned());
+        assert_eq!(check_limits(&turn_spend, &DaySpend::default(), &call(None)), None);
         // Known spending still counts.
-        tree.session = usd(6.0);
-        assert!(check_limits(&tree, &DaySpend::default(), &call(None)).is_some());
+        turn_spend.session = usd(6.0);
+        assert!(check_limits(&turn_spend, &DaySpend::default(), &call(None)).is_some());
     }
 
     #[test]
     fn warnings_are_due_when_80_percent_are_crossed() {
-        let tree = tree(session(5.0));
-        let told =
-            |tree: &TurnSpend, cost| collect_budget_warnings(tree, &DaySpend::default(), "p", usd(cost));
+        let turn_spend = build_turn_spend(session(5.0));
+        let warnings = |turn_spend: &TurnSpend, cost| {
+            collect_budget_warnings(turn_spend, &DaySpend::default(), "p", usd(cost))
+        };
         // 4.0 of 5.0 are already 80 %.
-        assert!(told(&tree, 0.5).is_empty());
+        assert!(warnings(&turn_spend, 0.5).is_empty());
         let below = TurnSpend {
             session: usd(3.9),
-            ..tree
+            ..turn_spend
         };
-        assert!(told(&below, 0.05).is_empty());
-        let crossed = told(&below, 0.1);
+        assert!(warnings(&below, 0.05).is_empty());
+        let crossed = warnings(&below, 0.1);
         assert_eq!(crossed.len(), 1);
         assert_eq!(
             crossed[0].to_message("p"),
             "session cost is $4.00 of the limit of $5.00"
         );
-        assert_eq!(told(&below, 9.0).len(), 1, "also when it goes beyond the limit");
+        assert_eq!(
+            warnings(&below, 9.0).len(),
+            1,
+            "also when it goes beyond the limit"
+        );
     }
 }

@@ -46,12 +46,12 @@ pub(super) async fn admit_within_budget(
     };
     loop {
         // Reading the day's spending may wait for the store; a cancel does not.
-        let leave = tokio::select! { biased;
+        let decision = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(TurnStopped),
             leave = cx.services.budget.request_call(&planned) => leave,
         };
-        if let Some(left) = to_reservation_result(leave) {
-            return Ok(left.map(Some));
+        if let Some(result) = to_reservation_result(decision) {
+            return Ok(result.map(Some));
         }
         // One question at a time for a turn and its sub-agents: one answer may be enough for all of them.
         // Ask the ledger again under the lock: the limit may have been raised while this call waited for it.
@@ -61,8 +61,8 @@ pub(super) async fn admit_within_budget(
             .await?;
         let reached = match cx.services.budget.request_call(&planned).await {
             BudgetDecision::Reached(reached) => *reached,
-            leave => match to_reservation_result(leave) {
-                Some(left) => return Ok(left.map(Some)),
+            decision => match to_reservation_result(decision) {
+                Some(result) => return Ok(result.map(Some)),
                 None => continue,
             },
         };
@@ -85,8 +85,8 @@ pub(super) async fn admit_within_budget(
 }
 
 /// Converts a budget decision. Returns `None` if a limit forbids the call.
-fn to_reservation_result(leave: BudgetDecision) -> Option<Result<Reservation, Box<StepOutcome>>> {
-    match leave {
+fn to_reservation_result(decision: BudgetDecision) -> Option<Result<Reservation, Box<StepOutcome>>> {
+    match decision {
         BudgetDecision::Go(reservation) => Some(Ok(reservation)),
         BudgetDecision::Stopped => Some(Err(Box::new(StepOutcome::stopped_at("stopped at a limit")))),
         BudgetDecision::Reached(_) => None,
@@ -129,18 +129,18 @@ pub(super) async fn record_call_cost(
 ) -> Result<(), TurnStopped> {
     let Some(cost) = cost else { return Ok(()) };
     let provider = model.provider.name();
-    for near in cx.services.budget.charge_cost(provider, cost) {
-        log_budget_warning(&near);
+    for warning in cx.services.budget.charge_cost(provider, cost) {
+        log_budget_warning(&warning);
         // Late, because the cost is spent even if the turn is being canceled.
-        emit_late_warning(cx, LIMIT_NEAR, near.to_message(provider)).await?;
+        emit_late_warning(cx, LIMIT_NEAR, warning.to_message(provider)).await?;
     }
     Ok(())
 }
 
-fn log_budget_warning(near: &BudgetWarning) {
-    let (spent, most) = (near.spent.to_usd(), near.most.to_usd());
+fn log_budget_warning(warning: &BudgetWarning) {
+    let (spent, most) = (warning.spent.to_usd(), warning.most.to_usd());
     let message = "much of a limit is used";
-    match near.limit {
+    match warning.limit {
         LimitName::SessionCost => {
             tracing::warn!(session_cost = spent, max_session_cost = most, "{message}");
         }

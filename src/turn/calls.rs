@@ -54,8 +54,8 @@ pub(super) async fn run_calls(
         .collect();
     let (mut ends, mut stopped) = (Vec::new(), false);
     // After a stop the loop still waits for the other calls, so that no effect outlives the turn (I8).
-    while let Some((at, ended)) = running.next().await {
-        match ended {
+    while let Some((at, result)) = running.next().await {
+        match result {
             Ok(end) => ends.push((at, end)),
             Err(TurnStopped) => stopped = true,
         }
@@ -76,12 +76,12 @@ async fn run_call(
 ) -> Result<ToolRunResult, TurnStopped> {
     let prepared = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => {
+        Err(reason) => {
             return finish_without_run(
                 cx,
                 &call,
                 ToolCallStatus::Failed,
-                why,
+                reason,
                 ToolRunDisposition::Refused,
             )
             .await;
@@ -89,11 +89,16 @@ async fn run_call(
     };
     let gate = match ToolCircuitGuard::enter_circuit(cx, &call.name).await? {
         Ok(gate) => gate,
-        Err(why) => {
-            let ended =
-                finish_without_run(cx, &call, ToolCallStatus::Failed, why, ToolRunDisposition::Failed)
-                    .await?;
-            return Ok(halt.observe_result(cx, ended));
+        Err(reason) => {
+            let run_result = finish_without_run(
+                cx,
+                &call,
+                ToolCallStatus::Failed,
+                reason,
+                ToolRunDisposition::Failed,
+            )
+            .await?;
+            return Ok(halt.observe_result(cx, run_result));
         }
     };
     // Hooks precede the approval, so that people approve what runs.
@@ -105,7 +110,7 @@ async fn run_call(
         (Permission::Granted(_), _) => (Permission::halted(), None),
         (refused, objection) => (refused, objection),
     };
-    let mut ended = match prepared {
+    let mut run_result = match prepared {
         Permission::Granted(_) if halt.is_set() => {
             finish_without_run(
                 cx,
@@ -117,33 +122,35 @@ async fn run_call(
             .await?
         }
         Permission::Granted(prepared) => execute_call(cx, &call, prepared).await?,
-        Permission::Refused(status, why) => {
-            let fate = match status {
+        Permission::Refused(status, reason) => {
+            let disposition = match status {
                 ToolCallStatus::Failed => ToolRunDisposition::Failed,
                 _ => ToolRunDisposition::Refused,
             };
-            finish_without_run(cx, &call, status, why, fate).await?
+            finish_without_run(cx, &call, status, reason, disposition).await?
         }
-        Permission::Invalid(why) => {
+        Permission::Invalid(reason) => {
             finish_without_run(
                 cx,
                 &call,
                 ToolCallStatus::Failed,
-                why,
+                reason,
                 ToolRunDisposition::Refused,
             )
             .await?
         }
     };
-    let told = match ended.fate {
+    let report = match run_result.disposition {
         ToolRunDisposition::Ran => CallReport::Well,
-        ToolRunDisposition::Failed | ToolRunDisposition::SubagentFailed => CallReport::Failed(&ended.said),
+        ToolRunDisposition::Failed | ToolRunDisposition::SubagentFailed => {
+            CallReport::Failed(&run_result.failure_text)
+        }
         ToolRunDisposition::TimedOut => CallReport::Failed("timed out"),
         ToolRunDisposition::Refused | ToolRunDisposition::JoinViolated => CallReport::Nothing,
     };
-    gate.record_call_end(told).await?;
-    ended.ended_by = ended.ended_by.or(objection);
-    Ok(halt.observe_result(cx, ended))
+    gate.record_call_end(report).await?;
+    run_result.ended_by = run_result.ended_by.or(objection);
+    Ok(halt.observe_result(cx, run_result))
 }
 
 impl StopFlag {
@@ -152,11 +159,13 @@ impl StopFlag {
     }
 
     /// Stops calls from starting once one has ended the turn.
-    fn observe_result(&self, cx: &TurnContext, ended: ToolRunResult) -> ToolRunResult {
-        if ended.ended_by.is_some() || ended.fate.failure_policy(&cx.settings.policy) == FailurePolicy::Fail {
+    fn observe_result(&self, cx: &TurnContext, run_result: ToolRunResult) -> ToolRunResult {
+        if run_result.ended_by.is_some()
+            || run_result.disposition.failure_policy(&cx.settings.policy) == FailurePolicy::Fail
+        {
             self.0.store(true, Ordering::Relaxed);
         }
-        ended
+        run_result
     }
 }
 
@@ -165,22 +174,22 @@ async fn finish_without_run(
     cx: &TurnContext,
     call: &ToolRun,
     status: ToolCallStatus,
-    why: String,
-    fate: ToolRunDisposition,
+    reason: String,
+    disposition: ToolRunDisposition,
 ) -> Result<ToolRunResult, TurnStopped> {
-    let mut ended = call.to_update(status);
-    let why = redact::text(&cx.services.redactor, why);
-    let mut result = ToolResult::error(why.clone());
+    let mut update = call.to_update(status);
+    let reason = redact::text(&cx.services.redactor, reason);
+    let mut result = ToolResult::error(reason.clone());
     let fingerprint = fingerprint_result(&result);
     if let Some(note) = &call.note {
         tool_guard::append_note(&mut result, note);
     }
-    ended.result = Some(Arc::new(result));
-    cx.link.emit_event(Event::ToolCall(ended)).await?;
+    update.result = Some(Arc::new(result));
+    cx.link.emit_event(Event::ToolCall(update)).await?;
     Ok(ToolRunResult {
         tool: call.name.clone(),
-        fate,
-        said: why,
+        disposition,
+        failure_text: reason,
         result: fingerprint,
         ended_by: None,
     })

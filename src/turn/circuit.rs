@@ -40,7 +40,7 @@ pub(super) enum ToolAdmission {
     Trial(u64),
     /// It may not for this long, because of failures with this pattern.
     Open {
-        left: Duration,
+        remaining: Duration,
         pattern: String,
     },
 }
@@ -73,7 +73,7 @@ impl ToolCircuits {
             Admission::Trial(number) => ToolAdmission::Trial(number),
             Admission::Refused { until } => ToolAdmission::Open {
                 // While another call is the trial, nobody knows how long it takes.
-                left: until.map_or(Duration::ZERO, |until| until - now),
+                remaining: until.map_or(Duration::ZERO, |until| until - now),
                 pattern: known.pattern.clone(),
             },
         }
@@ -84,11 +84,11 @@ impl ToolCircuits {
         &mut self,
         tool: &str,
         trial: Option<u64>,
-        told: CallReport<'_>,
+        report: CallReport<'_>,
         now: Instant,
         cooldown: Duration,
     ) -> Option<CircuitChange> {
-        match told {
+        match report {
             CallReport::Well => {
                 // Any success proves that the tool works, even of a call that began before the circuit opened.
                 let was = self.tools.remove(tool)?;
@@ -117,8 +117,8 @@ impl ToolCircuits {
         let view = |(name, known): (&String, &ToolCircuit)| {
             let (state, until) = known.circuit.state();
             let until = until.map(|until| {
-                let left = until.saturating_duration_since(now).as_millis() as u64;
-                wall_ms.saturating_add_unsigned(left)
+                let remaining = until.saturating_duration_since(now).as_millis() as u64;
+                wall_ms.saturating_add_unsigned(remaining)
             });
             (name.clone(), CircuitView { state, until })
         };
@@ -130,11 +130,11 @@ impl ToolCircuits {
     pub fn reset(&mut self, tool: Option<&str>) -> Vec<String> {
         let mut open = Vec::new();
         self.tools.retain(|name, known| {
-            let meant = tool.is_none_or(|tool| tool == name);
-            if meant && known.is_open() {
+            let is_selected = tool.is_none_or(|tool| tool == name);
+            if is_selected && known.is_open() {
                 open.push(name.clone());
             }
-            !meant
+            !is_selected
         });
         open
     }
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(
             refused,
             ToolAdmission::Open {
-                left: COOLDOWN / 2,
+                remaining: COOLDOWN / 2,
                 pattern
             }
         );
@@ -264,13 +264,13 @@ mod tests {
     fn the_trial_decides_about_the_circuit() {
         let now = clock::now();
         let later = now + COOLDOWN;
-        for (told, change, then) in [
+        for (report, change, then) in [
             (CallReport::Well, Some(CircuitChange::Closed), ToolAdmission::Go),
             (
                 CallReport::Failed("something else"),
                 Some(CircuitChange::Opened),
                 ToolAdmission::Open {
-                    left: COOLDOWN,
+                    remaining: COOLDOWN,
                     pattern: "something else".to_owned(),
                 },
             ),
@@ -292,10 +292,10 @@ mod tests {
                 None
             );
             assert_eq!(
-                circuits.record_call_end("t", Some(1), told, later, COOLDOWN),
+                circuits.record_call_end("t", Some(1), report, later, COOLDOWN),
                 change
             );
-            assert_eq!(circuits.admit_call("t", later), then, "{told:?}");
+            assert_eq!(circuits.admit_call("t", later), then, "{report:?}");
         }
     }
 

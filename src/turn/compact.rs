@@ -78,11 +78,11 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
 }
 
 async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
-    let begun = cx.link.begin_step().await?;
+    let step_input = cx.link.begin_step().await?;
     // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
-    state.compaction.failures = begun.failed_compactions;
-    state.used.context = state.estimate_tokens(&begun.items);
-    Ok(begun.items)
+    state.compaction.failures = step_input.failed_compactions;
+    state.used.context = state.estimate_tokens(&step_input.items);
+    Ok(step_input.items)
 }
 
 /// Returns whether what compaction cannot remove exceeds the window: system prompt, tools, and the last message.
@@ -172,9 +172,9 @@ pub(super) async fn summarize_history(
     // Set even if the summary fails, so that the check before the next call does not repeat it.
     state.compaction.is_recent = true;
     let before = compact::estimate_total_tokens(items);
-    let kept = before - compact::estimate_total_tokens(middle.slice_items(items));
-    let after = |text: &str| kept + compact::summary_tokens(text);
-    let why = match write_notes(cx, state, middle, items, trigger, instructions).await? {
+    let kept_tokens = before - compact::estimate_total_tokens(middle.slice_items(items));
+    let after = |text: &str| kept_tokens + compact::summary_tokens(text);
+    let reason = match write_notes(cx, state, middle, items, trigger, instructions).await? {
         Ok(text) if compact::is_sufficient_reduction(before, after(&text)) => {
             state.compaction.failures = 0;
             replace_middle(cx, state, items, middle, text, trigger, false).await?;
@@ -194,7 +194,7 @@ pub(super) async fn summarize_history(
     };
     let digest = compact::build_digest(middle.slice_items(items));
     let helps = after(&digest) < before;
-    emit_failure(cx, state, &why, helps).await?;
+    emit_failure(cx, state, &reason, helps).await?;
     if !helps {
         return Ok(SummaryOutcome::Same("no summary made the conversation shorter"));
     }
@@ -223,7 +223,7 @@ async fn replace_middle(
 async fn emit_failure(
     cx: &TurnContext,
     state: &mut LoopState,
-    why: &str,
+    reason: &str,
     digest: bool,
 ) -> Result<(), TurnStopped> {
     let then = if digest {
@@ -231,7 +231,7 @@ async fn emit_failure(
     } else {
         "it stays as it is"
     };
-    let message = format!("could not summarize the conversation: {why}; {then}");
+    let message = format!("could not summarize the conversation: {reason}; {then}");
     emit_warning(cx, COMPACTION_FAILED, message).await?;
     state.compaction.failures += 1;
     if state.compaction.failures == MAX_FAILED_COMPACTIONS {
@@ -263,8 +263,8 @@ async fn write_notes(
             compact::build_summary_prompt(part.slice_items(items), instructions),
         );
         // An auxiliary call never falls back: what `without` says happens instead.
-        let kept = state.access.disable_fallback(without);
-        let asked = call_with_retries(
+        let fallbacks = state.access.disable_fallback(without);
+        let outcome = call_with_retries(
             cx,
             &model,
             &mut state.access,
@@ -273,15 +273,15 @@ async fn write_notes(
             OutputVisibility::Nothing,
         )
         .await?;
-        state.access.restore_fallback(kept);
-        match asked {
-            CallOutcome::Answered(answered) => {
+        state.access.restore_fallback(fallbacks);
+        match outcome {
+            CallOutcome::Answered(model_answer) => {
                 // The part that the model did not read is not lost: a digest of it precedes the summary.
                 let unread = compact::build_digest(
                     &middle.slice_items(items)
                         [..middle.slice_items(items).len() - part.slice_items(items).len()],
                 );
-                return Ok(extract_notes(&model, *answered)
+                return Ok(extract_notes(&model, *model_answer)
                     .map(|text| format!("{unread}\n{text}").trim().to_owned())
                     .map_err(SummaryFailure::Useless));
             }
@@ -324,13 +324,13 @@ fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<ModelRequest>
 }
 
 /// Returns the text that the model wrote.
-fn extract_notes(model: &ResolvedModel, answered: ModelAnswer) -> Result<String, AgentError> {
-    let text = answered
+fn extract_notes(model: &ResolvedModel, model_answer: ModelAnswer) -> Result<String, AgentError> {
+    let text = model_answer
         .answer
         .message
         .map(|message| message.text())
         .unwrap_or_default();
-    match answered.stop {
+    match model_answer.stop {
         StopReason::Refusal(_) => Err(AgentError::new(
             ErrorCode::ProviderError,
             format!("{} declined to write a summary", model.label()),

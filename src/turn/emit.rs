@@ -26,13 +26,13 @@ pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Resul
 
 pub(super) async fn retract_output(
     cx: &TurnContext,
-    shown: Option<StreamedOutput>,
+    streamed: Option<StreamedOutput>,
 ) -> Result<(), TurnStopped> {
-    let Some(shown) = shown else { return Ok(()) };
+    let Some(streamed) = streamed else { return Ok(()) };
     cx.link
         .emit_event(Event::MessageRetracted {
-            message: shown.message,
-            tool_calls: shown.tool_calls,
+            message: streamed.message,
+            tool_calls: streamed.tool_calls,
         })
         .await
 }

@@ -16,7 +16,7 @@ pub(super) struct Alternatives<'a> {
     /// The model for an overloaded provider.
     pub(super) stand_in: Option<&'a str>,
     /// For an auxiliary call: what happens without it, for people.
-    pub(super) aside: Option<&'a str>,
+    pub(super) consequence: Option<&'a str>,
 }
 
 /// The state of the account after the failure.
@@ -65,50 +65,54 @@ pub(super) enum FallbackReason {
 
 /// Decides about a failed call, given the retry policy's `verdict` after `attempts` attempts.
 pub(super) fn plan_failure_action(
-    others: &Alternatives<'_>,
-    stands: &CircuitOutlook,
+    alternatives: &Alternatives<'_>,
+    outlook: &CircuitOutlook,
     policy: &RetryPolicy,
     error: &ProviderError,
     (verdict, attempts): (RetryVerdict, u32),
 ) -> FailureAction {
     // R-PROV-4: repeated 529 switch at once, even if retries are left.
     if error.fault == ProviderFault::Overloaded
-        && stands.overloads >= MAX_CONSECUTIVE_OVERLOADS
-        && others.stand_in.is_some()
+        && outlook.overloads >= MAX_CONSECUTIVE_OVERLOADS
+        && alternatives.stand_in.is_some()
     {
         return FailureAction::Leave(Some(FallbackReason::Overloaded));
     }
-    let (attempt, mut delay, left) = match verdict {
-        RetryVerdict::Retry { attempt, delay, left } => (attempt, delay, left),
-        RetryVerdict::GiveUp { why } => {
-            return FailureAction::Leave(to_fallback_reason(why, error, attempts));
+    let (attempt, mut delay, remaining) = match verdict {
+        RetryVerdict::Retry {
+            attempt,
+            delay,
+            remaining,
+        } => (attempt, delay, remaining),
+        RetryVerdict::GiveUp { reason } => {
+            return FailureAction::Leave(to_fallback_reason(reason, error, attempts));
         }
     };
     let long = error.retry_after.filter(|wait| *wait > policy.max_retry_after);
-    if let Some(wait) = long.filter(|_| others.next.is_some()) {
+    if let Some(wait) = long.filter(|_| alternatives.next.is_some()) {
         // Even under a patient policy: another provider can answer sooner.
         return FailureAction::Leave(to_fallback_reason(GiveUp::WaitTooLong(wait), error, attempts));
     }
     // Without a fallback, a persistent policy waits until the circuit admits a call again.
-    let rests_it_out = policy.persists && others.next.is_none();
-    match stands.open {
+    let rests_it_out = policy.persists && alternatives.next.is_none();
+    match outlook.open {
         Some(_) if !rests_it_out => return FailureAction::CircuitOpen,
         // One millisecond more: the clocks differ by fractions of a millisecond.
         Some(rest) => delay = delay.max(rest + Duration::from_millis(1)),
         None => {}
     }
-    let next = what_next(others, stands, error, left, rests_it_out);
+    let next = what_next(alternatives, outlook, error, remaining, rests_it_out);
     FailureAction::Retry(RetryPlan {
         attempt,
         delay,
-        max_retries: attempt + left,
+        max_retries: attempt + remaining,
         next,
     })
 }
 
 /// Returns why another model may do better after a call was given up, if one may.
-fn to_fallback_reason(why: GiveUp, error: &ProviderError, attempts: u32) -> Option<FallbackReason> {
-    let reason = match why {
+fn to_fallback_reason(cause: GiveUp, error: &ProviderError, attempts: u32) -> Option<FallbackReason> {
+    let reason = match cause {
         GiveUp::NotRetryable(Disposition::NextOnRoute) => format!("{}: {}", error.provider, error.message),
         GiveUp::NotRetryable(_) => return None,
         GiveUp::Exhausted if attempts == 1 => format!("{} failed: {}", error.provider, error.message),
@@ -127,30 +131,30 @@ fn to_fallback_reason(why: GiveUp, error: &ProviderError, attempts: u32) -> Opti
 /// Words what happens if the next attempt, and all later ones, fail in the same way. `left` is the number of retries
 /// after the next, as far as the retry policy goes.
 fn what_next(
-    others: &Alternatives<'_>,
-    stands: &CircuitOutlook,
+    alternatives: &Alternatives<'_>,
+    outlook: &CircuitOutlook,
     error: &ProviderError,
-    left: u32,
+    remaining: u32,
     rests: bool,
 ) -> String {
     // Before the last retry the circuit may open, or the provider may count as overloaded.
-    let until_open = stands.until_open.filter(|_| !rests);
+    let until_open = outlook.until_open.filter(|_| !rests);
     let until_open = until_open.map_or(u32::MAX, |failures| failures.saturating_sub(1));
-    let stand_in = others
+    let stand_in = alternatives
         .stand_in
         .filter(|_| error.fault == ProviderFault::Overloaded);
-    let until_stand_in = MAX_CONSECUTIVE_OVERLOADS.saturating_sub(stands.overloads + 1);
-    let tries = left.min(until_open);
-    let (tries, then) = match (stand_in, others.next) {
+    let until_stand_in = MAX_CONSECUTIVE_OVERLOADS.saturating_sub(outlook.overloads + 1);
+    let tries = remaining.min(until_open);
+    let (tries, then) = match (stand_in, alternatives.next) {
         (Some(stand_in), _) if until_stand_in <= tries => {
             (until_stand_in, Some(format!("{stand_in} takes over")))
         }
         (_, Some(next)) => (tries, Some(format!("{next} takes over"))),
-        (_, None) => (tries, others.aside.map(str::to_owned)),
+        (_, None) => (tries, alternatives.consequence.map(str::to_owned)),
     };
     match (tries, then) {
         (0, Some(then)) => then,
-        (0, None) if left > 0 => "the turn will fail: the circuit breaker will be open".to_owned(),
+        (0, None) if remaining > 0 => "the turn will fail: the circuit breaker will be open".to_owned(),
         (0, None) => "the turn will fail with this error".to_owned(),
         (1, None) => "one more attempt".to_owned(),
         (n, None) => format!("{n} more attempts"),
@@ -182,33 +186,33 @@ mod tests {
     const ALONE: Alternatives<'_> = Alternatives {
         next: None,
         stand_in: None,
-        aside: None,
+        consequence: None,
     };
     const ROUTE: Alternatives<'_> = Alternatives {
         next: Some("q/n"),
         ..ALONE
     };
     const ASIDE: Alternatives<'_> = Alternatives {
-        aside: Some("it goes on without"),
+        consequence: Some("it goes on without"),
         ..ALONE
     };
     const BOTH: Alternatives<'_> = Alternatives {
         next: Some("q/n"),
         stand_in: Some("small"),
-        aside: None,
+        consequence: None,
     };
 
     /// Simulates an account whose circuit opens with the fifth failure. Returns the announced texts and the final
     /// action.
     fn state(
-        others: &Alternatives<'_>,
+        alternatives: &Alternatives<'_>,
         policy: RetryPolicy,
         fault: &ProviderFault,
     ) -> (Vec<String>, FailureAction) {
         let mut retry = RetryState::new(policy);
-        let mut told = Vec::new();
+        let mut announcements = Vec::new();
         for failures in 1.. {
-            let stands = CircuitOutlook {
+            let outlook = CircuitOutlook {
                 overloads: if *fault == ProviderFault::Overloaded {
                     failures
                 } else {
@@ -221,14 +225,14 @@ mod tests {
             let error = error(fault.clone());
             let verdict = retry.next(&error, 0.0);
             match plan_failure_action(
-                others,
-                &stands,
+                alternatives,
+                &outlook,
                 &policy,
                 &error,
                 (verdict, retry.failed_attempts()),
             ) {
-                FailureAction::Retry(again) => told.push(again.next),
-                done => return (told, done),
+                FailureAction::Retry(plan) => announcements.push(plan.next),
+                done => return (announcements, done),
             }
         }
         unreachable!()
@@ -251,7 +255,7 @@ mod tests {
         };
         let three = RetryPolicy::default();
         let silent = ProviderFault::TimedOut(TimeoutPhase::Gap);
-        let failed = |why: &str| FailureAction::Leave(Some(FallbackReason::Failed(why.to_owned())));
+        let failed = |reason: &str| FailureAction::Leave(Some(FallbackReason::Failed(reason.to_owned())));
         let ends = "the turn will fail with this error";
         let rests = "the turn will fail: the circuit breaker will be open";
         let hop = "q/n takes over";
@@ -372,17 +376,21 @@ mod tests {
                 FailureAction::CircuitOpen,
             ),
         ];
-        for (others, policy, fault, retries, last, done) in cases {
-            let (told, then) = state(others, policy, fault);
-            assert_eq!((told.len(), &then), (retries, &done), "{fault:?}: {told:?}");
-            assert_eq!(told.last().map(String::as_str), Some(last), "{fault:?}");
-            for (at, text) in told.iter().enumerate() {
-                assert_eq!(tries(text), retries - at - 1, "{fault:?}: {told:?}");
+        for (alternatives, policy, fault, retries, last, done) in cases {
+            let (announcements, then) = state(alternatives, policy, fault);
+            assert_eq!(
+                (announcements.len(), &then),
+                (retries, &done),
+                "{fault:?}: {announcements:?}"
+            );
+            assert_eq!(announcements.last().map(String::as_str), Some(last), "{fault:?}");
+            for (at, text) in announcements.iter().enumerate() {
+                assert_eq!(tries(text), retries - at - 1, "{fault:?}: {announcements:?}");
                 // The fallback is named from the first text on.
                 assert_eq!(
                     text.ends_with(last),
                     ![ends, rests].contains(&last) || at + 1 == retries,
-                    "{told:?}"
+                    "{announcements:?}"
                 );
             }
         }
@@ -391,8 +399,8 @@ mod tests {
     #[test]
     fn a_persistent_policy_without_fallback_waits_for_the_circuit() {
         let policy = RetryPolicy::from_profile(RetryProfile::Persistent);
-        let (told, done) = state(&ALONE, policy, &ProviderFault::Server);
-        assert_eq!(told.len(), 10);
+        let (announcements, done) = state(&ALONE, policy, &ProviderFault::Server);
+        assert_eq!(announcements.len(), 10);
         assert_eq!(
             done,
             FailureAction::Leave(Some(FallbackReason::Failed(
@@ -402,18 +410,18 @@ mod tests {
         let mut retry = RetryState::new(policy);
         let error = error(ProviderFault::Server);
         let verdict = retry.next(&error, 0.0);
-        let stands = CircuitOutlook {
+        let outlook = CircuitOutlook {
             open: Some(Duration::from_secs(30)),
             until_open: Some(0),
             ..CircuitOutlook::default()
         };
-        let FailureAction::Retry(again) = plan_failure_action(&ALONE, &stands, &policy, &error, (verdict, 1))
+        let FailureAction::Retry(plan) = plan_failure_action(&ALONE, &outlook, &policy, &error, (verdict, 1))
         else {
             panic!("no retry");
         };
-        assert_eq!(again.delay, Duration::from_millis(30_001));
-        assert_eq!((again.attempt, again.max_retries), (1, 10));
-        assert_eq!(again.next, "9 more attempts");
+        assert_eq!(plan.delay, Duration::from_millis(30_001));
+        assert_eq!((plan.attempt, plan.max_retries), (1, 10));
+        assert_eq!(plan.next, "9 more attempts");
     }
 
     #[test]
@@ -422,30 +430,36 @@ mod tests {
             retry_after: Some(Duration::from_secs(3_600)),
             ..error(ProviderFault::Throttled)
         };
-        let done = |others: &Alternatives<'_>, policy: RetryPolicy| {
+        let done = |alternatives: &Alternatives<'_>, policy: RetryPolicy| {
             let verdict = RetryState::new(policy).next(&hour, 0.0);
-            plan_failure_action(others, &CircuitOutlook::default(), &policy, &hour, (verdict, 1))
+            plan_failure_action(
+                alternatives,
+                &CircuitOutlook::default(),
+                &policy,
+                &hour,
+                (verdict, 1),
+            )
         };
-        let left = FailureAction::Leave(Some(FallbackReason::Failed(
+        let expected = FailureAction::Leave(Some(FallbackReason::Failed(
             "p asks to wait for 3600 s: words".to_owned(),
         )));
         assert_eq!(
             done(&ROUTE, RetryPolicy::from_profile(RetryProfile::Patient)),
-            left
+            expected
         );
-        assert_eq!(done(&ROUTE, RetryPolicy::default()), left);
-        assert_eq!(done(&ALONE, RetryPolicy::default()), left);
-        let FailureAction::Retry(again) = done(&ALONE, RetryPolicy::from_profile(RetryProfile::Patient))
+        assert_eq!(done(&ROUTE, RetryPolicy::default()), expected);
+        assert_eq!(done(&ALONE, RetryPolicy::default()), expected);
+        let FailureAction::Retry(plan) = done(&ALONE, RetryPolicy::from_profile(RetryProfile::Patient))
         else {
             panic!("no patience");
         };
-        assert_eq!(again.delay, Duration::from_secs(3_600));
+        assert_eq!(plan.delay, Duration::from_secs(3_600));
     }
 
     #[test]
     fn permanent_errors_do_not_fall_back() {
         let policy = RetryPolicy::from_profile(RetryProfile::Persistent);
-        for (fault, left) in [
+        for (fault, fallback_reason) in [
             (ProviderFault::Unauthorized, None),
             (ProviderFault::InvalidRequest, None),
             (ProviderFault::PromptTooLong { limit: None }, None),
@@ -457,7 +471,7 @@ mod tests {
             let error = error(fault);
             let verdict = RetryState::new(policy).next(&error, 0.0);
             let done = plan_failure_action(&BOTH, &CircuitOutlook::default(), &policy, &error, (verdict, 1));
-            assert_eq!(done, FailureAction::Leave(left), "{error:?}");
+            assert_eq!(done, FailureAction::Leave(fallback_reason), "{error:?}");
         }
     }
 }

@@ -26,11 +26,11 @@ pub struct HookCommands;
 impl HookRunner for HookCommands {
     fn run_hook<'a>(
         &'a self,
-        place: HookContext<'a>,
+        context: HookContext<'a>,
         hook: &'a HookSettings,
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
-        run_hook_command(place, hook, input).boxed()
+        run_hook_command(context, hook, input).boxed()
     }
 }
 
@@ -41,14 +41,14 @@ enum HookRunEnd {
 }
 
 async fn run_hook_command(
-    place: HookContext<'_>,
+    context: HookContext<'_>,
     hook: &HookSettings,
     input: Vec<u8>,
 ) -> Result<HookExit, TurnStopped> {
-    let launcher = place.workspace.shared().launcher();
-    let command = build_command(place, hook, input);
-    let command = place.workspace.shared().guard_git(place.cwd, command).await;
-    let child = launcher.spawn_until(place.cancel, command).await;
+    let launcher = context.workspace.shared().launcher();
+    let command = build_command(context, hook, input);
+    let command = context.workspace.shared().guard_git(context.cwd, command).await;
+    let child = launcher.spawn_until(context.cancel, command).await;
     let Child {
         process,
         mut output,
@@ -61,7 +61,7 @@ async fn run_hook_command(
     drop(stdin);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let first = tokio::select! { biased;
-        () = place.cancel.cancelled() => HookRunEnd::Cancelled,
+        () = context.cancel.cancelled() => HookRunEnd::Cancelled,
         () = tokio::time::sleep(hook.timeout_s.0) => HookRunEnd::TimedOut,
         ending = collect_output(&process, &mut output, [&mut stdout, &mut stderr]) => HookRunEnd::Ended(ending),
     };
@@ -81,13 +81,13 @@ async fn run_hook_command(
     }
 }
 
-fn build_command(place: HookContext<'_>, hook: &HookSettings, input: Vec<u8>) -> Command {
+fn build_command(context: HookContext<'_>, hook: &HookSettings, input: Vec<u8>) -> Command {
     let command = match &hook.command {
         CommandLine::Shell(script) => Command::from_script(script),
         CommandLine::Argv(argv) => Command::from_argv(argv),
     };
     command
-        .current_dir(place.cwd)
+        .current_dir(context.cwd)
         .stdin(Stdin::Bytes(input))
         .env("TERM", "dumb")
         .env("NO_COLOR", "1")
@@ -103,13 +103,13 @@ async fn collect_output(
     [stdout, stderr]: [&mut Vec<u8>; 2],
 ) -> CommandEnd {
     while let Some(chunk) = output.next().await {
-        let kept = match chunk.stream {
+        let buffer = match chunk.stream {
             Stream::Stdout => &mut *stdout,
             Stream::Stderr => &mut *stderr,
         };
         // The excess is read and discarded: a full pipe would block the hook forever.
-        let room = chunk.bytes.len().min(MAX_OUTPUT - kept.len());
-        kept.extend_from_slice(&chunk.bytes[..room]);
+        let fitting_length = chunk.bytes.len().min(MAX_OUTPUT - buffer.len());
+        buffer.extend_from_slice(&chunk.bytes[..fitting_length]);
         // A hook that never stops writing must not delay a cancel.
         tokio::task::yield_now().await;
     }

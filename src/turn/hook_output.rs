@@ -50,18 +50,18 @@ enum HookChoice {
 }
 
 /// Returns the decision of a hook. The error says how the hook failed.
-pub(super) fn parse_hook_decision(moment: HookMoment, ran: &HookExit) -> Result<HookDecision, String> {
-    let (code, stdout, stderr) = match ran {
+pub(super) fn parse_hook_decision(moment: HookMoment, exit: &HookExit) -> Result<HookDecision, String> {
+    let (code, stdout, stderr) = match exit {
         HookExit::Exited { code, stdout, stderr } => (*code, stdout, stderr),
-        HookExit::Failed(why) => return Err(why.clone()),
+        HookExit::Failed(reason) => return Err(reason.clone()),
     };
     match code {
         0 => parse_hook_answer(moment, stdout.trim()),
         2 => Ok(HookDecision::Block(sanitize_hook_message(stderr))),
         code => Err(
             match text::one_line(&text::strip_control_characters(stderr), 200) {
-                said if said.is_empty() => format!("exit code {code}"),
-                said => format!("exit code {code}: {said}"),
+                message if message.is_empty() => format!("exit code {code}"),
+                message => format!("exit code {code}: {message}"),
             },
         ),
     }
@@ -108,12 +108,12 @@ fn parse_hook_answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, S
 }
 
 /// Cleans a hook's message for people, and supplies one if it is empty.
-fn sanitize_hook_message(said: &str) -> String {
-    let said = text::strip_control_characters(said.trim());
-    if said.is_empty() {
+fn sanitize_hook_message(message: &str) -> String {
+    let message = text::strip_control_characters(message.trim());
+    if message.is_empty() {
         "it gave no reason".to_owned()
     } else {
-        text::cut_middle(&said, MAX_WORDS).unwrap_or_else(|| said.into_owned())
+        text::cut_middle(&message, MAX_WORDS).unwrap_or_else(|| message.into_owned())
     }
 }
 
@@ -138,8 +138,8 @@ mod tests {
     fn exit_codes_and_json_answers_map_to_decisions() {
         use HookMoment::{PostTool, PreTool, Prompt, Stop};
         let pass = || Ok(HookDecision::Pass(None));
-        let block = |why: &str| Ok(HookDecision::Block(why.to_owned()));
-        let end = |why: &str| Ok(HookDecision::End(why.to_owned()));
+        let block = |reason: &str| Ok(HookDecision::Block(reason.to_owned()));
+        let end = |reason: &str| Ok(HookDecision::End(reason.to_owned()));
         for (moment, code, stdout, stderr, wanted) in [
             (Stop, 0, "", "", pass()),
             (Stop, 0, "formatted 3 files\n", "warning", pass()),
@@ -224,8 +224,8 @@ mod tests {
             (PreTool, 0, "{\"input\": 1}", "", "its output is malformed"),
             (Prompt, 0, "{\"prompt\": \" \"}", "", "an empty `prompt`"),
         ] {
-            let why = of(moment, code, stdout, stderr).unwrap_err();
-            assert!(why.contains(wanted), "{why}");
+            let error = of(moment, code, stdout, stderr).unwrap_err();
+            assert!(error.contains(wanted), "{error}");
         }
         let failed = HookExit::Failed("timed out after 60 s".to_owned());
         assert_eq!(

@@ -60,13 +60,13 @@ pub(super) async fn run_hooks(
 ) -> Result<HookVerdict, TurnStopped> {
     let (mut changed, mut by) = (None, Vec::new());
     for hook in cx.settings.hooks.find_hooks(moment, tool) {
-        let ran = redact_hook_exit(cx, run_one(cx, hook, build_hook_input(cx, hook, &about)).await?);
+        let exit = redact_hook_exit(cx, run_one(cx, hook, build_hook_input(cx, hook, &about)).await?);
         let objection = |words: String| Objection {
             hook: hook.name.clone(),
             // A hook may print a key, and its message goes to the model and to clients (I15).
             words: redact::text(&cx.services.redactor, words),
         };
-        match parse_hook_decision(moment, &ran) {
+        match parse_hook_decision(moment, &exit) {
             Ok(HookDecision::Pass(None)) => {}
             Ok(HookDecision::Pass(Some(to))) => {
                 // The next hook reads what this one changed.
@@ -77,7 +77,7 @@ pub(super) async fn run_hooks(
             Ok(HookDecision::Block(words)) => return Ok(HookVerdict::Block(objection(words))),
             Ok(HookDecision::End(words)) => return Ok(HookVerdict::End(objection(words))),
             // R-CONF: a hook's own failure never blocks anything.
-            Err(why) => report_hook_failure(cx, hook, &why).await?,
+            Err(reason) => report_hook_failure(cx, hook, &reason).await?,
         }
     }
     Ok(HookVerdict::Pass { changed, by })
@@ -85,7 +85,7 @@ pub(super) async fn run_hooks(
 
 /// Builds the JSON that a hook reads.
 fn build_hook_input(cx: &TurnContext, hook: &HookSettings, about: &Map<String, Value>) -> Vec<u8> {
-    let mut told = Map::new();
+    let mut input = Map::new();
     for (key, value) in [
         ("event", json!(hook.on.name())),
         ("hook", json!(hook.name)),
@@ -93,15 +93,15 @@ fn build_hook_input(cx: &TurnContext, hook: &HookSettings, about: &Map<String, V
         ("turnId", json!(cx.turn.as_str())),
         ("cwd", json!(cx.services.cwd.display().to_string())),
     ] {
-        told.insert(key.to_owned(), value);
+        input.insert(key.to_owned(), value);
     }
-    told.extend(about.clone());
-    Value::Object(told).to_string().into_bytes()
+    input.extend(about.clone());
+    Value::Object(input).to_string().into_bytes()
 }
 
 /// Redacts keys before the text is cut, because a cut could leave a part of a key.
-fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
-    match ran {
+fn redact_hook_exit(cx: &TurnContext, exit: HookExit) -> HookExit {
+    match exit {
         // Standard output is parsed first; the message in it is redacted after that.
         HookExit::Exited { code, stdout, stderr } => HookExit::Exited {
             code,
@@ -115,22 +115,22 @@ fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
 /// Runs one hook, and announces a wait if it is slow.
 async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, TurnStopped> {
     let until = clock::wall_ms().saturating_add_unsigned(hook.timeout_s.0.as_millis() as u64);
-    let place = HookContext {
+    let context = HookContext {
         session: &cx.session,
         turn: &cx.turn,
         cwd: &cx.services.cwd,
         workspace: &cx.workspace,
         cancel: &cx.cancel,
     };
-    let mut run = cx.settings.hooks.run_hook(place, hook, input);
+    let mut run = cx.settings.hooks.run_hook(context, hook, input);
     let telling = async {
         tokio::time::sleep(SLOW).await;
-        let why = format!("waiting for the hook `{}` ({})", hook.name, hook.on);
+        let reason = format!("waiting for the hook `{}` ({})", hook.name, hook.on);
         // An error means that the turn is stopped; the run itself returns that.
         let _ = cx
             .link
             .emit_event(Event::Wait {
-                why,
+                why: reason,
                 until: Some(until),
             })
             .await;
@@ -145,19 +145,19 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
 }
 
 /// Reports a hook's failure as a warning; the turn continues.
-async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), TurnStopped> {
-    let why = redact::text(
+async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, reason: &str) -> Result<(), TurnStopped> {
+    let reason = redact::text(
         &cx.services.redactor,
-        text::strip_control_characters(why).into_owned(),
+        text::strip_control_characters(reason).into_owned(),
     );
     tracing::warn!(
         hook = hook.name,
         moment = hook.on.name(),
-        error = why,
+        error = reason,
         "a hook failed"
     );
     let message = format!(
-        "the hook `{}` ({}) failed and was skipped: {why}",
+        "the hook `{}` ({}) failed and was skipped: {reason}",
         hook.name, hook.on
     );
     emit_warning(cx, FAILED, message).await

@@ -45,7 +45,7 @@ pub trait HookRunner: Send + Sync {
     /// [`TurnStopped`] if the turn was canceled. A failure of the hook itself is [`HookExit::Failed`].
     fn run_hook<'a>(
         &'a self,
-        place: HookContext<'a>,
+        context: HookContext<'a>,
         hook: &'a HookSettings,
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, TurnStopped>>;
@@ -102,10 +102,10 @@ impl Hooks {
     /// Runs one hook.
     pub(super) fn run_hook<'a>(
         &'a self,
-        place: HookContext<'a>,
+        context: HookContext<'a>,
         hook: &'a HookSettings,
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
-        self.runner.run_hook(place, hook, input)
+        self.runner.run_hook(context, hook, input)
     }
 }

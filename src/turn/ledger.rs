@@ -42,7 +42,7 @@ struct LedgerState {
 
 /// An open turn: its spending, and its limits that are not about money.
 struct OpenTurn {
-    tree: TurnSpend,
+    turn_spend: TurnSpend,
     /// Tool calls that it may still make.
     tool_calls: Option<u32>,
     /// The user chose to stop.
@@ -52,7 +52,7 @@ struct OpenTurn {
 /// A turn's account in the ledger, closed when it is dropped. Sub-agents share their parent's (I10).
 pub struct TurnBudget {
     ledger: Arc<Ledger>,
-    tree: u64,
+    turn_number: u64,
     /// Held while the user is asked about a limit, so that they are asked only once at a time.
     asking: tokio::sync::Mutex<()>,
     /// Sub-agents that were started, at all depths.
@@ -71,7 +71,7 @@ pub(super) enum BudgetDecision {
 /// The reserved estimate of a call in flight. Dropping it releases the estimate, however the call ends.
 pub(super) struct Reservation {
     ledger: Arc<Ledger>,
-    tree: u64,
+    turn_number: u64,
     call: CallEstimate,
 }
 
@@ -85,19 +85,19 @@ impl Ledger {
     }
 
     /// Opens an account for a turn, with the number of tool calls that it may make.
-    pub fn open(self: &Arc<Self>, tree: TurnSpend, tool_calls: Option<u32>) -> TurnBudget {
+    pub fn open(self: &Arc<Self>, turn_spend: TurnSpend, tool_calls: Option<u32>) -> TurnBudget {
         let mut books = self.lock();
         books.opened += 1;
         let number = books.opened;
         let open = OpenTurn {
-            tree,
+            turn_spend,
             tool_calls,
             stopped: false,
         };
         books.trees.insert(number, open);
         TurnBudget {
             ledger: self.clone(),
-            tree: number,
+            turn_number: number,
             asking: tokio::sync::Mutex::default(),
             subagents: AtomicU32::new(0),
         }
@@ -134,8 +134,8 @@ impl LedgerState {
     /// Switches to another day with nothing spent yet. Estimates of calls in flight stay reserved.
     fn turn_to(&mut self, day: i64) {
         if self.number != day {
-            let again = self.past.remove(&day).unwrap_or_default();
-            let own = std::mem::replace(&mut self.day.own, again);
+            let restored = self.past.remove(&day).unwrap_or_default();
+            let own = std::mem::replace(&mut self.day.own, restored);
             self.past.insert(self.number, own);
             // Only a clock that is set back needs old days, so few are kept.
             if self.past.len() > 3 {
@@ -151,8 +151,8 @@ impl TurnBudget {
     /// Requests permission to make a call. If a limit per day applies, other servers' spending is read first.
     pub(super) async fn request_call(&self, call: &CallEstimate) -> BudgetDecision {
         let day = current_day();
-        let of_day = self.with_open_turn(|open, _| open.tree.budgets.limit_day(&call.provider));
-        let others = match of_day {
+        let of_day = self.with_open_turn(|open, _| open.turn_spend.budgets.limit_day(&call.provider));
+        let other_spend = match of_day {
             // Read before the lock is taken: the store may be slow, and the lock is the whole server's.
             Some(true) => self.ledger.days.load_other_spend(day).await,
             Some(false) | None => None,
@@ -160,22 +160,22 @@ impl TurnBudget {
         let mut books = self.ledger.lock();
         books.turn_to(day);
         // While the store cannot be read, the last known spending of others counts.
-        if let Some(others) = others {
-            books.day.others = others;
+        if let Some(other_spend) = other_spend {
+            books.day.others = other_spend;
         }
         let LedgerState { day, trees, .. } = &mut *books;
-        let Some(open) = trees.get_mut(&self.tree) else {
+        let Some(open) = trees.get_mut(&self.turn_number) else {
             return BudgetDecision::Stopped;
         };
         if open.stopped {
             return BudgetDecision::Stopped;
         }
-        if let Some(reached) = budget::check_limits(&open.tree, day, call) {
+        if let Some(reached) = budget::check_limits(&open.turn_spend, day, call) {
             return BudgetDecision::Reached(Box::new(reached));
         }
         let reservation = Reservation {
             ledger: self.ledger.clone(),
-            tree: self.tree,
+            turn_number: self.turn_number,
             call: call.clone(),
         };
         reservation.hold_amount(open, day);
@@ -195,7 +195,7 @@ impl TurnBudget {
 
     /// Returns whether a call to `provider` has any spending limit.
     pub(super) fn has_money_limit(&self, provider: &str) -> bool {
-        self.with_open_turn(|open, _| open.tree.budgets.has_money_limit(provider))
+        self.with_open_turn(|open, _| open.turn_spend.budgets.has_money_limit(provider))
             .unwrap_or_default()
     }
 
@@ -204,24 +204,24 @@ impl TurnBudget {
         let mut books = self.ledger.lock();
         books.turn_to(current_day());
         let LedgerState { day, trees, .. } = &mut *books;
-        let mut told = Vec::new();
-        if let Some(open) = trees.get_mut(&self.tree) {
-            told = budget::collect_budget_warnings(&open.tree, day, provider, cost);
-            open.tree.session += cost;
-            open.tree.turn += cost;
+        let mut warnings = Vec::new();
+        if let Some(open) = trees.get_mut(&self.turn_number) {
+            warnings = budget::collect_budget_warnings(&open.turn_spend, day, provider, cost);
+            open.turn_spend.session += cost;
+            open.turn_spend.turn += cost;
         }
         *day.own.spent.entry(provider.to_owned()).or_default() += cost;
-        told
+        warnings
     }
 
     /// Records that the user has raised a limit of the turn or the session. The actor records those of the day.
     pub(super) fn raise_limit(&self, limit: LimitName, by: u64) {
         self.with_open_turn(|open, _| match limit {
-            LimitName::TurnCost => open.tree.turn_raised += Cost(by),
-            LimitName::SessionCost => open.tree.session_raised += Cost(by),
+            LimitName::TurnCost => open.turn_spend.turn_raised += Cost(by),
+            LimitName::SessionCost => open.turn_spend.session_raised += Cost(by),
             LimitName::ToolCalls => {
-                if let Some(left) = open.tool_calls.as_mut() {
-                    *left = left.saturating_add(u32::try_from(by).unwrap_or(u32::MAX));
+                if let Some(remaining) = open.tool_calls.as_mut() {
+                    *remaining = remaining.saturating_add(u32::try_from(by).unwrap_or(u32::MAX));
                 }
             }
             LimitName::Steps
@@ -234,7 +234,7 @@ impl TurnBudget {
 
     /// Allows calls to a model whose price is unknown.
     pub(super) fn accept_unknown_price(&self, model: &str) {
-        self.with_open_turn(|open, _| open.tree.unpriced.insert(model.to_owned()));
+        self.with_open_turn(|open, _| open.turn_spend.unpriced.insert(model.to_owned()));
     }
 
     /// Records that the user chose to stop: no further call is admitted.
@@ -245,42 +245,42 @@ impl TurnBudget {
     /// Takes `count` tool calls. If fewer are left it takes none and returns how many are left.
     pub(super) fn take_tool_calls(&self, count: usize) -> Result<(), usize> {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
-        let taken = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
+        let result = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
             None => Ok(()),
-            Some(left) if *left >= wanted => {
-                *left -= wanted;
+            Some(remaining) if *remaining >= wanted => {
+                *remaining -= wanted;
                 Ok(())
             }
-            Some(left) => Err(*left as usize),
+            Some(remaining) => Err(*remaining as usize),
         });
-        taken.unwrap_or(Ok(()))
+        result.unwrap_or(Ok(()))
     }
 
     /// Takes up to `count` tool calls. Returns how many it took.
     pub(super) fn take_up_to(&self, count: usize) -> usize {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
-        let taken = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
+        let granted = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
             None => wanted,
-            Some(left) => {
-                let taken = wanted.min(*left);
-                *left -= taken;
-                taken
+            Some(remaining) => {
+                let granted = wanted.min(*remaining);
+                *remaining -= granted;
+                granted
             }
         });
-        taken.unwrap_or(wanted) as usize
+        granted.unwrap_or(wanted) as usize
     }
 
     fn with_open_turn<T>(&self, act: impl FnOnce(&mut OpenTurn, &mut DaySpend) -> T) -> Option<T> {
         let mut books = self.ledger.lock();
         let LedgerState { day, trees, .. } = &mut *books;
-        trees.get_mut(&self.tree).map(|open| act(open, day))
+        trees.get_mut(&self.turn_number).map(|open| act(open, day))
     }
 }
 
 impl Drop for TurnBudget {
     // Estimates of calls in flight stay reserved for the day; see the drop of `Reservation`.
     fn drop(&mut self) {
-        self.ledger.lock().trees.remove(&self.tree);
+        self.ledger.lock().trees.remove(&self.turn_number);
     }
 }
 
@@ -291,12 +291,12 @@ impl Reservation {
         let mut books = self.ledger.lock();
         books.turn_to(current_day());
         let LedgerState { day, trees, .. } = &mut *books;
-        let Some(open) = trees.get_mut(&self.tree) else {
+        let Some(open) = trees.get_mut(&self.turn_number) else {
             return false;
         };
         // Its own estimate must not count twice.
         self.release_amount(open, day);
-        let fits = !open.stopped && budget::check_limits(&open.tree, day, &self.call).is_none();
+        let fits = !open.stopped && budget::check_limits(&open.turn_spend, day, &self.call).is_none();
         self.hold_amount(open, day);
         fits
     }
@@ -306,31 +306,31 @@ impl Reservation {
     }
 
     fn hold_amount(&self, open: &mut OpenTurn, day: &mut DaySpend) {
-        open.tree.reserved += self.reserved_amount();
+        open.turn_spend.reserved += self.reserved_amount();
         *day.reserved.entry(self.call.provider.clone()).or_default() += self.reserved_amount();
     }
 
     fn release_amount(&self, open: &mut OpenTurn, day: &mut DaySpend) {
-        give_back(&mut open.tree.reserved, self.reserved_amount());
+        give_back(&mut open.turn_spend.reserved, self.reserved_amount());
         self.release_day(day);
     }
 
     fn release_day(&self, day: &mut DaySpend) {
-        if let Some(held) = day.reserved.get_mut(&self.call.provider) {
-            give_back(held, self.reserved_amount());
+        if let Some(reserved) = day.reserved.get_mut(&self.call.provider) {
+            give_back(reserved, self.reserved_amount());
         }
     }
 }
 
-fn give_back(held: &mut Cost, amount: Cost) {
-    held.0 = held.0.saturating_sub(amount.0);
+fn give_back(reserved: &mut Cost, amount: Cost) {
+    reserved.0 = reserved.0.saturating_sub(amount.0);
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut books = self.ledger.lock();
         let LedgerState { day, trees, .. } = &mut *books;
-        match trees.get_mut(&self.tree) {
+        match trees.get_mut(&self.turn_number) {
             Some(open) => self.release_amount(open, day),
             // The turn may be gone before its last call; the day's share is released all the same.
             None => self.release_day(day),
@@ -356,11 +356,11 @@ mod tests {
             day: Some(Cost::from_usd(day)),
             ..Budgets::default()
         };
-        let tree = TurnSpend {
+        let turn_spend = TurnSpend {
             budgets,
             ..TurnSpend::default()
         };
-        ledger.open(tree, Some(2))
+        ledger.open(turn_spend, Some(2))
     }
 
     fn call(estimate: f64) -> CallEstimate {
@@ -371,8 +371,8 @@ mod tests {
         }
     }
 
-    fn go(leave: BudgetDecision) -> Reservation {
-        match leave {
+    fn go(decision: BudgetDecision) -> Reservation {
+        match decision {
             BudgetDecision::Go(reservation) => reservation,
             BudgetDecision::Reached(reached) => panic!("{}", reached.message),
             BudgetDecision::Stopped => panic!("stopped"),
@@ -404,14 +404,14 @@ mod tests {
     async fn a_call_that_waited_for_a_slot_is_checked_again() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let (one, two) = (budget(&ledger, 1.0), budget(&ledger, 1.0));
-        let waits = go(one.request_call(&call(0.4)).await);
+        let waiting = go(one.request_call(&call(0.4)).await);
         let flies = go(two.request_call(&call(0.4)).await);
-        assert!(waits.fits_limits());
+        assert!(waiting.fits_limits());
         // The other call's output cost more than its estimate.
         two.charge_cost("p", Cost::from_usd(0.7));
         drop(flies);
-        assert!(!waits.fits_limits());
-        drop(waits);
+        assert!(!waiting.fits_limits());
+        drop(waiting);
         assert!(matches!(
             one.request_call(&call(0.4)).await,
             BudgetDecision::Reached(_)
@@ -423,14 +423,14 @@ mod tests {
     async fn a_reservation_survives_its_turn_and_a_stop_refuses_calls() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let one = budget(&ledger, 1.0);
-        let held = go(one.request_call(&call(0.9)).await);
+        let reservation = go(one.request_call(&call(0.9)).await);
         drop(one);
         let two = budget(&ledger, 1.0);
         assert!(matches!(
             two.request_call(&call(0.9)).await,
             BudgetDecision::Reached(_)
         ));
-        drop(held);
+        drop(reservation);
         go(two.request_call(&call(0.9)).await);
         two.stop();
         assert!(matches!(

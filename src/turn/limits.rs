@@ -91,18 +91,18 @@ pub(super) async fn final_summary(
     let items = cx.link.begin_step().await?.items;
     let model = state.model.clone();
     // As plain text: some APIs reject a history with tool calls if the request has no tools.
-    let told = Message::user_text(compact::format_transcript(&items));
+    let transcript = Message::user_text(compact::format_transcript(&items));
     let request = Arc::new(ModelRequest {
         model: model.model.clone(),
         system: cx.prompt.text.clone(),
-        messages: vec![HistoryItem::new(told)],
+        messages: vec![HistoryItem::new(transcript)],
         tools: Arc::default(),
         max_output_tokens: state.max_output,
         effort: model.effort,
     });
     // An auxiliary call never falls back: what `without` says happens instead.
-    let kept = state.access.disable_fallback(Some(without));
-    let asked = call_with_retries(
+    let fallbacks = state.access.disable_fallback(Some(without));
+    let outcome = call_with_retries(
         cx,
         &model,
         &mut state.access,
@@ -111,18 +111,18 @@ pub(super) async fn final_summary(
         OutputVisibility::Deltas,
     )
     .await?;
-    state.access.restore_fallback(kept);
-    let CallOutcome::Answered(answered) = asked else {
+    state.access.restore_fallback(fallbacks);
+    let CallOutcome::Answered(model_answer) = outcome else {
         return Ok(false);
     };
-    let said = answered.answer.wanted.is_empty();
-    match answered.answer.message {
-        Some(message) if said && !message.text().trim().is_empty() => {
+    let is_text_only = model_answer.answer.wanted.is_empty();
+    match model_answer.answer.message {
+        Some(message) if is_text_only && !message.text().trim().is_empty() => {
             cx.link.emit_event(Event::Message(Arc::new(message))).await?;
             Ok(true)
         }
         Some(_) | None => {
-            retract_output(cx, answered.shown).await?;
+            retract_output(cx, model_answer.streamed).await?;
             Ok(false)
         }
     }

@@ -183,13 +183,13 @@ impl LoopState {
 
     /// Returns the output limit of a request with these messages, capped by what the window leaves.
     pub(super) fn output_for(&self, items: &[Arc<HistoryItem>]) -> u32 {
-        let room = self
+        let available = self
             .model
             .info
             .window
             .saturating_sub(self.estimate_tokens(items) + SPARE);
-        let room = u32::try_from(room).unwrap_or(u32::MAX).max(LEAST_OUTPUT);
-        self.max_output.min(room)
+        let available = u32::try_from(available).unwrap_or(u32::MAX).max(LEAST_OUTPUT);
+        self.max_output.min(available)
     }
 
     /// Returns whether automatic compaction is on.
@@ -215,14 +215,14 @@ impl LoopState {
             0 | 1 => LARGE_OUTPUT,
             _ => self.max_output.saturating_mul(2),
         };
-        let room = self.model.info.window.saturating_sub(self.context + SPARE);
+        let available = self.model.info.window.saturating_sub(self.context + SPARE);
         // An assumed limit is not the model's own. Only a request shows whether the model allows more.
         let most = if self.model.info.knows_max_output {
             self.model.info.max_output
         } else {
             LARGE_OUTPUT
         };
-        let limit = wanted.min(most).min(u32::try_from(room).unwrap_or(u32::MAX));
+        let limit = wanted.min(most).min(u32::try_from(available).unwrap_or(u32::MAX));
         (limit > self.max_output.saturating_add(self.max_output / GAIN)).then_some(limit)
     }
 

@@ -49,10 +49,10 @@ pub(super) enum CallOutcome {
 pub(super) async fn call_with_retries(
     cx: &TurnContext,
     model: &ResolvedModel,
-    way: &mut ProviderAccess,
+    access: &mut ProviderAccess,
     request: Arc<ModelRequest>,
     used: &mut TurnUsage,
-    shows: OutputVisibility,
+    visibility: OutputVisibility,
 ) -> Result<CallOutcome, TurnStopped> {
     let mut retry = RetryState::new(model.retry);
     loop {
@@ -62,8 +62,8 @@ pub(super) async fn call_with_retries(
             Ok(reserved) => reserved,
             Err(end) => return Ok(CallOutcome::Limited(end)),
         };
-        let place = match admit_provider_call(cx, model, way).await? {
-            ProviderAdmission::Place(place) => place,
+        let permit = match admit_provider_call(cx, model, access).await? {
+            ProviderAdmission::Place(permit) => permit,
             ProviderAdmission::Shut(mut error) => {
                 error.attempts = Some(retry.failed_attempts());
                 return Ok(CallOutcome::Failed(*error));
@@ -73,54 +73,54 @@ pub(super) async fn call_with_retries(
             // While this call waited, others may have spent what was left.
             continue;
         }
-        let ended = run_attempt(cx, model, request.clone(), shows).await;
+        let attempt = run_attempt(cx, model, request.clone(), visibility).await;
         // Free the provider slot before the accounting, which may wait for a slow client.
-        drop(place);
+        drop(permit);
         // Account for the cost first: a cancel may interrupt any of the later events.
-        match &ended {
-            Attempt::Answered(answered) => {
-                let cost = compute_call_cost(model, &request, &answered.spent);
+        match &attempt {
+            Attempt::Answered(model_answer) => {
+                let cost = compute_call_cost(model, &request, &model_answer.spent);
                 let spent = CallUsage {
                     cost,
-                    ..answered.spent
+                    ..model_answer.spent
                 };
-                charge_usage(cx, model, used, spent, shows).await?;
+                charge_usage(cx, model, used, spent, visibility).await?;
             }
             Attempt::Stopped { spent } | Attempt::Failed { spent, .. } => {
-                charge_part(cx, model, used, (&request, *spent), shows).await?;
+                charge_part(cx, model, used, (&request, *spent), visibility).await?;
             }
         }
         // The real cost is booked by now; releasing the estimate earlier would leave a gap for another call.
         drop(reserved);
-        if !matches!(ended, Attempt::Stopped { .. }) {
-            emit_circuit(cx, model, way).await?;
+        if !matches!(attempt, Attempt::Stopped { .. }) {
+            emit_circuit(cx, model, access).await?;
             emit_model_notice(cx, model).await?;
         }
-        match ended {
-            Attempt::Answered(answered) => return Ok(CallOutcome::Answered(answered)),
+        match attempt {
+            Attempt::Answered(model_answer) => return Ok(CallOutcome::Answered(model_answer)),
             Attempt::Stopped { .. } => return Err(TurnStopped),
-            Attempt::Failed { error, shown, .. } => {
+            Attempt::Failed { error, streamed, .. } => {
                 let verdict = retry.next(&error, random::random_unit());
-                match decide_after_failure(way, model, &error, verdict, retry.failed_attempts()) {
-                    AdmissionDecision::Retry(again) => {
-                        retract_output(cx, shown).await?;
-                        emit_retry(cx, model, &error, &again).await?;
+                match decide_after_failure(access, model, &error, verdict, retry.failed_attempts()) {
+                    AdmissionDecision::Retry(plan) => {
+                        retract_output(cx, streamed).await?;
+                        emit_retry(cx, model, &error, &plan).await?;
                         cx.services.totals.retries.add(1);
-                        sleep_unless_stopped(cx, again.delay).await?;
+                        sleep_unless_stopped(cx, plan.delay).await?;
                     }
-                    AdmissionDecision::GiveUp(mut told) => {
-                        told.attempts = Some(retry.failed_attempts());
-                        let asked = gave_up(&error, *told);
+                    AdmissionDecision::GiveUp(mut agent_error) => {
+                        agent_error.attempts = Some(retry.failed_attempts());
+                        let outcome = gave_up(&error, *agent_error);
                         // Text stays as an incomplete message if the turn ends here; tool calls alone are retracted.
                         // Output that will be requested again, from any model, is retracted too.
-                        let again = !matches!(asked, CallOutcome::Failed(_)) || way.may_continue();
-                        let (stays, goes) = match shown {
-                            Some(shown) if shown.said && !again => (Some(shown), None),
-                            shown => (None, shown),
+                        let will_retry = !matches!(outcome, CallOutcome::Failed(_)) || access.may_continue();
+                        let (kept_output, retracted_output) = match streamed {
+                            Some(streamed) if streamed.has_text && !will_retry => (Some(streamed), None),
+                            streamed => (None, streamed),
                         };
-                        way.stays = stays;
-                        retract_output(cx, goes).await?;
-                        return Ok(asked);
+                        access.kept_output = kept_output;
+                        retract_output(cx, retracted_output).await?;
+                        return Ok(outcome);
                     }
                 }
             }
@@ -136,12 +136,18 @@ async fn emit_model_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<()
     emit_late_warning(cx, RECORDING_FAILED, message).await
 }
 
-fn gave_up(error: &ProviderError, told: AgentError) -> CallOutcome {
+fn gave_up(error: &ProviderError, agent_error: AgentError) -> CallOutcome {
     match error.fault {
-        ProviderFault::PromptTooLong { limit } => CallOutcome::TooLong { error: told, limit },
-        ProviderFault::OutputLimit { limit } => CallOutcome::OutputRefused { error: told, limit },
-        ProviderFault::ImageRefused => CallOutcome::ImageRefused(told),
-        _ => CallOutcome::Failed(told),
+        ProviderFault::PromptTooLong { limit } => CallOutcome::TooLong {
+            error: agent_error,
+            limit,
+        },
+        ProviderFault::OutputLimit { limit } => CallOutcome::OutputRefused {
+            error: agent_error,
+            limit,
+        },
+        ProviderFault::ImageRefused => CallOutcome::ImageRefused(agent_error),
+        _ => CallOutcome::Failed(agent_error),
     }
 }
 
@@ -149,14 +155,14 @@ async fn emit_retry(
     cx: &TurnContext,
     model: &ResolvedModel,
     error: &ProviderError,
-    again: &RetryPlan,
+    plan: &RetryPlan,
 ) -> Result<(), TurnStopped> {
     let RetryPlan {
         attempt,
         delay,
         max_retries,
         ref next,
-    } = *again;
+    } = *plan;
     let delay_ms = delay.as_millis() as u64;
     tracing::warn!(error = %error, attempt, backoff = delay_ms, model = %model.label(), "provider call failed");
     cx.link
@@ -180,7 +186,7 @@ async fn charge_part(
     model: &ResolvedModel,
     used: &mut TurnUsage,
     (request, spent): (&ModelRequest, CallUsage),
-    shows: OutputVisibility,
+    visibility: OutputVisibility,
 ) -> Result<(), TurnStopped> {
     if spent.usage == Usage::default() && spent.received_bytes == 0 {
         return Ok(());
@@ -189,7 +195,7 @@ async fn charge_part(
     if spent.usage == Usage::default() && cost.is_none_or(|cost| cost == Cost(0)) {
         return Ok(());
     }
-    charge_usage(cx, model, used, CallUsage { cost, ..spent }, shows).await
+    charge_usage(cx, model, used, CallUsage { cost, ..spent }, visibility).await
 }
 
 /// Records and reports the usage of a call, even while the turn is being stopped.
@@ -198,7 +204,7 @@ async fn charge_usage(
     model: &ResolvedModel,
     used: &mut TurnUsage,
     spent: CallUsage,
-    shows: OutputVisibility,
+    visibility: OutputVisibility,
 ) -> Result<(), TurnStopped> {
     cx.services
         .totals
@@ -212,7 +218,7 @@ async fn charge_usage(
         _ => None,
     };
     used.calls += 1;
-    if shows == OutputVisibility::Deltas {
+    if visibility == OutputVisibility::Deltas {
         // Some local servers report no token counts; the estimate stays.
         if spent.usage.total_input_tokens() > 0 {
             used.context = spent.usage.total_input_tokens() + spent.usage.output;

@@ -33,7 +33,7 @@ pub struct ResolvedModel {
     /// Reasoning effort.
     pub effort: Option<Effort>,
     /// Why this model was chosen, if the user named none; shown once per session.
-    pub why: Option<String>,
+    pub choice_reason: Option<String>,
     pub fallbacks: Fallbacks,
 }
 
@@ -117,7 +117,7 @@ pub(super) mod tests {
             },
             retry: RetryPolicy::default(),
             effort: None,
-            why: None,
+            choice_reason: None,
             fallbacks: Fallbacks::default(),
         }
     }

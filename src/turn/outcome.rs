@@ -9,7 +9,7 @@ pub(super) struct StepOutcome {
     pub(super) error: Option<AgentError>,
     pub(super) detail: Option<String>,
     /// An answer that is kept or retracted, as the next transition decides.
-    pub(super) held: Option<DeferredMessage>,
+    pub(super) deferred: Option<DeferredMessage>,
     pub(super) output_tokens: u64,
     /// The answer's text, if the model requested no tools.
     pub(super) answer: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct DeferredMessage {
     /// The message, if the answer contains anything to keep.
     pub(super) message: Option<Message>,
     /// What clients have already seen of it.
-    pub(super) shown: Option<StreamedOutput>,
+    pub(super) streamed: Option<StreamedOutput>,
 }
 
 impl StepOutcome {
@@ -29,7 +29,7 @@ impl StepOutcome {
             outcome,
             error: None,
             detail: None,
-            held: None,
+            deferred: None,
             output_tokens: 0,
             answer: None,
         }
@@ -43,8 +43,8 @@ impl StepOutcome {
     }
 
     /// Builds the outcome for a limit, or a question, at which the user chose to stop.
-    pub(super) fn stopped_at(what: &str) -> Self {
-        Self::with_detail(Outcome::StoppedByUser, format!("stopped by the user: {what}"))
+    pub(super) fn stopped_at(detail: &str) -> Self {
+        Self::with_detail(Outcome::StoppedByUser, format!("stopped by the user: {detail}"))
     }
 
     /// Builds the outcome for a request that cannot fit the window.
@@ -71,7 +71,7 @@ pub(super) struct StreamedOutput {
     pub(super) message: MessageId,
     pub(super) tool_calls: Vec<ToolCallId>,
     /// Whether it contains text or reasoning.
-    pub(super) said: bool,
+    pub(super) has_text: bool,
 }
 
 /// How a turn ended that was not stopped from outside.

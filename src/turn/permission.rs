@@ -52,12 +52,15 @@ pub(super) async fn run_permission_hooks(
         PreToolOutcome::GoOn(None) => return Ok((Permission::Granted(prepared), None)),
         PreToolOutcome::GoOn(Some(changed)) => changed,
         PreToolOutcome::Blocked(objection) => {
-            let why = format!("Blocked: {}", tool_guard::format_objection(&objection));
-            return Ok((Permission::Refused(ToolCallStatus::Denied, why), None));
+            let reason = format!("Blocked: {}", tool_guard::format_objection(&objection));
+            return Ok((Permission::Refused(ToolCallStatus::Denied, reason), None));
         }
         PreToolOutcome::Ended(objection) => {
-            let why = format!("Not run: {}", tool_guard::format_objection(&objection));
-            return Ok((Permission::Refused(ToolCallStatus::Denied, why), Some(objection)));
+            let reason = format!("Not run: {}", tool_guard::format_objection(&objection));
+            return Ok((
+                Permission::Refused(ToolCallStatus::Denied, reason),
+                Some(objection),
+            ));
         }
     };
     let by = by.join("`, `");
@@ -65,7 +68,7 @@ pub(super) async fn run_permission_hooks(
     call.input = Ok(Arc::new(input));
     let permission = match prepare_call(cx, call) {
         Ok(prepared) => Permission::Granted(prepared),
-        Err(why) => Permission::Invalid(why),
+        Err(reason) => Permission::Invalid(reason),
     };
     Ok((permission, None))
 }
@@ -87,8 +90,8 @@ pub(super) async fn request_permission(
         &unkept,
     ) {
         // R-ERR-2: without its old content an edit cannot be reverted, so the user is asked even if rules allow it.
-        (Verdict::Allow { .. }, Some(why)) => Verdict::Ask {
-            why: format!("its old content cannot be kept, so the change could not be reverted: {why}"),
+        (Verdict::Allow { .. }, Some(reason)) => Verdict::Ask {
+            reason: format!("its old content cannot be kept, so the change could not be reverted: {reason}"),
             risk: Risk::High,
             rule: None,
         },
@@ -96,12 +99,12 @@ pub(super) async fn request_permission(
     };
     match verdict {
         Verdict::Allow { .. } => Ok(grant_permission(call, prepared, effect)),
-        Verdict::Deny { why } => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
-        Verdict::Ask { why, risk, rule } => {
+        Verdict::Deny { reason } => Ok(Permission::Refused(ToolCallStatus::Denied, reason)),
+        Verdict::Ask { reason, risk, rule } => {
             let preview = match build_preview(cx, call, &effect, prepared.as_ref()).await? {
                 Ok(preview) => preview,
                 // A change that cannot be previewed cannot be made, such as an edit that does not apply.
-                Err(why) => return Ok(Permission::Refused(ToolCallStatus::Failed, why)),
+                Err(reason) => return Ok(Permission::Refused(ToolCallStatus::Failed, reason)),
             };
             let request = ApprovalRequest {
                 approval: Approval {
@@ -113,7 +116,7 @@ pub(super) async fn request_permission(
                     cwd: cx.services.cwd.display().to_string(),
                     diff: preview.diff.clone(),
                     risk,
-                    why,
+                    why: reason,
                     rule,
                 },
                 effect,
@@ -131,7 +134,7 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
         return None;
     }
     let (paths, checkpoints) = (effect.paths.clone(), cx.services.checkpoints.clone());
-    let kept = run_blocking(move || {
+    let task = run_blocking(move || {
         for path in paths {
             path.to_str().ok_or("its name is not UTF-8")?;
             // An unreadable file is reported by the call itself.
@@ -141,7 +144,7 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
         }
         Ok::<(), String>(())
     });
-    kept.await.ok()?.err()
+    task.await.ok()?.err()
 }
 
 /// Builds the preview for the approval. The error is for the model and may quote the file or its neighbors.
@@ -155,21 +158,21 @@ async fn build_preview(
     prepared: &dyn PreparedCall,
 ) -> Result<Result<CallPreview, String>, TurnStopped> {
     let context = tool_context(cx, call, None);
-    let shown = tokio::select! { biased;
+    let preview_result = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(TurnStopped),
         shown = catch_tool_panic(prepared.preview_change(&context)) => shown,
     };
-    let why = match shown {
+    let reason = match preview_result {
         Ok(preview) => return Ok(Ok(redact::redact_preview(&cx.services.redactor, preview))),
         Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(TurnStopped),
-        Err(ToolError::Reported(why)) => why,
-        Err(ToolError::Internal(why)) => internal_error_message(call, &why),
+        Err(ToolError::Reported(reason)) => reason,
+        Err(ToolError::Internal(reason)) => internal_error_message(call, &reason),
     };
     if effect.secret || effect.outside {
         tracing::debug!(tool = call.name, "asking without a preview, which failed");
         return Ok(Ok(CallPreview::default()));
     }
-    Ok(Err(why))
+    Ok(Err(reason))
 }
 
 async fn ask_for_approval(
@@ -194,11 +197,11 @@ async fn ask_for_approval(
             feedback,
             ..
         } => {
-            let why = match feedback {
+            let reason = match feedback {
                 Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
                 _ => "Denied by user".to_owned(),
             };
-            Ok(Permission::Refused(ToolCallStatus::Denied, why))
+            Ok(Permission::Refused(ToolCallStatus::Denied, reason))
         }
         Decision {
             input: Some(edited), ..
@@ -225,7 +228,7 @@ async fn apply_edited_arguments(
     call.input = Ok(edited);
     let prepared = match prepare_call(cx, call) {
         Ok(prepared) => prepared,
-        Err(why) => return Ok(Permission::Invalid(why)),
+        Err(reason) => return Ok(Permission::Invalid(reason)),
     };
     let effect = match resolve_effect(cx, call, prepared.as_ref()).await {
         Ok(effect) => effect,
@@ -234,7 +237,7 @@ async fn apply_edited_arguments(
     match cx.link.judge_effect(&call.name, effect.clone(), None).await? {
         // The user has just decided about exactly these arguments, so a rule that asks has its answer.
         Verdict::Allow { .. } | Verdict::Ask { .. } => Ok(grant_permission(call, prepared, effect)),
-        Verdict::Deny { why } => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
+        Verdict::Deny { reason } => Ok(Permission::Refused(ToolCallStatus::Denied, reason)),
     }
 }
 
@@ -270,10 +273,10 @@ fn declared_effect(
     std::panic::catch_unwind(AssertUnwindSafe(|| prepared.predict_effect(&context)))
         .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
         .map_err(|error| {
-            let why = match error {
-                ToolError::Internal(why) => internal_error_message(call, &why),
+            let reason = match error {
+                ToolError::Internal(reason) => internal_error_message(call, &reason),
                 ToolError::Reported(_) | ToolError::Cancelled | ToolError::CutShort(_) => error.to_string(),
             };
-            Permission::Refused(ToolCallStatus::Failed, why)
+            Permission::Refused(ToolCallStatus::Failed, reason)
         })
 }

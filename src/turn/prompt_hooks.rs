@@ -122,8 +122,8 @@ pub(super) async fn steer_waits(
             // All messages were blocked; new ones may have arrived meanwhile.
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => return Ok(true),
-            ReviewOutcome::Ended(ended) => {
-                *end = *ended;
+            ReviewOutcome::Ended(outcome) => {
+                *end = *outcome;
                 return Ok(false);
             }
         }
@@ -146,11 +146,11 @@ fn build_prompt_hook_input(content: &[Block], prompt: bool) -> Map<String, Value
             _ => None,
         })
         .collect();
-    let mut said = Map::new();
-    said.insert("prompt".to_owned(), text.join("\n").into());
-    said.insert("references".to_owned(), references.into());
-    said.insert("steer".to_owned(), (!prompt).into());
-    said
+    let mut input = Map::new();
+    input.insert("prompt".to_owned(), text.join("\n").into());
+    input.insert("references".to_owned(), references.into());
+    input.insert("steer".to_owned(), (!prompt).into());
+    input
 }
 
 /// Replaces the text of a message; its references stay in place.
@@ -159,18 +159,18 @@ fn replace_text(content: Vec<Block>, text: String) -> Vec<Block> {
         .iter()
         .position(|block| matches!(block, Block::Text(_)))
         .unwrap_or(0);
-    let mut kept: Vec<Block> = Vec::with_capacity(content.len() + 1);
+    let mut rewritten: Vec<Block> = Vec::with_capacity(content.len() + 1);
     let mut text = Some(text);
     for (n, block) in content.into_iter().enumerate() {
         if n == at {
-            kept.extend(text.take().map(Block::Text));
+            rewritten.extend(text.take().map(Block::Text));
         }
         if !matches!(block, Block::Text(_)) {
-            kept.push(block);
+            rewritten.push(block);
         }
     }
-    kept.extend(text.map(Block::Text));
-    kept
+    rewritten.extend(text.map(Block::Text));
+    rewritten
 }
 
 /// Runs the `stop` hooks if the turn would end with the model's answer. Returns `true` if a message joined that must be
@@ -229,8 +229,8 @@ pub(super) async fn objected_too_often(
     if end.outcome != Outcome::StopBlocked || next != Transition::Terminal(TerminalReason::Completed) {
         return Ok(());
     }
-    let said = end.detail.as_deref().unwrap_or_default();
-    let message = format!("the turn ends although a stop hook still objects ({said})");
+    let objection = end.detail.as_deref().unwrap_or_default();
+    let message = format!("the turn ends although a stop hook still objects ({objection})");
     emit_warning(cx, "stop_hook_overruled", message).await
 }
 
@@ -261,9 +261,9 @@ mod tests {
         ] {
             assert_eq!(replace_text(content, "n".to_owned()), wanted);
         }
-        let said = build_prompt_hook_input(&[text("a"), reference(), text("b")], true);
+        let input = build_prompt_hook_input(&[text("a"), reference(), text("b")], true);
         assert_eq!(
-            Value::Object(said),
+            Value::Object(input),
             json!({"prompt": "a\nb", "references": [{"path": "a", "text": "x"}], "steer": false})
         );
     }

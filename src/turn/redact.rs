@@ -57,27 +57,27 @@ impl RedactingSink {
 
 impl ContentSink for RedactingSink {
     fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
-        let kept = self.keep.create_writer(name)?;
+        let writer = self.keep.create_writer(name)?;
         let pieces = self.redactor.redact_pieces();
-        Ok(Box::new(RedactingWriter { kept, pieces }))
+        Ok(Box::new(RedactingWriter { writer, pieces }))
     }
 }
 
 struct RedactingWriter {
-    kept: Box<dyn ContentWriter>,
+    writer: Box<dyn ContentWriter>,
     pieces: RedactedPieces,
 }
 
 impl ContentWriter for RedactingWriter {
     fn append_text(&mut self, text: &str) -> Result<(), String> {
         let clean = self.pieces.push(text);
-        self.kept.append_text(&clean)
+        self.writer.append_text(&clean)
     }
 
     fn finish(mut self: Box<Self>) -> Result<ContentRef, String> {
         // The end of the text may have been held back as the possible start of a key.
         let rest = self.pieces.flush_held();
-        self.kept.append_text(&rest)?;
-        self.kept.finish()
+        self.writer.append_text(&rest)?;
+        self.writer.finish()
     }
 }

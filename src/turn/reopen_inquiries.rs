@@ -18,7 +18,7 @@ pub(super) struct ReopenOutcome {
 
 /// Asks the open requests one after the other, until the user chooses to stop.
 pub(super) async fn reopen_inquiries(cx: &TurnContext) -> Result<ReopenOutcome, TurnStopped> {
-    let mut said = ReopenOutcome::default();
+    let mut outcome = ReopenOutcome::default();
     for inquiry in &cx.resumption.inquiries {
         let reply = cx
             .link
@@ -26,25 +26,25 @@ pub(super) async fn reopen_inquiries(cx: &TurnContext) -> Result<ReopenOutcome, 
             .await?;
         match (&inquiry.subject, reply) {
             (RequestSubject::Limit(reached), Some(InquiryReply::Raise(by))) => {
-                said.raised.push((reached.limit, by))
+                outcome.raised.push((reached.limit, by))
             }
             (RequestSubject::Limit(reached), Some(InquiryReply::Stop)) => {
-                said.stop = Some(reached.limit.name().to_owned());
+                outcome.stop = Some(reached.limit.name().to_owned());
             }
             (RequestSubject::Question(question), Some(InquiryReply::Answers(answers)))
                 if answers
                     .get(CHOICE_FIELD)
                     .is_some_and(|values| values.iter().any(|value| value == STOP)) =>
             {
-                said.stop = Some(question.text.clone());
+                outcome.stop = Some(question.text.clone());
             }
             // If the client takes no questions, or the answer changes nothing, the turn continues and meets the limit
             // itself.
             (RequestSubject::Limit(_) | RequestSubject::Question(_), _) => {}
         }
-        if said.stop.is_some() {
+        if outcome.stop.is_some() {
             break;
         }
     }
-    Ok(said)
+    Ok(outcome)
 }

@@ -75,7 +75,7 @@ fn first_of<T>(
     for (at, name) in names.iter().enumerate().skip(at) {
         match callable(name) {
             Ok(found) => return (Some((found, at + 1)), skipped),
-            Err(why) => skipped.push(format!("skipping {name}: {why}")),
+            Err(reason) => skipped.push(format!("skipping {name}: {reason}")),
         }
     }
     (None, skipped)
@@ -108,10 +108,10 @@ mod tests {
             (4, None, &[]),
             (9, None, &[]),
         ] {
-            let (next, over) = first_of(&names, at, callable);
+            let (next, actual_skipped) = first_of(&names, at, callable);
             let next = next.as_ref().map(|(name, at)| (name.as_str(), *at));
             let skipped: Vec<String> = skipped.iter().map(|n| format!("skipping {n}: no key")).collect();
-            assert_eq!((next, over), (found, skipped), "{at}");
+            assert_eq!((next, actual_skipped), (found, skipped), "{at}");
         }
     }
 
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn a_switch_is_announced_once_and_starts_from_the_last_model() {
         let (one, two) = (named("one"), named("two"));
-        let told = |from: &str, to: &str| Some((format!("silent/{from}"), format!("silent/{to}")));
+        let change = |from: &str, to: &str| Some((format!("silent/{from}"), format!("silent/{to}")));
         let mut route = Route::new(one.clone(), Some("silent/two".to_owned()));
-        assert_eq!(route.model_change(&one, &one), told("two", "one"));
+        assert_eq!(route.model_change(&one, &one), change("two", "one"));
         assert_eq!(route.model_change(&one, &one), None);
-        assert_eq!(route.model_change(&one, &two), told("one", "two"));
+        assert_eq!(route.model_change(&one, &two), change("one", "two"));
         // The model that answered last answers again: nothing to announce.
         let mut route = Route::new(one.clone(), Some("silent/two".to_owned()));
         assert_eq!(route.model_change(&one, &two), None);

@@ -35,7 +35,7 @@ fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String>
     if model
         .provider
         .account_health()
-        .is_some_and(|standing| !standing.would_admit())
+        .is_some_and(|health| !health.would_admit())
     {
         return Err("it failed too often in a row and is paused".to_owned());
     }
@@ -71,18 +71,18 @@ pub(super) async fn before_step(
     state: &mut LoopState,
 ) -> Result<Option<StepOutcome>, TurnStopped> {
     if let Some(error) = state.route.exhausted.take() {
-        state.access.left = None;
+        state.access.fallback_reason = None;
         return Ok(Some(StepOutcome::from_failure(Outcome::ProviderFailed, error)));
     }
-    let standing = state.route.first.provider.account_health();
+    let health = state.route.first.provider.account_health();
     // R-PROV-4: the primary comes back as soon as its circuit would admit the trial.
-    if state.route.shut && standing.is_some_and(|standing| standing.would_admit()) {
+    if state.route.shut && health.is_some_and(|health| health.would_admit()) {
         (state.route.shut, state.route.at) = (false, 0);
         let first = state.route.first.clone();
-        let why = format!("trying {} again", first.provider.name());
-        switch_model(cx, state, first, why).await?;
+        let reason = format!("trying {} again", first.provider.name());
+        switch_model(cx, state, first, reason).await?;
     }
-    (state.access.left, state.access.stays) = (None, None);
+    (state.access.fallback_reason, state.access.kept_output) = (None, None);
     state.access.stand_in = find_stand_in(cx, &state.model)
         .and_then(Result::ok)
         .map(|model| model.model);
@@ -91,13 +91,13 @@ pub(super) async fn before_step(
         .next(|name| callable_model(cx, name))
         .0
         .map(|(model, _)| model.label());
-    let standing = state.route.first.provider.account_health();
+    let health = state.route.first.provider.account_health();
     // With a fallback and an open circuit the primary is not called, so there is no switch to announce.
-    let is_asked = state.access.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
+    let is_asked = state.access.next.is_none() || health.is_none_or(|health| health.would_admit());
     if state.route.before.is_some() && is_asked {
         let first = state.route.first.clone();
-        let why = format!("new turn: back to {}", first.provider.name());
-        announce_model_switch(cx, state, &first, &first, why).await?;
+        let reason = format!("new turn: back to {}", first.provider.name());
+        announce_model_switch(cx, state, &first, &first, reason).await?;
     }
     let shut = look_ahead(cx, &state.model, &mut state.access).await?;
     Ok(shut.map(|error| StepOutcome::from_failure(Outcome::ProviderFailed, error)))
@@ -105,7 +105,7 @@ pub(super) async fn before_step(
 
 /// Returns whether a fallback is available after the last call.
 pub(super) fn has_fallback(cx: &TurnContext, state: &LoopState) -> bool {
-    match &state.access.left {
+    match &state.access.fallback_reason {
         None => false,
         Some(FallbackReason::Overloaded) => true,
         Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => {
@@ -121,27 +121,27 @@ pub(super) async fn fall_back(
     error: Option<AgentError>,
 ) -> Result<(), TurnStopped> {
     let from = state.model.clone();
-    let Some(left) = state.access.left.take() else {
+    let Some(fallback_reason) = state.access.fallback_reason.take() else {
         state.route.exhausted = error;
         return Ok(());
     };
     // A fallback became available after the call was given up, so the kept output is retracted now.
-    retract_output(cx, state.access.stays.take()).await?;
-    if left == FallbackReason::Overloaded
+    retract_output(cx, state.access.kept_output.take()).await?;
+    if fallback_reason == FallbackReason::Overloaded
         && let Some(Ok(model)) = find_stand_in(cx, &from)
     {
         state.switch_model(model.clone());
         if fits_after_hop(cx, state).await? {
-            let why = format!("Switched to {} due to high demand", model.model);
-            return announce_model_switch(cx, state, &from, &model, why).await;
+            let reason = format!("Switched to {} due to high demand", model.model);
+            return announce_model_switch(cx, state, &from, &model, reason).await;
         }
         emit_too_small(cx, &model).await?;
     }
-    let closed = |standing: &Arc<AccountHealth>| standing.circuit_view().state == CircuitState::Closed;
+    let closed = |health: &Arc<AccountHealth>| health.circuit_view().state == CircuitState::Closed;
     let open = !from.provider.account_health().is_none_or(closed);
     state.route.record_departure(&from, open);
-    let why = match left {
-        FallbackReason::Failed(why) => why,
+    let reason = match fallback_reason {
+        FallbackReason::Failed(reason) => reason,
         FallbackReason::Overloaded => format!("{} is overloaded", from.provider.name()),
         FallbackReason::Circuit => {
             format!("{} failed too often in a row and is paused", from.provider.name())
@@ -161,7 +161,7 @@ pub(super) async fn fall_back(
         state.route.at = at;
         state.switch_model(model.clone());
         if fits_after_hop(cx, state).await? {
-            return announce_model_switch(cx, state, &from, &model, why).await;
+            return announce_model_switch(cx, state, &from, &model, reason).await;
         }
         emit_too_small(cx, &model).await?;
     }
@@ -207,11 +207,11 @@ async fn switch_model(
     cx: &TurnContext,
     state: &mut LoopState,
     to: ResolvedModel,
-    why: String,
+    reason: String,
 ) -> Result<(), TurnStopped> {
     let from = state.model.clone();
     state.switch_model(to.clone());
-    announce_model_switch(cx, state, &from, &to, why).await
+    announce_model_switch(cx, state, &from, &to, reason).await
 }
 
 /// Announces the model that answers from now on, if it changed.
@@ -220,11 +220,17 @@ async fn announce_model_switch(
     state: &mut LoopState,
     from: &ResolvedModel,
     to: &ResolvedModel,
-    why: String,
+    reason: String,
 ) -> Result<(), TurnStopped> {
     let Some((from, to)) = state.route.model_change(from, to) else {
         return Ok(());
     };
-    tracing::warn!(from, to, why, "model switched");
-    cx.link.emit_event(Event::ModelSwitched { from, to, why }).await
+    tracing::warn!(from, to, reason, "model switched");
+    cx.link
+        .emit_event(Event::ModelSwitched {
+            from,
+            to,
+            why: reason,
+        })
+        .await
 }

@@ -43,9 +43,9 @@ pub const MODEL_CHOSEN: &str = "model_chosen";
 /// [`TurnStopped`] if the turn was canceled or the session's actor is gone. The actor knows the reason.
 pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, TurnStopped> {
     let mut conduct = PolicyState::default();
-    let again = reopen_inquiries(cx).await?;
-    if let Some(what) = again.stop {
-        return end_early(cx, &conduct, StepOutcome::stopped_at(&what)).await;
+    let reopened = reopen_inquiries(cx).await?;
+    if let Some(detail) = reopened.stop {
+        return end_early(cx, &conduct, StepOutcome::stopped_at(&detail)).await;
     }
     // Carried calls come before the model is resolved: their approvals need a result even if no model is available.
     if let Some(end) = settle_carried_calls(cx, &mut conduct).await? {
@@ -64,7 +64,7 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
     state.access = build_provider_access(cx);
     state.route = Route::new(state.model.clone(), cx.resumption.answering.clone());
     // The user answered these limits of the interrupted turn when they were asked again.
-    for (limit, by) in again.raised {
+    for (limit, by) in reopened.raised {
         cx.services.budget.raise_limit(limit, by);
         if limit == LimitName::Steps {
             state.raise_steps(by);
@@ -108,10 +108,10 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
 
 /// Builds the state of the access to providers. Only the turn itself may be the trial of an open circuit.
 pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
-    let way = ProviderAccess::new(cx.resumption.open_circuits.iter().cloned());
+    let access = ProviderAccess::new(cx.resumption.open_circuits.iter().cloned());
     match cx.depth {
-        0 => way,
-        _ => way.by_machine(),
+        0 => access,
+        _ => access.by_machine(),
     }
 }
 
@@ -145,7 +145,7 @@ async fn compact_by_hand(
     let (reason, detail, error) =
         match summarize_history(cx, state, &items, CompactTrigger::Manual, instructions).await? {
             SummaryOutcome::Smaller => (TerminalReason::Completed, None, None),
-            SummaryOutcome::Same(why) => (TerminalReason::Completed, Some(why.to_owned()), None),
+            SummaryOutcome::Same(message) => (TerminalReason::Completed, Some(message.to_owned()), None),
             SummaryOutcome::Failed(error) => {
                 (TerminalReason::ModelError, Some(error.to_string()), Some(error))
             }
@@ -188,8 +188,8 @@ pub(super) async fn resolve_model(
             effort: None,
         };
         cx.link.emit_event(model_changed).await?;
-        if let Some(why) = &model.why {
-            emit_warning(cx, MODEL_CHOSEN, why.clone()).await?;
+        if let Some(choice_reason) = &model.choice_reason {
+            emit_warning(cx, MODEL_CHOSEN, choice_reason.clone()).await?;
         }
     }
     Ok(resolved)
@@ -235,17 +235,17 @@ async fn gather_facts(
 
 /// Keeps or retracts the message that the step deferred.
 async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) -> Result<(), TurnStopped> {
-    let Some(held) = end.held.take() else {
+    let Some(deferred) = end.deferred.take() else {
         return Ok(());
     };
     // The same request follows, so this answer is taken back: clients must not show both (R-LOOP-1).
-    let again = matches!(
+    let will_retry = matches!(
         next,
         Transition::Continue(ContinueReason::MaxOutputTokensEscalate | ContinueReason::EmptyResponseRetry)
     );
-    match held.message {
-        Some(message) if !again => cx.link.emit_event(Event::Message(Arc::new(message))).await,
-        Some(_) | None => retract_output(cx, held.shown).await,
+    match deferred.message {
+        Some(message) if !will_retry => cx.link.emit_event(Event::Message(Arc::new(message))).await,
+        Some(_) | None => retract_output(cx, deferred.streamed).await,
     }
 }
 

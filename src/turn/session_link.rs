@@ -57,7 +57,7 @@ pub enum TurnRequest {
     InputVerdict {
         /// The key of the [`PendingInput`].
         key: String,
-        heard: HookedMessage,
+        hooked_message: HookedMessage,
     },
     /// Judges an effect by rules and grants.
     Judge {
@@ -74,7 +74,7 @@ pub enum TurnRequest {
     },
     /// Asks the user about a limit, or a question of the agent.
     Inquire {
-        asked: InquiryRequest,
+        inquiry: InquiryRequest,
         /// The answer; `None` if the client takes no questions.
         reply: oneshot::Sender<Option<InquiryReply>>,
     },
@@ -279,8 +279,8 @@ impl SessionLink {
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
     pub async fn pause_clock_during<T>(&self, wait: impl Future<Output = T>) -> Result<T, TurnStopped> {
         // Dropping `_waits`, on return or by a cancel, tells the other side that the wait is over.
-        let (_waits, over) = oneshot::channel();
-        self.forward_request(TurnRequest::PauseClock(over)).await?;
+        let (_waits, wait_end) = oneshot::channel();
+        self.forward_request(TurnRequest::PauseClock(wait_end)).await?;
         tokio::select! { biased;
             () = self.cancel.cancelled() => Err(TurnStopped),
             waited = wait => Ok(waited),
@@ -309,9 +309,13 @@ impl SessionLink {
     ///
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
-    pub async fn report_input_verdict(&self, key: String, heard: HookedMessage) -> Result<(), TurnStopped> {
+    pub async fn report_input_verdict(
+        &self,
+        key: String,
+        hooked_message: HookedMessage,
+    ) -> Result<(), TurnStopped> {
         let message = TurnMessage {
-            body: TurnRequest::InputVerdict { key, heard },
+            body: TurnRequest::InputVerdict { key, hooked_message },
             permit: None,
         };
         tokio::select! { biased;
@@ -356,10 +360,10 @@ impl SessionLink {
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
     pub async fn ask_about_limit(&self, reached: LimitReached) -> Result<LimitAnswer, TurnStopped> {
-        let said = self
+        let reply = self
             .send_inquiry(InquiryRequest::New(RequestSubject::Limit(reached)))
             .await?;
-        Ok(match said {
+        Ok(match reply {
             Some(InquiryReply::Raise(by)) => LimitAnswer::Raised(by),
             Some(InquiryReply::Accept) => LimitAnswer::Accepted,
             // Fail closed: only an explicit answer lets the turn spend more.
@@ -375,10 +379,10 @@ impl SessionLink {
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
     pub async fn ask_question(&self, question: AgentQuestion) -> Result<QuestionOutcome, TurnStopped> {
-        let said = self
+        let reply = self
             .send_inquiry(InquiryRequest::New(RequestSubject::Question(question)))
             .await?;
-        Ok(match said {
+        Ok(match reply {
             Some(InquiryReply::Answers(answers)) => QuestionOutcome::Answers(answers),
             Some(
                 InquiryReply::Raise(_) | InquiryReply::Accept | InquiryReply::Stop | InquiryReply::Dismissed,
@@ -391,8 +395,9 @@ impl SessionLink {
     ///
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
-    pub async fn send_inquiry(&self, asked: InquiryRequest) -> Result<Option<InquiryReply>, TurnStopped> {
-        self.ask_for(|reply| TurnRequest::Inquire { asked, reply }).await
+    pub async fn send_inquiry(&self, inquiry: InquiryRequest) -> Result<Option<InquiryReply>, TurnStopped> {
+        self.ask_for(|reply| TurnRequest::Inquire { inquiry, reply })
+            .await
     }
 
     async fn ask_for<T>(
@@ -404,14 +409,14 @@ impl SessionLink {
             body: body(reply),
             permit: None,
         };
-        let asked = async {
+        let exchange = async {
             self.messages.send(message).await.map_err(|_| TurnStopped)?;
             // The actor drops a request that it cannot answer because the turn is over.
             answer.await.map_err(|_| TurnStopped)
         };
         tokio::select! { biased;
             () = self.cancel.cancelled() => Err(TurnStopped),
-            answer = asked => answer,
+            answer = exchange => answer,
         }
     }
 }
@@ -420,10 +425,10 @@ impl UserPrompt for SessionLink {
     fn request_reply(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
         let port = self.clone();
         Box::pin(async move {
-            let asked = port
+            let reply = port
                 .send_inquiry(InquiryRequest::New(RequestSubject::Question(question)))
                 .await;
-            asked.ok().flatten()
+            reply.ok().flatten()
         })
     }
 }

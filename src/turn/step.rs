@@ -30,8 +30,8 @@ pub(super) async fn run_step(
     items: &[Arc<HistoryItem>],
 ) -> Result<StepOutcome, TurnStopped> {
     let started = clock::now();
-    let answered = match ask_within_output_limit(cx, state, items).await? {
-        CallOutcome::Answered(answered) => *answered,
+    let model_answer = match ask_within_output_limit(cx, state, items).await? {
+        CallOutcome::Answered(model_answer) => *model_answer,
         CallOutcome::TooLong { error, limit } => {
             if let Some(limit) = limit {
                 learn_window(cx, state, &state.model.clone(), limit);
@@ -51,9 +51,9 @@ pub(super) async fn run_step(
             return Ok(StepOutcome::from_failure(Outcome::ProviderFailed, error));
         }
     };
-    state.record_token_count(items, answered.spent.usage.total_input_tokens());
-    let output_tokens = answered.spent.usage.output;
-    let mut end = process_answer(cx, state, answered).await?;
+    state.record_token_count(items, model_answer.spent.usage.total_input_tokens());
+    let output_tokens = model_answer.spent.usage.output;
+    let mut end = process_answer(cx, state, model_answer).await?;
     end.output_tokens = output_tokens;
     cx.services.totals.step.record(started.elapsed());
     Ok(end)
@@ -78,7 +78,7 @@ async fn ask_within_output_limit(
             effort: state.model.effort,
         });
         let requested = request.max_output_tokens;
-        let asked = call_with_retries(
+        let outcome = call_with_retries(
             cx,
             &state.model,
             &mut state.access,
@@ -87,20 +87,20 @@ async fn ask_within_output_limit(
             OutputVisibility::Deltas,
         )
         .await?;
-        let Some((named, words)) = refused_output(state, requested, &asked) else {
-            return Ok(asked);
+        let Some((named, words)) = refused_output(state, requested, &outcome) else {
+            return Ok(outcome);
         };
         if let CallOutcome::TooLong {
             limit: Some(limit), ..
-        } = &asked
+        } = &outcome
         {
             learn_window(cx, state, &state.model.clone(), *limit);
         }
         let Some(limit) = state.lower_output(requested, named) else {
-            return Ok(asked);
+            return Ok(outcome);
         };
         // The rejected limit was our mistake, not a reason to fall back to another provider.
-        state.access.left = None;
+        state.access.fallback_reason = None;
         let message = format!(
             "{} rejected an output limit of {requested} tokens ({words}); using {limit} in this session",
             state.model.label()
@@ -114,9 +114,9 @@ async fn ask_within_output_limit(
 ///
 /// If the model's limit is only assumed, any 400, 402, 413 or 422 counts when we requested more than the assumption.
 /// The window, or a credit balance that covers less output, may be the real reason.
-fn refused_output(state: &LoopState, requested: u32, asked: &CallOutcome) -> Option<(Option<u32>, String)> {
+fn refused_output(state: &LoopState, requested: u32, outcome: &CallOutcome) -> Option<(Option<u32>, String)> {
     let info = &state.model.info;
-    let (named, error) = match asked {
+    let (named, error) = match outcome {
         CallOutcome::OutputRefused { error, limit } => (*limit, error),
         CallOutcome::TooLong { error, .. } | CallOutcome::Failed(error)
             if !info.knows_max_output
@@ -144,17 +144,17 @@ fn refused_output(state: &LoopState, requested: u32, asked: &CallOutcome) -> Opt
 async fn process_answer(
     cx: &TurnContext,
     state: &mut LoopState,
-    answered: ModelAnswer,
+    model_answer: ModelAnswer,
 ) -> Result<StepOutcome, TurnStopped> {
     let model = &state.model;
     let ModelAnswer {
         answer,
         stop,
-        shown,
+        streamed,
         overlong,
         ..
-    } = answered;
-    let said = answer
+    } = model_answer;
+    let has_text = answer
         .message
         .as_ref()
         .is_some_and(|message| !message.text().trim().is_empty());
@@ -163,7 +163,7 @@ async fn process_answer(
             Some(StepOutcome::from_outcome(Outcome::Overlong))
         }
         StopReason::MaxTokens | StopReason::WindowFull => Some(StepOutcome::from_outcome(Outcome::Truncated)),
-        StopReason::EndTurn | StopReason::ToolUse if !said && answer.wanted.is_empty() => {
+        StopReason::EndTurn | StopReason::ToolUse if !has_text && answer.wanted.is_empty() => {
             Some(empty_answer_outcome(model))
         }
         // Refused and paused answers are handled below, after their text is in the history.
@@ -171,16 +171,16 @@ async fn process_answer(
     };
     // The transition decides between keeping this answer and requesting it again, so nothing is emitted yet.
     if let Some(mut end) = undecided {
-        end.held = Some(DeferredMessage {
+        end.deferred = Some(DeferredMessage {
             message: answer.message,
-            shown,
+            streamed,
         });
         return Ok(end);
     }
     let text = answer.message.as_ref().map(Message::text);
     match answer.message {
         Some(message) => cx.link.emit_event(Event::Message(Arc::new(message))).await?,
-        None => retract_output(cx, shown).await?,
+        None => retract_output(cx, streamed).await?,
     }
     match stop {
         StopReason::Refusal(words) => return Ok(refused_outcome(model, words)),

@@ -16,7 +16,7 @@ const CHANGED: &str = "instructions_changed";
 /// The code of the warning that an instruction file was cut or skipped.
 const PROBLEM: &str = "instructions_problem";
 /// The number of changes, and of problems, that are announced one by one.
-const MAX_TOLD: usize = 10;
+const MAX_REPORTED: usize = 10;
 
 /// Loads the system prompt into `cx`, and announces changed files.
 ///
@@ -63,42 +63,45 @@ fn instruction_file_changes(
             .collect()
     };
     let (old, new) = (by_path(before.unwrap_or_default()), by_path(now));
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     // In the session's first turn every file would be new, which is no news.
     if before.is_some() {
         for (path, file) in &new {
             match old.get(path) {
-                None => told.push((CHANGED, format!("{path} is new; loaded it"))),
+                None => notices.push((CHANGED, format!("{path} is new; loaded it"))),
                 Some(was) if was.fingerprint != file.fingerprint => {
-                    told.push((CHANGED, format!("{path} changed; reloaded it")));
+                    notices.push((CHANGED, format!("{path} changed; reloaded it")));
                 }
                 Some(_) => {}
             }
         }
-        let gone = old.keys().filter(|path| !new.contains_key(*path));
-        told.extend(gone.map(|path| (CHANGED, format!("{path} was removed"))));
+        let removed = old.keys().filter(|path| !new.contains_key(*path));
+        notices.extend(removed.map(|path| (CHANGED, format!("{path} was removed"))));
     }
-    let changes = told.len();
+    let changes = notices.len();
     for (path, file) in &new {
         let known = old.get(path).and_then(|was| was.problem.as_ref());
         if let Some(problem) = file.problem.as_ref().filter(|problem| known != Some(*problem)) {
-            told.push((PROBLEM, format!("{path}: {problem}")));
+            notices.push((PROBLEM, format!("{path}: {problem}")));
         }
     }
-    let problems = told.split_off(changes);
-    shorten_changes(told, CHANGED)
+    let problems = notices.split_off(changes);
+    shorten_changes(notices, CHANGED)
         .into_iter()
         .chain(shorten_changes(problems, PROBLEM))
         .collect()
 }
 
-fn shorten_changes(mut told: Vec<(&'static str, String)>, code: &'static str) -> Vec<(&'static str, String)> {
-    if told.len() > MAX_TOLD {
-        let more = told.len() - MAX_TOLD;
-        told.truncate(MAX_TOLD);
-        told.push((code, format!("and {more} more files")));
+fn shorten_changes(
+    mut notices: Vec<(&'static str, String)>,
+    code: &'static str,
+) -> Vec<(&'static str, String)> {
+    if notices.len() > MAX_REPORTED {
+        let more = notices.len() - MAX_REPORTED;
+        notices.truncate(MAX_REPORTED);
+        notices.push((code, format!("and {more} more files")));
     }
-    told
+    notices
 }
 
 #[cfg(test)]
@@ -121,8 +124,9 @@ mod tests {
     #[test]
     fn changes_and_new_problems_are_announced_once() {
         let messages = |before: Option<&[InstructionFile]>, now: &[InstructionFile]| -> Vec<String> {
-            let told = instruction_file_changes(before, now);
-            told.into_iter()
+            let notices = instruction_file_changes(before, now);
+            notices
+                .into_iter()
                 .map(|(code, message)| format!("{code}: {message}"))
                 .collect()
         };
@@ -148,8 +152,8 @@ mod tests {
         );
         assert!(messages(Some(&now), &now).is_empty());
         let many: Vec<_> = (0..30).map(|n| file(&n.to_string(), "1", None)).collect();
-        let told = messages(Some(&[]), &many);
-        assert_eq!(told.len(), 11);
-        assert!(told[10].ends_with("20 more files"), "{told:?}");
+        let notices = messages(Some(&[]), &many);
+        assert_eq!(notices.len(), 11);
+        assert!(notices[10].ends_with("20 more files"), "{notices:?}");
     }
 }

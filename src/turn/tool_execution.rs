@@ -47,8 +47,8 @@ pub(super) async fn execute_call(
     let output = redact::redact_output(&cx.services.redactor, output);
     let mut result = for_the_model(cx, call, &output);
     // Notes and hook messages are added later, so that they do not hide a repeated result from the loop guard.
-    let (fate, fingerprint) = (to_disposition(status, &output), fingerprint_result(&result));
-    let said = match fate {
+    let (disposition, fingerprint) = (to_disposition(status, &output), fingerprint_result(&result));
+    let failure_text = match disposition {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => String::new(),
         ToolRunDisposition::Failed
         | ToolRunDisposition::TimedOut
@@ -58,7 +58,7 @@ pub(super) async fn execute_call(
     if let Some(note) = &call.note {
         tool_guard::append_note(&mut result, note);
     }
-    let ended_by = match fate {
+    let ended_by = match disposition {
         ToolRunDisposition::Refused => None,
         // A cancel in the hook does not undo what the tool did. The turn notices the cancel next.
         ToolRunDisposition::Ran
@@ -69,18 +69,18 @@ pub(super) async fn execute_call(
             .await
             .unwrap_or_default(),
     };
-    let mut ended = call.to_update(status);
-    ended.result = Some(Arc::new(result));
-    ended.diff = output.diff;
-    ended.locations = output.locations;
-    ended.duration_ms = Some(took.as_millis() as u64);
-    ended.exit_code = output.exit_code;
+    let mut update = call.to_update(status);
+    update.result = Some(Arc::new(result));
+    update.diff = output.diff;
+    update.locations = output.locations;
+    update.duration_ms = Some(took.as_millis() as u64);
+    update.exit_code = output.exit_code;
     // Late, because the tool has run: its result is recorded even after a cancel.
-    cx.link.emit_late(Event::ToolCall(ended)).await?;
+    cx.link.emit_late(Event::ToolCall(update)).await?;
     Ok(ToolRunResult {
         tool: call.name.clone(),
-        fate,
-        said,
+        disposition,
+        failure_text,
         result: fingerprint,
         ended_by,
     })
@@ -110,30 +110,30 @@ async fn run_to_end(
     call: &ToolRun,
     prepared: Box<dyn PreparedCall>,
 ) -> Result<Result<ToolOutput, ToolError>, TurnStopped> {
-    let (news, mut told) = mpsc::channel(NEWS_QUEUE);
+    let (progress_sender, mut progress_receiver) = mpsc::channel(NEWS_QUEUE);
     let patient = prepared.finishes_on_cancel();
     let limit = time_limit(cx, call, prepared.timeout());
     // R-TOOL-1: the time limit covers the run, not the wait for a user before it.
     let run = run_with_timeout(
         limit,
-        catch_tool_panic(prepared.run(tool_context(cx, call, Some(news)))),
+        catch_tool_panic(prepared.run(tool_context(cx, call, Some(progress_sender)))),
     );
     let mut run = std::pin::pin!(run.fuse());
-    let mut ended = None;
+    let mut outcome = None;
     {
-        let mut telling = std::pin::pin!(forward_progress(cx, call, &mut told).fuse());
+        let mut telling = std::pin::pin!(forward_progress(cx, call, &mut progress_receiver).fuse());
         // Until both are done: the run's output may still be on its way when the run has ended.
-        while ended.is_none() || !telling.is_terminated() {
+        while outcome.is_none() || !telling.is_terminated() {
             tokio::select! { biased;
                 () = cx.cancel.cancelled() => break,
-                result = &mut run => ended = Some(result),
+                result = &mut run => outcome = Some(result),
                 () = &mut telling => {}
             }
         }
     }
     // Unblock a tool that waits to report something.
-    told.close();
-    let result = match ended {
+    progress_receiver.close();
+    let result = match outcome {
         Some(result) => result,
         None if !patient => return Err(TurnStopped),
         None => tokio::time::timeout(finish_limit(cx), run)
@@ -141,8 +141,8 @@ async fn run_to_end(
             .unwrap_or(Err(ToolError::Cancelled)),
     };
     // Live output is in the result as well, but a plan is only here.
-    while let Ok(news) = told.try_recv() {
-        if let ToolProgress::Plan(items) = news {
+    while let Ok(progress) = progress_receiver.try_recv() {
+        if let ToolProgress::Plan(items) = progress {
             cx.link.emit_late(Event::Plan { items }).await?;
         }
     }
@@ -159,11 +159,15 @@ fn finish_limit(cx: &TurnContext) -> Duration {
 }
 
 /// Forwards all progress of a call until it ends or the receiver is gone.
-async fn forward_progress(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<ToolProgress>) {
+async fn forward_progress(
+    cx: &TurnContext,
+    call: &ToolRun,
+    progress_receiver: &mut mpsc::Receiver<ToolProgress>,
+) {
     // A key may be split over two pieces, so the redactor holds back what could be its start.
     let mut pieces = cx.services.redactor.redact_pieces();
-    while let Some(news) = told.recv().await {
-        let sent = match news {
+    while let Some(progress) = progress_receiver.recv().await {
+        let sent = match progress {
             ToolProgress::Output(raw) => {
                 emit_output(cx, call, pieces.push(&text::strip_control_characters(&raw))).await
             }
@@ -201,7 +205,7 @@ fn to_status_and_output(
             (ToolCallStatus::Failed, output)
         }
         Ok(output) => (ToolCallStatus::Completed, output),
-        Err(ToolError::Reported(why)) => (ToolCallStatus::Failed, failed(why)),
+        Err(ToolError::Reported(reason)) => (ToolCallStatus::Failed, failed(reason)),
         Err(ToolError::Cancelled) => (
             ToolCallStatus::Cancelled,
             failed("cancelled by the user".to_owned()),
@@ -214,7 +218,10 @@ fn to_status_and_output(
                 ..*output
             },
         ),
-        Err(ToolError::Internal(why)) => (ToolCallStatus::Failed, failed(internal_error_message(call, &why))),
+        Err(ToolError::Internal(reason)) => (
+            ToolCallStatus::Failed,
+            failed(internal_error_message(call, &reason)),
+        ),
     }
 }
 
@@ -231,7 +238,7 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
     {
         if result.full.is_none() {
             match store_output(cx, call, &output.text) {
-                Ok(kept) => result.full = Some(kept),
+                Ok(reference) => result.full = Some(reference),
                 // The cut result still serves the model, so a failing disk does not fail the call.
                 Err(error) => tracing::warn!(error, "long tool output was not kept"),
             }
@@ -245,10 +252,10 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
     result
 }
 
-fn store_output(cx: &TurnContext, call: &ToolRun, whole: &str) -> Result<ContentRef, String> {
-    let mut kept = cx.services.content_sink.create_writer(call.id.as_str())?;
-    kept.append_text(whole)?;
-    kept.finish()
+fn store_output(cx: &TurnContext, call: &ToolRun, text: &str) -> Result<ContentRef, String> {
+    let mut writer = cx.services.content_sink.create_writer(call.id.as_str())?;
+    writer.append_text(text)?;
+    writer.finish()
 }
 
 fn time_limit(cx: &TurnContext, call: &ToolRun, own: Option<Duration>) -> Option<Duration> {

@@ -21,7 +21,7 @@ pub(super) struct ToolCircuitGuard<'a> {
     cx: &'a TurnContext,
     tool: String,
     trial: Option<u64>,
-    told: bool,
+    was_reported: bool,
 }
 
 impl<'a> ToolCircuitGuard<'a> {
@@ -35,13 +35,13 @@ impl<'a> ToolCircuitGuard<'a> {
         let trial = match admitted {
             ToolAdmission::Go => None,
             ToolAdmission::Trial(number) => Some(number),
-            ToolAdmission::Open { left, pattern } => return Ok(Err(open(tool, left, &pattern))),
+            ToolAdmission::Open { remaining, pattern } => return Ok(Err(open(tool, remaining, &pattern))),
         };
         let gate = Self {
             cx,
             tool: tool.to_owned(),
             trial,
-            told: false,
+            was_reported: false,
         };
         if trial.is_some() {
             gate.emit_circuit_state(CircuitState::HalfOpen, None).await?;
@@ -50,10 +50,10 @@ impl<'a> ToolCircuitGuard<'a> {
     }
 
     /// Records how the call ended, and reports a change of the circuit.
-    pub(super) async fn record_call_end(mut self, told: CallReport<'_>) -> Result<(), TurnStopped> {
+    pub(super) async fn record_call_end(mut self, report: CallReport<'_>) -> Result<(), TurnStopped> {
         let cooldown = (self.cx.settings.tool_cooldowns)(&self.tool);
-        self.told = true;
-        let change = lock(self.cx).record_call_end(&self.tool, self.trial, told, clock::now(), cooldown);
+        self.was_reported = true;
+        let change = lock(self.cx).record_call_end(&self.tool, self.trial, report, clock::now(), cooldown);
         match change {
             None => Ok(()),
             Some(CircuitChange::Closed) => self.emit_circuit_state(CircuitState::Closed, None).await,
@@ -79,7 +79,7 @@ impl<'a> ToolCircuitGuard<'a> {
 impl Drop for ToolCircuitGuard<'_> {
     fn drop(&mut self) {
         // A canceled call must give back the right to the trial, or the circuit would stay half-open.
-        if !self.told {
+        if !self.was_reported {
             lock(self.cx).record_call_end(
                 &self.tool,
                 self.trial,
@@ -100,8 +100,8 @@ fn lock(cx: &TurnContext) -> MutexGuard<'_, ToolCircuits> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open(tool: &str, left: Duration, pattern: &str) -> String {
-    let until = match left.as_secs_f64().ceil() {
+fn open(tool: &str, remaining: Duration, pattern: &str) -> String {
+    let until = match remaining.as_secs_f64().ceil() {
         0.0 => "it is being retried now".to_owned(),
         seconds => format!("it will be retried in {seconds} s at the earliest"),
     };

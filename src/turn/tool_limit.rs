@@ -29,13 +29,13 @@ pub(super) async fn apply_tool_call_limit(
             .pause_clock_during(cx.services.budget.lock_limit_prompt())
             .await?;
         // Another part of the turn may have raised the limit meanwhile.
-        let Err(left) = cx.services.budget.take_tool_calls(calls.len()) else {
+        let Err(remaining) = cx.services.budget.take_tool_calls(calls.len()) else {
             return Ok(LimitApproval::allow_all(calls));
         };
         let most = cx.settings.limits.max_tool_calls.unwrap_or_default();
         let reached = LimitReached {
             limit: LimitName::ToolCalls,
-            used: u64::from(most).saturating_add(calls.len() as u64) - left as u64,
+            used: u64::from(most).saturating_add(calls.len() as u64) - remaining as u64,
             most: u64::from(most),
             provider: None,
             model: None,

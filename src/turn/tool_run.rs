@@ -42,9 +42,9 @@ pub(super) struct ToolRun {
 /// The result of a call.
 pub(super) struct ToolRunResult {
     pub(super) tool: String,
-    pub(super) fate: ToolRunDisposition,
+    pub(super) disposition: ToolRunDisposition,
     /// What the model reads about a failure; empty otherwise.
-    pub(super) said: String,
+    pub(super) failure_text: String,
     /// A fingerprint of the result, for loop detection.
     pub(super) result: u64,
     /// The hook's objection that ended the turn, if one did.
@@ -166,9 +166,9 @@ pub(super) fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<d
 }
 
 /// Logs an internal error of a tool, and returns what the model reads about it.
-pub(super) fn internal_error_message(call: &ToolRun, why: &str) -> String {
-    tracing::error!(tool = call.name, error = why, "tool failed");
-    format!("the tool failed with an internal error ({why}); try another way")
+pub(super) fn internal_error_message(call: &ToolRun, reason: &str) -> String {
+    tracing::error!(tool = call.name, error = reason, "tool failed");
+    format!("the tool failed with an internal error ({reason}); try another way")
 }
 
 pub(super) fn fingerprint_result(result: &ToolResult) -> u64 {
@@ -190,7 +190,7 @@ pub(super) async fn catch_tool_panic<T>(
 pub(super) fn tool_context(
     cx: &TurnContext,
     call: &ToolRun,
-    news: Option<mpsc::Sender<ToolProgress>>,
+    progress_sender: Option<mpsc::Sender<ToolProgress>>,
 ) -> ToolContext {
     ToolContext {
         session: cx.session.clone(),
@@ -205,7 +205,7 @@ pub(super) fn tool_context(
         force_cancel: cx.services.force_cancel.clone(),
         time_limit: (cx.settings.tool_timeouts)(&call.name),
         // Without a receiver: outside its run, a tool has nobody to report progress to.
-        progress: news.unwrap_or_else(|| mpsc::channel(1).0),
+        progress: progress_sender.unwrap_or_else(|| mpsc::channel(1).0),
         content_sink: Arc::new(RedactingSink::new(
             cx.services.content_sink.clone(),
             cx.services.redactor.clone(),

@@ -124,11 +124,11 @@ pub(super) async fn settle_carried_calls(
 fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunResult]) -> StepOutcome {
     let mut failed = None;
     for end in ends {
-        if end.fate != ToolRunDisposition::Refused {
+        if end.disposition != ToolRunDisposition::Refused {
             // Only calls that ran count towards the next reflection (R-LOOP-3).
             conduct.calls = conduct.calls.saturating_add(1);
         }
-        match end.fate.failure_policy(&cx.settings.policy) {
+        match end.disposition.failure_policy(&cx.settings.policy) {
             FailurePolicy::Continue => {}
             FailurePolicy::Degrade => conduct.degraded = true,
             // The first failure in call order names the error.
@@ -136,7 +136,7 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
         }
     }
     if let Some(end) = failed {
-        let outcome = match end.fate {
+        let outcome = match end.disposition {
             ToolRunDisposition::SubagentFailed => Outcome::SubagentFailed,
             ToolRunDisposition::JoinViolated => Outcome::JoinViolated,
             ToolRunDisposition::Ran
@@ -156,7 +156,7 @@ fn to_agent_error(end: &ToolRunResult) -> AgentError {
     let go_on = |setting: &str| {
         format!("send a prompt to continue, or set {setting} to \"continue\" in the configuration")
     };
-    let (what, action) = match end.fate {
+    let (message, action) = match end.disposition {
         ToolRunDisposition::TimedOut => (format!("the tool {} timed out", end.tool), go_on("tool_timeout")),
         ToolRunDisposition::Ran | ToolRunDisposition::Refused | ToolRunDisposition::Failed => {
             (format!("the tool {} failed", end.tool), go_on("tool_failure"))
@@ -167,7 +167,10 @@ fn to_agent_error(end: &ToolRunResult) -> AgentError {
             "send a prompt to continue".to_owned(),
         ),
     };
-    AgentError::new(ErrorCode::ToolExecution, what)
-        .with_cause(text::one_line(&text::strip_control_characters(&end.said), 500))
+    AgentError::new(ErrorCode::ToolExecution, message)
+        .with_cause(text::one_line(
+            &text::strip_control_characters(&end.failure_text),
+            500,
+        ))
         .with_user_action(action)
 }

@@ -517,56 +517,71 @@ mod tests {
     #[test]
     fn three_vain_nudges_in_a_row_end_the_turn() {
         let limits = TurnLimits::default();
-        let (ran, said) = (Outcome::ToolsRan, Outcome::Answered);
+        let (ran, answered) = (Outcome::ToolsRan, Outcome::Answered);
         // (outcome and tokens of each step, nudges before the turn ends)
         let cases: [(&[(Outcome, u64)], u32); 6] = [
-            (&[(said, 10); 9], 3),
+            (&[(answered, 10); 9], 3),
             // No nudge preceded the first answer.
-            (&[(said, 600), (said, 10), (said, 10), (said, 10), (said, 10)], 3),
             (
                 &[
-                    (said, 10),
-                    (said, 10),
-                    (said, 600),
-                    (said, 10),
-                    (said, 10),
-                    (said, 10),
-                    (said, 10),
+                    (answered, 600),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
                 ],
-                5,
-            ),
-            (
-                &[(said, 10), (said, 499), (said, 499), (said, 499), (said, 10)],
                 3,
             ),
             (
                 &[
-                    (said, 10),
-                    (said, 500),
-                    (said, 10),
-                    (said, 10),
-                    (said, 10),
-                    (said, 10),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 600),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
+                ],
+                5,
+            ),
+            (
+                &[
+                    (answered, 10),
+                    (answered, 499),
+                    (answered, 499),
+                    (answered, 499),
+                    (answered, 10),
+                ],
+                3,
+            ),
+            (
+                &[
+                    (answered, 10),
+                    (answered, 500),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
                 ],
                 4,
             ),
             // Output tokens of tool steps in between count.
             (
                 &[
-                    (said, 10),
+                    (answered, 10),
                     (ran, 490),
-                    (said, 10),
-                    (said, 10),
-                    (said, 10),
-                    (said, 10),
-                    (said, 10),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
+                    (answered, 10),
                 ],
                 4,
             ),
         ];
         for (steps, nudges) in cases {
             let mut progress = TurnProgress::default();
-            let mut told = 0;
+            let mut nudge_count = 0;
             for (outcome, output_tokens) in steps {
                 let facts = TransitionFacts {
                     under_target: true,
@@ -574,13 +589,13 @@ mod tests {
                     ..TransitionFacts::default()
                 };
                 let next = next_transition(&progress, &limits, *outcome, &facts);
-                told += u32::from(next.reason_name() == "token_budget_continuation");
+                nudge_count += u32::from(next.reason_name() == "token_budget_continuation");
                 if next == Transition::Terminal(TerminalReason::Completed) {
                     break;
                 }
                 progress.record_transition(next, &facts);
             }
-            assert_eq!(told, nudges, "{steps:?}");
+            assert_eq!(nudge_count, nudges, "{steps:?}");
         }
     }
 

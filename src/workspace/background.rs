@@ -45,7 +45,7 @@ struct BackgroundJob {
     title: String,
     process: Arc<Process>,
     unread: Arc<Mutex<UnreadOutput>>,
-    ended: watch::Receiver<Option<CommandEnd>>,
+    ending: watch::Receiver<Option<CommandEnd>>,
     _reader: AbortOnDrop<()>,
 }
 
@@ -58,7 +58,7 @@ pub struct BackgroundStatus {
     pub title: String,
     pub pid: u32,
     /// `None` while it runs.
-    pub ended: Option<CommandEnd>,
+    pub ending: Option<CommandEnd>,
 }
 
 /// The output of a background process since it was last read.
@@ -119,20 +119,20 @@ impl BackgroundJob {
     fn new(id: String, title: &str, child: Child) -> Self {
         let process = Arc::new(child.process);
         let unread = Arc::new(Mutex::new(UnreadOutput::default()));
-        let (tell_end, ended) = watch::channel(None);
+        let (tell_end, ending) = watch::channel(None);
         let reader = read_all(child.output, process.clone(), unread.clone(), tell_end);
         Self {
             id,
             title: title.to_owned(),
             process,
             unread,
-            ended,
+            ending,
             _reader: spawn(reader),
         }
     }
 
     fn current_ending(&self) -> Option<CommandEnd> {
-        *self.ended.borrow()
+        *self.ending.borrow()
     }
 
     fn to_status(&self) -> BackgroundStatus {
@@ -140,7 +140,7 @@ impl BackgroundJob {
             id: self.id.clone(),
             title: self.title.clone(),
             pid: self.process.pid(),
-            ended: self.current_ending(),
+            ending: self.current_ending(),
         }
     }
 
@@ -160,7 +160,7 @@ async fn read_all(
     mut output: Output,
     process: Arc<Process>,
     unread: Arc<Mutex<UnreadOutput>>,
-    ended: watch::Sender<Option<CommandEnd>>,
+    end_sender: watch::Sender<Option<CommandEnd>>,
 ) {
     let mut decoder = Decoder::default();
     while let Some(chunk) = output.next().await {
@@ -173,7 +173,7 @@ async fn read_all(
     lock(&unread).push(decoder.finish_text());
     let ending = process.wait_until_gone().await;
     // Announce the end last, so that whoever sees it finds the complete output.
-    ended.send_replace(Some(ending));
+    end_sender.send_replace(Some(ending));
 }
 
 impl Background {
@@ -248,33 +248,33 @@ impl Background {
     /// # Errors
     /// [`BackgroundError::Unknown`] if no process has this id.
     pub async fn wait_until_ended(&self, id: &str) -> Result<(), BackgroundError> {
-        let mut ended = self.lock_jobs().get(id)?.ended.clone();
+        let mut ending = self.lock_jobs().get(id)?.ending.clone();
         // The sender is gone only if the process was removed meanwhile, which is an end too.
-        let _ = ended.wait_for(Option::is_some).await;
+        let _ = ending.wait_for(Option::is_some).await;
         Ok(())
     }
 
     /// Ends a process and removes it from the list, returning the rest of its output.
     ///
-    /// Sends SIGTERM, and SIGKILL after 1 s or as soon as `hurry` is canceled. Takes at most 1.5 s.
+    /// Sends SIGTERM, and SIGKILL after 1 s or as soon as `force_cancel` is canceled. Takes at most 1.5 s.
     ///
     /// # Errors
     /// [`BackgroundError::Unknown`] if no process has this id, or if another caller removed it meanwhile.
     pub async fn kill_job(
         &self,
         id: &str,
-        hurry: &CancellationToken,
+        force_cancel: &CancellationToken,
     ) -> Result<BackgroundOutput, BackgroundError> {
         // Take the process out of the lock: stopping it takes up to 1.5 s.
         let process = self.lock_jobs().get(id)?.process.clone();
-        let ending = process.stop(StopMode::ServerEnd, hurry).await;
-        if ending.gone {
+        let ending = process.stop(StopMode::ServerEnd, force_cancel).await;
+        if ending.is_gone {
             // The reader drains the output before it announces the end.
             self.wait_until_ended(id).await?;
         }
         let mut jobs = self.lock_jobs();
         let mut last = jobs.get(id)?.read();
-        last.status.ended.get_or_insert(ending);
+        last.status.ending.get_or_insert(ending);
         jobs.list.retain(|job| job.id != id);
         Ok(last)
     }
@@ -289,11 +289,11 @@ impl Background {
             jobs.closed = true;
             jobs.list.iter().map(|job| job.process.clone()).collect()
         };
-        let hurry = CancellationToken::new();
+        let force_cancel = CancellationToken::new();
         join_all(
             processes
                 .iter()
-                .map(|process| process.stop(StopMode::ServerEnd, &hurry)),
+                .map(|process| process.stop(StopMode::ServerEnd, &force_cancel)),
         )
         .await;
     }
@@ -337,10 +337,10 @@ impl Jobs {
         if self.list.len() < MAX_BACKGROUND {
             return Ok(());
         }
-        let Some(ended) = self.list.iter().position(|job| job.current_ending().is_some()) else {
+        let Some(index) = self.list.iter().position(|job| job.current_ending().is_some()) else {
             return Err(BackgroundError::TooMany);
         };
-        self.list.remove(ended);
+        self.list.remove(index);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, kind_of};
 use crate::domain::{FileChange, FileState};
 
 /// Largest file whose content is kept, in bytes.
-pub const MAX_KEPT: u64 = 64 << 20;
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The conflict when a folder with files is in the place of a file to restore.
 pub const FOLDER_IN_THE_WAY: &str = "it is now a folder";
@@ -35,7 +35,7 @@ pub struct FoundFile {
 /// without files: a restore can remove it without losing anything.
 ///
 /// # Errors
-/// Fails if the disk fails or the file is larger than [`MAX_KEPT`].
+/// Fails if the disk fails or the file is larger than [`MAX_FILE_BYTES`].
 pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
     let alone = |state| Ok(FoundFile { state, bytes: None });
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -63,11 +63,11 @@ pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
     }
     let bytes = folder
         .open_file(name)
-        .and_then(|mut file| file.read(MAX_KEPT))
+        .and_then(|mut file| file.read(MAX_FILE_BYTES))
         .map_err(|error| match error {
             OpenError::TooLarge { .. } => {
-                let why = format!("it is larger than {} MiB", MAX_KEPT >> 20);
-                io::Error::new(io::ErrorKind::FileTooLarge, why)
+                let message = format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20);
+                io::Error::new(io::ErrorKind::FileTooLarge, message)
             }
             OpenError::Io(error) => error,
             error => io::Error::other(error),
@@ -250,7 +250,7 @@ pub fn same_content(a: &FileState, b: &FileState) -> bool {
 /// # Errors
 /// Returns the reason as text for people.
 pub fn restore_file_state(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<(), String> {
-    let said = |error: io::Error| {
+    let describe_error = |error: io::Error| {
         if nofollow::is_link_error(&error) {
             "its folder now leads somewhere else".to_owned()
         } else {
@@ -265,30 +265,30 @@ pub fn restore_file_state(path: &Path, state: &FileState, bytes: Option<&[u8]>) 
         (Ok(folder), _) => folder,
         (Err(error), FileState::Absent) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         // The folder may have been deleted together with the file.
-        (Err(_), _) => OpenFolder::create_all(parent).map_err(said)?,
+        (Err(_), _) => OpenFolder::create_all(parent).map_err(describe_error)?,
     };
     // A folder without files counts as absent, as in `inspect_file`. One with files is never removed.
     if (folder.entry_status(name)).is_ok_and(|status| kind_of(&status) == FileKind::Folder) {
-        let there = folder.open_folder(name).map_err(said)?;
-        match (has_no_files(&there).map_err(said)?, state) {
+        let there = folder.open_folder(name).map_err(describe_error)?;
+        match (has_no_files(&there).map_err(describe_error)?, state) {
             (false, _) => return Err(FOLDER_IN_THE_WAY.to_owned()),
             (true, FileState::Absent) => return Ok(()),
-            (true, _) => remove_hollow(&folder, name).map_err(said)?,
+            (true, _) => remove_hollow(&folder, name).map_err(describe_error)?,
         }
     }
     match state {
         FileState::Unknown => Err("its content is unknown".to_owned()),
         FileState::Absent => match folder.remove_file(name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(said(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(describe_error(error)),
             Ok(()) | Err(_) => Ok(()),
         },
         FileState::File { mode, .. } => {
             let bytes = bytes.ok_or("its stored content is missing")?;
-            write_restored_file(&folder, name, bytes, *mode).map_err(said)
+            write_restored_file(&folder, name, bytes, *mode).map_err(describe_error)
         }
         FileState::Link { target } => TemporaryFile::create_link(&folder, target)
             .and_then(|mut link| link.rename_to(name))
-            .map_err(said),
+            .map_err(describe_error),
     }
 }
 
@@ -409,8 +409,8 @@ mod tests {
         let [a, b, c, d, e] = wishes.as_slice() else {
             panic!("{wishes:?}")
         };
-        let judge = |wish: &DesiredState, now: &FileState| {
-            wish.evaluate_restore(|state| same_content(state, now), true)
+        let judge = |desired: &DesiredState, now: &FileState| {
+            desired.evaluate_restore(|state| same_content(state, now), true)
         };
         assert_eq!(judge(a, &three), RestoreVerdict::PutBack);
         assert_eq!(judge(a, &two), RestoreVerdict::PutBack);
@@ -452,11 +452,11 @@ mod tests {
         ];
         assert!(matches!(judged(&found), RestoreVerdict::Conflict(why) if why.contains("between")));
         // Undone and changed again: nobody else was involved.
-        let again = [
+        let after_undo = [
             make_file_change("a", one.clone(), two.clone()),
             make_file_change("a", one.clone(), three.clone()),
         ];
-        assert_eq!(judged(&again), RestoreVerdict::PutBack);
+        assert_eq!(judged(&after_undo), RestoreVerdict::PutBack);
         // A command left an unknown state, so the next one may be someone else's.
         let unknown = [
             make_file_change("a", one.clone(), FileState::Unknown),

@@ -134,13 +134,13 @@ impl CommandFileLookup<'_> {
         if word.usage == FileUsage::Mention {
             // Text that looks like a path names a file only if one is there or could be created there.
             let exists = nofollow::kind(&real).is_some();
-            let near = real
+            let is_creatable = real
                 .parent()
                 .is_some_and(|parent| is_folder(parent) && parent.parent().is_some());
             let device = real.starts_with("/dev") || real.starts_with("/usr/bin") || real.starts_with("/bin");
             if secret && exists {
                 self.record_finding(word.part, FindingKind::Secret, path);
-            } else if outside && (exists || near) && !device && is_path(&word.text) {
+            } else if outside && (exists || is_creatable) && !device && is_path(&word.text) {
                 self.record_finding(word.part, FindingKind::Outside, path);
             }
             return;
@@ -351,9 +351,9 @@ fn linked_worktree(dot_git: &Path) -> Option<PathBuf> {
     let text = small_text(dot_git)?;
     let admin = dot_git.parent()?.join(text.strip_prefix("gitdir:")?.trim());
     let back = small_text(&admin.join("gitdir"))?;
-    let knows = real_path(&admin.join(back.trim())).ok()? == real_path(dot_git).ok()?;
+    let is_registered = real_path(&admin.join(back.trim())).ok()? == real_path(dot_git).ok()?;
     let common = admin.join(small_text(&admin.join("commondir"))?.trim());
-    knows.then_some(common)
+    is_registered.then_some(common)
 }
 
 /// Returns whether this is git's config without a password. Every search of a repository meets that file.
@@ -438,14 +438,14 @@ mod tests {
     #[test]
     fn files_are_found_where_bash_finds_them() {
         use FindingKind::{OptionName, Outside, Secret};
-        let place = FilePlace::new();
-        symlink("../out/plain", place.base.join("ws/link")).unwrap();
-        symlink("../out", place.base.join("ws/folder")).unwrap();
-        symlink(".env", place.base.join("ws/notes.txt")).unwrap();
-        place.write("ws/.env", "x");
-        place.write("ws/-oPWN", "x");
-        place.write("out/shadow", "x");
-        let read = |text| place.find_kinds(text, FileUsage::Read);
+        let fixture = FilePlace::new();
+        symlink("../out/plain", fixture.base.join("ws/link")).unwrap();
+        symlink("../out", fixture.base.join("ws/folder")).unwrap();
+        symlink(".env", fixture.base.join("ws/notes.txt")).unwrap();
+        fixture.write("ws/.env", "x");
+        fixture.write("ws/-oPWN", "x");
+        fixture.write("out/shadow", "x");
+        let read = |text| fixture.find_kinds(text, FileUsage::Read);
         for inside in [
             "a.txt",
             "sub/new",
@@ -491,39 +491,39 @@ mod tests {
         assert!(!read("./*").contains(&OptionName));
         // After `cd` both folders count.
         assert!(
-            place
+            fixture
                 .kinds_in(Some("../out"), "plain", FileUsage::Read)
                 .contains(&Outside)
         );
-        assert_eq!(place.kinds_in(Some("sub"), "new", FileUsage::Read), []);
+        assert_eq!(fixture.kinds_in(Some("sub"), "new", FileUsage::Read), []);
     }
 
     #[test]
     fn a_search_finds_secrets_and_links_below() {
-        let place = FilePlace::new();
-        let search = |hidden| place.find_kinds(".", FileUsage::Search { hidden });
+        let fixture = FilePlace::new();
+        let search = |hidden| fixture.find_kinds(".", FileUsage::Search { hidden });
         assert_eq!(search(true), []);
-        place.write("ws/sub/.env", "x");
+        fixture.write("ws/sub/.env", "x");
         assert_eq!(search(false), []);
         assert_eq!(search(true), [FindingKind::Secret]);
-        fs::remove_file(place.base.join("ws/sub/.env")).unwrap();
-        symlink("/etc/hosts", place.base.join("ws/sub/l")).unwrap();
+        fs::remove_file(fixture.base.join("ws/sub/.env")).unwrap();
+        symlink("/etc/hosts", fixture.base.join("ws/sub/l")).unwrap();
         assert_eq!(search(false), [FindingKind::Outside]);
-        fs::remove_file(place.base.join("ws/sub/l")).unwrap();
-        symlink("/dev/zero", place.base.join("ws/sub/.gitignore")).unwrap();
+        fs::remove_file(fixture.base.join("ws/sub/l")).unwrap();
+        symlink("/dev/zero", fixture.base.join("ws/sub/.gitignore")).unwrap();
         assert_eq!(search(false), [FindingKind::Unchecked]);
     }
 
     #[test]
     fn a_repository_must_be_inside_and_lead_nowhere_else() {
-        let place = FilePlace::new();
-        let look = |urls| place.find_kinds(".", FileUsage::Repository { urls });
+        let fixture = FilePlace::new();
+        let look = |urls| fixture.find_kinds(".", FileUsage::Repository { urls });
         assert_eq!(look(true), [FindingKind::Unchecked]);
         // The repository of the folder above.
-        place.write(".git/HEAD", "x");
+        fixture.write(".git/HEAD", "x");
         assert_eq!(look(false), [FindingKind::Outside]);
-        place.write("ws/.git/HEAD", "x");
-        place.write(
+        fixture.write("ws/.git/HEAD", "x");
+        fixture.write(
             "ws/.git/config",
             "[remote \"origin\"]\n url = ssh://git@example.org/a\n",
         );
@@ -533,41 +533,41 @@ mod tests {
             "[Include]\n path = /x",
             "[extensions]\n worktreeConfig = true",
         ] {
-            place.write("ws/.git/config", config);
+            fixture.write("ws/.git/config", config);
             assert_eq!(look(false), [FindingKind::Unchecked], "{config}");
         }
         for address in ["https://token@example.org/a", "https://u:p@example.org/a"] {
-            place.write("ws/.git/config", &format!("url = {address}\n"));
+            fixture.write("ws/.git/config", &format!("url = {address}\n"));
             assert_eq!(
                 (look(false), look(true)),
                 (vec![], vec![FindingKind::Secret]),
                 "{address}"
             );
         }
-        place.write("ws/.git/commondir", "/elsewhere");
+        fixture.write("ws/.git/commondir", "/elsewhere");
         assert_eq!(look(false), [FindingKind::Unchecked]);
         // A bare repository among the files.
         for name in ["HEAD", "objects/x", "refs/x"] {
-            place.write(&format!("ws/api/{name}"), "x");
+            fixture.write(&format!("ws/api/{name}"), "x");
         }
         assert_eq!(
-            place.find_kinds("api", FileUsage::Repository { urls: false }),
+            fixture.find_kinds("api", FileUsage::Repository { urls: false }),
             [FindingKind::Unchecked]
         );
     }
 
     #[test]
     fn a_git_file_counts_only_if_the_repository_knows_it() {
-        let place = FilePlace::new();
-        let look = || place.find_kinds(".", FileUsage::Repository { urls: false });
-        place.write("out/main/config", "");
-        place.write("out/main/worktrees/ws/commondir", "../..\n");
-        place.write("ws/.git", "gitdir: ../out/main/worktrees/ws\n");
-        place.write("out/main/worktrees/ws/gitdir", "/another/.git\n");
+        let fixture = FilePlace::new();
+        let look = || fixture.find_kinds(".", FileUsage::Repository { urls: false });
+        fixture.write("out/main/config", "");
+        fixture.write("out/main/worktrees/ws/commondir", "../..\n");
+        fixture.write("ws/.git", "gitdir: ../out/main/worktrees/ws\n");
+        fixture.write("out/main/worktrees/ws/gitdir", "/another/.git\n");
         assert_eq!(look(), [FindingKind::Unchecked]);
-        place.write(
+        fixture.write(
             "out/main/worktrees/ws/gitdir",
-            &format!("{}\n", place.base.join("ws/.git").display()),
+            &format!("{}\n", fixture.base.join("ws/.git").display()),
         );
         assert_eq!(look(), []);
     }

@@ -325,10 +325,10 @@ mod tests {
         assert!(error("a", &[]).contains("no edits"));
         assert!(error("a", &[edit("", "x")]).contains("old_text is empty"));
         assert!(error("a", &[edit("a\n", "a\r\n")]).contains("are the same"));
-        let twice = error("x\ny\nx\n", &[edit("x", "z")]);
+        let ambiguous = error("x\ny\nx\n", &[edit("x", "z")]);
         assert!(
-            twice.contains("found 2 times (lines 1, 3)") && twice.contains("replace_all"),
-            "{twice}"
+            ambiguous.contains("found 2 times (lines 1, 3)") && ambiguous.contains("replace_all"),
+            "{ambiguous}"
         );
         assert!(error("aaa", &[edit("aa", "b")]).contains("found 2 times"));
         assert!(error(&"a".repeat(9_000), &[all("a", &"b".repeat(9_000))]).contains("larger than"));

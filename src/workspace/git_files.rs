@@ -81,12 +81,12 @@ fn check_repository_files<'a>(
 
 /// Checks config files and the files that they name.
 fn check_settings(files: impl IntoIterator<Item = PathBuf>) -> Option<()> {
-    let mut left: Vec<PathBuf> = files.into_iter().collect();
-    let mut seen = 0;
-    while let Some(file) = left.pop() {
-        seen += 1;
+    let mut pending: Vec<PathBuf> = files.into_iter().collect();
+    let mut visits = 0;
+    while let Some(file) = pending.pop() {
+        visits += 1;
         // Counts visits, so a cycle of includes ends here too.
-        if seen > MAX_SETTINGS {
+        if visits > MAX_SETTINGS {
             return None;
         }
         let Some(text) = text(&file)? else { continue };
@@ -115,7 +115,7 @@ fn check_settings(files: impl IntoIterator<Item = PathBuf>) -> Option<()> {
             let named = real_path(&file.parent()?.join(value)).ok()?;
             is_regular(&named)?;
             if key == "path" {
-                left.push(named);
+                pending.push(named);
             }
         }
     }
@@ -124,11 +124,11 @@ fn check_settings(files: impl IntoIterator<Item = PathBuf>) -> Option<()> {
 
 /// Checks the stores that may hold the objects.
 fn check_stores(store: PathBuf, objects: &[&str]) -> Option<()> {
-    let mut left = vec![store];
-    let mut seen = 0;
-    while let Some(store) = left.pop() {
-        seen += 1;
-        if seen > MAX_STORES {
+    let mut pending = vec![store];
+    let mut visits = 0;
+    while let Some(store) = pending.pop() {
+        visits += 1;
+        if visits > MAX_STORES {
             return None;
         }
         let store = real_path(&store).ok()?;
@@ -153,7 +153,7 @@ fn check_stores(store: PathBuf, objects: &[&str]) -> Option<()> {
         let lines = alternates
             .lines()
             .filter(|line| !line.is_empty() && !line.starts_with('#'));
-        left.extend(lines.map(|line| store.join(line)));
+        pending.extend(lines.map(|line| store.join(line)));
     }
     Some(())
 }

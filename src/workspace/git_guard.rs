@@ -144,10 +144,10 @@ pub(super) struct GitGuard {
 }
 
 /// By work tree: the files that the overrides were made from, and the overrides.
-type Known = HashMap<PathBuf, (Vec<(PathBuf, FileState)>, Overrides)>;
+type Known = HashMap<PathBuf, (Vec<(PathBuf, SizeAndTime)>, Overrides)>;
 
 /// Size and modification time, by which a change is noticed; `None` if the file does not exist.
-type FileState = Option<(u64, SystemTime)>;
+type SizeAndTime = Option<(u64, SystemTime)>;
 
 /// A repository, and the files that decide what git runs in it.
 struct Repository {
@@ -321,15 +321,15 @@ fn read_pointer_file(file: &Path, before: &str) -> Option<PathBuf> {
 }
 
 /// Returns `None` for anything that is neither missing nor a regular file: reading a pipe would never end.
-fn read_file_state(path: &Path) -> Option<FileState> {
+fn read_file_state(path: &Path) -> Option<SizeAndTime> {
     state_up_to(path, u64::MAX)
 }
 
-fn settings_state(path: &Path) -> Option<FileState> {
+fn settings_state(path: &Path) -> Option<SizeAndTime> {
     state_up_to(path, MAX_CONFIG as u64)
 }
 
-fn state_up_to(path: &Path, most: u64) -> Option<FileState> {
+fn state_up_to(path: &Path, most: u64) -> Option<SizeAndTime> {
     // Git follows links here, so the target counts.
     let Ok(real) = real_path(path) else {
         return None;

@@ -115,7 +115,7 @@ impl std::fmt::Debug for GitIndex {
 }
 
 /// Visits all entries. `None` means that this is no index or not understood; what was visited is then void.
-fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &IndexEntry<'_>)) -> Option<()> {
+fn for_each_entry(bytes: &[u8], length: usize, mut visit: impl FnMut(&[u8], &IndexEntry<'_>)) -> Option<()> {
     let version = match (bytes.get(..4)?, read_u32(bytes, 4)?) {
         (b"DIRC", version @ 2..=4) => version,
         _ => return None,
@@ -168,7 +168,7 @@ fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Inde
             // First flags: assume-valid and conflict stage. Extended flags: skip-worktree and intent-to-add.
             is_plain: matches!(kind, 0o10 | 0o12) && flags & 0xb000 == 0 && more & 0x6000 == 0,
         };
-        told(&name, &entry);
+        visit(&name, &entry);
     }
     while at < bytes.len() {
         let sign = bytes.get(at..at + 4)?;

@@ -69,7 +69,7 @@ impl std::ops::AddAssign for RulesSize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusableRules {
     pub path: PathBuf,
-    pub why: String,
+    pub reason: String,
 }
 
 impl IgnoreRules {
@@ -184,10 +184,10 @@ impl IgnoreRules {
     fn read(&mut self, folder: &Path, path: &Path, used: RulesSize) -> Option<(Gitignore, RulesSize)> {
         match parse(folder, path, used) {
             Ok(parsed) => parsed,
-            Err(why) => {
+            Err(reason) => {
                 if self.unusable.len() < MAX_UNUSABLE {
                     let path = path.to_owned();
-                    self.unusable.push(UnusableRules { path, why });
+                    self.unusable.push(UnusableRules { path, reason });
                 }
                 None
             }

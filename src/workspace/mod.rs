@@ -165,7 +165,7 @@ impl WorkspaceShared {
 #[derive(Debug, Default)]
 pub struct Workspace {
     shared: Arc<WorkspaceShared>,
-    reads: ReadLog,
+    read_log: ReadLog,
     known: Arc<watch::KnownFiles>,
     background: Background,
     on_cancel: RwLock<OnCancel>,
@@ -203,7 +203,7 @@ impl Workspace {
 
     /// Returns the record of what the model has seen of files.
     pub fn read_log(&self) -> &ReadLog {
-        &self.reads
+        &self.read_log
     }
 
     /// Returns the files whose content is kept.

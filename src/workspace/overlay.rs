@@ -21,7 +21,7 @@ use super::resolve::real_path;
 use super::text_file::{MAX_TEXT, TextFile, unix_lines};
 use super::watch::ExternalWrites;
 use crate::base::nofollow::{self, OpenError, RegularFile};
-use crate::base::position::{ContentChange, PositionEncoding, apply_changes};
+use crate::base::position::{DocumentChange, PositionEncoding, apply_changes};
 use crate::base::uri;
 
 /// What the editor has of a file.
@@ -59,7 +59,7 @@ pub struct OpenedDocument {
 #[derive(Debug, Default)]
 pub struct Overlay {
     open: Mutex<OpenDocuments>,
-    others: ExternalWrites,
+    external_writes: ExternalWrites,
 }
 
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ struct OpenDocuments {
 struct ExpectedEdit {
     uri: String,
     text: TextHash,
-    shown: oneshot::Sender<()>,
+    sender: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Overlay {
     }
 
     /// Records a change of a document. See the module about incremental changes.
-    pub fn did_change(&self, uri: &str, version: i32, changes: &[ContentChange]) {
+    pub fn did_change(&self, uri: &str, version: i32, changes: &[DocumentChange]) {
         let mut open = self.lock();
         let encoding = open.encoding;
         let Some(entry) = open.by_uri.get_mut(uri) else {
@@ -125,8 +125,8 @@ impl Overlay {
         };
         entry.version = version;
         // Whatever precedes the last full text does not matter.
-        let whole = changes.iter().rposition(|change| change.range.is_none());
-        let (base, changes) = match whole {
+        let last_full = changes.iter().rposition(|change| change.range.is_none());
+        let (base, changes) = match last_full {
             Some(at) => (Some(changes[at].text.clone()), &changes[at + 1..]),
             None => (entry.read_base_text(), changes),
         };
@@ -148,21 +148,21 @@ impl Overlay {
     /// Line ends and a final line end are ignored. Call it before asking the editor to edit: a user may type on right
     /// away.
     pub fn expect_text(&self, uri: &str, text: &str) -> oneshot::Receiver<()> {
-        let (shown, receiver) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let mut open = self.lock();
         // Callers that gave up are removed here, so that the list cannot grow.
-        open.expected.retain(|expected| !expected.shown.is_closed());
+        open.expected.retain(|expected| !expected.sender.is_closed());
         open.expected.push(ExpectedEdit {
             uri: uri.to_owned(),
             text: hash_ignoring_final_newline(text),
-            shown,
+            sender,
         });
         receiver
     }
 
     /// Returns the record of writes by others, which also learns of saved documents.
     pub fn external_writes(&self) -> &ExternalWrites {
-        &self.others
+        &self.external_writes
     }
 
     /// Returns the unit in which positions count characters.
@@ -174,7 +174,7 @@ impl Overlay {
     pub fn did_save(&self, uri: &str, text: Option<&str>) {
         if let Some(entry) = self.lock().by_uri.get_mut(uri) {
             // A command that runs meanwhile must not be charged with the user's save.
-            self.others.write(&entry.path);
+            self.external_writes.write(&entry.path);
             match text {
                 Some(text) => entry.body = DocumentBody::Held(text.into()),
                 // Whatever was saved is on the disk now.
@@ -205,8 +205,8 @@ impl Overlay {
     /// Compares a document with the disk and drops its text if they are equal. Blocks.
     pub fn reconcile_with_disk(&self, uri: &str) {
         // The lock is not held while the disk is read: notifications must not wait for it.
-        let held = self.lock().find_held_document(uri);
-        if let Some((path, document)) = held
+        let held_document = self.lock().find_held_document(uri);
+        if let Some((path, document)) = held_document
             && compare_with_disk(&path, &document.text) == VersionOrder::Same
         {
             self.mark_clean(&document);
@@ -216,17 +216,17 @@ impl Overlay {
     /// Returns what the editor has of the resolved `path`. Blocks: it compares with the disk.
     pub fn lookup_buffer(&self, path: &Path) -> Buffer {
         // Collect under the lock and compare without it, since comparing reads the disk.
-        let (held, lost) = {
+        let (documents, lost) = {
             let open = self.lock();
             let uris = open.by_path.get(path).map_or(&[][..], Vec::as_slice);
-            let held: Vec<UnsavedDocument> = uris
+            let documents: Vec<UnsavedDocument> = uris
                 .iter()
                 .filter_map(|uri| Some(open.find_held_document(uri)?.1))
                 .collect();
             let lost = |uri: &String| matches!(open.by_uri.get(uri), Some(entry) if matches!(entry.body, DocumentBody::Lost));
-            (held, uris.iter().any(lost))
+            (documents, uris.iter().any(lost))
         };
-        for document in held {
+        for document in documents {
             match compare_with_disk(path, &document.text) {
                 VersionOrder::Same => self.mark_clean(&document),
                 VersionOrder::BlankAndNew => {}
@@ -255,17 +255,17 @@ impl Overlay {
     }
 
     fn find_opened_at(&self, uri: &str, path: &Path) -> Option<OpenedDocument> {
-        let (version, held) = {
+        let (version, content) = {
             let open = self.lock();
             let entry = open.by_uri.get(uri)?;
-            let held = match &entry.body {
+            let content = match &entry.body {
                 DocumentBody::Held(text) => Ok(text.clone()),
                 DocumentBody::Clean(hash) => Err(*hash),
                 DocumentBody::Lost => return None,
             };
-            (entry.version, held)
+            (entry.version, content)
         };
-        let (text, unsaved) = match held {
+        let (text, unsaved) = match content {
             Ok(text) => {
                 let unsaved = compare_with_disk(path, &text) == VersionOrder::Different;
                 (text, unsaved)
@@ -317,12 +317,12 @@ impl OpenDocuments {
         if !self.expected.iter().any(|expected| expected.uri == uri) {
             return;
         }
-        let shown = hash_ignoring_final_newline(text);
+        let hash = hash_ignoring_final_newline(text);
         for expected in std::mem::take(&mut self.expected) {
-            if expected.uri == uri && expected.text == shown {
+            if expected.uri == uri && expected.text == hash {
                 // The waiter may have given up.
-                let _ = expected.shown.send(());
-            } else if !expected.shown.is_closed() {
+                let _ = expected.sender.send(());
+            } else if !expected.sender.is_closed() {
                 self.expected.push(expected);
             }
         }
@@ -431,16 +431,16 @@ mod tests {
         }
     }
 
-    fn make_full_change(text: &str) -> Vec<ContentChange> {
-        vec![ContentChange {
+    fn make_full_change(text: &str) -> Vec<DocumentChange> {
+        vec![DocumentChange {
             range: None,
             text: text.to_owned(),
         }]
     }
 
-    fn insert(line: u32, text: &str) -> Vec<ContentChange> {
+    fn insert(line: u32, text: &str) -> Vec<DocumentChange> {
         let at = Position { line, character: 0 };
-        vec![ContentChange {
+        vec![DocumentChange {
             range: Some(Range { start: at, end: at }),
             text: text.to_owned(),
         }]
@@ -589,14 +589,14 @@ mod tests {
     fn a_waiter_is_notified_once_its_text_was_shown() {
         let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
-        let mut shown = p.overlay.expect_text(&p.uri, "two\r\n");
+        let mut confirmation = p.overlay.expect_text(&p.uri, "two\r\n");
         drop(p.overlay.expect_text(&p.uri, "nobody waits"));
         p.overlay.did_change(&p.uri, 2, &make_full_change("tw\n"));
-        assert!(shown.try_recv().is_err());
+        assert!(confirmation.try_recv().is_err());
         p.overlay.did_change(&p.uri, 3, &make_full_change("two"));
         p.overlay
             .did_change(&p.uri, 4, &make_full_change("two and typed on"));
-        assert_eq!(shown.try_recv(), Ok(()));
+        assert_eq!(confirmation.try_recv(), Ok(()));
         assert!(p.overlay.lock().expected.is_empty());
     }
 }

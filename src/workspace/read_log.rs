@@ -38,7 +38,7 @@ pub enum SeenVersion {
 /// The texts that the model knows, by resolved path.
 #[derive(Debug, Default)]
 pub struct ReadLog {
-    seen: Mutex<HashMap<PathBuf, TextHash>>,
+    text_hashes: Mutex<HashMap<PathBuf, TextHash>>,
 }
 
 impl ReadLog {
@@ -62,7 +62,7 @@ impl ReadLog {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, TextHash>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.text_hashes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

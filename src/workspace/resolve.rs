@@ -37,13 +37,13 @@ pub fn resolve_path(
     given: &str,
 ) -> Result<ResolvedPath, PathError> {
     let cwd = real_path(cwd)?;
-    let asked = locate_given_path(roots, home, &cwd, given)?;
-    let absolute = real_path(&asked)?;
+    let requested = locate_given_path(roots, home, &cwd, given)?;
+    let absolute = real_path(&requested)?;
     Ok(ResolvedPath {
         display: display_path(roots, &cwd, &absolute),
         inside: roots.find_containing(&absolute).is_some(),
         // Either name may reveal a secret: `notes` may link to `.env`, and `key.pem` to an ordinary file.
-        secret: is_secret_like(&asked) || is_secret_like(&absolute),
+        secret: is_secret_like(&requested) || is_secret_like(&absolute),
         absolute,
     })
 }
@@ -123,11 +123,11 @@ fn to_relative_path(base: &Path, real: &Path) -> Option<String> {
     })
 }
 
-/// Formats as `rootName/path`, unless `beside` contains an entry of that name, which would be resolved instead.
-fn in_other_root(roots: &Roots, beside: &Path, real: &Path) -> String {
+/// Formats as `rootName/path`, unless `cwd` contains an entry of that name, which would be resolved instead.
+fn in_other_root(roots: &Roots, cwd: &Path, real: &Path) -> String {
     roots
         .find_containing(real)
-        .filter(|root| !path_exists(&beside.join(root.name())))
+        .filter(|root| !path_exists(&cwd.join(root.name())))
         .and_then(|root| {
             Some(match to_relative_path(root.path(), real)?.as_str() {
                 "." => root.name().to_owned(),
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn paths_resolve_as_in_the_kernel() {
-        let place = create_test_folders();
+        let fixture = create_test_folders();
         for (given, real, display, inside) in [
             ("src/a.rs", "one/src/a.rs", "src/a.rs", true),
             (".", "one", ".", true),
@@ -214,25 +214,25 @@ mod tests {
             ("../out/file", "out/file", "", false),
             ("~/file", "out/file", "", false),
         ] {
-            let resolved = place.resolve_given(given).unwrap();
-            assert_eq!(resolved.absolute, place.base.join(real), "{given}");
+            let resolved = fixture.resolve_given(given).unwrap();
+            assert_eq!(resolved.absolute, fixture.base.join(real), "{given}");
             assert_eq!(resolved.inside, inside, "{given}");
-            let shown = match display {
-                "" => place.base.join(real).to_str().unwrap().to_owned(),
-                shown => shown.to_owned(),
+            let expected = match display {
+                "" => fixture.base.join(real).to_str().unwrap().to_owned(),
+                expected => expected.to_owned(),
             };
-            assert_eq!(resolved.display, shown, "{given}");
+            assert_eq!(resolved.display, expected, "{given}");
         }
-        let absolute = place.base.join("one/src/a.rs");
+        let absolute = fixture.base.join("one/src/a.rs");
         for given in [absolute.to_str().unwrap(), &uri::uri_of(&absolute)] {
-            assert_eq!(place.resolve_given(given).unwrap().display, "src/a.rs");
+            assert_eq!(fixture.resolve_given(given).unwrap().display, "src/a.rs");
         }
     }
 
     #[test]
     fn malformed_paths_are_rejected() {
-        let place = create_test_folders();
-        let error = |given: &str| place.resolve_given(given).unwrap_err().to_string();
+        let fixture = create_test_folders();
+        let error = |given: &str| fixture.resolve_given(given).unwrap_err().to_string();
         assert_eq!(error(""), "the path is empty");
         assert_eq!(error("a\0b"), "the path contains a NUL character");
         assert_eq!(error(&"x/".repeat(3000)), "the path is too long (6000 bytes)");
@@ -244,49 +244,49 @@ mod tests {
         assert!(error("loop").contains("too many symbolic links"));
         assert!(error("src/a.rs/x").ends_with("is a file, not a folder"));
         assert!(error("file://elsewhere/x").contains("another host"));
-        let nowhere = resolve_path(&place.roots, None, &place.base.join("one"), "~/x").unwrap_err();
+        let nowhere = resolve_path(&fixture.roots, None, &fixture.base.join("one"), "~/x").unwrap_err();
         assert!(nowhere.to_string().contains("home folder"), "{nowhere}");
     }
 
     #[test]
     fn secrets_are_recognized_by_either_name() {
-        let place = create_test_folders();
-        fs::write(place.base.join("one/.env"), "").unwrap();
-        symlink(".env", place.base.join("one/notes")).unwrap();
-        symlink("src/a.rs", place.base.join("one/key.pem")).unwrap();
+        let fixture = create_test_folders();
+        fs::write(fixture.base.join("one/.env"), "").unwrap();
+        symlink(".env", fixture.base.join("one/notes")).unwrap();
+        symlink("src/a.rs", fixture.base.join("one/key.pem")).unwrap();
         for (given, secret) in [
             (".env", true),
             ("notes", true),
             ("key.pem", true),
             ("link.rs", false),
         ] {
-            assert_eq!(place.resolve_given(given).unwrap().secret, secret, "{given}");
+            assert_eq!(fixture.resolve_given(given).unwrap().secret, secret, "{given}");
         }
     }
 
     #[test]
     fn an_existing_name_wins_over_a_root_of_that_name() {
-        let place = create_test_folders();
-        fs::create_dir(place.base.join("one/two")).unwrap();
-        let other = place.base.join("two/lib");
-        let resolved = place.resolve_given(other.to_str().unwrap()).unwrap();
+        let fixture = create_test_folders();
+        fs::create_dir(fixture.base.join("one/two")).unwrap();
+        let other = fixture.base.join("two/lib");
+        let resolved = fixture.resolve_given(other.to_str().unwrap()).unwrap();
         assert_eq!(resolved.display, other.to_str().unwrap());
         assert_eq!(
-            place.resolve_given("two").unwrap().absolute,
-            place.base.join("one/two")
+            fixture.resolve_given("two").unwrap().absolute,
+            fixture.base.join("one/two")
         );
     }
 
     #[test]
     fn paths_formatted_for_the_model_resolve_back() {
-        let place = create_test_folders();
+        let fixture = create_test_folders();
         for cwd in ["one", "one/src", "two", "out"] {
-            let cwd = place.base.join(cwd);
+            let cwd = fixture.base.join(cwd);
             for real in ["one", "one/src/a.rs", "one/deep", "two/lib", "out/file"] {
-                let real = place.base.join(real);
-                let told = for_model(&place.roots, &cwd, &real);
-                let back = resolve_path(&place.roots, None, &cwd, &told).unwrap();
-                assert_eq!(back.absolute, real, "{told} from {}", cwd.display());
+                let real = fixture.base.join(real);
+                let formatted = for_model(&fixture.roots, &cwd, &real);
+                let back = resolve_path(&fixture.roots, None, &cwd, &formatted).unwrap();
+                assert_eq!(back.absolute, real, "{formatted} from {}", cwd.display());
             }
         }
     }

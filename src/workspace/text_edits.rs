@@ -40,32 +40,38 @@ pub fn compute_text_edits(before: &str, after: &str, encoding: PositionEncoding)
     for op in compared.ops().iter().filter(|op| op.tag() != DiffTag::Equal) {
         match hunks.last_mut() {
             // A deletion and an insertion at the same place are one replacement.
-            Some((gone, come)) if gone.end == op.old_range().start && come.end == op.new_range().start => {
-                gone.end = op.old_range().end;
+            Some((removed, come))
+                if removed.end == op.old_range().start && come.end == op.new_range().start =>
+            {
+                removed.end = op.old_range().end;
                 come.end = op.new_range().end;
             }
             _ => hunks.push((op.old_range(), op.new_range())),
         }
     }
     let crlf = mostly_crlf(before);
-    let edits = hunks.into_iter().map(|(gone, come)| {
-        let (first, gone, come) = (gone.start, old_lines[gone].concat(), new_lines[come].concat());
-        let (head, tail) = common_ends(&gone, &come);
-        let (mut first, mut passed) = (first, &gone[..head]);
-        let mut taken = &gone[..gone.len() - tail];
+    let edits = hunks.into_iter().map(|(removed, come)| {
+        let (first, removed, come) = (
+            removed.start,
+            old_lines[removed].concat(),
+            new_lines[come].concat(),
+        );
+        let (head, tail) = common_ends(&removed, &come);
+        let (mut first, mut passed) = (first, &removed[..head]);
+        let mut end_prefix = &removed[..removed.len() - tail];
         let mut fresh = come[head..come.len() - tail].to_owned();
         // For the protocol there is a line after the last line end; for many editors there is not.
         if first > 0 && first == old_lines.len() && fresh.ends_with('\n') {
             fresh.pop();
             first -= 1;
             passed = old_lines[first].trim_end_matches('\n');
-            taken = passed;
+            end_prefix = passed;
             fresh.insert(0, '\n');
         }
         TextEdit {
             range: Range {
                 start: compute_position(first, passed, encoding),
-                end: compute_position(first, taken, encoding),
+                end: compute_position(first, end_prefix, encoding),
             },
             text: if crlf { fresh.replace('\n', "\r\n") } else { fresh },
         }
@@ -94,7 +100,7 @@ mod tests {
 
     use super::PositionEncoding::{Utf8, Utf16};
     use super::*;
-    use crate::base::position::{ContentChange, apply_changes};
+    use crate::base::position::{DocumentChange, apply_changes};
 
     fn short(edits: &[TextEdit]) -> Vec<(u32, u32, u32, u32, &str)> {
         let parts = |edit: &'_ TextEdit| (edit.range.start, edit.range.end);
@@ -164,7 +170,7 @@ mod tests {
             let mut text = before.clone();
             // Last to first, since all positions refer to the text before.
             for edit in edits.into_iter().rev() {
-                let change = ContentChange { range: Some(edit.range), text: edit.text };
+                let change = DocumentChange { range: Some(edit.range), text: edit.text };
                 apply_changes(&mut text, &[change], encoding);
             }
             prop_assert_eq!(unix_lines(&text), unix_lines(&after));

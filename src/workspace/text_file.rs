@@ -89,15 +89,15 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 /// Editors replace invalid bytes, or display each byte as the character of its number. Line ends are ignored, and so is
 /// the number of adjacent replacement characters.
 pub fn shown_as(bytes: &[u8], text: &str) -> bool {
-    let shown = unix_lines(text.strip_prefix(BOM).unwrap_or(text));
+    let displayed = unix_lines(text.strip_prefix(BOM).unwrap_or(text));
     let replaced = || {
         let read = String::from_utf8_lossy(bytes);
         let read = unix_lines(read.strip_prefix(BOM).unwrap_or(&read));
-        one_mark_each(&read) == one_mark_each(&shown)
+        one_mark_each(&read) == one_mark_each(&displayed)
     };
     let by_number = || {
         let read: String = bytes.iter().copied().map(char::from).collect();
-        unix_lines(&read) == shown
+        unix_lines(&read) == displayed
     };
     replaced() || by_number()
 }
@@ -105,12 +105,12 @@ pub fn shown_as(bytes: &[u8], text: &str) -> bool {
 /// Merges adjacent replacement characters: decoders disagree on how many a run of invalid bytes becomes.
 fn one_mark_each(text: &str) -> String {
     let mut marked = false;
-    let once = |&c: &char| {
-        let again = marked && c == char::REPLACEMENT_CHARACTER;
+    let is_first = |&c: &char| {
+        let is_repeat = marked && c == char::REPLACEMENT_CHARACTER;
         marked = c == char::REPLACEMENT_CHARACTER;
-        !again
+        !is_repeat
     };
-    text.chars().filter(once).collect()
+    text.chars().filter(is_first).collect()
 }
 
 /// Returns `text` with `\r\n` as `\n`: the form that a model reads and writes.
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn non_text_is_recognized_as_editors_display_it() {
-        for (bytes, shown, known) in [
+        for (bytes, displayed, known) in [
             (b"a\0b\r\n".as_slice(), "a\0b\n", true),
             (b"a\0b\n", "a\0b\ntyped", false),
             (b"T\xf6ne\n", "T\u{fffd}ne\n", true),
@@ -195,7 +195,7 @@ mod tests {
             (b"\0\xe2\x82\n", "\0\n", false),
             (b"\xef\xbb\xbfa\0", "a\0", true),
         ] {
-            assert_eq!(shown_as(bytes, shown), known, "{bytes:?} as {shown:?}");
+            assert_eq!(shown_as(bytes, displayed), known, "{bytes:?} as {displayed:?}");
         }
     }
 

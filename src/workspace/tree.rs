@@ -16,7 +16,7 @@ use crate::base::nofollow::{FileKind, FolderEntry, OpenFolder};
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// Number of entries in a folder between two calls of `halt`.
-const ASK_EVERY: usize = 1_024;
+const CHECK_INTERVAL: usize = 1_024;
 
 /// What a walk returns.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,7 @@ impl<H: Fn() -> bool> Walk<H> {
         let Ok(read) = opened.read_entries() else { return };
         let mut entries: Vec<FolderEntry> = Vec::new();
         for entry in read.filter_map(Result::ok) {
-            if entries.len() % ASK_EVERY == ASK_EVERY - 1 && (self.halt)() {
+            if entries.len() % CHECK_INTERVAL == CHECK_INTERVAL - 1 && (self.halt)() {
                 self.is_halted = true;
                 return;
             }
@@ -129,7 +129,7 @@ impl<H: Fn() -> bool> Walk<H> {
         // In reverse, since the next entry is popped from the end.
         entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
         for (at, entry) in entries.into_iter().enumerate() {
-            if at % ASK_EVERY == ASK_EVERY - 1 && (self.halt)() {
+            if at % CHECK_INTERVAL == CHECK_INTERVAL - 1 && (self.halt)() {
                 self.is_halted = true;
                 return;
             }
@@ -196,7 +196,7 @@ mod tests {
         with_status: false,
     };
 
-    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+    fn create_tree(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for (name, text) in files {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn rules_nest_as_in_git() {
-        let (_dir, root) = tree(&[
+        let (_dir, root) = create_tree(&[
             (".git/HEAD", ""),
             (".git/info/exclude", "local.txt\n"),
             (".gitignore", "*.log\n!keep.log\n/top.txt\nbuild/\n.hidden\n"),
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn hidden_names_links_and_depth_follow_the_options() {
-        let (_dir, root) = tree(&[
+        let (_dir, root) = create_tree(&[
             (".ignore", "!.shown\n"),
             (".shown", ""),
             (".not", ""),
@@ -274,11 +274,11 @@ mod tests {
         ]);
         symlink("a", root.join("link")).unwrap();
         mkfifoat(CWD, root.join("pipe"), Mode::RUSR).unwrap();
-        let shown = WalkOptions { hidden: false, ..ALL };
-        assert_eq!(names(&root, shown), [".shown", "a/b/c", "a/d", "link", "pipe"]);
+        let visible = WalkOptions { hidden: false, ..ALL };
+        assert_eq!(names(&root, visible), [".shown", "a/b/c", "a/d", "link", "pipe"]);
         let flat = WalkOptions {
             max_depth: Some(1),
-            ..shown
+            ..visible
         };
         assert_eq!(names(&root, flat), [".shown", "link", "pipe"]);
         let halted = std::cell::Cell::new(0);
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn unusable_ignore_files_are_reported_and_have_no_effect() {
-        let (_dir, root) = tree(&[("file", "")]);
+        let (_dir, root) = create_tree(&[("file", "")]);
         let path = root.join(".gitignore");
         let unusable = || {
             let mut walk = Walk::new(&root, None, ALL, || false);
@@ -297,13 +297,13 @@ mod tests {
                 walk.by_ref().any(|entry| entry.path.ends_with("file")),
                 "not obeyed"
             );
-            let why: Vec<String> = walk
+            let reasons: Vec<String> = walk
                 .unusable_rules()
                 .iter()
-                .map(|rules| rules.why.clone())
+                .map(|rules| rules.reason.clone())
                 .collect();
             let _ = fs::remove_file(&path);
-            why.join("; ")
+            reasons.join("; ")
         };
         mkfifoat(CWD, &path, Mode::RUSR).unwrap();
         assert_eq!(unusable(), "it is a named pipe; only regular files are read");

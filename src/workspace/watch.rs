@@ -112,7 +112,7 @@ const LAG: u128 = 20_000_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchedTree {
     /// When it was taken, in nanoseconds since 1970.
-    begun: u128,
+    taken_at_ns: u128,
     files: BTreeMap<PathBuf, FileStamp>,
     /// Git work trees among them.
     trees: Vec<PathBuf>,
@@ -125,7 +125,7 @@ pub struct WatchedTree {
 /// Takes a snapshot of up to `most` files below `roots`, without what `.gitignore` and similar files exclude. Blocks.
 pub fn scan_watched_files<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> WatchedTree {
     let mut watched = WatchedTree {
-        begun: u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000,
+        taken_at_ns: u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000,
         ..WatchedTree::default()
     };
     let until = clock::now() + MAX_TIME;
@@ -170,8 +170,9 @@ impl WatchedTree {
             self.files.insert(entry.path, stamp);
         }
         self.partial |= walk.is_halted();
-        let room = MAX_TREES.saturating_sub(self.trees.len());
-        self.trees.extend(walk.repositories().iter().take(room).cloned());
+        let available = MAX_TREES.saturating_sub(self.trees.len());
+        self.trees
+            .extend(walk.repositories().iter().take(available).cloned());
     }
 
     /// Adds `paths` to the snapshot, even if they are excluded or beyond the limit. Blocks.
@@ -226,15 +227,15 @@ impl WatchedTree {
             }
         }
         // A file that disappears at one path and appears at another was moved.
-        let gone: HashMap<u64, FileStamp> = changed
+        let removed: HashMap<u64, FileStamp> = changed
             .iter()
             .filter(|change| change.is.is_none())
             .filter_map(|change| change.was.map(|was| (was.node, was)))
             .collect();
-        let came = |is: &FileStamp| {
-            let moved = gone.get(&is.node).is_some_and(|was| was.is_same_file(is));
+        let check_appeared = |is: &FileStamp| {
+            let moved = removed.get(&is.node).is_some_and(|was| was.is_same_file(is));
             // The change time tells when a file came here, even if its modification time is old.
-            let young = is.touched.saturating_add(LAG) >= self.begun;
+            let young = is.touched.saturating_add(LAG) >= self.taken_at_ns;
             (moved || young).then_some(moved)
         };
         let uncovered = self.find_unignored_folders(now, &changed);
@@ -244,7 +245,7 @@ impl WatchedTree {
                 .files
                 .iter()
                 .filter(|(path, _)| !self.files.contains_key(*path));
-            let new = new.filter_map(|(path, is)| Some((path, is, came(is)?)));
+            let new = new.filter_map(|(path, is)| Some((path, is, check_appeared(is)?)));
             let new: Vec<ChangedFile> = new
                 .map(|(path, is, moved)| ChangedFile {
                     path: path.clone(),
@@ -300,7 +301,7 @@ pub struct ChangedFile {
 pub struct KnownFiles {
     known: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
     /// The states that commands left, whose contents are not kept.
-    left: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
+    left_states: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
     recalled: AtomicBool,
 }
 
@@ -319,13 +320,13 @@ impl KnownFiles {
 
     /// Records the state in which a command left `path`; its content is not kept.
     pub fn record_left_state(&self, path: &Path, stamp: FileStamp, state: FileState) {
-        lock(&self.left).insert(path.to_owned(), (stamp, state));
+        lock(&self.left_states).insert(path.to_owned(), (stamp, state));
     }
 
     /// Returns the state of `path` if a command left it with this stamp.
     pub fn find_state_after_command(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
-        let left = lock(&self.left);
-        let (at, state) = left.get(path)?;
+        let left_states = lock(&self.left_states);
+        let (at, state) = left_states.get(path)?;
         (*at == stamp).then(|| state.clone())
     }
 
@@ -464,10 +465,10 @@ mod tests {
             summarize_changes(&changed),
             [("d", false, true), ("x", true, false), ("x", false, true)]
         );
-        let [_, gone, new] = changed.as_slice() else {
+        let [_, removed, new] = changed.as_slice() else {
             panic!("{changed:?}")
         };
-        assert!(gone.was.unwrap().is_same_file(&new.is.unwrap()));
+        assert!(removed.was.unwrap().is_same_file(&new.is.unwrap()));
     }
 
     #[test]
@@ -546,16 +547,16 @@ mod tests {
 
     #[test]
     fn a_watch_learns_of_writes_after_its_start() {
-        let others = ExternalWrites::default();
+        let external_writes = ExternalWrites::default();
         let (a, b) = (Path::new("/a"), Path::new("/b"));
-        others.write(a);
-        let first = others.start_watch();
-        others.write(b);
-        let second = others.start_watch();
+        external_writes.write(a);
+        let first = external_writes.start_watch();
+        external_writes.write(b);
+        let second = external_writes.start_watch();
         assert!(first.has_external_write(b) && !first.has_external_write(a) && !second.has_external_write(b));
         drop(first);
-        others.write(a);
+        external_writes.write(a);
         assert!(second.has_external_write(a));
-        assert_eq!(lock(&others.watching).len(), 1);
+        assert_eq!(lock(&external_writes.watching).len(), 1);
     }
 }

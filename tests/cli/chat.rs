@@ -85,14 +85,14 @@ fn chat_queues_reverts_redoes_forks_and_exports() {
     chat.keys("\u{3}");
     // The answer to the prompt may arrive before the queue is paused; the chat asks for the state and shows it
     // before the next line.
-    let told = chat.rests() + &chat.sees("› ");
+    let output = chat.rests() + &chat.sees("› ");
     for line in [
         "1 queued prompt until the turn ends",
         "■ cancelled",
         "1 queued prompt paused; /queue send runs the next",
         "› /queue write it\r\n",
     ] {
-        assert!(told.contains(line), "no {line:?} in {told:?}");
+        assert!(output.contains(line), "no {line:?} in {output:?}");
     }
     chat.keys("/queue\r");
     chat.sees("  1  write it");
@@ -167,12 +167,12 @@ fn text_typed_while_a_turn_ends_moves_to_the_next_prompt() {
     chat.keys("and say why\r");
     chat.sees("› and say why▏");
     kill_process(server, Signal::CONT).unwrap();
-    let told = chat.rests();
+    let output = chat.rests();
     for line in [
         "■ cancelled",
         "! commands work after the turn ends; Ctrl-C cancels it",
     ] {
-        assert!(told.contains(line), "no {line:?} in {told:?}");
+        assert!(output.contains(line), "no {line:?} in {output:?}");
     }
     chat.sees("› and say why");
     chat.keys("\u{15}slow\r");
@@ -257,9 +257,9 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
     // All three wait; keys answer the one that is shown.
     chat.sees("y allow");
     chat.sees("? (2 more) touch ");
-    let mut left = vec!["one", "two", "three"];
-    let which = |line: &str, left: &[&'static str]| {
-        *left
+    let mut remaining = vec!["one", "two", "three"];
+    let which = |line: &str, remaining: &[&'static str]| {
+        *remaining
             .iter()
             .find(|name| line.ends_with(**name))
             .unwrap_or_else(|| panic!("{line:?}"))
@@ -268,26 +268,26 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
         chat.keys(key);
         if key == "n" {
             chat.sees("no, because");
-            let there = left
+            let there = remaining
                 .iter()
                 .filter(|name| world.path("work").join(name).exists())
                 .count();
             assert_eq!(there, 0, "only what was asked is allowed");
             chat.keys("\r");
-            let told = chat.sees("⊘ touch ");
-            assert!(!told.contains("✓ allowed"), "{told}");
+            let output = chat.sees("⊘ touch ");
+            assert!(!output.contains("✓ allowed"), "{output}");
         } else {
             chat.sees("✓ allowed once: touch ");
             let line = chat.sees("\n");
-            let name = which(line.trim(), &left);
-            left.retain(|other| *other != name);
+            let name = which(line.trim(), &remaining);
+            remaining.retain(|other| *other != name);
         }
     }
     chat.sees("All is done.");
     let made = ["one", "two", "three"].map(|name| world.path("work").join(name).exists());
     assert_eq!(made.iter().filter(|made| **made).count(), 2, "{made:?}");
-    assert_eq!(left.len(), 1);
-    assert!(!world.path("work").join(left[0]).exists());
+    assert_eq!(remaining.len(), 1);
+    assert!(!world.path("work").join(remaining[0]).exists());
     chat.sees("› ");
     chat.keys("/quit\r");
     assert_eq!(chat.ends(), 0);
@@ -388,8 +388,8 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     chat.sees("› ");
     chat.keys("no\r");
     chat.sees("✓ this folder is trusted");
-    let held = world.run(&["config", "check"]);
-    held.assert_stdout("it would send the API key of work to https://evil.example");
+    let check = world.run(&["config", "check"]);
+    check.assert_stdout("it would send the API key of work to https://evil.example");
     chat.sees("› ");
     chat.keys("/trust\r");
     chat.sees("Redirect work?");
@@ -445,7 +445,7 @@ fn control_characters_of_a_repository_never_reach_the_terminal() {
     ] {
         // A terminal shows all bytes; NO_COLOR removes our own color escapes.
         let mut terminal = world.terminal(args, &[("NO_COLOR", "1")], 200);
-        let shown = terminal.raw_until_end();
+        let output = terminal.raw_until_end();
         for bad in [
             "\u{1b}]",
             "\u{1b}[8m",
@@ -456,7 +456,7 @@ fn control_characters_of_a_repository_never_reach_the_terminal() {
             "\u{e0041}",
             "\u{200b}",
         ] {
-            assert!(!shown.contains(bad), "{args:?}: {bad:?} in {shown:?}");
+            assert!(!output.contains(bad), "{args:?}: {bad:?} in {output:?}");
         }
     }
 }
@@ -530,8 +530,8 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     chat.keys("e");
     chat.sees("nothing was changed");
     chat.sees("e edit");
-    let seen: Value = serde_json::from_slice(&fs::read(world.path("work/seen")).unwrap()).unwrap();
-    assert_eq!(seen, json!({"path": "new.txt", "content": "hello\n"}));
+    let editor_input: Value = serde_json::from_slice(&fs::read(world.path("work/seen")).unwrap()).unwrap();
+    assert_eq!(editor_input, json!({"path": "new.txt", "content": "hello\n"}));
     does("exit 1");
     chat.keys("e");
     chat.sees("failed (exit status: 1); arguments unchanged");
@@ -554,6 +554,6 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     let alive = PathBuf::from(format!("/proc/{}", editor.trim())).exists();
     assert!(!alive, "the editor is gone");
     assert!(!world.path("work/new.txt").exists());
-    let left = fs::read_dir(world.path("tmp")).unwrap().count();
-    assert_eq!(left, 0, "the file that was edited is gone");
+    let remaining = fs::read_dir(world.path("tmp")).unwrap().count();
+    assert_eq!(remaining, 0, "the file that was edited is gone");
 }

@@ -158,7 +158,7 @@ fn common_spellings_of_other_programs_work() {
     let id = sessions[0]["sessionId"].as_str().unwrap();
     let (beginning, _) = id.split_at(id.len() - 1);
     world.run(&["run", "the newer question"]).is(0);
-    for (args, shows) in [
+    for (args, expected) in [
         (&["-c"][..], "the newer question"),
         (&["resume"], "the newer question"),
         (&["resume", beginning], "the older question"),
@@ -167,7 +167,7 @@ fn common_spellings_of_other_programs_work() {
         (&["chat", "--session", beginning], "the older question"),
     ] {
         let mut chat = world.terminal(args, &[], 80);
-        chat.sees(shows);
+        chat.sees(expected);
         chat.sees("› ");
         chat.keys("/quit\r");
         assert_eq!(chat.ends(), 0);

@@ -51,8 +51,8 @@ fn esc_interrupts_a_streaming_turn_and_keeps_the_next_key() {
     chat.sees("› abc▏");
     chat.keys("\u{1b}");
     chat.keys("\u{3}");
-    let told = chat.sees("■ cancelled");
-    assert!(!told.contains("[A") && !told.contains("5C"), "{told}");
+    let output = chat.sees("■ cancelled");
+    assert!(!output.contains("[A") && !output.contains("5C"), "{output}");
     quit(chat);
 }
 
@@ -199,10 +199,10 @@ fn output_command_shows_truncated_output_in_full() {
     chat.sees("› ");
     chat.keys("test it\r");
     // While the command runs, its lines show in a transient line; only the final block remains.
-    let told = chat.sees("✗ exit 7");
+    let output = chat.sees("✗ exit 7");
     assert!(
-        told.contains("│ line 1300 of 1300") && !told.contains("│ line 1 of 1300"),
-        "{told}"
+        output.contains("│ line 1300 of 1300") && !output.contains("│ line 1 of 1300"),
+        "{output}"
     );
     chat.sees("/output shows all");
     chat.sees("› ");

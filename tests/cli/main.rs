@@ -283,12 +283,12 @@ fn ctrl_c_cancels_a_run() {
         .spawn()
         .unwrap();
     let mut out = child.stdout.take().unwrap();
-    let mut seen = String::new();
+    let mut output = String::new();
     let mut bytes = [0; 4_096];
-    while !seen.contains("agent/textDelta") {
+    while !output.contains("agent/textDelta") {
         let n = out.read(&mut bytes).unwrap();
-        assert!(n > 0, "{seen}");
-        seen += &String::from_utf8_lossy(&bytes[..n]);
+        assert!(n > 0, "{output}");
+        output += &String::from_utf8_lossy(&bytes[..n]);
     }
     let pid = child.id().to_string();
     assert!(
@@ -299,10 +299,10 @@ fn ctrl_c_cancels_a_run() {
             .success()
     );
     let start = Instant::now();
-    out.read_to_string(&mut seen).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{seen}");
+    out.read_to_string(&mut output).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{output}");
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-    let result: Value = serde_json::from_str(seen.lines().last().unwrap()).unwrap();
+    let result: Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
     assert_eq!(result["result"]["state"], "cancelled");
     assert!(result["result"]["sessionId"].is_string(), "{result}");
 }
@@ -325,8 +325,8 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
     let found = world.run(&["sessions", "search", "peculiar"]);
     found.is(0).assert_stdout(id);
     assert!(!found.out.contains("another"), "{}", found.out);
-    let shown = world.run(&["sessions", "show", &id[..12]]);
-    shown
+    let output = world.run(&["sessions", "show", &id[..12]]);
+    output
         .is(0)
         .assert_stdout("› a peculiar question")
         .assert_stdout("Hello there.");
@@ -341,8 +341,8 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
         .is(1)
         .assert_stderr("--yes");
     world.run(&["sessions", "delete", id, "--yes"]).is(0);
-    let left = world.run(&["sessions"]);
-    assert!(!left.out.contains(id), "{}", left.out);
+    let listing = world.run(&["sessions"]);
+    assert!(!listing.out.contains(id), "{}", listing.out);
     world
         .run(&["sessions", "show", id])
         .is(1)
@@ -364,7 +364,7 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
                   require_approval = ['bash(wc *)']\n";
     world.configure(config);
     fs::write(world.path("work/.env"), "KEY=x\n").unwrap();
-    let place = |line: u32| {
+    let location = |line: u32| {
         format!(
             "{}:{line}",
             world.path("home/.config/agentls/config.toml").display()
@@ -375,7 +375,7 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
     test("cargo test --lib")
         .is(0)
         .assert_stdout("rule: bash(cargo test *)")
-        .assert_stdout(&place(2));
+        .assert_stdout(&location(2));
     test("touch x")
         .is(1)
         .assert_stdout("asked: runs a command · not in your allow rules: `touch x`")
@@ -384,7 +384,7 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
     test("wc .env.example")
         .is(1)
         .assert_stdout("always asks")
-        .assert_stdout(&place(4))
+        .assert_stdout(&location(4))
         .assert_stdout("would remember: bash(wc .env.example)");
     test("grep -r KEY .")
         .is(1)
@@ -397,7 +397,7 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
     test("ls; git push")
         .is(3)
         .assert_stdout("denied")
-        .assert_stdout(&place(3));
+        .assert_stdout(&location(3));
     assert!(!world.path("work/x").exists());
     // Other tools, modes and folders.
     world

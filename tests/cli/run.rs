@@ -34,10 +34,10 @@ impl World {
     fn user_messages(&self) -> Vec<String> {
         let listed = self.run(&["sessions", "--json"]);
         let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
-        let said = sessions.iter().flat_map(|session| {
+        let messages = sessions.iter().flat_map(|session| {
             let id = session["sessionId"].as_str().unwrap();
-            let shown = self.run(&["sessions", "show", id, "--json"]);
-            let events: Vec<Value> = shown
+            let output = self.run(&["sessions", "show", id, "--json"]);
+            let events: Vec<Value> = output
                 .out
                 .lines()
                 .map(|line| serde_json::from_str(line).unwrap())
@@ -46,14 +46,15 @@ impl World {
                 .into_iter()
                 .filter(|event| event["params"]["role"] == "user")
         });
-        said.map(|event| {
-            let blocks = event["params"]["content"].as_array().unwrap().clone();
-            let texts = blocks
-                .iter()
-                .map(|block| block["text"].as_str().unwrap().to_owned());
-            texts.collect::<Vec<_>>().join("|")
-        })
-        .collect()
+        messages
+            .map(|event| {
+                let blocks = event["params"]["content"].as_array().unwrap().clone();
+                let texts = blocks
+                    .iter()
+                    .map(|block| block["text"].as_str().unwrap().to_owned());
+                texts.collect::<Vec<_>>().join("|")
+            })
+            .collect()
     }
 }
 
@@ -71,13 +72,13 @@ fn piped_stdin_becomes_context_of_the_prompt() {
         .run_piped(&["run", "review this"], diff)
         .is(0)
         .assert_stdout("Hello");
-    let said = world.user_messages();
-    assert_eq!(said.len(), 1, "{said:?}");
+    let messages = world.user_messages();
+    assert_eq!(messages.len(), 1, "{messages:?}");
     assert!(
-        said[0].starts_with("review this")
-            && said[0].contains("<stdin>\ndiff --git")
-            && said[0].ends_with("+new\n</stdin>"),
-        "{said:?}"
+        messages[0].starts_with("review this")
+            && messages[0].contains("<stdin>\ndiff --git")
+            && messages[0].ends_with("+new\n</stdin>"),
+        "{messages:?}"
     );
     // Invalid UTF-8 is replaced with a warning; binary data is refused.
     world
@@ -132,7 +133,7 @@ fn prompt_comes_from_an_argument_or_stdin() {
         assert_eq!(world.user_messages()[0], "from stdin", "{args:?}");
     }
     let count = world.user_messages().len();
-    for (args, why) in [
+    for (args, expected) in [
         (&["run", "fix", "the", "tests"][..], "quote a prompt"),
         (&["run", "-p", " "], "the prompt is empty"),
         (&["run", ""], "the prompt is empty"),
@@ -155,7 +156,7 @@ fn prompt_comes_from_an_argument_or_stdin() {
         ),
         (&["run", "hi", "--session", ""], "the session id is empty"),
     ] {
-        world.run(args).is(2).assert_stderr(why);
+        world.run(args).is(2).assert_stderr(expected);
     }
     assert_eq!(world.user_messages().len(), count, "nothing was run");
     fs::create_dir(world.path("work/sub")).unwrap();
@@ -342,9 +343,9 @@ fn second_interrupt_leaves_a_hung_server() {
         error["error"]["sessionId"].as_str().unwrap().starts_with("ses_"),
         "{last}"
     );
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut err, &mut said).unwrap();
-    assert!(said.contains("interrupted before the turn ended"), "{said}");
+    let mut stderr = String::new();
+    std::io::Read::read_to_string(&mut err, &mut stderr).unwrap();
+    assert!(stderr.contains("interrupted before the turn ended"), "{stderr}");
     is_gone(server);
 }
 

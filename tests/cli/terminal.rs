@@ -18,7 +18,7 @@ pub(crate) struct Terminal {
     screen: Receiver<Vec<u8>>,
     pub(crate) escapes: u32,
     /// Output that no call has consumed yet, without escape sequences.
-    shown: String,
+    pending_output: String,
     part: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ impl Terminal {
             keyboard,
             screen,
             escapes: 0,
-            shown: String::new(),
+            pending_output: String::new(),
             part: Vec::new(),
         }
     }
@@ -88,17 +88,19 @@ impl Terminal {
         let patience = Instant::now() + Duration::from_secs(20);
         let mut searched = 0;
         loop {
-            if let Some(at) = self.shown[searched..].find(text) {
-                return self.shown.drain(..searched + at + text.len()).collect();
+            if let Some(at) = self.pending_output[searched..].find(text) {
+                return self.pending_output.drain(..searched + at + text.len()).collect();
             }
             searched = self
-                .shown
-                .floor_char_boundary(self.shown.len().saturating_sub(text.len()));
-            let left = patience.saturating_duration_since(Instant::now());
-            match self.screen.recv_timeout(left) {
+                .pending_output
+                .floor_char_boundary(self.pending_output.len().saturating_sub(text.len()));
+            let remaining = patience.saturating_duration_since(Instant::now());
+            match self.screen.recv_timeout(remaining) {
                 Ok(bytes) => self.show(&bytes),
-                Err(RecvTimeoutError::Timeout) => panic!("no {text:?} in {:?}", self.shown),
-                Err(RecvTimeoutError::Disconnected) => panic!("ended without {text:?}: {:?}", self.shown),
+                Err(RecvTimeoutError::Timeout) => panic!("no {text:?} in {:?}", self.pending_output),
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("ended without {text:?}: {:?}", self.pending_output)
+                }
             }
         }
     }
@@ -127,9 +129,9 @@ impl Terminal {
                 return;
             }
             self.escapes += u32::from(self.part[0] == 0x1b);
-            self.shown.push_str(text);
+            self.pending_output.push_str(text);
             if self.part.starts_with(b"\x1b[?25h") {
-                self.shown.push_str(CURSOR);
+                self.pending_output.push_str(CURSOR);
             }
             self.part.drain(..length);
         }

@@ -12,12 +12,12 @@ fn world(tables: &str) -> World {
     })
 }
 
-fn system(seen: &RecordedRequest) -> String {
-    seen.body["system"][0]["text"].as_str().unwrap().to_owned()
+fn system(request: &RecordedRequest) -> String {
+    request.body["system"][0]["text"].as_str().unwrap().to_owned()
 }
 
-fn tools(seen: &RecordedRequest) -> Vec<&str> {
-    let tools = seen.body["tools"].as_array().unwrap();
+fn tools(request: &RecordedRequest) -> Vec<&str> {
+    let tools = request.body["tools"].as_array().unwrap();
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
@@ -31,19 +31,19 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
     let client = world.start();
     let session = client.session_with(json!({"agent": "researcher"}));
     world.mock().push(Reply::tool("bash", json!({"command": "true"})));
-    let ended = json!(client.ask(&session, "look"));
+    let result = json!(client.ask(&session, "look"));
     assert_eq!(
-        (&ended["reason"], &ended["state"]),
+        (&result["reason"], &result["state"]),
         (&json!("max_turns"), &json!("failed"))
     );
-    let seen = world.seen(0);
-    assert_eq!(seen.body["model"], "wise");
+    let request = world.wait_for_request(0);
+    assert_eq!(request.body["model"], "wise");
     assert!(
-        system(&seen).starts_with("Only read.\n\nWhat tools return"),
+        system(&request).starts_with("Only read.\n\nWhat tools return"),
         "{}",
-        system(&seen)
+        system(&request)
     );
-    assert_eq!(tools(&seen), ["read_file", "grep", "read_skill"]);
+    assert_eq!(tools(&request), ["read_file", "grep", "read_skill"]);
     // A tool that the agent does not have cannot be called either.
     let call = client
         .all(&session, "agent/toolCall")
@@ -70,8 +70,8 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
     // The default agent is unaffected.
     let other = client.session();
     client.ask(&other, "hello");
-    assert_eq!(world.seen(1).body["model"], "mock-model");
-    assert!(system(&world.seen(1)).starts_with("You are a coding agent"));
+    assert_eq!(world.wait_for_request(1).body["model"], "mock-model");
+    assert!(system(&world.wait_for_request(1)).starts_with("You are a coding agent"));
     let refused = client.refused("agent/newSession", json!({"agent": "nobody"}));
     assert!(refused.message.contains("nobody"), "{refused:?}");
 }
@@ -82,20 +82,20 @@ fn missing_prompt_file_warns_and_the_default_prompt_applies() {
     let client = world.start();
     let session = client.session_with(json!({"agent": "x"}));
     client.ask(&session, "hello");
-    assert!(system(&world.seen(0)).starts_with("You are a coding agent"));
-    let told = client.all(&session, "agent/warning");
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].text("code"), "instructions_problem");
+    assert!(system(&world.wait_for_request(0)).starts_with("You are a coding agent"));
+    let warnings = client.all(&session, "agent/warning");
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].text("code"), "instructions_problem");
     assert!(
-        told[0].text("message").contains("gone.md: it is missing"),
+        warnings[0].text("message").contains("gone.md: it is missing"),
         "{}",
-        told[0].text("message")
+        warnings[0].text("message")
     );
     // The file appears later.
     world.mock().allow_rewrites();
     std::fs::write(world.path("config/agentls/gone.md"), "Here now.").unwrap();
     client.ask(&session, "again");
-    assert!(system(&world.seen(1)).starts_with("Here now."));
+    assert!(system(&world.wait_for_request(1)).starts_with("Here now."));
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn agent_route_takes_precedence_over_the_providers_fallback() {
     }
     let client = world.start();
     let session = client.session_with(json!({"agent": "x"}));
-    let ended = client.ask(&session, "hello");
-    assert_eq!(json!(ended.state), "completed");
+    let result = client.ask(&session, "hello");
+    assert_eq!(json!(result.state), "completed");
     let switched = client.all(&session, "agent/modelSwitched");
     assert_eq!(switched[0].text("to"), "other/special");
-    assert_eq!(world.seen(4).body["model"], "special");
+    assert_eq!(world.wait_for_request(4).body["model"], "special");
 }
 
 #[test]
@@ -124,5 +124,5 @@ fn untrusted_folder_cannot_set_an_agents_prompt_file() {
     let client = world.start();
     let session = client.session();
     client.ask(&session, "hello");
-    assert!(!world.seen(0).body.to_string().contains("do not tell"));
+    assert!(!world.wait_for_request(0).body.to_string().contains("do not tell"));
 }

@@ -14,8 +14,8 @@ fn start_command_turn(world: &World, client: &Client, session: &str) -> Id {
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     let id = client.prompt(session, "run it");
-    client.next_where(session, "agent/toolOutputDelta", |note| {
-        note.text("text").contains("started")
+    client.next_where(session, "agent/toolOutputDelta", |notification| {
+        notification.text("text").contains("started")
     });
     assert!(client.processes() > 1, "the command's processes can be seen");
     id
@@ -33,7 +33,7 @@ fn cancel_ends_a_command_and_all_its_processes() {
         let session = full_session(&client);
         let id = start_command_turn(&world, &client, &session);
         let start = crate::harness::now();
-        let ended = if !by_request {
+        let result = if !by_request {
             client.cancel(&session);
             client.prompt_result(&id)
         } else {
@@ -46,7 +46,7 @@ fn cancel_ends_a_command_and_all_its_processes() {
             "{:?}",
             start.elapsed()
         );
-        assert_eq!(json!(ended.reason), "aborted_tools");
+        assert_eq!(json!(result.reason), "aborted_tools");
         assert_eq!(client.processes(), 1, "only the server is left at the turn's end");
         client.tool_call(&session, "cancelled");
         assert_eq!(client.ask(&session, "go on").text, "ok");
@@ -92,15 +92,15 @@ fn commands_ask_for_approval_and_see_no_secrets() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "run it");
-    let asked = client.next_approval(&session);
-    assert_eq!((asked.text("name"), asked.text("risk")), ("bash", "high"));
-    client.decide(&asked, "allow");
+    let approval = client.next_approval(&session);
+    assert_eq!((approval.text("name"), approval.text("risk")), ("bash", "high"));
+    client.decide(&approval, "allow");
     client.prompt_result(&id);
-    let raw = world.seen(1).raw.clone();
-    let told = String::from_utf8_lossy(&raw);
-    assert!(told.contains("PATH=") && told.contains("done"));
+    let raw = world.wait_for_request(1).raw.clone();
+    let body = String::from_utf8_lossy(&raw);
+    assert!(body.contains("PATH=") && body.contains("done"));
     for secret in world.secrets() {
-        assert!(!told.contains(secret), "the model is told {secret}");
+        assert!(!body.contains(secret), "the model is told {secret}");
     }
 }
 
@@ -130,17 +130,17 @@ fn key_in_tool_output_is_redacted_everywhere() {
         let before = world.requests();
         world.mock().push(Reply::tool(tool, input.clone()));
         client.ask(&session, "run it");
-        let raw = world.seen(before + 1).raw.clone();
-        let told = String::from_utf8_lossy(&raw);
-        assert!(!told.contains(key.as_str()), "{tool}: the model is told the key");
+        let raw = world.wait_for_request(before + 1).raw.clone();
+        let body = String::from_utf8_lossy(&raw);
+        assert!(!body.contains(key.as_str()), "{tool}: the model is told the key");
         if tool != "edit_file" {
-            assert!(told.contains("***"), "{tool}: {told}");
+            assert!(body.contains("***"), "{tool}: {body}");
         }
     }
     let live: String = client
         .all(&session, "agent/toolOutputDelta")
         .iter()
-        .map(|note| note.text("text").to_owned())
+        .map(|notification| notification.text("text").to_owned())
         .collect();
     assert!(
         live.starts_with("got *** done\nthe key is ***\n"),
@@ -166,10 +166,10 @@ fn key_in_tool_output_is_redacted_everywhere() {
     assert_eq!(world.read("a.txt"), Some(format!("the key is {key}\nnor this\n")));
     // The diff hides the key, and a revert restores it.
     let diff = client.next(&session, "agent/turnDiff");
-    let shown = diff.params["files"][0]["diff"].as_str().unwrap();
+    let diff_text = diff.params["files"][0]["diff"].as_str().unwrap();
     assert!(
-        shown.contains(" the key is ***\n-and this is not\n+nor this\n"),
-        "{shown}"
+        diff_text.contains(" the key is ***\n-and this is not\n+nor this\n"),
+        "{diff_text}"
     );
     let turn = diff.text("ofTurnId");
     let _: serde_json::Value = client.call("agent/revert", json!({"sessionId": session, "turnId": turn}));
@@ -200,8 +200,8 @@ fn on_cancel_setting_comes_from_the_sessions_own_folder() {
             json!({"command": "echo started; until [ -e go ]; do sleep 0.02; done; echo x > finished"}),
         ));
         let id = client.prompt(&session, "run it");
-        client.next_where(&session, "agent/toolOutputDelta", |note| {
-            note.text("text").contains("started")
+        client.next_where(&session, "agent/toolOutputDelta", |notification| {
+            notification.text("text").contains("started")
         });
         client.ask(&at(other), "hello");
         client.cancel(&session);
@@ -222,13 +222,13 @@ fn on_cancel_setting_comes_from_the_sessions_own_folder() {
 #[test]
 fn git_settings_from_the_environment_are_kept() {
     let world = World::new();
-    let held = [
+    let settings = [
         ("GIT_CONFIG_COUNT", "1"),
         ("GIT_CONFIG_KEY_0", "user.name"),
         ("GIT_CONFIG_VALUE_0", "somebody"),
     ];
     let client = world.start_with(Options {
-        env: held
+        env: settings
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec(),
         ..Options::default()
@@ -239,7 +239,7 @@ fn git_settings_from_the_environment_are_kept() {
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     client.ask(&session, "run it");
-    let sent = String::from_utf8_lossy(&world.seen(1).raw).into_owned();
+    let sent = String::from_utf8_lossy(&world.wait_for_request(1).raw).into_owned();
     assert!(sent.contains("somebody\\nfalse"), "{sent}");
 }
 
@@ -251,13 +251,13 @@ fn wait_until_blocked(world: &World, name: &str) {
 
 #[test]
 fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
-    for (on_cancel, reads) in [
+    for (on_cancel, client_reads) in [
         ("interrupt", true),
         ("finish", true),
         ("interrupt", false),
         ("finish", false),
     ] {
-        let name = format!("{on_cancel}, the client reads: {reads}");
+        let name = format!("{on_cancel}, the client reads: {client_reads}");
         let world = World::with(crate::harness::Config {
             tables: format!("[tool.bash]\non_cancel = \"{on_cancel}\"\n"),
             ..crate::harness::Config::default()
@@ -270,10 +270,10 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
             .mock()
             .push(Reply::tool("bash", json!({"command": command})));
         let id = client.prompt(&session, "run it");
-        client.next_where(&session, "agent/toolOutputDelta", |note| {
-            note.text("text").contains("line 1")
+        client.next_where(&session, "agent/toolOutputDelta", |notification| {
+            notification.text("text").contains("line 1")
         });
-        if !reads {
+        if !client_reads {
             client.stop_reading();
             wait_until_blocked(&world, "count");
         }
@@ -281,7 +281,7 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
         client.cancel(&session);
         // The server has the cancel once it answers a later request, or once it reads the output again. The signal
         // may also end a command inside the blocked write.
-        if reads {
+        if client_reads {
             drop(client.call::<serde_json::Value>("agent/metrics", json!({"sessionId": session})))
         } else {
             world.wait_until(|| world.read("count") != count || client.processes() == 1)
@@ -289,15 +289,15 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
         if on_cancel == "finish" {
             world.write("stop", "");
         }
-        if !reads {
+        if !client_reads {
             // The cancel takes effect although the client does not read.
             world.wait_until(|| client.processes() == 1);
             client.read_on();
         }
         assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools", "{name}");
         assert_eq!(client.processes(), 1, "{name}: only the server is left");
-        let ended = client.tool_call(&session, "cancelled");
-        let output = ended.text("output");
+        let tool_call = client.tool_call(&session, "cancelled");
+        let output = tool_call.text("output");
         let last = match on_cancel {
             "finish" => "finished\ncancelled while it ran",
             _ => "interrupted\ncancelled while it ran\nexit code: 3",
@@ -309,7 +309,7 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
             &output[output.ceil_char_boundary(output.len().saturating_sub(200))..]
         );
         assert_eq!(client.ask(&session, "go on").text, "ok");
-        let raw = world.seen(1).raw.clone();
+        let raw = world.wait_for_request(1).raw.clone();
         assert!(
             String::from_utf8_lossy(&raw).contains("cancelled while it ran"),
             "{name}: the model reads it"
@@ -335,8 +335,8 @@ fn no_child_survives_a_cancel_or_exit_by_killing_the_helper() {
             let session = full_session(&client);
             world.mock().push(Reply::tool("bash", json!({"command": attack})));
             let id = client.prompt(&session, "run it");
-            client.next_where(&session, "agent/toolOutputDelta", |note| {
-                note.text("text").contains("started")
+            client.next_where(&session, "agent/toolOutputDelta", |notification| {
+                notification.text("text").contains("started")
             });
             world.write("go", "");
             if end == "cancel" {

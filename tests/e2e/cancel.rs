@@ -65,17 +65,17 @@ fn start_turn_in(world: &World, client: &Client, session: &str, phase: Phase) ->
     world.mock().push(reply);
     let id = client.prompt(session, "do it");
     match phase {
-        Phase::BeforeTheHead => drop(world.seen(before)),
+        Phase::BeforeTheHead => drop(world.wait_for_request(before)),
         Phase::BeforeTheFirstEvent => world.wait_at_gate(&gate),
         Phase::Streaming => {
             world.wait_at_gate(&gate);
-            client.next_where(session, "agent/textDelta", |note| {
-                note.text("text").ends_with("words")
+            client.next_where(session, "agent/textDelta", |notification| {
+                notification.text("text").ends_with("words")
             });
         }
         Phase::InAToolsInput => {
-            client.next_where(session, "agent/toolInputDelta", |note| {
-                note.text("text").ends_with(", ")
+            client.next_where(session, "agent/toolInputDelta", |notification| {
+                notification.text("text").ends_with(", ")
             });
         }
         Phase::RetryWait => drop(client.next(session, "agent/retry")),
@@ -94,8 +94,8 @@ fn cancel_takes_effect_in_every_phase() {
             let session = client.session();
             let at = world.requests();
             let id = start_turn_in(&world, &client, &session, phase);
-            let seen = world.seen(at);
-            let ended = match by {
+            let request = world.wait_for_request(at);
+            let result = match by {
                 CancelMessage::Notification => {
                     client.cancel(&session);
                     client.prompt_result(&id)
@@ -106,22 +106,22 @@ fn cancel_takes_effect_in_every_phase() {
                 }
             };
             let name = format!("{phase:?} by {by:?}");
-            assert_eq!(json!(ended.state), "cancelled", "{name}");
+            assert_eq!(json!(result.state), "cancelled", "{name}");
             let tools = matches!(phase, Phase::Approval | Phase::TwoApprovals);
             let reason = if tools {
                 "aborted_tools"
             } else {
                 "aborted_streaming"
             };
-            assert_eq!(json!(ended.reason), reason, "{name}");
+            assert_eq!(json!(result.reason), reason, "{name}");
             if !tools && phase != Phase::RetryWait {
                 assert!(
-                    world.closed(&seen).dropped,
+                    world.closed(&request).dropped,
                     "{name}: the provider's connection is closed"
                 );
             }
             if phase == Phase::Streaming {
-                assert_eq!(ended.text, "some words");
+                assert_eq!(result.text, "some words");
                 let message = client.all(&session, "agent/message").pop().unwrap();
                 assert_eq!(message.params["incomplete"], true);
             }
@@ -207,7 +207,7 @@ fn cancel_takes_effect_while_connecting() {
         let id = client.prompt(&session, "hello");
         world.wait_until(|| deaf.pending_connections() > before);
         let start = crate::harness::now();
-        let ended = match by {
+        let result = match by {
             CancelMessage::Notification => {
                 client.cancel(&session);
                 client.prompt_result(&id)
@@ -219,7 +219,7 @@ fn cancel_takes_effect_while_connecting() {
         };
         // R-CANCEL allows 100 ms; the rest is slack for a busy machine. The connect timeout is 10 s.
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-        assert_eq!(json!(ended.reason), "aborted_streaming");
+        assert_eq!(json!(result.reason), "aborted_streaming");
         world.wait_until(|| deaf.pending_connections() <= before);
     }
 }
@@ -235,14 +235,14 @@ fn cancel_stops_a_read_only_tool() {
         .mock()
         .push(Reply::tool("bash_output", json!({"id": "bg1", "wait_s": 100})));
     let id = client.prompt(&session, "wait for it");
-    client.next_where(&session, "agent/toolCall", |note| {
-        note.text("name") == "bash_output" && note.text("status") == "running"
+    client.next_where(&session, "agent/toolCall", |notification| {
+        notification.text("name") == "bash_output" && notification.text("status") == "running"
     });
     let start = crate::harness::now();
     client.cancel(&session);
-    let ended = client.prompt_result(&id);
+    let result = client.prompt_result(&id);
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert_eq!(json!(ended.reason), "aborted_tools");
+    assert_eq!(json!(result.reason), "aborted_tools");
     let cut = client.tool_call(&session, "cancelled");
     assert_eq!(cut.text("name"), "bash_output");
     // The background process belongs to the session, not to the turn.
@@ -263,8 +263,8 @@ fn second_cancel_kills_immediately() {
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     let id = client.prompt(&session, "run it");
-    client.next_where(&session, "agent/toolOutputDelta", |note| {
-        note.text("text").contains("started")
+    client.next_where(&session, "agent/toolOutputDelta", |notification| {
+        notification.text("text").contains("started")
     });
     let start = crate::harness::now();
     client.cancel(&session);
@@ -293,8 +293,8 @@ fn command_that_exceeds_its_finish_timeout_is_interrupted() {
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     let id = client.prompt(&session, "run it");
-    client.next_where(&session, "agent/toolOutputDelta", |note| {
-        note.text("text").contains("started")
+    client.next_where(&session, "agent/toolOutputDelta", |notification| {
+        notification.text("text").contains("started")
     });
     let start = crate::harness::now();
     client.cancel(&session);
@@ -323,9 +323,9 @@ fn cancelling_the_resume_request_cancels_the_turn() {
     let resumed = client.send("agent/resumeTurn", json!({"sessionId": session}));
     world.wait_at_gate(&gate);
     client.cancel_request(&resumed);
-    let ended = client.cancelled(&resumed);
-    assert_eq!(json!(ended.reason), "aborted_streaming");
-    assert_ne!(ended.turn_id, first.turn_id);
+    let result = client.cancelled(&resumed);
+    assert_eq!(json!(result.reason), "aborted_streaming");
+    assert_ne!(result.turn_id, first.turn_id);
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
@@ -361,11 +361,11 @@ fn prompt_and_cancel_in_one_write_cancel_the_turn() {
         };
         bytes.extend(crate::harness::framed(cancel.to_string().as_bytes()));
         client.raw(&bytes);
-        let ended = match round % 2 {
+        let result = match round % 2 {
             0 => client.prompt_result(&id),
             _ => client.cancelled(&id),
         };
-        assert_eq!(json!(ended.state), "cancelled", "round {round}");
+        assert_eq!(json!(result.state), "cancelled", "round {round}");
     }
 }
 
@@ -500,25 +500,25 @@ fn call_257_reports_its_wait_and_gets_the_next_free_place() {
             (session, id)
         })
         .collect();
-    world.seen(255);
+    world.wait_for_request(255);
     let session = client.session();
     let last = client.prompt(&session, "one more");
     let wait = client.next(&session, "agent/wait");
     assert!(!wait.text("why").is_empty());
     // A canceled wait must not use up a free place.
-    let gone = client.session();
-    let id = client.prompt(&gone, "never mind");
-    client.next(&gone, "agent/wait");
-    client.cancel(&gone);
-    let ended = json!(client.prompt_result(&id));
+    let canceled_session = client.session();
+    let id = client.prompt(&canceled_session, "never mind");
+    client.next(&canceled_session, "agent/wait");
+    client.cancel(&canceled_session);
+    let result = json!(client.prompt_result(&id));
     assert_eq!(
-        (&ended["state"], &ended["reason"]),
+        (&result["state"], &result["reason"]),
         (&json!("cancelled"), &json!("aborted_streaming"))
     );
     assert_eq!(world.requests(), 256);
     client.cancel(&turns[0].0);
     assert_eq!(json!(client.prompt_result(&turns[0].1).state), "cancelled");
-    world.seen(256);
+    world.wait_for_request(256);
     gate.release();
     assert_eq!(client.prompt_result(&last).text, "done");
     for (_, id) in &turns[1..] {

@@ -23,7 +23,7 @@ fn provider(world: &World, kind: &str, lines: &str) -> Config {
     );
     let key = if kind == "script" { String::new() } else { key };
     Config {
-        whole: Some(format!(
+        full_text: Some(format!(
             "[provider.work]\nkind = \"{kind}\"\nmodel = \"work-model\"\ninitial_backoff_ms = 20\n\
              max_backoff_ms = 50\n{key}\n{lines}\n[agent.default]\nprovider = \"work\"\n[logging]\nfilter = \"warn\"\n",
         )),
@@ -113,20 +113,20 @@ fn recorded_session_plays_back_identically() {
             "script",
             &format!("cassette = \"{}\"", tape.display()),
         ));
-        let asked = world.requests();
+        let request_count = world.requests();
         let client = world.start();
         // The server no longer knows the key.
         world.write("a.txt", "the key is secret\n");
         let played = run_prompts(&client);
         assert_eq!(played, original, "{kind}");
-        assert_eq!(world.requests(), asked, "{kind}");
+        assert_eq!(world.requests(), request_count, "{kind}");
         // A recorded cancel plays as a cut stream.
         let session = client.session();
         client.ask(&session, "never mind");
-        let told = event_log(&client, &session).join("\n");
+        let log = event_log(&client, &session).join("\n");
         assert!(
-            told.contains("the call was broken off when it was recorded"),
-            "{kind}: {told}"
+            log.contains("the call was broken off when it was recorded"),
+            "{kind}: {log}"
         );
     }
 }
@@ -147,14 +147,14 @@ fn killed_server_leaves_only_complete_tape_lines() {
         client.ask(&session, "one");
         let before = world.requests();
         let _ = client.prompt(&session, "two");
-        world.seen(before);
+        world.wait_for_request(before);
         client.kill();
         let text = std::fs::read_to_string(&tape).unwrap();
         assert!(text.ends_with('\n'), "round {round}");
-        let whole = text
+        let is_complete = text
             .lines()
             .all(|line| serde_json::from_str::<Value>(line).is_ok());
-        assert!(whole && text.lines().count() > round, "round {round}");
+        assert!(is_complete && text.lines().count() > round, "round {round}");
     }
 }
 
@@ -168,14 +168,16 @@ fn unwritable_tape_warns_once_and_fails_no_call() {
         assert_eq!(client.ask(&session, "hello").text, "ok");
     }
     assert_eq!(client.log().matches("cannot record calls to").count(), 1);
-    let told = client.all(&session, "agent/warning");
-    let told: Vec<_> = told
+    let warnings = client.all(&session, "agent/warning");
+    let warnings: Vec<_> = warnings
         .iter()
-        .filter(|note| note.text("code") == "recording_failed")
-        .map(|note| note.text("message"))
+        .filter(|notification| notification.text("code") == "recording_failed")
+        .map(|notification| notification.text("message"))
         .collect();
     assert!(
-        told.len() == 1 && told[0].contains("cannot record calls of") && told[0].contains("to /dev/full: "),
-        "{told:?}"
+        warnings.len() == 1
+            && warnings[0].contains("cannot record calls of")
+            && warnings[0].contains("to /dev/full: "),
+        "{warnings:?}"
     );
 }

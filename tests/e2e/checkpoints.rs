@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::harness::{Options, World, now};
-use crate::revert::{bash, edit, free, read, revert, told, turn};
+use crate::revert::{bash, edit, entry_fields, free, read, revert, turn};
 
 const UNKNOWN: &str = "its old content is unknown";
 const SINCE: &str = "it has changed since";
@@ -155,7 +155,7 @@ fn revert_restores_from_git_without_running_repository_programs() {
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(done, would);
     assert_eq!(
-        told(&done, "conflicts", "why"),
+        entry_fields(&done, "conflicts", "why"),
         [
             ("dirty.txt", UNKNOWN),
             ("filtered.evil", UNKNOWN),
@@ -206,7 +206,7 @@ fn revert_uses_the_git_index_from_before_the_command() {
     let id = turn(&world, &client, &session, &[bash(command)]);
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(
-        told(&done, "files", "kind"),
+        entry_fields(&done, "files", "kind"),
         [
             ("a.txt", "modified"),
             ("b.txt", "created"),
@@ -247,7 +247,7 @@ fn revert_uses_the_git_index_from_before_the_command() {
         &[bash("echo '* ident' > .gitattributes; echo z > a.txt")],
     );
     let done = revert(&client, &other, &id, json!({}));
-    assert_eq!(told(&done, "conflicts", "why"), [("a.txt", UNKNOWN)]);
+    assert_eq!(entry_fields(&done, "conflicts", "why"), [("a.txt", UNKNOWN)]);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn without_git_unknown_content_is_a_conflict() {
         &[bash("echo x > a.txt; echo y > b.txt")],
     );
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(told(&done, "conflicts", "why"), [("a.txt", UNKNOWN)]);
+    assert_eq!(entry_fields(&done, "conflicts", "why"), [("a.txt", UNKNOWN)]);
     assert_eq!(world.read("b.txt"), None);
 }
 
@@ -323,7 +323,7 @@ fn ignored_files_are_restored_only_if_read_and_never_deleted() {
     let diff = client.next(&session, "agent/turnDiff");
     // Files that are visible only since `.gitignore` is gone must not count as new.
     assert_eq!(
-        told(&diff.params, "files", "kind"),
+        entry_fields(&diff.params, "files", "kind"),
         [
             (".env", "modified"),
             (".gitignore", "deleted"),
@@ -333,7 +333,7 @@ fn ignored_files_are_restored_only_if_read_and_never_deleted() {
     );
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(
-        told(&done, "conflicts", "why"),
+        entry_fields(&done, "conflicts", "why"),
         [(".env", UNKNOWN), ("out/built", UNKNOWN)]
     );
     assert_eq!(world.read("local.toml").unwrap(), "a = 1\n");
@@ -397,7 +397,10 @@ fn revert_and_redo_swap_files_folders_and_links() {
     let would = revert(&client, &session, &id, json!({"dryRun": true}));
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(done, would);
-    assert_eq!(told(&done, "conflicts", "why"), [("file", "it is now a folder")]);
+    assert_eq!(
+        entry_fields(&done, "conflicts", "why"),
+        [("file", "it is now a folder")]
+    );
     assert_eq!(world.read("file/in/mine").unwrap(), "a person's\n");
     assert_eq!(world.read("file/in/n"), None);
     assert_eq!(world.read("folder/x").unwrap(), "x\n");
@@ -413,11 +416,13 @@ fn long_file_changed_by_two_commands_is_restored() {
     let calls = [bash(&grow("a")), bash(&grow("b"))];
     let first = turn(&world, &client, &session, &calls);
     let second = turn(&world, &client, &session, &[bash("echo end >> long")]);
-    let diff = client.next_where(&session, "agent/turnDiff", |note| note.text("ofTurnId") == second);
+    let diff = client.next_where(&session, "agent/turnDiff", |notification| {
+        notification.text("ofTurnId") == second
+    });
     assert_eq!(diff.params["files"][0]["unrestorable"], true);
     let done = revert(&client, &session, &second, json!({}));
-    let why = "its old content was not kept";
-    assert_eq!(told(&done, "conflicts", "why"), [("long", why)]);
+    let reason = "its old content was not kept";
+    assert_eq!(entry_fields(&done, "conflicts", "why"), [("long", reason)]);
     let done = revert(&client, &session, &first, json!({}));
     assert_eq!(done["conflicts"], json!([]));
     assert!(world.read("long").is_none());
@@ -449,8 +454,8 @@ fn content_kept_by_an_earlier_server_is_restored() {
         &[bash("echo x > a.txt; echo y > b.txt")],
     );
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(told(&done, "files", "kind"), [("a.txt", "modified")]);
-    assert_eq!(told(&done, "conflicts", "why"), [("b.txt", UNKNOWN)]);
+    assert_eq!(entry_fields(&done, "files", "kind"), [("a.txt", "modified")]);
+    assert_eq!(entry_fields(&done, "conflicts", "why"), [("b.txt", UNKNOWN)]);
     assert_eq!(world.read("a.txt").unwrap(), "two\n");
 }
 
@@ -496,9 +501,12 @@ fn changes_by_others_during_a_command_are_not_attributed_to_it() {
     std::fs::write(&go, "").unwrap();
     let id = client.prompt_result(&running).turn_id;
     let diff = client.next(&session, "agent/turnDiff");
-    assert_eq!(told(&diff.params, "files", "kind"), [("agent.txt", "modified")]);
+    assert_eq!(
+        entry_fields(&diff.params, "files", "kind"),
+        [("agent.txt", "modified")]
+    );
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(told(&done, "files", "kind"), [("agent.txt", "modified")]);
+    assert_eq!(entry_fields(&done, "files", "kind"), [("agent.txt", "modified")]);
     assert_eq!(world.read("person.txt").unwrap(), "person\n");
     assert_eq!(world.read("both.txt").unwrap(), "person\nagent\n");
     assert_eq!(world.read("other.txt").unwrap(), "other\n");
@@ -530,7 +538,7 @@ fn revert_keeps_a_persons_change_between_two_edits() {
     let first = client.prompt_result(&running).turn_id;
     let diff = client.next(&session, "agent/turnDiff");
     assert_eq!(
-        told(&diff.params, "files", "kind"),
+        entry_fields(&diff.params, "files", "kind"),
         [("a.txt", "modified"), ("b.txt", "modified")]
     );
     world.write("b.txt", "one\n2\na person's\n");
@@ -544,7 +552,7 @@ fn revert_keeps_a_persons_change_between_two_edits() {
     let done = revert(&client, &session, &first, json!({}));
     assert_eq!(done["files"], json!([]));
     assert_eq!(
-        told(&done, "conflicts", "why"),
+        entry_fields(&done, "conflicts", "why"),
         [("a.txt", between), ("b.txt", between)]
     );
     assert_eq!(world.read("a.txt").unwrap(), "1\n2\na person's\n");
@@ -579,12 +587,15 @@ fn background_changes_count_only_while_a_command_runs() {
         ],
     );
     let diff = client.next(&session, "agent/turnDiff");
-    assert_eq!(told(&diff.params, "files", "kind"), [("during.txt", "created")]);
+    assert_eq!(
+        entry_fields(&diff.params, "files", "kind"),
+        [("during.txt", "created")]
+    );
     // Changes after the turn are not attributed: the user could have made them.
     std::fs::write(&second, "").unwrap();
     world.wait_until(|| world.read("after.txt").is_some_and(|text| !text.is_empty()));
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(told(&done, "files", "kind"), [("during.txt", "deleted")]);
+    assert_eq!(entry_fields(&done, "files", "kind"), [("during.txt", "deleted")]);
     assert_eq!(world.read("after.txt").unwrap(), "2\n");
 }
 
@@ -606,7 +617,7 @@ fn concurrent_reverts_do_what_one_does() {
         client.send("agent/revert", params),
     ];
     let foreign = client.send("agent/revert", json!({"sessionId": other, "turnId": next}));
-    let [one, two] = same.map(|asked| client.answer(&asked).unwrap());
+    let [one, two] = same.map(|revert_id| client.answer(&revert_id).unwrap());
     let foreign = client.answer(&foreign).unwrap();
     assert_eq!(
         two["files"].as_array().unwrap().len() + one["files"].as_array().unwrap().len(),
@@ -616,7 +627,7 @@ fn concurrent_reverts_do_what_one_does() {
     // Whichever came first, no change of the other session is lost silently.
     match world.read("f1").unwrap().as_str() {
         "old\n" => assert_eq!(foreign["conflicts"], json!([])),
-        "new\n" => assert_eq!(told(&one, "conflicts", "why"), [("f1", SINCE)]),
+        "new\n" => assert_eq!(entry_fields(&one, "conflicts", "why"), [("f1", SINCE)]),
         other => panic!("{other}"),
     }
 }
@@ -672,18 +683,18 @@ fn full_disk_reverts_the_rest_and_loses_nothing() {
     let full = std::fs::write(&filler, vec![0; 2 << 20]).unwrap_err();
     assert_eq!(full.raw_os_error(), Some(28), "{full}");
     let done = revert(&client, &session, &id, json!({}));
-    let conflicts = told(&done, "conflicts", "why");
+    let conflicts = entry_fields(&done, "conflicts", "why");
     let names: Vec<&str> = conflicts.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["small/a", "small/b", "small/c"]);
     assert!(
         conflicts.iter().all(|(_, why)| why.contains("No space left")),
         "{conflicts:?}"
     );
-    assert_eq!(told(&done, "files", "kind"), [("elsewhere", "created")]);
+    assert_eq!(entry_fields(&done, "files", "kind"), [("elsewhere", "created")]);
     assert_eq!(world.read("small/c").unwrap(), "x\n", "whole or not at all");
     assert_eq!(world.read("elsewhere").unwrap(), line.repeat(1_500));
-    let left: Vec<_> = std::fs::read_dir(world.path("work/small")).unwrap().collect();
-    assert_eq!(left.len(), 2, "{left:?}");
+    let remaining: Vec<_> = std::fs::read_dir(world.path("work/small")).unwrap().collect();
+    assert_eq!(remaining.len(), 2, "{remaining:?}");
     std::fs::remove_file(filler).unwrap();
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(done["conflicts"], json!([]));
@@ -711,10 +722,10 @@ fn ten_thousand_files_are_restored_from_git() {
     git(&world, &["add", "-A"]);
     let client = world.start();
     let session = free(&client);
-    let timed = |what: &str, calls: &[(&str, Value)]| {
-        let begun = now();
+    let timed = |label: &str, calls: &[(&str, Value)]| {
+        let start = now();
         let id = turn(&world, &client, &session, calls);
-        eprintln!("{what}: {} ms", begun.elapsed().as_millis());
+        eprintln!("{label}: {} ms", start.elapsed().as_millis());
         id
     };
     timed(
@@ -725,9 +736,9 @@ fn ten_thousand_files_are_restored_from_git() {
         "a command that changes 10,000 files that git has",
         &[bash("cd many; for f in f*; do echo more >> $f; done")],
     );
-    let begun = now();
+    let start = now();
     let done = revert(&client, &session, &id, json!({}));
-    eprintln!("taking them back: {} ms", begun.elapsed().as_millis());
+    eprintln!("taking them back: {} ms", start.elapsed().as_millis());
     assert_eq!(done["files"].as_array().unwrap().len(), 10_000);
     assert_eq!(done["conflicts"], json!([]));
     assert_eq!(world.read("many/f7777").unwrap(), "file 7777\n");

@@ -8,9 +8,16 @@ use crate::mock_llm::{Gate, Reply};
 /// Returns the user messages of a session, as clients show them.
 fn user_messages(client: &Client, session: &str) -> Vec<String> {
     let notes = client.all(session, "agent/message");
-    let of_user = notes.iter().filter(|note| note.text("role") == "user");
+    let of_user = notes
+        .iter()
+        .filter(|notification| notification.text("role") == "user");
     of_user
-        .map(|note| note.params["content"][0]["text"].as_str().unwrap().to_owned())
+        .map(|notification| {
+            notification.params["content"][0]["text"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
         .collect()
 }
 
@@ -27,7 +34,7 @@ fn slash_command_is_expanded_for_the_model_and_the_client() {
     let session = client.session();
     client.ask(&session, "/review src/a.rs now");
     let wanted = "Review src/a.rs with care. (src/a.rs now)";
-    assert_eq!(world.seen(0).last_text(), wanted);
+    assert_eq!(world.wait_for_request(0).last_text(), wanted);
     assert_eq!(user_messages(&client, &session), [wanted]);
     // The title is what the user typed.
     let titled = client.all(&session, "agent/sessionUpdated");
@@ -38,28 +45,28 @@ fn slash_command_is_expanded_for_the_model_and_the_client() {
         .enumerate()
     {
         client.ask(&session, *words);
-        assert_eq!(world.seen(n + 1).last_text(), *words);
+        assert_eq!(world.wait_for_request(n + 1).last_text(), *words);
     }
     let refused = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "/void"}));
     assert!(refused.message.contains("/void cannot be used"), "{refused:?}");
 
     let listed: Value = client.call("agent/listCommands", json!({"sessionId": session}));
-    let told: Vec<Value> = listed["commands"].as_array().unwrap().to_vec();
-    let names: Vec<&str> = told
+    let commands: Vec<Value> = listed["commands"].as_array().unwrap().to_vec();
+    let names: Vec<&str> = commands
         .iter()
         .map(|command| command["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["review", "ship", "void"]);
     assert_eq!(
         (
-            &told[0]["description"],
-            &told[0]["argumentHint"],
-            &told[0]["trusted"]
+            &commands[0]["description"],
+            &commands[0]["argumentHint"],
+            &commands[0]["trusted"]
         ),
         (&json!("Reviews"), &json!("[file]"), &json!(true))
     );
     assert_eq!(
-        (&told[1]["trusted"], &told[2]["problem"]),
+        (&commands[1]["trusted"], &commands[2]["problem"]),
         (&json!(false), &json!("it is empty"))
     );
     let all: Value = client.call("agent/listCommands", json!({}));

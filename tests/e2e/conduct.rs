@@ -32,7 +32,12 @@ fn circuits(client: &Client, session: &str) -> Vec<(String, String)> {
     client
         .all(session, "agent/circuit")
         .iter()
-        .map(|note| (note.text("name").to_owned(), note.text("state").to_owned()))
+        .map(|notification| {
+            (
+                notification.text("name").to_owned(),
+                notification.text("state").to_owned(),
+            )
+        })
         .collect()
 }
 
@@ -74,17 +79,17 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
         world.mock().push(reply);
         let client = world.start();
         let session = full_session(&client);
-        let ended = json!(client.ask(&session, "do it"));
-        assert_eq!(course(&client, &session, &ended), wanted, "{agent}: {ended}");
-        if ended["state"] == "failed" {
-            let error = &ended["error"];
+        let result = json!(client.ask(&session, "do it"));
+        assert_eq!(course(&client, &session, &result), wanted, "{agent}: {result}");
+        if result["state"] == "failed" {
+            let error = &result["error"];
             let exited = error["cause"].as_str().unwrap().contains("exit code: 3");
-            let (tool, what) = match (agent.contains("timeout"), exited) {
+            let (tool, failure) = match (agent.contains("timeout"), exited) {
                 (true, _) => ("bash", "timed out"),
                 (false, true) => ("bash", "failed"),
                 (false, false) => ("read_file", "failed"),
             };
-            assert_eq!(error["message"], format!("the tool {tool} {what}"));
+            assert_eq!(error["message"], format!("the tool {tool} {failure}"));
             assert_eq!(error["class"], "terminal");
             let cause = error["cause"].as_str().unwrap();
             assert!(
@@ -124,8 +129,8 @@ fn policy_fail_cancels_calls_that_have_not_started() {
     let session = client.session_with(json!({"mode": "ask"}));
     let id = client.prompt(&session, "do it");
     client.decide(&client.next_approval(&session), "allow");
-    let ended = json!(client.prompt_result(&id));
-    assert_eq!(ended["reason"], "tool_failed");
+    let result = json!(client.prompt_result(&id));
+    assert_eq!(result["reason"], "tool_failed");
     let last = client
         .all(&session, "agent/toolCall")
         .last()
@@ -153,12 +158,12 @@ fn nonzero_exit_is_a_failure_for_all_but_the_model() {
     let session = full_session(&client);
     client.ask(&session, "do it");
     let calls = client.all(&session, "agent/toolCall");
-    let ended: Vec<_> = calls
+    let finished: Vec<_> = calls
         .iter()
         .filter(|call| !call.params["output"].is_null())
         .collect();
-    assert_eq!(ended.len(), 3);
-    for call in ended {
+    assert_eq!(finished.len(), 3);
+    for call in finished {
         assert_eq!(call.text("status"), "failed", "{call:?}");
         assert_eq!(call.params["exitCode"], 7, "{call:?}");
         assert_eq!(call.text("output"), "out\nexit code: 7");
@@ -195,7 +200,9 @@ fn tool_circuit_can_be_reset() {
     assert_eq!(done, json!({"wasOpen": true}));
     let state = |state: &str| ("read_file".to_owned(), state.to_owned());
     // The notification follows once the event is stored; the answer does not wait for it.
-    client.next_where(&session, "agent/circuit", |note| note.text("state") == "closed");
+    client.next_where(&session, "agent/circuit", |notification| {
+        notification.text("state") == "closed"
+    });
     assert_eq!(circuits(&client, &session), [state("open"), state("closed")]);
     world
         .mock()
@@ -233,9 +240,9 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     client.ask(&session, "read it");
     let open = ("read_file".to_owned(), "open".to_owned());
     assert_eq!(circuits(&client, &session), [open]);
-    let told = client.all(&session, "agent/circuit")[0].params.clone();
-    assert_eq!(told["subject"], "tool");
-    let until = told["until"].as_i64().unwrap();
+    let open_circuit = client.all(&session, "agent/circuit")[0].params.clone();
+    assert_eq!(open_circuit["subject"], "tool");
+    let until = open_circuit["until"].as_i64().unwrap();
     assert!(until > 1_700_000_000_000);
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
     let listed = metrics["circuits"].as_array().unwrap().iter();
@@ -256,10 +263,10 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
         .params
         .clone();
     assert_eq!(refused["status"], "failed");
-    let said = refused["output"].as_str().unwrap();
+    let output = refused["output"].as_str().unwrap();
     assert!(
-        said.contains("its circuit is open") && said.contains("missing.txt"),
-        "{said}"
+        output.contains("its circuit is open") && output.contains("missing.txt"),
+        "{output}"
     );
     assert!(refused["durationMs"].is_null(), "it did not run: {refused}");
     // Circuits of tools are per session.
@@ -299,22 +306,22 @@ fn planning_asks_for_a_plan_at_the_first_prompt_only() {
     let world = world("planning = true", "");
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "build it"));
+    let result = json!(client.ask(&session, "build it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["planning", "completed", "completed / completed / no error"]
     );
-    let said = world.seen(0).last_text();
+    let last_text = world.wait_for_request(0).last_text();
     assert!(
-        said.contains("at most 5 steps") && said.contains("go wrong"),
-        "{said}"
+        last_text.contains("at most 5 steps") && last_text.contains("go wrong"),
+        "{last_text}"
     );
-    assert!(String::from_utf8_lossy(&world.seen(0).raw).contains("build it"));
+    assert!(String::from_utf8_lossy(&world.wait_for_request(0).raw).contains("build it"));
     // The planning message is hidden and sent only once, even after a restart.
     let hidden: Vec<bool> = client
         .all(&session, "agent/message")
         .iter()
-        .map(|note| note.params["hidden"] == true)
+        .map(|notification| notification.params["hidden"] == true)
         .collect();
     assert_eq!(hidden, [false, true, false]);
     client.ask(&session, "more");
@@ -324,7 +331,7 @@ fn planning_asks_for_a_plan_at_the_first_prompt_only() {
     client.ask(&session, "more");
     assert_eq!(client.reasons(&session), ["completed"]);
     for n in [1, 2] {
-        assert_eq!(world.seen(n).last_text(), "more");
+        assert_eq!(world.wait_for_request(n).last_text(), "more");
     }
 }
 
@@ -376,15 +383,18 @@ fn reflection_asks_for_progress_after_some_tool_calls() {
             .enumerate()
             .filter(|(_, reason)| **reason != "completed")
         {
-            let asked = world.seen(n + 1).last_text().contains("judge your progress");
-            assert_eq!(asked, *reason == "reflection", "{setting} {n}");
+            let asks_reflection = world
+                .wait_for_request(n + 1)
+                .last_text()
+                .contains("judge your progress");
+            assert_eq!(asks_reflection, *reason == "reflection", "{setting} {n}");
         }
-        let shown = client.all(&session, "agent/message");
+        let messages = client.all(&session, "agent/message");
         assert!(
-            shown
+            messages
                 .iter()
-                .filter(|note| note.params.to_string().contains("judge your progress"))
-                .all(|note| note.params["hidden"] == true)
+                .filter(|notification| notification.params.to_string().contains("judge your progress"))
+                .all(|notification| notification.params["hidden"] == true)
         );
     }
 }
@@ -399,8 +409,8 @@ fn repeated_calls_are_held_back_and_the_step_limit_holds() {
     ));
     let client = world.start();
     let session = full_session(&client);
-    let ended = json!(client.ask(&session, "loop"));
-    assert_eq!(ended["reason"], "max_turns");
+    let result = json!(client.ask(&session, "loop"));
+    assert_eq!(result["reason"], "max_turns");
     assert_eq!(world.requests(), 8);
     // Two calls ran, three were held back, then the guard gives up and the rest ran.
     let ran = std::fs::read_to_string(world.path("ran")).unwrap();
@@ -408,8 +418,8 @@ fn repeated_calls_are_held_back_and_the_step_limit_holds() {
     let outcomes: Vec<bool> = client
         .all(&session, "agent/toolCall")
         .iter()
-        .filter_map(|note| {
-            note.params["output"]
+        .filter_map(|notification| {
+            notification.params["output"]
                 .as_str()
                 .map(|output| output.starts_with("Not run"))
         })
@@ -435,11 +445,11 @@ fn polling_a_background_process_is_not_a_loop() {
     let calls = client.all(&session, "agent/toolCall");
     let held_back = calls
         .iter()
-        .filter(|note| note.params.to_string().contains("Not run"));
+        .filter(|notification| notification.params.to_string().contains("Not run"));
     assert_eq!(held_back.count(), 0);
-    let read = calls
-        .iter()
-        .filter(|note| note.text("name") == "bash_output" && note.text("status") == "completed");
+    let read = calls.iter().filter(|notification| {
+        notification.text("name") == "bash_output" && notification.text("status") == "completed"
+    });
     assert_eq!(read.count(), 6);
     let _: Value = client.call("agent/deleteSession", json!({"sessionId": session}));
 }
@@ -461,21 +471,21 @@ fn doom_loop_question_lets_the_person_decide() {
         let client = world.start_asking();
         let session = full_session(&client);
         let id = client.prompt(&session, "loop");
-        let asked = client.next(&session, "agent/questionRequested");
+        let question = client.next(&session, "agent/questionRequested");
         assert!(
-            asked.text("text").contains("repeating the same calls (bash)"),
-            "{asked:?}"
+            question.text("text").contains("repeating the same calls (bash)"),
+            "{question:?}"
         );
-        assert!(asked.text("detail").contains("echo same"), "{asked:?}");
-        let mut params = json!({"questionId": asked.text("questionId")});
+        assert!(question.text("detail").contains("echo same"), "{question:?}");
+        let mut params = json!({"questionId": question.text("questionId")});
         match answer {
             Some(answer) => params["answers"] = json!({"choice": [answer]}),
             None => params["dismissed"] = json!(true),
         }
         let _: Value = client.call("agent/questionRespond", params);
-        let ended = json!(client.prompt_result(&id));
+        let result = json!(client.prompt_result(&id));
         assert_eq!(
-            course(&client, &session, &ended).last().unwrap(),
+            course(&client, &session, &result).last().unwrap(),
             wanted,
             "{answer:?}"
         );
@@ -544,8 +554,8 @@ fn provider_errors_have_codes_classes_and_texts() {
         world.mock().push(reply);
         let client = world.start();
         let session = client.session();
-        let ended = json!(client.ask(&session, "do it"));
-        let error = &ended["error"];
+        let result = json!(client.ask(&session, "do it"));
+        let error = &result["error"];
         assert_eq!(
             (text(error).as_str(), error["class"].as_str()),
             (wanted, Some(class)),

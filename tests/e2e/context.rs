@@ -30,14 +30,14 @@ fn image_refused() -> Reply {
     Reply::error(400, "invalid_request_error", "Could not process image")
 }
 
-fn asks_for_notes(seen: &RecordedRequest) -> bool {
-    let raw = String::from_utf8_lossy(&seen.raw);
+fn asks_for_notes(request: &RecordedRequest) -> bool {
+    let raw = String::from_utf8_lossy(&request.raw);
     raw.contains("You write the memory of a coding agent")
 }
 
 /// Returns one line per message of a request: its role and the start of its text.
-fn message_outline(seen: &RecordedRequest) -> Vec<String> {
-    let messages = seen.body["messages"].as_array().unwrap().iter();
+fn message_outline(request: &RecordedRequest) -> Vec<String> {
+    let messages = request.body["messages"].as_array().unwrap().iter();
     messages
         .map(|message| {
             let first = &message["content"][0];
@@ -79,19 +79,19 @@ fn config_with(tables: &str, agent: &str) -> Config {
     }
 }
 
-fn describe_end(ended: &Value) -> String {
+fn describe_end(result: &Value) -> String {
     format!(
         "{} / {} / {}",
-        ended["reason"].as_str().unwrap(),
-        ended["state"].as_str().unwrap(),
-        ended["error"]["code"].as_str().unwrap_or("no error")
+        result["reason"].as_str().unwrap(),
+        result["state"].as_str().unwrap(),
+        result["error"]["code"].as_str().unwrap_or("no error")
     )
 }
 
 /// Returns the reasons of all transitions from index `from` on, then the end of the turn.
-fn course(client: &Client, session: &str, from: usize, ended: &Value) -> Vec<String> {
+fn course(client: &Client, session: &str, from: usize, result: &Value) -> Vec<String> {
     let mut course = client.reasons(session).split_off(from);
-    course.push(describe_end(ended));
+    course.push(describe_end(result));
     course
 }
 
@@ -101,7 +101,9 @@ fn compactions(client: &Client, session: &str) -> Vec<Arc<Notification>> {
 
 fn warnings(client: &Client, session: &str, code: &str) -> usize {
     let all = client.all(session, "agent/warning");
-    all.iter().filter(|note| note.text("code") == code).count()
+    all.iter()
+        .filter(|notification| notification.text("code") == code)
+        .count()
 }
 
 fn compact(client: &Client, session: &str) -> Id {
@@ -184,18 +186,22 @@ fn each_recovery_from_a_full_window_has_its_reason() {
         let (before, from) = (world.requests(), client.reasons(&session).len());
         let count = replies.len();
         replies.into_iter().for_each(|reply| world.mock().push(reply));
-        let ended = json!(client.ask(&session, "and now?"));
-        assert_eq!(course(&client, &session, from, &ended), wanted, "{name}: {ended}");
+        let result = json!(client.ask(&session, "and now?"));
+        assert_eq!(
+            course(&client, &session, from, &result),
+            wanted,
+            "{name}: {result}"
+        );
         assert_eq!(world.requests() - before, count, "{name}");
         // Every request keeps the first message and the current prompt.
         for at in before..world.requests() {
-            let seen = world.seen(at);
-            if !asks_for_notes(&seen) {
-                let said = message_outline(&seen);
-                assert_eq!(said[0], "user q0", "{name}");
+            let request = world.wait_for_request(at);
+            if !asks_for_notes(&request) {
+                let outline = message_outline(&request);
+                assert_eq!(outline[0], "user q0", "{name}");
                 assert!(
-                    String::from_utf8_lossy(&seen.raw).contains("and now?"),
-                    "{name}: {said:?}"
+                    String::from_utf8_lossy(&request.raw).contains("and now?"),
+                    "{name}: {outline:?}"
                 );
             }
         }
@@ -215,18 +221,21 @@ fn stubs_of_old_results_say_how_to_get_them_back() {
     let session = session_with_rounds(&world, &client, 6, json!({}));
     world.mock().push(too_long());
     client.ask(&session, "and now?");
-    let told = client.next(&session, "agent/compacted");
-    assert_eq!(told.text("trigger"), "overflow");
-    assert!(told.params["tokensAfter"].as_u64() < told.params["tokensBefore"].as_u64());
-    assert_eq!(told.params["messagesAfter"], told.params["messagesBefore"]);
-    assert_eq!(told.params.get("summary"), None);
-    let stubbed = |seen: &RecordedRequest| {
-        let raw = String::from_utf8_lossy(&seen.raw).into_owned();
+    let compaction = client.next(&session, "agent/compacted");
+    assert_eq!(compaction.text("trigger"), "overflow");
+    assert!(compaction.params["tokensAfter"].as_u64() < compaction.params["tokensBefore"].as_u64());
+    assert_eq!(
+        compaction.params["messagesAfter"],
+        compaction.params["messagesBefore"]
+    );
+    assert_eq!(compaction.params.get("summary"), None);
+    let stubbed = |request: &RecordedRequest| {
+        let raw = String::from_utf8_lossy(&request.raw).into_owned();
         raw.contains("left out to save room")
             && raw.contains("make the call again")
             && !raw.contains("0123456789")
     };
-    let last = || world.seen(world.requests() - 1);
+    let last = || world.wait_for_request(world.requests() - 1);
     assert!(stubbed(&last()));
     client.ask(&session, "more");
     assert!(stubbed(&last()));
@@ -244,7 +253,9 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
     // The threshold of a window of 30,000 tokens is 16,356.
     let world = World::with(config_with("[model.small]\ncontext_window = 30000", ""));
     let client = world.start();
-    world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
+    world
+        .mock()
+        .respond_with(|request| asks_for_notes(request).then(notes));
     let session = session_with_rounds(&world, &client, 0, json!({"model": "mock/small"}));
     let mut rounds = 0;
     while compactions(&client, &session).is_empty() {
@@ -258,13 +269,13 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
         assert!(rounds < 40, "it is never made smaller");
     }
     let last = rounds - 1;
-    let told = client.next(&session, "agent/compacted");
-    assert_eq!(told.text("trigger"), "threshold");
-    assert_eq!(told.text("summary"), "the person wants lorem ipsum");
-    assert!(told.params["tokensBefore"].as_u64().unwrap() > 16_356);
-    assert!(told.params["tokensAfter"].as_u64().unwrap() < 13_000);
-    assert_eq!(told.params["messagesBefore"], 2 * last + 1);
-    let seen = world.seen(world.requests() - 1);
+    let compaction = client.next(&session, "agent/compacted");
+    assert_eq!(compaction.text("trigger"), "threshold");
+    assert_eq!(compaction.text("summary"), "the person wants lorem ipsum");
+    assert!(compaction.params["tokensBefore"].as_u64().unwrap() > 16_356);
+    assert!(compaction.params["tokensAfter"].as_u64().unwrap() < 13_000);
+    assert_eq!(compaction.params["messagesBefore"], 2 * last + 1);
+    let request = world.wait_for_request(world.requests() - 1);
     let expected = [
         "user q0".to_owned(),
         "user [Previous conversation summary]".to_owned(),
@@ -275,12 +286,15 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
         "assistant ok".to_owned(),
         format!("user q{last}"),
     ];
-    assert_eq!(message_outline(&seen), expected);
-    let asked = world.seen(world.requests() - 2);
-    assert!(asks_for_notes(&asked));
-    assert!(asked.last_text().contains("Person: q1: lorem") && !asked.last_text().contains("Person: q0"));
+    assert_eq!(message_outline(&request), expected);
+    let notes_request = world.wait_for_request(world.requests() - 2);
+    assert!(asks_for_notes(&notes_request));
+    assert!(
+        notes_request.last_text().contains("Person: q1: lorem")
+            && !notes_request.last_text().contains("Person: q0")
+    );
     // The summary is not part of the conversation: its usage counts, but its answer is not a message.
-    assert_eq!(client.shown(&session), "ok".repeat(rounds));
+    assert_eq!(client.streamed_text(&session), "ok".repeat(rounds));
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
     assert_eq!(metrics["session"]["compactions"], 1, "{metrics}");
     assert_eq!(metrics["totals"]["compactions"], 1, "{metrics}");
@@ -288,15 +302,15 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
     drop(client);
     let client = world.start();
     let loaded = client.load(&session);
-    let kept = loaded
+    let message_count = loaded
         .events
         .iter()
         .filter(|event| event.method == "agent/message")
         .count();
-    assert_eq!(kept, 2 * rounds);
+    assert_eq!(message_count, 2 * rounds);
     client.ask(&session, "next");
-    let again = message_outline(&world.seen(world.requests() - 1));
-    assert_eq!(again[..expected.len()], expected);
+    let second_outline = message_outline(&world.wait_for_request(world.requests() - 1));
+    assert_eq!(second_outline[..expected.len()], expected);
 }
 
 #[test]
@@ -304,7 +318,9 @@ fn provider_token_count_corrects_the_next_estimate() {
     // The threshold of a window of 30,000 tokens is 16,356; the conversation is estimated at half of that.
     let world = World::with(config_with("[model.small]\ncontext_window = 30000", ""));
     let client = world.start();
-    world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
+    world
+        .mock()
+        .respond_with(|request| asks_for_notes(request).then(notes));
     let session = session_with_rounds(&world, &client, 8, json!({"model": "mock/small"}));
     // If the provider counts nothing, the usage shows the estimate.
     let usage = client.all(&session, "agent/usage").pop().unwrap();
@@ -314,10 +330,10 @@ fn provider_token_count_corrects_the_next_estimate() {
     client.ask(&session, "count");
     assert!(compactions(&client, &session).is_empty());
     client.ask(&session, "next");
-    let told = client.next(&session, "agent/compacted");
-    assert_eq!(told.text("trigger"), "threshold");
-    let before = told.params["tokensBefore"].as_u64().unwrap();
-    assert!((17_000..17_500).contains(&before), "{told:?}");
+    let compaction = client.next(&session, "agent/compacted");
+    assert_eq!(compaction.text("trigger"), "threshold");
+    let before = compaction.params["tokensBefore"].as_u64().unwrap();
+    assert!((17_000..17_500).contains(&before), "{compaction:?}");
 }
 
 #[test]
@@ -331,7 +347,9 @@ fn compaction_threshold_follows_the_settings() {
     ] {
         let world = World::with(config_with(window, agent));
         let client = world.start();
-        world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
+        world
+            .mock()
+            .respond_with(|request| asks_for_notes(request).then(notes));
         let session = session_with_rounds(&world, &client, 8, json!({"model": "mock/small"}));
         world.mock().push(Reply::text("ok").tokens(22_800, 0));
         client.ask(&session, "count");
@@ -346,17 +364,17 @@ fn prompt_larger_than_the_window_fails_without_a_call() {
     let client = world.start();
     let session = session_with_rounds(&world, &client, 6, json!({"model": "mock/small"}));
     let (before, from) = (world.requests(), client.reasons(&session).len());
-    let ended = json!(client.ask(&session, "x".repeat(100_000)));
+    let result = json!(client.ask(&session, "x".repeat(100_000)));
     assert_eq!(
-        course(&client, &session, from, &ended),
+        course(&client, &session, from, &result),
         ["prompt_too_long", "prompt_too_long / failed / context_limit"]
     );
     assert!(
-        ended["error"]["message"]
+        result["error"]["message"]
             .as_str()
             .unwrap()
             .contains("20000 tokens"),
-        "{ended}"
+        "{result}"
     );
     assert_eq!(world.requests(), before, "nobody is asked");
 }
@@ -372,29 +390,29 @@ fn full_window_blocks_without_auto_compact() {
     world.mock().push(too_long());
     let from = client.reasons(&session).len();
     let blocked = ["blocking_limit", "blocking_limit / failed / context_limit"];
-    let ended = json!(client.ask(&session, "refused"));
+    let result = json!(client.ask(&session, "refused"));
     assert_eq!(
-        course(&client, &session, from, &ended),
+        course(&client, &session, from, &result),
         blocked,
         "the provider says so"
     );
     let mut rounds = 0;
-    let ended = loop {
+    let result = loop {
         let before = world.requests();
-        let ended = json!(client.ask(&session, long_prompt("more")));
+        let result = json!(client.ask(&session, long_prompt("more")));
         if world.requests() == before {
-            break ended;
+            break result;
         }
         rounds += 1;
         assert!(rounds < 40, "it is never full");
     };
-    assert_eq!(describe_end(&ended), blocked[1]);
+    assert_eq!(describe_end(&result), blocked[1]);
     assert!(
-        ended["error"]["userAction"]
+        result["error"]["userAction"]
             .as_str()
             .unwrap()
             .contains("auto_compact"),
-        "{ended}"
+        "{result}"
     );
     assert!(compactions(&client, &session).is_empty());
     // `agent/compact` still works.
@@ -417,19 +435,19 @@ fn refused_picture_is_removed_once_and_stays_removed() {
     world.mock().default_reply(uncounted_ok());
     let client = world.start();
     let session = client.session();
-    let shows =
+    let image_prompt =
         || json!([{"type": "image", "mediaType": "image/png", "data": DOT}, {"type": "text", "text": "see"}]);
     world.mock().push(image_refused());
-    let ended = json!(client.ask(&session, shows()));
+    let result = json!(client.ask(&session, image_prompt()));
     let done = "completed / completed / no error";
     assert_eq!(
-        course(&client, &session, 0, &ended),
+        course(&client, &session, 0, &result),
         ["image_retry", "completed", done]
     );
-    let holds = |at: usize| String::from_utf8_lossy(&world.seen(at).raw).contains("iVBOR");
+    let holds = |at: usize| String::from_utf8_lossy(&world.wait_for_request(at).raw).contains("iVBOR");
     assert_eq!([holds(0), holds(1)], [true, false]);
-    let told = client.next(&session, "agent/compacted");
-    assert_eq!(told.text("trigger"), "picture");
+    let compaction = client.next(&session, "agent/compacted");
+    assert_eq!(compaction.text("trigger"), "picture");
     client.ask(&session, "and?");
     assert!(!holds(2));
     drop(client);
@@ -438,9 +456,9 @@ fn refused_picture_is_removed_once_and_stays_removed() {
     client.load(&session);
     world.mock().push(image_refused());
     world.mock().push(image_refused());
-    let ended = json!(client.ask(&session, shows()));
+    let result = json!(client.ask(&session, image_prompt()));
     assert_eq!(
-        course(&client, &session, 0, &ended),
+        course(&client, &session, 0, &result),
         [
             "image_retry",
             "image_error",
@@ -517,9 +535,9 @@ fn overflow_error_teaches_the_window_size_to_all_sessions() {
                 .body(body.to_string());
             world.mock().push(reply);
             world.mock().push(notes());
-            let ended = json!(client.ask(&session, "and now?"));
+            let result = json!(client.ask(&session, "and now?"));
             assert_eq!(
-                describe_end(&ended),
+                describe_end(&result),
                 "completed / completed / no error",
                 "{model}"
             );
@@ -551,11 +569,14 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
         );
         let all = compactions(&client, &session);
         assert_eq!(all.len(), n + 1);
-        let told = &all[n].params;
-        assert_eq!(told["digest"], true, "{n}: {told}");
+        let compaction = &all[n].params;
+        assert_eq!(compaction["digest"], true, "{n}: {compaction}");
         assert!(
-            told["summary"].as_str().unwrap().contains("the person said: q1"),
-            "{told}"
+            compaction["summary"]
+                .as_str()
+                .unwrap()
+                .contains("the person said: q1"),
+            "{compaction}"
         );
         assert_eq!(warnings(&client, &session, "compaction_failed"), n + 1);
         assert_eq!(
@@ -568,9 +589,9 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     }
     let (before, from) = (world.requests(), client.reasons(&session).len());
     world.mock().push(too_long());
-    let ended = json!(client.ask(&session, "again"));
+    let result = json!(client.ask(&session, "again"));
     assert_eq!(
-        course(&client, &session, from, &ended),
+        course(&client, &session, from, &result),
         ["prompt_too_long", "prompt_too_long / failed / context_limit"]
     );
     assert_eq!(world.requests(), before + 1, "no summary is asked for");
@@ -579,8 +600,8 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     let client = world.start();
     client.load(&session);
     world.mock().push(too_long());
-    let ended = json!(client.ask(&session, "again"));
-    assert_eq!(describe_end(&ended), "prompt_too_long / failed / context_limit");
+    let result = json!(client.ask(&session, "again"));
+    assert_eq!(describe_end(&result), "prompt_too_long / failed / context_limit");
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     for more in 0..3 {
@@ -607,21 +628,24 @@ fn overflowing_summary_request_shrinks_at_most_three_times() {
         }
         assert_eq!(client.ask(&session, "and now?").text, "ok");
         let sizes: Vec<usize> = (before + 1..world.requests() - 1)
-            .map(|at| world.seen(at))
-            .inspect(|seen| assert!(asks_for_notes(seen)))
-            .map(|seen| seen.raw.len())
+            .map(|at| world.wait_for_request(at))
+            .inspect(|request| assert!(asks_for_notes(request)))
+            .map(|request| request.raw.len())
             .collect();
         assert_eq!(sizes.len(), 4);
         assert!(
             sizes.windows(2).all(|pair| pair[1] < pair[0] * 2 / 3),
             "{sizes:?}"
         );
-        let told = &compactions(&client, &session)[0].params;
-        assert_eq!(told.get("digest").is_some(), digest, "{told}");
+        let compaction = &compactions(&client, &session)[0].params;
+        assert_eq!(compaction.get("digest").is_some(), digest, "{compaction}");
         // A digest covers the part that the model could not read.
         assert!(
-            told["summary"].as_str().unwrap().contains("the person said: q1"),
-            "{told}"
+            compaction["summary"]
+                .as_str()
+                .unwrap()
+                .contains("the person said: q1"),
+            "{compaction}"
         );
     }
 }
@@ -633,9 +657,9 @@ fn another_model_may_write_the_summary() {
     let session = session_with_rounds(&world, &client, 6, json!({}));
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
-    let seen = world.seen(world.requests() - 1);
-    assert_eq!(seen.body["model"], "cheap");
-    assert!(seen.path.ends_with("/chat/completions"), "{}", seen.path);
+    let request = world.wait_for_request(world.requests() - 1);
+    assert_eq!(request.body["model"], "cheap");
+    assert!(request.path.ends_with("/chat/completions"), "{}", request.path);
     let usage = client.all(&session, "agent/usage");
     assert_eq!(usage.last().unwrap().params["contextWindow"], 200_000);
 }
@@ -648,39 +672,39 @@ fn manual_compaction_summarizes_on_request() {
     world.mock().push(notes());
     let before = world.requests();
     let params = json!({"sessionId": session, "instructions": "keep the numbers"});
-    let ended: Value = client.call("agent/compact", params);
-    assert_eq!(describe_end(&ended), "completed / completed / no error");
-    assert_eq!(ended["text"], "");
+    let result: Value = client.call("agent/compact", params);
+    assert_eq!(describe_end(&result), "completed / completed / no error");
+    assert_eq!(result["text"], "");
     assert_eq!(world.requests(), before + 1);
-    let seen = world.seen(before);
-    assert!(asks_for_notes(&seen) && seen.last_text().contains("keep the numbers"));
+    let request = world.wait_for_request(before);
+    assert!(asks_for_notes(&request) && request.last_text().contains("keep the numbers"));
     let started = client.all(&session, "agent/turnStarted");
     assert_eq!(started.last().unwrap().text("by"), "compact");
-    let told = client.next(&session, "agent/compacted");
-    assert_eq!(told.text("trigger"), "manual");
+    let compaction = client.next(&session, "agent/compacted");
+    assert_eq!(compaction.text("trigger"), "manual");
     for tokens in ["tokensBefore", "tokensAfter"] {
-        assert_eq!(ended[tokens], told.params[tokens], "{ended}");
+        assert_eq!(result[tokens], compaction.params[tokens], "{result}");
     }
     assert_eq!(client.ask(&session, "next").text, "ok");
-    let sent = message_outline(&world.seen(before + 1));
+    let sent = message_outline(&world.wait_for_request(before + 1));
     assert_eq!(sent[..2], ["user q0", "user [Previous conversation summary]"]);
     // A short conversation stays unchanged, and the transition says why.
     let short = session_with_rounds(&world, &client, 1, json!({}));
-    let ended = client.answer(&compact(&client, &short)).unwrap();
-    assert_eq!(describe_end(&ended), "completed / completed / no error");
-    let why = client.next(&short, "agent/transition");
-    assert_eq!(why.text("reason"), "completed");
-    let why = client.next(&short, "agent/transition");
-    assert!(why.text("detail").contains("short"), "{why:?}");
+    let result = client.answer(&compact(&client, &short)).unwrap();
+    assert_eq!(describe_end(&result), "completed / completed / no error");
+    let transition = client.next(&short, "agent/transition");
+    assert_eq!(transition.text("reason"), "completed");
+    let transition = client.next(&short, "agent/transition");
+    assert!(transition.text("detail").contains("short"), "{transition:?}");
     assert_eq!(
-        (&ended["tokensBefore"], &ended["tokensAfter"]),
+        (&result["tokensBefore"], &result["tokensAfter"]),
         (&Value::Null, &Value::Null)
     );
     assert!(compactions(&client, &short).is_empty());
     // So does an empty one.
     let empty = client.session();
-    let ended = client.answer(&compact(&client, &empty)).unwrap();
-    assert_eq!(describe_end(&ended), "completed / completed / no error");
+    let result = client.answer(&compact(&client, &empty)).unwrap();
+    assert_eq!(describe_end(&result), "completed / completed / no error");
 }
 
 #[test]
@@ -692,15 +716,15 @@ fn manual_compaction_error_is_reported_and_changes_nothing() {
         .mock()
         .push(Reply::error(400, "invalid_request_error", "messages: nonsense"));
     let from = client.reasons(&session).len();
-    let ended = client.answer(&compact(&client, &session)).unwrap();
+    let result = client.answer(&compact(&client, &session)).unwrap();
     assert_eq!(
-        course(&client, &session, from, &ended),
+        course(&client, &session, from, &result),
         ["model_error", "model_error / failed / provider_error"]
     );
     assert!(compactions(&client, &session).is_empty());
     let before = world.requests();
     client.ask(&session, "next");
-    assert_eq!(message_outline(&world.seen(before)).len(), 13);
+    assert_eq!(message_outline(&world.wait_for_request(before)).len(), 13);
 }
 
 #[test]
@@ -711,16 +735,19 @@ fn manual_compaction_falls_back_to_a_digest() {
     let from = client.reasons(&session).len();
     for useless in [Reply::text(" "), Reply::text("no").stop("refusal")] {
         world.mock().push(useless.tokens(0, 0));
-        let ended = client.answer(&compact(&client, &session)).unwrap();
-        assert_eq!(describe_end(&ended), "completed / completed / no error");
+        let result = client.answer(&compact(&client, &session)).unwrap();
+        assert_eq!(describe_end(&result), "completed / completed / no error");
         add_rounds(&client, &session);
     }
     assert_eq!(client.reasons(&session)[from..], ["completed"; 8]);
     assert_eq!(warnings(&client, &session, "compaction_failed"), 2);
-    let told = compactions(&client, &session);
+    let notifications = compactions(&client, &session);
     assert!(
-        told.len() == 2 && told.iter().all(|told| told.params["digest"] == true),
-        "{told:?}"
+        notifications.len() == 2
+            && notifications
+                .iter()
+                .all(|notification| notification.params["digest"] == true),
+        "{notifications:?}"
     );
 }
 
@@ -765,21 +792,21 @@ fn cancel_ends_a_compaction_immediately() {
         let at = world.requests();
         let id = compact(&client, &session);
         world.wait_at_gate(&gate);
-        let begun = now();
-        let ended = if by_request {
+        let start = now();
+        let result = if by_request {
             client.cancel_request(&id);
             client.cancelled(&id)
         } else {
             client.cancel(&session);
             client.prompt_result(&id)
         };
-        let took = begun.elapsed();
+        let took = start.elapsed();
         assert_eq!(
-            describe_end(&json!(ended)),
+            describe_end(&json!(result)),
             "aborted_streaming / cancelled / cancelled"
         );
         assert!(took < Duration::from_millis(100), "{took:?}");
-        assert!(world.closed(&world.seen(at)).dropped);
+        assert!(world.closed(&world.wait_for_request(at)).dropped);
         assert!(compactions(&client, &session).is_empty());
         // A canceled compaction cannot be resumed.
         let error = client.refused("agent/resumeTurn", json!({"sessionId": session}));
@@ -797,8 +824,8 @@ fn cancel_ends_a_compaction_immediately() {
         "aborted_streaming / cancelled / cancelled"
     );
     assert!(compactions(&client, &session).is_empty());
-    let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
-    assert_eq!(ended["text"], "ok");
+    let result: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(result["text"], "ok");
 }
 
 #[test]
@@ -812,7 +839,9 @@ fn kill_during_a_compaction_loses_only_the_compaction() {
     let id = client.prompt(&session, "wait");
     world.wait_at_gate(&gate);
     // Text that has arrived stays in the history, so wait for it.
-    client.next_where(&session, "agent/textDelta", |note| note.text("text") == "hm");
+    client.next_where(&session, "agent/textDelta", |notification| {
+        notification.text("text") == "hm"
+    });
     client.cancel(&session);
     client.prompt_result(&id);
     let gate = Gate::new();
@@ -827,9 +856,9 @@ fn kill_during_a_compaction_loses_only_the_compaction() {
     let text = json!(loaded.events).to_string();
     assert!(text.contains("server_stopped") && !text.contains("agent/compacted"));
     let before = world.requests();
-    let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
-    assert_eq!(ended["text"], "ok");
-    assert_eq!(message_outline(&world.seen(before)).len(), 15);
+    let result: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(result["text"], "ok");
+    assert_eq!(message_outline(&world.wait_for_request(before)).len(), 15);
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     assert_eq!(compactions(&client, &session).len(), 1);

@@ -65,8 +65,8 @@ fn kill_during_a_stream_loses_at_most_the_last_250_ms() {
     let session = client.session();
     client.ask(&session, "hello");
     let _abandoned = client.prompt(&session, "count");
-    client.next_where(&session, "agent/textDelta", |note| {
-        note.text("text").contains("w200 ")
+    client.next_where(&session, "agent/textDelta", |notification| {
+        notification.text("text").contains("w200 ")
     });
     let deltas = client.all(&session, "agent/textDelta");
     let last_message = deltas.last().unwrap().text("messageId").to_owned();
@@ -74,9 +74,9 @@ fn kill_during_a_stream_loses_at_most_the_last_250_ms() {
     // Text shown 250 ms before the kill must survive; a busy machine gets another 250 ms.
     let old: usize = deltas
         .iter()
-        .filter(|note| note.text("messageId") == last_message)
-        .filter(|note| last.duration_since(note.at) > Duration::from_millis(500))
-        .map(|note| note.text("text").len())
+        .filter(|notification| notification.text("messageId") == last_message)
+        .filter(|notification| last.duration_since(notification.at) > Duration::from_millis(500))
+        .map(|notification| notification.text("text").len())
         .sum();
     client.kill();
     check_store(&world);
@@ -89,9 +89,9 @@ fn kill_during_a_stream_loses_at_most_the_last_250_ms() {
     assert!(text.starts_with("w0 w1 w2 "), "{text}");
     assert!(text.len() >= old, "{} bytes of {old} are there", text.len());
     assert_eq!(client.ask(&session, "go on").text, "ok");
-    let told = world.seen(2).raw.clone();
+    let body = world.wait_for_request(2).raw.clone();
     assert!(
-        String::from_utf8_lossy(&told).contains("w0 w1 w2 "),
+        String::from_utf8_lossy(&body).contains("w0 w1 w2 "),
         "the model knows what it said"
     );
 }
@@ -108,8 +108,8 @@ fn repair_of_a_cut_turn_is_reported_once() {
         let client = world.start();
         let session = client.session();
         let _abandoned = client.prompt(&session, "count");
-        client.next_where(&session, "agent/textDelta", |note| {
-            note.text("text").contains("words")
+        client.next_where(&session, "agent/textDelta", |notification| {
+            notification.text("text").contains("words")
         });
         client.kill();
         let client = world.start();
@@ -120,7 +120,7 @@ fn repair_of_a_cut_turn_is_reported_once() {
                 client
                     .notes()
                     .iter()
-                    .filter(|note| note.params["seq"].is_u64())
+                    .filter(|notification| notification.params["seq"].is_u64())
                     .count(),
                 0
             );
@@ -137,7 +137,7 @@ fn repair_of_a_cut_turn_is_reported_once() {
         let first = client
             .notes()
             .iter()
-            .find_map(|note| note.params["seq"].as_u64())
+            .find_map(|notification| notification.params["seq"].as_u64())
             .unwrap();
         if load {
             assert_eq!((ends, first), (vec!["completed".to_owned()], before + 1));
@@ -157,7 +157,7 @@ fn open_approval_is_asked_again_under_its_id() {
         let client = world.start();
         let session = client.session();
         let id = client.prompt(&session, "do it");
-        let asked = client.next_approval(&session);
+        let approval = client.next_approval(&session);
         if killed {
             client.kill();
         } else {
@@ -169,19 +169,19 @@ fn open_approval_is_asked_again_under_its_id() {
         let client = world.start();
         let loaded = client.load(&session);
         assert_eq!(loaded.open_approvals.len(), 1, "killed: {killed}");
-        assert_eq!(loaded.open_approvals[0].approval_id, asked.text("approvalId"));
+        assert_eq!(loaded.open_approvals[0].approval_id, approval.text("approvalId"));
         assert!(loaded.state.resumable_turn_id.is_some());
         let resumed = client.send("agent/resumeTurn", json!({"sessionId": session}));
-        let again = client.next_approval(&session);
-        assert_eq!(again.text("approvalId"), asked.text("approvalId"));
-        assert_eq!(again.text("toolCallId"), asked.text("toolCallId"));
+        let reopened = client.next_approval(&session);
+        assert_eq!(reopened.text("approvalId"), approval.text("approvalId"));
+        assert_eq!(reopened.text("toolCallId"), approval.text("toolCallId"));
         assert_eq!(world.read("x"), None, "nothing runs without an answer");
-        client.decide(&again, "allow");
-        let ended = client.prompt_result(&resumed);
-        assert_eq!(ended.text, "ok");
+        client.decide(&reopened, "allow");
+        let result = client.prompt_result(&resumed);
+        assert_eq!(result.text, "ok");
         assert_eq!(
             client.next(&session, "agent/approvalResolved").text("turnId"),
-            ended.turn_id
+            result.turn_id
         );
         assert_eq!(world.read("x").unwrap(), "x");
     }
@@ -206,7 +206,7 @@ fn new_prompt_after_a_crash_denies_the_open_approval() {
         (resolved.text("decision"), resolved.text("by")),
         ("deny", "newPrompt")
     );
-    assert!(String::from_utf8_lossy(&world.seen(1).raw).contains("Denied by user"));
+    assert!(String::from_utf8_lossy(&world.wait_for_request(1).raw).contains("Denied by user"));
     assert_eq!(world.read("x"), None);
 }
 
@@ -219,22 +219,22 @@ fn decision_before_the_resume_survives_another_crash() {
     let client = world.start();
     let session = client.session();
     let _abandoned = client.prompt(&session, "do it");
-    let asked = client.next_approval(&session);
+    let approval = client.next_approval(&session);
     client.kill();
     let client = world.start();
     client.load(&session);
-    client.decide(&asked, "allow");
+    client.decide(&approval, "allow");
     assert_eq!(world.read("x"), None, "only a resume acts on it");
     let error = client.refused(
         "agent/approvalRespond",
-        json!({"approvalId": asked.text("approvalId"), "decision": "deny"}),
+        json!({"approvalId": approval.text("approvalId"), "decision": "deny"}),
     );
     assert_eq!(error.data["refusal"], "unknownApproval", "the first answer wins");
     client.kill();
     let client = world.start();
     client.load(&session);
-    let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
-    assert_eq!(ended["text"], "ok");
+    let result: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(result["text"], "ok");
     assert_eq!(world.read("x").unwrap(), "x");
 }
 
@@ -247,7 +247,7 @@ fn open_approval_can_be_answered_before_its_session_is_loaded() {
     let client = world.start();
     let session = client.session();
     let _abandoned = client.prompt(&session, "do it");
-    let asked = client.next_approval(&session);
+    let approval = client.next_approval(&session);
     let listed = |client: &Client| {
         let open: Value = client.call("agent/listApprovals", json!({}));
         open["approvals"].clone()
@@ -255,19 +255,19 @@ fn open_approval_can_be_answered_before_its_session_is_loaded() {
     let other = world.start();
     assert_eq!(listed(&other), json!([]), "it is asked elsewhere");
     client.kill();
-    assert_eq!(listed(&other), json!([asked.params]));
+    assert_eq!(listed(&other), json!([approval.params]));
     drop(other);
     let client = world.start();
-    assert_eq!(listed(&client), json!([asked.params]));
-    client.decide(&asked, "allow");
+    assert_eq!(listed(&client), json!([approval.params]));
+    client.decide(&approval, "allow");
     assert_eq!(listed(&client), json!([]), "it is decided");
     assert_eq!(world.read("x"), None, "only a resume acts on it");
     client.kill();
     let client = world.start();
     assert_eq!(listed(&client), json!([]), "it is decided still");
     assert_eq!(client.load(&session).open_approvals, []);
-    let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
-    assert_eq!(ended["text"], "ok");
+    let result: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(result["text"], "ok");
     assert_eq!(world.read("x").unwrap(), "x");
 }
 
@@ -317,10 +317,10 @@ fn read_only_load_shows_a_cut_turn_without_repairing_it() {
         assert_eq!(cut.seq, running.seq, "nothing is mended");
     }
     assert!(show_session(&world, &session).contains("some words"));
-    let mended = other.load(&session);
-    assert_eq!(mended.partial, None);
-    assert_eq!(mended.state.resumable_turn_id, Some(turn));
-    let last = mended
+    let repaired = other.load(&session);
+    assert_eq!(repaired.partial, None);
+    assert_eq!(repaired.state.resumable_turn_id, Some(turn));
+    let last = repaired
         .events
         .iter()
         .rev()

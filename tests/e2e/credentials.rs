@@ -21,7 +21,7 @@ fn world(more: &str) -> World {
 fn configure(world: &World, more: &str) {
     let base = world.mock().anthropic_url();
     world.configure(Config {
-        whole: Some(format!(
+        full_text: Some(format!(
             "[provider.anthropic]\nbase_url = \"{base}\"\nmodel = \"mock-model\"\ninitial_backoff_ms = 20\n{more}\n\
              [logging]\nfilter = \"trace\"\n",
         )),
@@ -53,9 +53,9 @@ fn start(world: &World) -> Client {
 
 /// Waits until the server asks for the key of `provider`.
 fn expect_key_request(client: &Client, provider: &str) -> ServerRequest {
-    let asked = client.server_asks(ASK);
-    assert_eq!(asked.params, json!({"provider": provider}));
-    asked
+    let request = client.server_asks(ASK);
+    assert_eq!(request.params, json!({"provider": provider}));
+    request
 }
 
 fn provide_key(client: &Client, provider: &str, key: &str) {
@@ -99,15 +99,21 @@ fn key_is_requested_once_used_and_never_shown() {
         "{failed:?}"
     );
     for index in [0, 1] {
-        assert_eq!(world.seen(index).header("x-api-key"), Some(key.as_str()));
+        assert_eq!(
+            world.wait_for_request(index).header("x-api-key"),
+            Some(key.as_str())
+        );
     }
-    let sent = world.seen(1).body.to_string();
+    let sent = world.wait_for_request(1).body.to_string();
     assert!(sent.contains("the key is ***") && !sent.contains(&key), "{sent}");
     world.mock().push(Reply::text("again"));
     assert_eq!(client.ask(&session, "again").text, "again");
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
-    let shown = client.notes().into_iter().map(|note| note.params.to_string());
-    let all: String = shown.chain([metrics.to_string()]).collect();
+    let notifications = client
+        .notes()
+        .into_iter()
+        .map(|notification| notification.params.to_string());
+    let all: String = notifications.chain([metrics.to_string()]).collect();
     assert!(!all.contains(&key));
     let taped = std::fs::read_to_string(&tape).unwrap();
     assert!(taped.contains("again") && !taped.contains(&key), "{taped}");
@@ -141,7 +147,7 @@ fn refused_key_or_reload_requests_the_key_again() {
         provide_key(&client, "anthropic", &new);
         assert_eq!(client.prompt_result(&prompt).text, "well");
     }
-    assert_eq!(world.seen(2).header("x-api-key"), Some(new.as_str()));
+    assert_eq!(world.wait_for_request(2).header("x-api-key"), Some(new.as_str()));
 }
 
 #[test]
@@ -169,19 +175,23 @@ fn cancel_does_not_wait_for_the_key_and_a_late_key_is_harmless() {
     let client = start(&world);
     let session = client.session();
     let prompt = client.prompt(&session, "hello");
-    let asked = expect_key_request(&client, "anthropic");
+    let key_request = expect_key_request(&client, "anthropic");
     let at = now();
     client.cancel(&session);
-    let ended = client.next(&session, "agent/turnEnded");
-    assert!(ended.at - at < Duration::from_millis(500), "{:?}", ended.at - at);
+    let turn_end = client.next(&session, "agent/turnEnded");
+    assert!(
+        turn_end.at - at < Duration::from_millis(500),
+        "{:?}",
+        turn_end.at - at
+    );
     assert_eq!(client.prompt_result(&prompt).state, TurnState::Cancelled);
-    client.reply(&asked, json!({"apiKey": key(&world)}));
+    client.reply(&key_request, json!({"apiKey": key(&world)}));
     world.mock().push(Reply::text("well"));
     let prompt = client.prompt(&session, "again");
     provide_key(&client, "anthropic", &another_key(&world));
     assert_eq!(client.prompt_result(&prompt).text, "well");
     assert_eq!(
-        world.seen(0).header("x-api-key"),
+        world.wait_for_request(0).header("x-api-key"),
         Some(another_key(&world).as_str())
     );
 }
@@ -227,23 +237,26 @@ fn fallback_provider_gets_its_key_from_the_editor() {
     provide_key(&client, "openrouter", &key(&world));
     assert_eq!(client.prompt_result(&prompt).text, "taken over");
     let bearer = format!("Bearer {}", key(&world));
-    assert_eq!(world.seen(1).header("authorization"), Some(bearer.as_str()));
+    assert_eq!(
+        world.wait_for_request(1).header("authorization"),
+        Some(bearer.as_str())
+    );
 }
 
 #[test]
 fn editor_key_selects_a_provider_without_configuration() {
     let world = World::new();
     world.configure(Config {
-        whole: Some("[logging]\nfilter = \"trace\"\n".to_owned()),
+        full_text: Some("[logging]\nfilter = \"trace\"\n".to_owned()),
         ..Config::default()
     });
     let client = start(&world);
     let listing = client.send("agent/listModels", json!({}));
     for _ in 0..3 {
-        let asked = client.server_asks(ASK);
-        let of_openai = asked.params["provider"] == "openai";
+        let request = client.server_asks(ASK);
+        let of_openai = request.params["provider"] == "openai";
         client.reply(
-            &asked,
+            &request,
             if of_openai {
                 json!({"apiKey": key(&world)})
             } else {
@@ -283,9 +296,9 @@ fn key_check_lists_models_and_uses_no_tokens() {
     let checked = check();
     provide_key(&client, "anthropic", &wrong);
     let listed = client.answer(&checked).unwrap();
-    let shown = provider(&listed, "anthropic");
-    assert_eq!(shown["health"], "failing", "{listed}");
-    let message = shown["message"].as_str().unwrap();
+    let entry = provider(&listed, "anthropic");
+    assert_eq!(entry["health"], "failing", "{listed}");
+    let message = entry["message"].as_str().unwrap();
     assert!(message.contains("invalid x-api-key"), "{message}");
     assert!(!message.contains(&wrong), "{message}");
     // A refused key is forgotten.

@@ -17,23 +17,23 @@ impl ScriptedAgents {
     fn of(world: &World) -> Self {
         let cast = Self::default();
         let replies = cast.clone();
-        world.mock().respond_with(move |seen| {
+        world.mock().respond_with(move |request| {
             let mut replies = replies.0.lock().unwrap();
-            replies.get_mut(&agent_name(seen))?.pop_front()
+            replies.get_mut(&agent_name(request))?.pop_front()
         });
         cast
     }
 
-    fn says(&self, who: &str, reply: Reply) -> &Self {
+    fn push_reply(&self, agent: &str, reply: Reply) -> &Self {
         let mut replies = self.0.lock().unwrap();
-        replies.entry(who.to_owned()).or_default().push_back(reply);
+        replies.entry(agent.to_owned()).or_default().push_back(reply);
         self
     }
 }
 
 /// Returns the name of the agent that made a request.
-fn agent_name(seen: &RecordedRequest) -> String {
-    let first = &seen.messages()[0]["content"];
+fn agent_name(request: &RecordedRequest) -> String {
+    let first = &request.messages()[0]["content"];
     let text = first
         .as_str()
         .or_else(|| first[0]["text"].as_str())
@@ -44,7 +44,7 @@ fn agent_name(seen: &RecordedRequest) -> String {
 /// Returns the requests of one agent.
 fn requests_of(world: &World, name: &str) -> Vec<Arc<RecordedRequest>> {
     let mut all = world.mock().requests();
-    all.retain(|seen| agent_name(seen) == name);
+    all.retain(|request| agent_name(request) == name);
     all
 }
 
@@ -77,28 +77,29 @@ fn permanent_error() -> Reply {
 /// Returns the last notification with the result of a `delegate` call.
 fn result(client: &Client, session: &str) -> Arc<Notification> {
     let calls = client.all(session, "agent/toolCall");
-    let of_it =
-        |note: &&Arc<Notification>| note.text("name") == "delegate" && !note.params["output"].is_null();
+    let of_it = |notification: &&Arc<Notification>| {
+        notification.text("name") == "delegate" && !notification.params["output"].is_null()
+    };
     calls.iter().rev().find(of_it).unwrap().clone()
 }
 
 #[test]
 fn final_answer_of_a_child_becomes_the_call_result() {
     let (world, cast) = world();
-    cast.says(
+    cast.push_reply(
         "me",
         Reply::text("I ask another. ")
             .call("delegate", json!({"prompt": "child: look"}))
             .tokens(100, 10),
     )
-    .says(
+    .push_reply(
         "child",
         Reply::text("Reading.")
             .call("read_file", json!({"path": "a.txt"}))
             .tokens(20, 2),
     )
-    .says("child", Reply::text("It says one.").tokens(30, 3))
-    .says("me", Reply::text("done").tokens(200, 20));
+    .push_reply("child", Reply::text("It says one.").tokens(30, 3))
+    .push_reply("me", Reply::text("done").tokens(200, 20));
     let client = world.start();
     let session = client.session();
     let done = client.ask(&session, "me: do it");
@@ -119,14 +120,14 @@ fn final_answer_of_a_child_becomes_the_call_result() {
     let parent = call.text("toolCallId");
     let calls = client.all(&session, "agent/toolCall");
     let nested: Vec<&str> = (calls.iter())
-        .filter(|note| note.text("parentToolCallId") == parent)
-        .map(|note| note.text("status"))
+        .filter(|notification| notification.text("parentToolCallId") == parent)
+        .map(|notification| notification.text("status"))
         .collect();
     assert_eq!(nested, ["pending", "running", "completed"]);
-    assert!(!client.shown(&session).contains("Reading"));
+    assert!(!client.streamed_text(&session).contains("Reading"));
     let live: String = (client.all(&session, "agent/toolOutputDelta").iter())
-        .filter(|note| note.text("toolCallId") == parent)
-        .map(|note| note.text("text").to_owned())
+        .filter(|notification| notification.text("toolCallId") == parent)
+        .map(|notification| notification.text("text").to_owned())
         .collect();
     assert_eq!(live, "Reading.\nIt says one.\n");
 
@@ -147,10 +148,10 @@ fn final_answer_of_a_child_becomes_the_call_result() {
     let usage = client.all(&session, "agent/usage");
     let figures: Vec<_> = usage
         .iter()
-        .map(|note| {
+        .map(|notification| {
             (
-                note.params["turn"]["inputTokens"].as_u64(),
-                note.params["contextUsed"].as_u64(),
+                notification.params["turn"]["inputTokens"].as_u64(),
+                notification.params["contextUsed"].as_u64(),
             )
         })
         .collect();
@@ -166,22 +167,22 @@ fn final_answer_of_a_child_becomes_the_call_result() {
     let loaded = client.load(&session);
     assert_eq!(loaded.state.usage.input_tokens, 350);
     client.ask(&session, "me: more");
-    let told = requests_of(&world, "me").last().unwrap().body.to_string();
+    let body = requests_of(&world, "me").last().unwrap().body.to_string();
     assert!(
-        told.contains("It says one.") && !told.contains("Reading."),
-        "{told}"
+        body.contains("It says one.") && !body.contains("Reading."),
+        "{body}"
     );
 }
 
 #[test]
 fn continued_answer_of_a_child_reaches_its_parent_in_full() {
     let (world, cast) = world();
-    cast.says("me", delegate(json!({"prompt": "child: count"})))
-        .says("child", Reply::text("void").stop("max_tokens"))
-        .says("child", Reply::text("first half, ").stop("max_tokens"))
-        .says("child", Reply::text("second half").stop("pause_turn"))
-        .says("child", Reply::text(", end"))
-        .says("me", Reply::text("done"));
+    cast.push_reply("me", delegate(json!({"prompt": "child: count"})))
+        .push_reply("child", Reply::text("void").stop("max_tokens"))
+        .push_reply("child", Reply::text("first half, ").stop("max_tokens"))
+        .push_reply("child", Reply::text("second half").stop("pause_turn"))
+        .push_reply("child", Reply::text(", end"))
+        .push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     client.ask(&session, "me: do it");
@@ -197,7 +198,7 @@ fn each_join_policy_decides_the_outcome() {
     let task = |prompt: &str| json!({"prompt": prompt});
     let tasks = json!([task("a: x"), task("b: x"), task("c: x")]);
     // Join, which of a, b, c fail, then the expected status, end and text of the result.
-    for (join, fail, status, end, says) in [
+    for (join, fail, status, end, expected) in [
         (
             "all_required",
             "",
@@ -254,9 +255,9 @@ fn each_join_policy_decides_the_outcome() {
         if !join.is_empty() {
             input["join"] = json!(join);
         }
-        cast.says("me", delegate(input));
+        cast.push_reply("me", delegate(input));
         for name in ["a", "b", "c"] {
-            cast.says(
+            cast.push_reply(
                 name,
                 if fail.contains(name) {
                     permanent_error()
@@ -265,7 +266,7 @@ fn each_join_policy_decides_the_outcome() {
                 },
             );
         }
-        cast.says("me", Reply::text("done"));
+        cast.push_reply("me", Reply::text("done"));
         let client = world.start();
         let session = client.session();
         let done = json!(client.ask(&session, "me: do it"));
@@ -276,7 +277,7 @@ fn each_join_policy_decides_the_outcome() {
             "{join} {fail}"
         );
         assert!(
-            call.text("output").contains(says),
+            call.text("output").contains(expected),
             "{join} {fail}: {}",
             call.text("output")
         );
@@ -299,9 +300,9 @@ fn subagent_failure_policy_decides_the_turns_end() {
         ("fail", "subagent_failed", "failed"),
     ] {
         let (world, cast) = world_with(&format!("subagent_failure = \"{policy}\""), "");
-        cast.says("me", delegate(json!({"prompt": "child: x"})))
-            .says("child", permanent_error())
-            .says("me", Reply::text("done"));
+        cast.push_reply("me", delegate(json!({"prompt": "child: x"})))
+            .push_reply("child", permanent_error())
+            .push_reply("me", Reply::text("done"));
         let client = world.start();
         let session = client.session();
         let done = json!(client.ask(&session, "me: do it"));
@@ -321,18 +322,18 @@ fn first_success_cancels_the_others_and_closes_their_connections() {
     let (world, cast) = world();
     let (slow, quick) = (Gate::new(), Gate::new());
     let tasks = json!([{"prompt": "slow: x"}, {"prompt": "quick: x"}]);
-    cast.says(
+    cast.push_reply(
         "me",
         delegate(json!({"prompt": "", "tasks": tasks, "join": "first_success"})),
     )
-    .says("slow", Reply::text("I think\nthat").gate(&slow))
-    .says("quick", Reply::text("found").gate_first(&quick))
-    .says("me", Reply::text("done"));
+    .push_reply("slow", Reply::text("I think\nthat").gate(&slow))
+    .push_reply("quick", Reply::text("found").gate_first(&quick))
+    .push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    client.next_where(&session, "agent/toolOutputDelta", |note| {
-        note.text("text").contains("I think")
+    client.next_where(&session, "agent/toolOutputDelta", |notification| {
+        notification.text("text").contains("I think")
     });
     quick.release();
     assert_eq!(client.prompt_result(&id).text, "done");
@@ -350,11 +351,11 @@ fn first_success_cancels_the_others_and_closes_their_connections() {
 fn delegation_stops_at_depth_three() {
     let (world, cast) = world();
     for (name, next) in [("me", "one"), ("one", "two"), ("two", "three")] {
-        cast.says(name, delegate(json!({"prompt": format!("{next}: go on")})));
+        cast.push_reply(name, delegate(json!({"prompt": format!("{next}: go on")})));
     }
-    cast.says("three", delegate(json!({"prompt": "four: go on"})));
+    cast.push_reply("three", delegate(json!({"prompt": "four: go on"})));
     for name in ["three", "two", "one", "me"] {
-        cast.says(name, Reply::text(format!("{name} is done")));
+        cast.push_reply(name, Reply::text(format!("{name} is done")));
     }
     let client = world.start();
     let session = client.session();
@@ -372,10 +373,10 @@ fn delegation_stops_at_depth_three() {
     assert!(refused.contains("unknown tool"), "{refused}");
     // Each call names the call that caused it as its parent.
     let mut parents: HashMap<String, String> = HashMap::new();
-    for note in client.all(&session, "agent/toolCall") {
+    for notification in client.all(&session, "agent/toolCall") {
         parents.insert(
-            note.text("toolCallId").to_owned(),
-            note.text("parentToolCallId").to_owned(),
+            notification.text("toolCallId").to_owned(),
+            notification.text("parentToolCallId").to_owned(),
         );
     }
     let depth = |mut id: String| {
@@ -393,21 +394,26 @@ fn delegation_stops_at_depth_three() {
 #[test]
 fn timed_out_child_reports_its_partial_result() {
     let (world, cast) = world_with("mode = \"full\"", "[tool.delegate]\ntimeout_s = 0.5\n");
-    cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says(
+    cast.push_reply("me", delegate(json!({"prompt": "child: x"})))
+        .push_reply(
             "child",
             Reply::text("I wait.").call("bash", json!({"command": "sleep 60"})),
         )
-        .says("me", Reply::text("done"));
-    let asked = world.clone();
+        .push_reply("me", Reply::text("done"));
+    let observed_world = world.clone();
     let replies = cast.clone();
-    world.mock().respond_with(move |seen| {
+    world.mock().respond_with(move |request| {
         // The final step offers no tools.
-        let last = seen.body["tools"].as_array().is_none_or(Vec::is_empty);
-        if last && seen.last_text().contains("The time for this task is up") {
+        let last = request.body["tools"].as_array().is_none_or(Vec::is_empty);
+        if last && request.last_text().contains("The time for this task is up") {
             return Some(Reply::text("half of it"));
         }
-        replies.0.lock().unwrap().get_mut(&agent_name(seen))?.pop_front()
+        replies
+            .0
+            .lock()
+            .unwrap()
+            .get_mut(&agent_name(request))?
+            .pop_front()
     });
     let client = world.start();
     let session = client.session();
@@ -425,30 +431,30 @@ fn timed_out_child_reports_its_partial_result() {
     let bash = bash
         .iter()
         .rev()
-        .find(|note| note.text("name") == "bash")
+        .find(|notification| notification.text("name") == "bash")
         .unwrap();
     assert_eq!(bash.text("status"), "cancelled");
-    assert_eq!(asked.requests(), 4);
+    assert_eq!(observed_world.requests(), 4);
     assert_eq!(client.processes(), 1, "the command is gone");
 }
 
 #[test]
 fn waiting_for_an_approval_does_not_use_the_childs_time() {
     let (world, cast) = world_with("", "[tool.delegate]\ntimeout_s = 1.0\n");
-    cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says(
+    cast.push_reply("me", delegate(json!({"prompt": "child: x"})))
+        .push_reply(
             "child",
             Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
         )
-        .says("child", Reply::text("written"))
-        .says("me", Reply::text("done"));
+        .push_reply("child", Reply::text("written"))
+        .push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    let asked = client.next_approval(&session);
+    let approval = client.next_approval(&session);
     // Longer than the limit of 1 s: the child must not time out while the approval is open.
     std::thread::sleep(Duration::from_millis(1_400));
-    client.decide(&asked, "allow");
+    client.decide(&approval, "allow");
     assert_eq!(client.prompt_result(&id).text, "done");
     let output = result(&client, &session).text("output").to_owned();
     assert!(
@@ -475,7 +481,7 @@ fn cancel_reaches_children_in_every_phase() {
         });
         let cast = ScriptedAgents::of(&world);
         let gate = Gate::new();
-        cast.says(
+        cast.push_reply(
             "me",
             delegate(json!({"prompt": "", "tasks": [{"prompt": "a: x"}, {"prompt": "b: x"}]})),
         );
@@ -488,7 +494,7 @@ fn cancel_reaches_children_in_every_phase() {
                 "command" => Reply::text("I run").call("bash", json!({"command": "sleep 60"})),
                 _ => Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900"),
             };
-            cast.says(name, reply);
+            cast.push_reply(name, reply);
         }
         let client = world.start();
         let session = client.session();
@@ -498,16 +504,16 @@ fn cancel_reaches_children_in_every_phase() {
             busy += match phase {
                 // One delta may contain the text of both children.
                 "streaming" => {
-                    let said = client.next(&session, "agent/toolOutputDelta");
-                    said.text("text").matches("some words").count()
+                    let delta = client.next(&session, "agent/toolOutputDelta");
+                    delta.text("text").matches("some words").count()
                 }
                 "approval" => {
                     client.next_approval(&session);
                     1
                 }
                 "command" => {
-                    client.next_where(&session, "agent/toolCall", |note| {
-                        note.text("name") == "bash" && note.text("status") == "running"
+                    client.next_where(&session, "agent/toolCall", |notification| {
+                        notification.text("name") == "bash" && notification.text("status") == "running"
                     });
                     1
                 }
@@ -538,7 +544,7 @@ fn cancel_reaches_children_in_every_phase() {
         );
         assert_eq!(client.processes(), 1, "{phase}");
         // The session still works.
-        cast.says("me", Reply::text("fine"));
+        cast.push_reply("me", Reply::text("fine"));
         assert_eq!(client.ask(&session, "me: again").text, "fine", "{phase}");
     }
 }
@@ -546,18 +552,19 @@ fn cancel_reaches_children_in_every_phase() {
 #[test]
 fn crash_closes_a_childs_calls_and_the_turn_can_resume() {
     let (world, cast) = world();
-    cast.says("me", delegate(json!({"prompt": "child: x"}))).says(
-        "child",
-        Reply::text("I write").call("write_file", json!({"path": "b.txt", "content": "b"})),
-    );
+    cast.push_reply("me", delegate(json!({"prompt": "child: x"})))
+        .push_reply(
+            "child",
+            Reply::text("I write").call("write_file", json!({"path": "b.txt", "content": "b"})),
+        );
     let client = world.start();
     let session = client.session();
     client.prompt(&session, "me: do it");
-    let asked = client.next_approval(&session);
-    assert_eq!(asked.text("name"), "write_file");
+    let approval = client.next_approval(&session);
+    assert_eq!(approval.text("name"), "write_file");
     client.kill();
 
-    cast.says("me", Reply::text("I do it myself"));
+    cast.push_reply("me", Reply::text("I do it myself"));
     let client = world.start();
     let loaded = client.load(&session);
     assert!(loaded.open_approvals.is_empty(), "{:?}", loaded.open_approvals);
@@ -588,17 +595,17 @@ fn crash_closes_a_childs_calls_and_the_turn_can_resume() {
 fn session_grants_apply_to_children() {
     let (world, cast) = world();
     let write = |path: &str| Reply::tool("bash", json!({"command": format!("touch {path}")}));
-    cast.says("me", write("x"))
-        .says("me", delegate(json!({"prompt": "child: x"})))
-        .says("child", write("y"))
-        .says("child", Reply::text("done"))
-        .says("me", Reply::text("done"));
+    cast.push_reply("me", write("x"))
+        .push_reply("me", delegate(json!({"prompt": "child: x"})))
+        .push_reply("child", write("y"))
+        .push_reply("child", Reply::text("done"))
+        .push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    let asked = client.next_approval(&session);
+    let approval = client.next_approval(&session);
     client.respond(
-        json!({"approvalId": asked.text("approvalId"), "decision": "allowSession", "rule": "bash(touch *)"}),
+        json!({"approvalId": approval.text("approvalId"), "decision": "allowSession", "rule": "bash(touch *)"}),
     );
     assert_eq!(client.prompt_result(&id).text, "done");
     assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
@@ -608,23 +615,23 @@ fn session_grants_apply_to_children() {
 #[test]
 fn denial_of_a_childs_call_reaches_only_the_child() {
     let (world, cast) = world();
-    cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says(
+    cast.push_reply("me", delegate(json!({"prompt": "child: x"})))
+        .push_reply(
             "child",
             Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
         )
-        .says("child", Reply::text("I may not"))
-        .says("me", Reply::text("done"));
+        .push_reply("child", Reply::text("I may not"))
+        .push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    let asked = client.next_approval(&session);
+    let approval = client.next_approval(&session);
     client.respond(
-        json!({"approvalId": asked.text("approvalId"), "decision": "deny", "feedback": "not there"}),
+        json!({"approvalId": approval.text("approvalId"), "decision": "deny", "feedback": "not there"}),
     );
     assert_eq!(client.prompt_result(&id).text, "done");
-    let told = requests_of(&world, "child")[1].body.to_string();
-    assert!(told.contains("Denied by user: not there"), "{told}");
+    let body = requests_of(&world, "child")[1].body.to_string();
+    assert!(body.contains("Denied by user: not there"), "{body}");
     assert_eq!(world.read("b.txt"), None);
 }
 
@@ -635,8 +642,8 @@ const DEAR: &str = "[model.mock-dear]\ninput = 1000.0\noutput = 1000.0\ncontext_
 fn turn_budget_includes_its_children() {
     let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 20.0", DEAR);
     let call = |n: u64| Reply::tool("read_file", json!({"path": "a.txt", "offset": n})).tokens(4_000, 10);
-    cast.says("me", delegate(json!({"prompt": "child: x"})).tokens(4_000, 10));
-    (0..40).for_each(|n| _ = cast.says("child", call(n)));
+    cast.push_reply("me", delegate(json!({"prompt": "child: x"})).tokens(4_000, 10));
+    (0..40).for_each(|n| _ = cast.push_reply("child", call(n)));
     let client = world.start();
     let session = client.session();
     let done = json!(client.ask(&session, "me: do it"));
@@ -659,62 +666,62 @@ fn children_at_a_limit_ask_once_and_share_the_raise() {
         .iter()
         .map(|name| json!({"prompt": format!("{name}: x")}))
         .collect();
-    cast.says(
+    cast.push_reply(
         "me",
         delegate(json!({"prompt": "", "tasks": tasks})).tokens(4_000, 10),
     );
     for name in ["a", "b", "c"] {
-        cast.says(
+        cast.push_reply(
             name,
             Reply::tool("read_file", json!({"path": "a.txt"})).tokens(10, 10),
         )
-        .says(name, Reply::text("done").tokens(10, 10));
+        .push_reply(name, Reply::text("done").tokens(10, 10));
     }
-    cast.says("me", Reply::text("done").tokens(10, 10));
+    cast.push_reply("me", Reply::text("done").tokens(10, 10));
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    let asked = client.next(&session, "agent/limitRequested");
-    assert_eq!(asked.text("limit"), "max_turn_cost");
+    let limit_request = client.next(&session, "agent/limitRequested");
+    assert_eq!(limit_request.text("limit"), "max_turn_cost");
     let _: Value = client.call(
         "agent/limitRespond",
-        json!({"limitId": asked.text("limitId"), "raiseBy": 500.0}),
+        json!({"limitId": limit_request.text("limitId"), "raiseBy": 500.0}),
     );
     assert_eq!(client.prompt_result(&id).text, "done");
-    let asked = client.all(&session, "agent/limitRequested");
-    assert_eq!(asked.len(), 1, "{asked:?}");
+    let limit_requests = client.all(&session, "agent/limitRequested");
+    assert_eq!(limit_requests.len(), 1, "{limit_requests:?}");
 }
 
 #[test]
 fn invalid_delegations_are_errors_for_the_model() {
     let (world, cast) = world_with("", "[agent.reader]\ndescription = 'reads much'\n");
-    let many = vec![json!({"prompt": "x"}); 33];
+    let too_many_tasks = vec![json!({"prompt": "x"}); 33];
     for input in [
         json!({"prompt": "x", "agent": "nobody"}),
         json!({"prompt": " "}),
-        json!({"prompt": "", "tasks": many}),
+        json!({"prompt": "", "tasks": too_many_tasks}),
         json!({"prompt": "x", "join": "most"}),
     ] {
-        cast.says("me", delegate(input));
+        cast.push_reply("me", delegate(input));
     }
-    cast.says("me", Reply::text("done"));
+    cast.push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "me: do it").text, "done");
     let calls = client.all(&session, "agent/toolCall");
     let failed: Vec<&str> = (calls.iter())
-        .filter(|note| note.text("status") == "failed")
-        .map(|note| note.text("output"))
+        .filter(|notification| notification.text("status") == "failed")
+        .map(|notification| notification.text("output"))
         .collect();
-    let says = [
+    let expected_errors = [
         "the agents are: default, reader",
         "a prompt is empty",
         "1 to 32 tasks, not 33",
         "there is no join \"most\"",
     ];
-    assert_eq!(failed.len(), says.len());
-    for (failed, says) in failed.iter().zip(says) {
-        assert!(failed.contains(says), "{failed}");
+    assert_eq!(failed.len(), expected_errors.len());
+    for (failed, expected) in failed.iter().zip(expected_errors) {
+        assert!(failed.contains(expected), "{failed}");
     }
     // The system prompt lists the agents.
     let system = requests_of(&world, "me")[0].body["system"].to_string();
@@ -730,15 +737,15 @@ fn named_subagent_uses_its_own_settings_within_the_parents_limits() {
     );
     let write = |path: &str| Reply::tool("write_file", json!({"path": path, "content": "b"}));
     let tasks = json!([{"prompt": "read: x", "agent": "reader"}, {"prompt": "write: x", "agent": "writer"}]);
-    cast.says(
+    cast.push_reply(
         "me",
         delegate(json!({"prompt": "", "tasks": tasks, "join": "allow_failures"})),
     )
-    .says("read", write("r.txt"))
-    .says("read", Reply::text("I may not"))
-    .says("write", write("w.txt"))
-    .says("write", Reply::text("written"))
-    .says("me", Reply::text("done"));
+    .push_reply("read", write("r.txt"))
+    .push_reply("read", Reply::text("I may not"))
+    .push_reply("write", write("w.txt"))
+    .push_reply("write", Reply::text("written"))
+    .push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     let _: Value = client.call(
@@ -749,8 +756,8 @@ fn named_subagent_uses_its_own_settings_within_the_parents_limits() {
     let reader = requests_of(&world, "read");
     assert_eq!(reader[0].body["model"], "wise");
     assert!(reader[0].body["system"].to_string().contains("Only read."));
-    let names = |seen: &RecordedRequest| {
-        let tools = seen.body["tools"].as_array().unwrap();
+    let names = |request: &RecordedRequest| {
+        let tools = request.body["tools"].as_array().unwrap();
         tools
             .iter()
             .map(|tool| tool["name"].as_str().unwrap().to_owned())
@@ -788,12 +795,12 @@ fn eight_children_survive_repeated_429_responses() {
             .header("anthropic-ratelimit-requests-remaining", "0")
             .header("anthropic-ratelimit-requests-reset", "1s")
     };
-    cast.says("me", delegate(json!({"prompt": "", "tasks": tasks})));
+    cast.push_reply("me", delegate(json!({"prompt": "", "tasks": tasks})));
     for name in &names {
-        (0..3).for_each(|n| _ = cast.says(name, throttled(n)));
-        cast.says(name, Reply::text(format!("{name} is done")));
+        (0..3).for_each(|n| _ = cast.push_reply(name, throttled(n)));
+        cast.push_reply(name, Reply::text(format!("{name} is done")));
     }
-    cast.says("me", Reply::text("done"));
+    cast.push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     let began = now();
@@ -824,13 +831,13 @@ fn tool_hooks_apply_to_children() {
         "[hook.no]\non = 'pre_tool'\ntool = 'write_file'\ncommand = 'echo never >&2; exit 2'\n\
          [hook.stop]\non = 'stop'\ncommand = 'echo stop >> stops; exit 0'\n",
     );
-    cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says(
+    cast.push_reply("me", delegate(json!({"prompt": "child: x"})))
+        .push_reply(
             "child",
             Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
         )
-        .says("child", Reply::text("I may not"))
-        .says("me", Reply::text("done"));
+        .push_reply("child", Reply::text("I may not"))
+        .push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "me: do it").text, "done");
@@ -844,20 +851,20 @@ fn tool_hooks_apply_to_children() {
 fn max_subagents_limits_the_subagents_of_a_turn() {
     let (world, cast) = world_with("max_subagents = 3", "");
     let task = |name: &str| json!({"prompt": format!("{name}: go")});
-    cast.says(
+    cast.push_reply(
         "me",
         delegate(json!({"prompt": "", "tasks": [task("one"), task("two")], "join": "allow_failures"})),
     );
-    cast.says(
+    cast.push_reply(
         "me",
         delegate(json!({"prompt": "", "tasks": [task("three"), task("four")], "join": "allow_failures"})),
     );
     let client = world.start();
     let session = client.session();
     client.ask(&session, "me: go");
-    let ran = ["one", "two", "three", "four"].map(|name| requests_of(&world, name).len());
-    assert_eq!(ran[..2], [1, 1]);
-    assert_eq!(ran[2] + ran[3], 1, "{ran:?}");
+    let request_counts = ["one", "two", "three", "four"].map(|name| requests_of(&world, name).len());
+    assert_eq!(request_counts[..2], [1, 1]);
+    assert_eq!(request_counts[2] + request_counts[3], 1, "{request_counts:?}");
     let sent = requests_of(&world, "me")[2].body.to_string();
     assert!(
         sent.contains("max_subagents") && sent.contains("3 sub-agents"),

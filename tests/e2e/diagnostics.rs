@@ -20,7 +20,12 @@ fn start(world: &World) -> Client {
 }
 
 fn result(world: &World, request: usize) -> String {
-    world.seen(request).messages().last().unwrap().to_string()
+    world
+        .wait_for_request(request)
+        .messages()
+        .last()
+        .unwrap()
+        .to_string()
 }
 
 #[test]
@@ -35,19 +40,19 @@ fn diagnostics_come_from_the_editor_and_are_listed_by_line() {
     // Reading diagnostics needs no approval, even in mode `plan`.
     let session = client.session_with(json!({"mode": "plan"}));
     let id = client.prompt(&session, "what is wrong?");
-    let asked = client.server_asks(ASK);
-    assert_eq!(asked.params, json!({}));
+    let request = client.server_asks(ASK);
+    assert_eq!(request.params, json!({}));
     let range = json!({"start": {"line": 0, "character": 3}, "end": {"line": 0, "character": 7}});
     client.reply(
-        &asked,
+        &request,
         json!({"diagnostics": [
             {"uri": world.uri("a.rs"), "range": range, "severity": "warning", "message": "never used", "source": "rustc"},
             {"uri": "file:///elsewhere/b.rs", "range": range, "message": "not ours"},
         ]}),
     );
-    let asked = client.server_asks(ASK);
-    assert_eq!(asked.params, json!({"uri": world.uri("a.rs")}));
-    client.reply(&asked, json!({"diagnostics": []}));
+    let request = client.server_asks(ASK);
+    assert_eq!(request.params, json!({"uri": world.uri("a.rs")}));
+    client.reply(&request, json!({"diagnostics": []}));
     assert_eq!(json!(client.prompt_result(&id).state), "completed");
     let first = result(&world, 1);
     assert!(
@@ -63,7 +68,7 @@ fn tool_is_missing_without_the_client_capability() {
     let client = world.start();
     client.ask(&client.session(), "hello");
     assert!(
-        !world.seen(0).body["tools"]
+        !world.wait_for_request(0).body["tools"]
             .to_string()
             .contains("\"diagnostics\"")
     );
@@ -77,8 +82,8 @@ fn malformed_answers_and_cancels_are_harmless() {
     let ask = || world.mock().push(Reply::tool("diagnostics", json!({})));
     ask();
     let id = client.prompt(&session, "what is wrong?");
-    let asked = client.server_asks(ASK);
-    client.reply(&asked, json!({"diagnostics": 3}));
+    let request = client.server_asks(ASK);
+    client.reply(&request, json!({"diagnostics": 3}));
     client.prompt_result(&id);
     assert!(
         result(&world, 1).contains("the editor refused"),
@@ -87,9 +92,9 @@ fn malformed_answers_and_cancels_are_harmless() {
     );
     ask();
     let id = client.prompt(&session, "what is wrong?");
-    let asked = client.server_asks(ASK);
+    let request = client.server_asks(ASK);
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
-    client.reply(&asked, json!({"diagnostics": []}));
+    client.reply(&request, json!({"diagnostics": []}));
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }

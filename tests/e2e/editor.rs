@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use agentls::base::position::{ContentChange, Position, PositionEncoding, Range, apply_changes};
+use agentls::base::position::{DocumentChange, Position, PositionEncoding, Range, apply_changes};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Options, ServerRequest, World, now};
@@ -73,43 +73,43 @@ impl<'a> Document<'a> {
     }
 
     /// Applies the requested edit.
-    fn apply_edit(&self, asked: &ServerRequest, encoding: PositionEncoding) {
-        let change = &asked.params["edit"]["documentChanges"][0];
+    fn apply_edit(&self, request: &ServerRequest, encoding: PositionEncoding) {
+        let change = &request.params["edit"]["documentChanges"][0];
         assert_eq!(change["textDocument"]["uri"], self.uri.as_str());
         assert_eq!(change["textDocument"]["version"], self.state.borrow().0);
         let mut text = self.text();
         for edit in change["edits"].as_array().unwrap().iter().rev() {
-            let place = |name: &str| Position {
+            let position = |name: &str| Position {
                 line: u32::try_from(edit["range"][name]["line"].as_u64().unwrap()).unwrap(),
                 character: u32::try_from(edit["range"][name]["character"].as_u64().unwrap()).unwrap(),
             };
             let range = Some(Range {
-                start: place("start"),
-                end: place("end"),
+                start: position("start"),
+                end: position("end"),
             });
             let fresh = edit["newText"].as_str().unwrap().to_owned();
-            apply_changes(&mut text, &[ContentChange { range, text: fresh }], encoding);
+            apply_changes(&mut text, &[DocumentChange { range, text: fresh }], encoding);
         }
         self.change_text(&text);
     }
 
     /// Does everything an honest editor does for one edit of a clean document.
     fn apply_and_save(&self) {
-        let asked = self.client.server_asks(APPLY);
-        self.apply_edit(&asked, PositionEncoding::Utf16);
-        self.client.reply(&asked, json!({"applied": true}));
+        let request = self.client.server_asks(APPLY);
+        self.apply_edit(&request, PositionEncoding::Utf16);
+        self.client.reply(&request, json!({"applied": true}));
         self.save();
     }
 
     fn save(&self) {
-        let asked = self.client.server_asks(SAVE);
-        assert_eq!(asked.params, json!({"uris": [self.uri]}));
+        let request = self.client.server_asks(SAVE);
+        assert_eq!(request.params, json!({"uris": [self.uri]}));
         let path = self.uri.strip_prefix("file://").unwrap();
         std::fs::write(path, self.text()).unwrap();
         self.client
             .notify("textDocument/didSave", json!({"textDocument": {"uri": self.uri}}));
         self.client
-            .reply(&asked, json!({"saved": [self.uri], "failed": []}));
+            .reply(&request, json!({"saved": [self.uri], "failed": []}));
     }
 }
 
@@ -122,8 +122,8 @@ fn edit(path: &str, old: &str, new: &str) -> Reply {
 
 /// Returns the last message that the model got.
 fn last_model_input(world: &World) -> String {
-    let seen = world.seen(world.requests() - 1);
-    seen.body["messages"]
+    let request = world.wait_for_request(world.requests() - 1);
+    request.body["messages"]
         .as_array()
         .unwrap()
         .last()
@@ -148,7 +148,7 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
             .mock()
             .push(Reply::tool("bash", json!({"command": "cat a.txt"})));
         let id = client.prompt(&session, "do it");
-        let asked = client.server_asks(APPLY);
+        let request = client.server_asks(APPLY);
         assert_eq!(
             client.all(&session, "agent/turnStarted").len(),
             1,
@@ -159,7 +159,7 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
             _ => (3, PositionEncoding::Utf16),
         };
         // The edit covers only the changed text.
-        let edits = &asked.params["edit"]["documentChanges"][0]["edits"];
+        let edits = &request.params["edit"]["documentChanges"][0]["edits"];
         assert_eq!(
             edits,
             &json!([{
@@ -167,8 +167,8 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
                 "newText": "two",
             }])
         );
-        document.apply_edit(&asked, counts);
-        client.reply(&asked, json!({"applied": true}));
+        document.apply_edit(&request, counts);
+        client.reply(&request, json!({"applied": true}));
         document.save();
         client.prompt_result(&id);
         assert!(
@@ -180,9 +180,9 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
         // The next edit names the next version.
         world.mock().push(edit("a.txt", "rest", "end"));
         let id = client.prompt(&session, "and on");
-        let asked = client.server_asks(APPLY);
-        document.apply_edit(&asked, counts);
-        client.reply(&asked, json!({"applied": true}));
+        let request = client.server_asks(APPLY);
+        document.apply_edit(&request, counts);
+        client.reply(&request, json!({"applied": true}));
         document.save();
         client.prompt_result(&id);
         assert_eq!(world.read("a.txt").as_deref(), Some("😀 two\nend\n"));
@@ -199,9 +199,9 @@ fn unsaved_text_is_edited_and_stays_unsaved() {
     document.change_text("one\nmine\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
-    let asked = client.server_asks(APPLY);
-    document.apply_edit(&asked, PositionEncoding::Utf16);
-    client.reply(&asked, json!({"applied": true}));
+    let request = client.server_asks(APPLY);
+    document.apply_edit(&request, PositionEncoding::Utf16);
+    client.reply(&request, json!({"applied": true}));
     client.prompt_result(&id);
     assert!(
         last_model_input(&world).contains("the file on disk and commands do not have this edit yet"),
@@ -222,8 +222,8 @@ fn edit_that_the_document_does_not_show_is_a_failure() {
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
-    let asked = client.server_asks(APPLY);
-    client.reply(&asked, json!({"applied": true}));
+    let request = client.server_asks(APPLY);
+    client.reply(&request, json!({"applied": true}));
     client.prompt_result(&id);
     assert!(
         last_model_input(&world).contains("does not contain the edit"),
@@ -232,7 +232,7 @@ fn edit_that_the_document_does_not_show_is_a_failure() {
     );
     assert_eq!(client.tool_call(&session, "failed").text("name"), "edit_file");
     // The reason of a refusal is quoted; a malformed answer counts as a failure.
-    for (answer, says) in [
+    for (answer, expected) in [
         (
             json!({"applied": false, "failureReason": "not modifiable"}),
             "not modifiable",
@@ -241,11 +241,11 @@ fn edit_that_the_document_does_not_show_is_a_failure() {
     ] {
         world.mock().push(edit("a.txt", "one", "two"));
         let id = client.prompt(&session, "again");
-        let asked = client.server_asks(APPLY);
-        client.reply(&asked, answer);
+        let request = client.server_asks(APPLY);
+        client.reply(&request, answer);
         client.prompt_result(&id);
         assert!(
-            last_model_input(&world).contains(says),
+            last_model_input(&world).contains(expected),
             "{}",
             last_model_input(&world)
         );
@@ -265,9 +265,12 @@ fn text_typed_during_an_edit_is_kept_and_reported() {
         let document = Document::open(&client, world.uri("a.txt"), "one\n");
         world.mock().push(edit("a.txt", "one", "two"));
         let id = client.prompt(&session, "do it");
-        let asked = client.server_asks(APPLY);
+        let request = client.server_asks(APPLY);
         document.change_text("one\ntyped\n");
-        client.reply(&asked, json!({"applied": yes, "failureReason": "it has changed"}));
+        client.reply(
+            &request,
+            json!({"applied": yes, "failureReason": "it has changed"}),
+        );
         client.prompt_result(&id);
         assert!(
             last_model_input(&world).contains("2\\ttyped"),
@@ -278,9 +281,9 @@ fn text_typed_during_an_edit_is_kept_and_reported() {
         // The model has now read the typed text, so the edit goes through.
         world.mock().push(edit("a.txt", "one", "two"));
         let id = client.prompt(&session, "again");
-        let asked = client.server_asks(APPLY);
-        document.apply_edit(&asked, PositionEncoding::Utf16);
-        client.reply(&asked, json!({"applied": true}));
+        let request = client.server_asks(APPLY);
+        document.apply_edit(&request, PositionEncoding::Utf16);
+        client.reply(&request, json!({"applied": true}));
         client.prompt_result(&id);
         assert_eq!(document.text(), "two\ntyped\n");
         assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
@@ -323,18 +326,22 @@ fn silent_editor_delays_no_cancel_and_times_out_after_ten_seconds() {
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
     let late = client.server_asks(APPLY);
-    let begun = now();
+    let started = now();
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        started.elapsed()
+    );
     // A late answer is harmless.
     client.reply(&late, json!({"applied": true}));
     world.mock().push(edit("a.txt", "one", "two"));
-    let begun = now();
+    let started = now();
     let id = client.prompt(&session, "do it");
     let never = client.server_asks(APPLY);
     client.prompt_result(&id);
-    assert!(begun.elapsed() >= Duration::from_secs(10));
+    assert!(started.elapsed() >= Duration::from_secs(10));
     assert!(
         last_model_input(&world).contains("did not answer within 10 s"),
         "{}",
@@ -416,9 +423,12 @@ fn same_path_in_two_roots_is_kept_apart() {
     );
     // References by a user are named in the same way.
     client.ask(&session, json!([{"type": "reference", "uri": there.uri}]));
-    let said = client.all(&session, "agent/message");
-    let said = said.iter().rfind(|note| note.params["role"] == "user").unwrap();
-    assert_eq!(said.params["content"][0]["path"], "other/a.txt");
+    let messages = client.all(&session, "agent/message");
+    let message = messages
+        .iter()
+        .rfind(|notification| notification.params["role"] == "user")
+        .unwrap();
+    assert_eq!(message.params["content"][0]["path"], "other/a.txt");
 }
 
 #[test]
@@ -430,9 +440,9 @@ fn allowed_edit_is_applied_in_the_editor() {
     let document = Document::open(&client, world.uri("a.txt"), "one\nrest\n");
     world.mock().push(edit("a.txt", "one", "two"));
     let id = client.prompt(&session, "do it");
-    let asked = client.next_approval(&session);
-    assert!(asked.text("diff").contains("+two"));
-    client.decide(&asked, "allow");
+    let approval = client.next_approval(&session);
+    assert!(approval.text("diff").contains("+two"));
+    client.decide(&approval, "allow");
     document.apply_and_save();
     client.prompt_result(&id);
     assert_eq!(world.read("a.txt").as_deref(), Some("two\nrest\n"));
@@ -448,9 +458,9 @@ fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
     let session = full_session(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\nunsaved\n");
     let change = || {
-        let asked = client.server_asks(APPLY);
-        document.apply_edit(&asked, PositionEncoding::Utf16);
-        client.reply(&asked, json!({"applied": true}));
+        let request = client.server_asks(APPLY);
+        document.apply_edit(&request, PositionEncoding::Utf16);
+        client.reply(&request, json!({"applied": true}));
     };
     world.mock().push(edit("a.txt", "one", "1"));
     world.mock().push(Reply::text("done"));
@@ -462,16 +472,16 @@ fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
         let params = json!({"sessionId": session, "turnId": turn, "redo": redo});
         client.send("agent/revert", params)
     };
-    let asked = revert(false);
+    let revert_id = revert(false);
     change();
-    let answer = client.answer(&asked).unwrap();
+    let answer = client.answer(&revert_id).unwrap();
     assert_eq!(answer["files"][0]["path"], "a.txt");
     assert_eq!(answer["conflicts"], json!([]));
     assert_eq!(document.text(), "one\nunsaved\n");
     assert_eq!(world.read("a.txt").unwrap(), "one\n");
-    let asked = revert(true);
+    let revert_id = revert(true);
     change();
-    assert_eq!(client.answer(&asked).unwrap()["conflicts"], json!([]));
+    assert_eq!(client.answer(&revert_id).unwrap()["conflicts"], json!([]));
     assert_eq!(document.text(), "1\nunsaved\n");
     document.change_text("1\nunsaved\nand more\n");
     client.ping();
@@ -495,9 +505,9 @@ fn revert_of_a_clean_document_saves_it() {
     document.apply_and_save();
     let turn = client.prompt_result(&prompt).turn_id;
     assert_eq!(world.read("a.txt").unwrap(), "1\r\ntwo\r\n");
-    let asked = client.send("agent/revert", json!({"sessionId": session, "turnId": turn}));
+    let revert_id = client.send("agent/revert", json!({"sessionId": session, "turnId": turn}));
     document.apply_and_save();
-    assert_eq!(client.answer(&asked).unwrap()["conflicts"], json!([]));
+    assert_eq!(client.answer(&revert_id).unwrap()["conflicts"], json!([]));
     assert_eq!(document.text(), "one\r\ntwo\r\n");
     assert_eq!(world.read("a.txt").unwrap(), "one\r\ntwo\r\n");
 }

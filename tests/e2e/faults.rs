@@ -124,7 +124,7 @@ fn run(api: Api) {
     }
     let client = world.start();
     // All cases run at the same time, because many of them spend seconds waiting.
-    let asked: Vec<_> = cases
+    let prompts: Vec<_> = cases
         .iter()
         .map(|case| {
             let model = format!("{}/{}", account(case), model(case, FIRST));
@@ -133,7 +133,7 @@ fn run(api: Api) {
             (case, session, id)
         })
         .collect();
-    for (case, session, id) in asked {
+    for (case, session, id) in prompts {
         client.prompt_result(&id);
         check(&world, &client, api, case, &session);
     }
@@ -171,20 +171,22 @@ fn check_waits(
         .mock()
         .requests()
         .into_iter()
-        .filter(|seen| seen.body["model"] == model)
+        .filter(|request| request.body["model"] == model)
         .collect();
-    let told = client.all(session, "agent/retry");
-    let told = told.iter().filter(|note| note.text("model") == model);
-    for (at, note) in told.enumerate() {
-        let delay = note.params["delayMs"].as_u64().unwrap();
+    let retries = client.all(session, "agent/retry");
+    let retries = retries
+        .iter()
+        .filter(|notification| notification.text("model") == model);
+    for (at, notification) in retries.enumerate() {
+        let delay = notification.params["delayMs"].as_u64().unwrap();
         let own = WAITS[at.min(WAITS.len() - 1)];
-        let told = match case.asked {
+        let expected = match case.requested_wait {
             Some((least, most)) if at == 0 => least..=most + 250,
             _ => own..=own + own / 4 + 1,
         };
         assert!(
-            told.contains(&delay),
-            "{name}: wait {at} of {delay} ms, {told:?} was right"
+            expected.contains(&delay),
+            "{name}: wait {at} of {delay} ms, {expected:?} was right"
         );
         let [before, after] = [requests.get(at), requests.get(at + 1)];
         let (Some(before), Some(after)) = (before, after) else {
@@ -206,14 +208,14 @@ fn compare(client: &Client, case: &Case, api: Api, session: &str, lines: &[Strin
         // In this API a second text is a message of its own, so a blank line separates it.
         text = text.replace(r#""here \n\nI am""#, r#""here I am""#);
     }
-    if let Some(asked) = client
+    if let Some(retry_after) = client
         .all(session, "agent/retry")
         .first()
-        .map(|note| note.params["error"]["retryAfterMs"].to_string())
-        && case.asked.is_some_and(|(least, most)| least < most)
+        .map(|notification| notification.params["error"]["retryAfterMs"].to_string())
+        && case.requested_wait.is_some_and(|(least, most)| least < most)
     {
         // The value depends on when the test runs.
-        text = text.replace(&asked, "SOME");
+        text = text.replace(&retry_after, "SOME");
     }
     if let Some(end) = client.all(session, "agent/turnEnded").first()
         && end.params["error"]["code"] == "circuit_open"

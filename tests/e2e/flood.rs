@@ -11,8 +11,8 @@ use crate::mock_llm::{RecordedRequest, Reply};
 const MIB: u64 = 1 << 20;
 
 /// Waits until the mock's socket accepts no more data, and returns the number of accepted bytes.
-fn wait_until_stalled(seen: &Arc<RecordedRequest>) -> u64 {
-    crate::harness::wait_until_stable("the provider's socket", || seen.accepted())
+fn wait_until_stalled(request: &Arc<RecordedRequest>) -> u64 {
+    crate::harness::wait_until_stable("the provider's socket", || request.accepted())
 }
 
 #[test]
@@ -24,8 +24,8 @@ fn stopped_reader_applies_backpressure_and_loses_nothing() {
     let id = client.prompt(&session, "flood me");
     client.next(&session, "agent/textDelta");
     client.stop_reading();
-    let seen = world.seen(0);
-    let accepted = wait_until_stalled(&seen);
+    let request = world.wait_for_request(0);
+    let accepted = wait_until_stalled(&request);
     assert!(
         accepted < 64 * MIB,
         "{} MiB were taken from the provider",
@@ -39,15 +39,15 @@ fn stopped_reader_applies_backpressure_and_loses_nothing() {
         highest / MIB
     );
     client.read_on();
-    let ended = client.prompt_result(&id);
+    let result = client.prompt_result(&id);
     assert_eq!(
-        (json!(ended.reason), json!(ended.state)),
+        (json!(result.reason), json!(result.state)),
         (json!("max_output_tokens"), json!("degraded"))
     );
     // R-WIRE-3: an answer ends at 8 MiB, so the rest of the 100 MiB is never read.
-    assert_eq!(ended.text.len() as u64, 8 * MIB, "the first 8 MiB arrive whole");
-    assert!(client.shown(&session) == ended.text);
-    assert!(world.closed(&seen).dropped);
+    assert_eq!(result.text.len() as u64, 8 * MIB, "the first 8 MiB arrive whole");
+    assert!(client.streamed_text(&session) == result.text);
+    assert!(world.closed(&request).dropped);
     let (_, highest) = resident(client.pid());
     eprintln!(
         "flood: {} MiB resident at most, {} MiB taken while not reading",
@@ -66,11 +66,11 @@ fn cancel_takes_effect_while_the_client_does_not_read() {
     let id = client.prompt(&session, "flood me");
     client.next(&session, "agent/textDelta");
     client.stop_reading();
-    let seen = world.seen(0);
-    wait_until_stalled(&seen);
+    let request = world.wait_for_request(0);
+    wait_until_stalled(&request);
     client.cancel(&session);
     // The cancel takes effect although the client does not read: the provider's connection closes.
-    assert!(world.closed(&seen).dropped);
+    assert!(world.closed(&request).dropped);
     client.read_on();
     assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     assert_eq!(client.ask(&other, "hello").text, "ok");
@@ -86,7 +86,7 @@ fn server_exits_in_time_although_the_client_does_not_read() {
     let id = client.prompt(&session, "flood me");
     client.next(&session, "agent/textDelta");
     client.stop_reading();
-    wait_until_stalled(&world.seen(0));
+    wait_until_stalled(&world.wait_for_request(0));
     client.close_input();
     let start = now();
     client.wait_until_gone();
@@ -104,10 +104,10 @@ fn flood_of_deltas_is_merged_into_few_notifications() {
     let client = world.start();
     let session = client.session();
     let pieces: Vec<String> = (0..20_000).map(|n| format!("{n} ")).collect();
-    let whole = pieces.concat();
+    let full_text = pieces.concat();
     world.mock().push(Reply::deltas(pieces));
-    let ended = client.ask(&session, "count");
-    assert!(ended.text == whole);
+    let result = client.ask(&session, "count");
+    assert!(result.text == full_text);
     let deltas = client.all(&session, "agent/textDelta");
     let took = deltas.last().unwrap().at - deltas.first().unwrap().at;
     // At most two per 16 ms interval, and a few more at both ends.
@@ -133,6 +133,6 @@ fn flood_in_one_session_does_not_block_others() {
         assert_eq!(client.ask(&other, format!("question {n}")).text, "ok");
     }
     client.cancel(&session);
-    let ended = client.prompt_result(&id);
-    assert!(["cancelled", "degraded"].contains(&json!(ended.state).as_str().unwrap()));
+    let result = client.prompt_result(&id);
+    assert!(["cancelled", "degraded"].contains(&json!(result.state).as_str().unwrap()));
 }

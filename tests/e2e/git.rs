@@ -96,9 +96,9 @@ fn outputs(world: &World, trapped: &Path, commands: &[&str], trusted: bool) -> V
             .mock()
             .push(Reply::tool("bash", json!({"command": command})));
         client.ask(&session, *command);
-        let seen = world.seen(index * 2 + 1);
-        let seen = seen.messages().last().unwrap().to_string();
-        (seen, std::fs::remove_file(trapped).is_ok())
+        let request = world.wait_for_request(index * 2 + 1);
+        let message = request.messages().last().unwrap().to_string();
+        (message, std::fs::remove_file(trapped).is_ok())
     };
     commands.iter().enumerate().map(run).collect()
 }
@@ -108,8 +108,8 @@ fn git_runs_no_program_of_an_untrusted_repository() {
     let world = World::new();
     let trapped = prepare(&world);
     let outputs = outputs(&world, &trapped, &COMMANDS, false);
-    for (command, (output, ran)) in COMMANDS.iter().zip(&outputs) {
-        assert!(!ran, "{command}: {output}");
+    for (command, (output, was_run)) in COMMANDS.iter().zip(&outputs) {
+        assert!(!was_run, "{command}: {output}");
     }
     assert!(outputs[0].0.contains("modified:   a.txt"), "{}", outputs[0].0);
     assert!(
@@ -130,7 +130,7 @@ fn git_follows_the_settings_of_a_trusted_repository() {
     let ran: Vec<&str> = COMMANDS
         .iter()
         .zip(&outputs)
-        .filter_map(|(command, (_, ran))| ran.then_some(*command))
+        .filter_map(|(command, (_, was_run))| was_run.then_some(*command))
         .collect();
     assert!(
         ran.contains(&"git status") && ran.contains(&"git statusx"),

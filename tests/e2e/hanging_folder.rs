@@ -58,28 +58,28 @@ fn hanging_folder_of_slash_commands_holds_up_neither_deltas_nor_a_cancel() {
         world.write(".agentls/commands/hurry.md", "Be quick.");
         let client = world.start();
         let session = client.session();
-        let (begun, goes_on) = (Gate::new(), Gate::new());
+        let (started, goes_on) = (Gate::new(), Gate::new());
         let reply = Reply::text("some")
-            .gate(&begun)
+            .gate(&started)
             .with_text(" words")
             .gate(&goes_on);
         world.mock().push(reply);
         let id = client.prompt(&session, "work");
-        world.wait_at_gate(&begun);
+        world.wait_at_gate(&started);
         let Some(hanging) = HangingFolder::mount_over(&world.workspace().join(".agentls/commands")) else {
             eprintln!("skipped: /dev/fuse cannot be mounted here");
             return;
         };
-        let said = client.send(
+        let request_id = client.send(
             method,
             json!({"sessionId": session, "action": action, "prompt": "/hurry"}),
         );
         client.ping();
         // The command waits for the folder; the turn's text goes on.
         let start = crate::harness::now();
-        begun.release();
-        client.next_where(&session, "agent/textDelta", |note| {
-            note.text("text").ends_with("words")
+        started.release();
+        client.next_where(&session, "agent/textDelta", |notification| {
+            notification.text("text").ends_with("words")
         });
         assert!(
             start.elapsed() < CANCEL_LIMIT,
@@ -95,7 +95,7 @@ fn hanging_folder_of_slash_commands_holds_up_neither_deltas_nor_a_cancel() {
             start.elapsed()
         );
         assert_eq!(json!(client.prompt_result(&id).state), "cancelled", "{method}");
-        let refused = client.refusal(&said);
+        let refused = client.refusal(&request_id);
         assert!(!refused.message.is_empty(), "{method}: {refused:?}");
         drop(hanging);
         assert_eq!(client.ask(&session, "go on").text, "ok", "{method}");

@@ -18,8 +18,8 @@ fn is_written_out(body: &Value, times: usize) {
     for hidden in ['\u{e0041}', '\u{e0131}', '\u{200b}'] {
         assert!(!body.contains(hidden), "{hidden:?} in {body}");
     }
-    for shown in SHOWN {
-        assert_eq!(body.matches(shown).count(), times, "{shown} in {body}");
+    for escaped in SHOWN {
+        assert_eq!(body.matches(escaped).count(), times, "{escaped} in {body}");
     }
 }
 
@@ -43,15 +43,15 @@ fn hidden_text_in_files_commands_and_instructions_is_escaped() {
             {"type": "reference", "uri": world.uri("notes.txt")},
         ]),
     );
-    is_written_out(&world.seen(0).body, 2);
-    let body = &world.seen(1).body;
+    is_written_out(&world.wait_for_request(0).body, 2);
+    let body = &world.wait_for_request(1).body;
     is_written_out(body, 3);
     // Joiners and selectors that emoji and scripts need stay.
     let body = body.to_string();
-    for kept in ["👩\u{200d}💻", "❤\u{fe0f}", "می\u{200c}خواهم"] {
-        assert_eq!(body.matches(kept).count(), 2, "{kept} in {body}");
+    for preserved in ["👩\u{200d}💻", "❤\u{fe0f}", "می\u{200c}خواهم"] {
+        assert_eq!(body.matches(preserved).count(), 2, "{preserved} in {body}");
     }
     world.mock().push(Reply::text("done"));
     client.ask(&session, "/do");
-    is_written_out(&world.seen(2).body, 4);
+    is_written_out(&world.wait_for_request(2).body, 4);
 }

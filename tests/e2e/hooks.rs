@@ -36,7 +36,12 @@ fn warnings(client: &Client, session: &str) -> Vec<(String, String)> {
     client
         .all(session, "agent/warning")
         .iter()
-        .map(|note| (note.text("code").to_owned(), note.text("message").to_owned()))
+        .map(|notification| {
+            (
+                notification.text("code").to_owned(),
+                notification.text("message").to_owned(),
+            )
+        })
         .collect()
 }
 
@@ -88,41 +93,44 @@ fn hooks_get_their_event_and_the_sessions_folder_but_no_keys() {
     let client = world.start();
     let sub = world.workspace().join("sub");
     let session = client.session_with(json!({"cwd": sub, "mode": "full"}));
-    let ended = json!(client.ask(&session, "read it"));
+    let result = json!(client.ask(&session, "read it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["next_turn", "completed", "completed / completed / no error"]
     );
-    let told = std::fs::read_to_string(world.workspace().join("told")).unwrap();
-    let told: Vec<Value> = told
+    let input_log = std::fs::read_to_string(world.workspace().join("told")).unwrap();
+    let inputs: Vec<Value> = input_log
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let events: Vec<&str> = told.iter().map(|told| told["event"].as_str().unwrap()).collect();
+    let events: Vec<&str> = inputs
+        .iter()
+        .map(|hook_input| hook_input["event"].as_str().unwrap())
+        .collect();
     assert_eq!(events, MOMENTS);
-    for told in &told {
-        assert_eq!(told["hook"], told["event"]);
-        assert_eq!(told["sessionId"], session.as_str());
-        assert_eq!(told["turnId"], ended["turnId"]);
-        assert_eq!(told["cwd"], sub.to_str().unwrap());
+    for hook_input in &inputs {
+        assert_eq!(hook_input["hook"], hook_input["event"]);
+        assert_eq!(hook_input["sessionId"], session.as_str());
+        assert_eq!(hook_input["turnId"], result["turnId"]);
+        assert_eq!(hook_input["cwd"], sub.to_str().unwrap());
     }
-    assert_eq!(told[0]["prompt"], "read it");
+    assert_eq!(inputs[0]["prompt"], "read it");
     assert_eq!(
-        (&told[0]["steer"], &told[0]["references"]),
+        (&inputs[0]["steer"], &inputs[0]["references"]),
         (&json!(false), &json!([]))
     );
     let input = json!({"path": "../a.txt"});
-    for call in &told[1..3] {
+    for call in &inputs[1..3] {
         assert_eq!((&call["tool"], &call["input"]), (&json!("read_file"), &input));
         assert!(
             call["toolCallId"].as_str().unwrap().starts_with("call_"),
             "{call}"
         );
     }
-    assert!(told[2]["output"].as_str().unwrap().contains("hello"));
-    assert_eq!(told[2]["isError"], false);
+    assert!(inputs[2]["output"].as_str().unwrap().contains("hello"));
+    assert_eq!(inputs[2]["isError"], false);
     assert_eq!(
-        (&told[3]["answer"], &told[3]["objections"]),
+        (&inputs[3]["answer"], &inputs[3]["objections"]),
         (&json!("it says hello"), &json!(0))
     );
     let pwd = std::fs::read_to_string(world.workspace().join("pwd")).unwrap();
@@ -143,24 +151,24 @@ fn blocked_prompt_reaches_no_model_and_is_returned() {
     ));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "the secret is 42"));
+    let result = json!(client.ask(&session, "the secret is 42"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["hook_stopped", "hook_stopped / completed / no error"]
     );
     assert_eq!(world.requests(), 0);
     assert_eq!(returned_steers(&client, &session), ["the secret is 42"]);
-    let told = "the hook `h` blocked your message: no secrets, please";
+    let warning = "the hook `h` blocked your message: no secrets, please";
     assert_eq!(
         warnings(&client, &session),
-        [("hook_blocked".to_owned(), told.to_owned())]
+        [("hook_blocked".to_owned(), warning.to_owned())]
     );
     // A later turn does not send it either, even after a load.
     drop(client);
     let client = world.start();
     client.load(&session);
     assert_eq!(client.ask(&session, "hello").text, "ok");
-    let sent = String::from_utf8_lossy(&world.seen(0).raw).into_owned();
+    let sent = String::from_utf8_lossy(&world.wait_for_request(0).raw).into_owned();
     assert!(!sent.contains("42") && sent.contains("hello"), "{sent}");
 }
 
@@ -181,8 +189,8 @@ fn blocked_steer_is_returned_and_the_turn_continues() {
     let done = client.prompt_result(&id);
     assert_eq!(done.text, "two");
     assert_eq!(json!(done.state), "completed");
-    assert_eq!(world.seen(1).last_text(), "go on");
-    assert!(!String::from_utf8_lossy(&world.seen(1).raw).contains("magenta"));
+    assert_eq!(world.wait_for_request(1).last_text(), "go on");
+    assert!(!String::from_utf8_lossy(&world.wait_for_request(1).raw).contains("magenta"));
     assert_eq!(returned_steers(&client, &session), ["a magenta"]);
 }
 
@@ -227,14 +235,16 @@ fn prompt_hook_may_rewrite_the_prompt_or_end_the_turn() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "one").text, "ok");
-    assert_eq!(world.seen(0).last_text(), "two");
-    let shown = client.next_where(&session, "agent/message", |note| note.text("role") == "user");
+    assert_eq!(world.wait_for_request(0).last_text(), "two");
+    let message = client.next_where(&session, "agent/message", |notification| {
+        notification.text("role") == "user"
+    });
     assert_eq!(
-        shown.params["content"][0]["text"], "two",
+        message.params["content"][0]["text"], "two",
         "people see what is sent"
     );
-    let ended = json!(client.ask(&session, "stop"));
-    assert_eq!(ended["reason"], "hook_stopped");
+    let result = json!(client.ask(&session, "stop"));
+    assert_eq!(result["reason"], "hook_stopped");
     assert_eq!(returned_steers(&client, &session), ["stop"]);
     let last = client.all(&session, "agent/transition").last().unwrap().clone();
     assert_eq!(last.text("detail"), "hook `b`: closed today");
@@ -253,20 +263,20 @@ fn blocked_tool_call_neither_runs_nor_asks() {
     world.mock().push(both);
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "write"));
+    let result = json!(client.ask(&session, "write"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["next_turn", "completed", "completed / completed / no error"]
     );
     assert_eq!(world.read("x"), None);
     assert!(client.all(&session, "agent/approvalRequested").is_empty());
-    let told = world.seen(1).body["messages"][2]["content"].clone();
+    let content = world.wait_for_request(1).body["messages"][2]["content"].clone();
     assert_eq!(
-        told[0]["content"][0]["text"], "Blocked: [the hook `h` says: not today]",
-        "{told}"
+        content[0]["content"][0]["text"], "Blocked: [the hook `h` says: not today]",
+        "{content}"
     );
     assert!(
-        told[1]["content"][0]["text"].as_str().unwrap().contains('a'),
+        content[1]["content"][0]["text"].as_str().unwrap().contains('a'),
         "the other one ran"
     );
     let denied = client.tool_call(&session, "denied");
@@ -281,19 +291,22 @@ fn call_rewritten_by_a_hook_is_what_is_approved_and_run() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "write");
-    let asked = client.next_approval(&session);
-    assert_eq!(asked.params["input"], json!({"path": "y", "content": "theirs"}));
-    assert!(asked.text("title").contains('y'), "{asked:?}");
-    let waits = client.tool_call(&session, "awaitingApproval");
-    assert_eq!(waits.params["input"]["path"], "y");
-    client.decide(&asked, "allow");
+    let approval = client.next_approval(&session);
+    assert_eq!(
+        approval.params["input"],
+        json!({"path": "y", "content": "theirs"})
+    );
+    assert!(approval.text("title").contains('y'), "{approval:?}");
+    let tool_call = client.tool_call(&session, "awaitingApproval");
+    assert_eq!(tool_call.params["input"]["path"], "y");
+    client.decide(&approval, "allow");
     client.prompt_result(&id);
     assert_eq!(
         (world.read("x"), world.read("y")),
         (None, Some("theirs".to_owned()))
     );
-    let told = String::from_utf8_lossy(&world.seen(1).raw).into_owned();
-    assert!(told.contains("the hook `h` changed the arguments to"), "{told}");
+    let body = String::from_utf8_lossy(&world.wait_for_request(1).raw).into_owned();
+    assert!(body.contains("the hook `h` changed the arguments to"), "{body}");
     // Without an approval, the notification still shows the changed input.
     let session = client.session_with(json!({"mode": "full"}));
     world.mock().push(write("x"));
@@ -327,16 +340,16 @@ fn resumed_approval_of_a_rewritten_call_is_unchanged() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "write");
-    let asked = client.next_approval(&session);
-    assert_eq!(asked.params["input"]["path"], "y0");
+    let approval = client.next_approval(&session);
+    assert_eq!(approval.params["input"]["path"], "y0");
     client.abandon(id);
     client.kill();
     let client = world.start();
     client.load(&session);
     let id = client.send("agent/resumeTurn", json!({"sessionId": session}));
-    let again = client.next_approval(&session);
-    assert_eq!(again.params["input"]["path"], "y0");
-    client.decide(&again, "allow");
+    let reopened = client.next_approval(&session);
+    assert_eq!(reopened.params["input"]["path"], "y0");
+    client.decide(&reopened, "allow");
     client.prompt_result(&id);
     assert_eq!(world.read("y0").as_deref(), Some("x"));
     assert_eq!(world.read("y1"), None);
@@ -349,9 +362,9 @@ fn tool_hooks_may_end_the_turn() {
         world.mock().push(write("x"));
         let client = world.start();
         let session = client.session_with(json!({"mode": "full"}));
-        let ended = json!(client.ask(&session, "write"));
+        let result = json!(client.ask(&session, "write"));
         assert_eq!(
-            course(&client, &session, &ended),
+            course(&client, &session, &result),
             ["hook_stopped", "hook_stopped / completed / no error"],
             "{on}"
         );
@@ -378,10 +391,10 @@ fn post_tool_hook_adds_to_the_result() {
     let session = client.session_with(json!({"mode": "full"}));
     client.ask(&session, "write");
     assert_eq!(world.read("x").as_deref(), Some("x"));
-    let told = String::from_utf8_lossy(&world.seen(1).raw).into_owned();
+    let body = String::from_utf8_lossy(&world.wait_for_request(1).raw).into_owned();
     assert!(
-        told.contains("[the hook `h` says: the linter is unhappy]"),
-        "{told}"
+        body.contains("[the hook `h` says: the linter is unhappy]"),
+        "{body}"
     );
     assert_eq!(last_call(&client, &session)["status"], "completed");
 }
@@ -394,9 +407,9 @@ fn stop_hook_is_overruled_after_three_objections() {
     ));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "work"));
+    let result = json!(client.ask(&session, "work"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "stop_hook_blocking",
             "stop_hook_blocking",
@@ -407,19 +420,19 @@ fn stop_hook_is_overruled_after_three_objections() {
     );
     assert_eq!(world.requests(), 4);
     for n in 1..4 {
-        let said = world.seen(n).last_text();
+        let last_text = world.wait_for_request(n).last_text();
         assert!(
-            said.contains("(`h`) objects to ending here: the tests fail"),
-            "{said}"
+            last_text.contains("(`h`) objects to ending here: the tests fail"),
+            "{last_text}"
         );
     }
-    let told = "the turn ends although a stop hook still objects (hook `h`: the tests fail)";
+    let warning = "the turn ends although a stop hook still objects (hook `h`: the tests fail)";
     assert_eq!(
         warnings(&client, &session),
-        [("stop_hook_overruled".to_owned(), told.to_owned())]
+        [("stop_hook_overruled".to_owned(), warning.to_owned())]
     );
-    let told = std::fs::read_to_string(world.path("told")).unwrap();
-    let counts: Vec<Value> = told
+    let input_log = std::fs::read_to_string(world.path("told")).unwrap();
+    let counts: Vec<Value> = input_log
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["objections"].clone())
         .collect();
@@ -427,8 +440,8 @@ fn stop_hook_is_overruled_after_three_objections() {
     let hidden: Vec<bool> = client
         .all(&session, "agent/message")
         .iter()
-        .filter(|note| note.text("role") == "user")
-        .map(|note| note.params["hidden"] == true)
+        .filter(|notification| notification.text("role") == "user")
+        .map(|notification| notification.params["hidden"] == true)
         .collect();
     assert_eq!(hidden, [false, true, true, true]);
 }
@@ -438,9 +451,9 @@ fn turn_ends_when_the_stop_hook_no_longer_objects() {
     let world = world(&hook("stop", "test -e ../ready || { touch ../ready; exit 2; }"));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "work"));
+    let result = json!(client.ask(&session, "work"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "stop_hook_blocking",
             "completed",
@@ -455,15 +468,15 @@ fn stop_hook_may_end_the_turn() {
     let world = world(&hook("stop", r#"echo '{"endTurn": true, "reason": "closed"}'"#));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "work"));
+    let result = json!(client.ask(&session, "work"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "stop_hook_prevented",
             "stop_hook_prevented / completed / no error"
         ]
     );
-    assert_eq!(ended["text"], "ok");
+    assert_eq!(result["text"], "ok");
 }
 
 #[test]
@@ -500,26 +513,26 @@ fn failing_hooks_warn_once_and_change_nothing() {
         ),
     ];
     for on in MOMENTS {
-        for (script, why) in cases {
-            let limit = if why.starts_with("timed") { "0.3" } else { "60" };
+        for (script, reason) in cases {
+            let limit = if reason.starts_with("timed") { "0.3" } else { "60" };
             let table = format!("{}timeout_s = {limit}\n", hook(on, script));
             let world = world(&table);
             world.mock().push(write("x"));
             let client = world.start();
             let session = client.session_with(json!({"mode": "full"}));
-            let ended = json!(client.ask(&session, "write"));
+            let result = json!(client.ask(&session, "write"));
             assert_eq!(
-                course(&client, &session, &ended),
+                course(&client, &session, &result),
                 ["next_turn", "completed", "completed / completed / no error"],
                 "{on} {script}"
             );
             assert_eq!(world.read("x").as_deref(), Some("x"));
-            let told = warnings(&client, &session);
-            assert_eq!(told.len(), 1, "{told:?}");
-            let begins = format!("the hook `h` ({on}) failed and was skipped: {why}");
+            let reported = warnings(&client, &session);
+            assert_eq!(reported.len(), 1, "{reported:?}");
+            let begins = format!("the hook `h` ({on}) failed and was skipped: {reason}");
             assert!(
-                told[0].0 == "hook_failed" && told[0].1.starts_with(&begins),
-                "{told:?}"
+                reported[0].0 == "hook_failed" && reported[0].1.starts_with(&begins),
+                "{reported:?}"
             );
             assert_eq!(client.processes(), 1, "{on} {script}");
         }
@@ -535,20 +548,20 @@ fn long_hook_output_is_cut() {
     ));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "work"));
+    let result = json!(client.ask(&session, "work"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "stop_hook_blocking",
             "completed",
             "completed / completed / no error"
         ]
     );
-    let said = world.seen(1).last_text();
+    let last_text = world.wait_for_request(1).last_text();
     assert!(
-        (8_000..9_000).contains(&said.len()) && said.contains("xxx"),
+        (8_000..9_000).contains(&last_text.len()) && last_text.contains("xxx"),
         "{}",
-        said.len()
+        last_text.len()
     );
     assert_eq!(warnings(&client, &session), []);
 }
@@ -559,10 +572,10 @@ fn missing_hook_program_is_a_warning() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "work").text, "ok");
-    let told = warnings(&client, &session);
+    let reported = warnings(&client, &session);
     assert!(
-        told.len() == 1 && told[0].1.contains("cannot find program `no-such-program`"),
-        "{told:?}"
+        reported.len() == 1 && reported[0].1.contains("cannot find program `no-such-program`"),
+        "{reported:?}"
     );
 }
 
@@ -580,9 +593,9 @@ fn cancel_ends_a_hook_and_all_its_processes() {
         world.wait_until(|| world.path("runs").exists());
         let start = now();
         client.cancel(&session);
-        let ended = json!(client.prompt_result(&id));
+        let result = json!(client.prompt_result(&id));
         let took = start.elapsed();
-        assert_eq!(ended["state"], "cancelled", "{on}: {ended}");
+        assert_eq!(result["state"], "cancelled", "{on}: {result}");
         // R-CANCEL allows 100 ms; the rest is slack for a busy machine.
         assert!(took < Duration::from_millis(1_000), "{on}: {took:?}");
         // I8: the processes are gone before the end is reported.
@@ -663,9 +676,14 @@ fn workspace_hooks_run_only_in_trusted_folders() {
             let _ = std::fs::remove_file(path);
         }
     }
-    let told = client.notes();
-    let said = |note: &Value| note.to_string().contains("hook: ignored: the folder");
-    assert!(told.iter().any(|note| said(&note.params)), "people are told why");
+    let notifications = client.notes();
+    let is_ignored_warning = |params: &Value| params.to_string().contains("hook: ignored: the folder");
+    assert!(
+        notifications
+            .iter()
+            .any(|notification| is_ignored_warning(&notification.params)),
+        "the warning says why"
+    );
 }
 
 #[test]
@@ -674,6 +692,6 @@ fn slow_hook_is_reported_as_a_wait() {
     let client = world.start();
     let session = client.session();
     client.ask(&session, "work");
-    let waits = client.next(&session, "agent/wait");
-    assert_eq!(waits.text("why"), "waiting for the hook `h` (stop)");
+    let wait = client.next(&session, "agent/wait");
+    assert_eq!(wait.text("why"), "waiting for the hook `h` (stop)");
 }

@@ -172,8 +172,8 @@ const KINDS: [(&str, Make); 14] = [
 ];
 
 /// Creates something in place of a file, and keeps the file next to the workspace.
-fn replace_file(world: &World, place: &str, make: Make) {
-    let path = world.workspace().join(place);
+fn replace_file(world: &World, relative_path: &str, make: Make) {
+    let path = world.workspace().join(relative_path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     if path.symlink_metadata().is_ok() {
         std::fs::rename(&path, world.path("aside")).unwrap();
@@ -181,8 +181,8 @@ fn replace_file(world: &World, place: &str, make: Make) {
     make(world, &path);
 }
 
-fn restore_file(world: &World, place: &str) {
-    let path = world.workspace().join(place);
+fn restore_file(world: &World, relative_path: &str) {
+    let path = world.workspace().join(relative_path);
     if path.symlink_metadata().unwrap().is_dir() {
         std::fs::remove_dir(&path).unwrap()
     } else {
@@ -215,7 +215,7 @@ fn settings_are_unreadable(client: &Client) -> bool {
 }
 
 /// Runs tools, a command that changes a tracked file, and a reference to `data.txt`.
-fn look_around(world: &World, client: &Client, what: &str, number: usize) {
+fn look_around(world: &World, client: &Client, label: &str, number: usize) {
     let command = json!({"command": format!("echo more >> tracked/{number}.txt")});
     let turns: [(&str, Vec<(&str, Value)>); 2] = [
         ("full", vec![("bash", command)]),
@@ -234,19 +234,19 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
             world.mock().push(Reply::tool(name, input));
         }
         // Reload before the prompt: a turn uses the settings that are current when it begins.
-        let asks = mode == "full" && settings_are_unreadable(client);
+        let needs_approval = mode == "full" && settings_are_unreadable(client);
         let start = now();
         let id = client.prompt(&session, "look around");
-        let done = if asks {
+        let done = if needs_approval {
             // An unreadable file may contain a deny rule, so the call asks.
             client.decide(&client.next_approval(&session), "allow");
             client.prompt_result(&id)
         } else {
             client.prompt_result(&id)
         };
-        assert_eq!(done.text, "ok", "{what}, {mode}");
+        assert_eq!(done.text, "ok", "{label}, {mode}");
         let limit = if mode == "full" { LIMIT } else { SEARCH_LIMIT };
-        assert!(start.elapsed() < limit, "{what}, {mode}: {:?}", start.elapsed());
+        assert!(start.elapsed() < limit, "{label}, {mode}: {:?}", start.elapsed());
         let reference = json!([{"type": "reference", "uri": world.uri("data.txt")}]);
         let start = now();
         // Sent or refused: only the time and the content matter.
@@ -254,25 +254,25 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
         let _ = client.answer(&id);
         assert!(
             start.elapsed() < LIMIT,
-            "{what}, reference: {:?}",
+            "{label}, reference: {:?}",
             start.elapsed()
         );
     }
-    assert_no_canary(world, what);
+    assert_no_canary(world, label);
 }
 
-fn assert_no_canary(world: &World, what: &str) {
-    for seen in world.mock().requests() {
-        let text = String::from_utf8_lossy(&seen.raw);
+fn assert_no_canary(world: &World, label: &str) {
+    for request in world.mock().requests() {
+        let text = String::from_utf8_lossy(&request.raw);
         // The search pattern contains only "canary", not the whole text.
-        assert!(!text.contains(CANARY), "{what}: {text}");
+        assert!(!text.contains(CANARY), "{label}: {text}");
     }
 }
 
 /// Returns the result of the last tool call, as the model reads it.
 fn last_result(world: &World) -> String {
-    let seen = world.seen(world.requests() - 1);
-    let content = &seen.messages().last().unwrap()["content"][0]["content"];
+    let request = world.wait_for_request(world.requests() - 1);
+    let content = &request.messages().last().unwrap()["content"][0]["content"];
     match content.as_str() {
         Some(text) => text.to_owned(),
         None => content[0]["text"].as_str().unwrap().to_owned(),
@@ -282,8 +282,8 @@ fn last_result(world: &World) -> String {
 fn check_all_places_together(kinds: &[(&str, Make)]) {
     for (kind, make) in kinds {
         let world = hostile_clone();
-        for place in PLACES {
-            replace_file(&world, place, *make);
+        for relative_path in PLACES {
+            replace_file(&world, relative_path, *make);
             let _ = std::fs::remove_file(world.path("aside"));
         }
         let client = world.start();
@@ -291,8 +291,8 @@ fn check_all_places_together(kinds: &[(&str, Make)]) {
         limit_memory(&client);
         look_around(&world, &client, kind, 0);
         // When the client is dropped, it reads the whole world to find leaked secrets.
-        for place in PLACES {
-            restore_file(&world, place);
+        for relative_path in PLACES {
+            restore_file(&world, relative_path);
         }
         for source in LARGE {
             let _ = std::fs::remove_file(world.path(source));
@@ -304,10 +304,10 @@ fn check_each_place(kind: &str, make: Make) {
     let world = hostile_clone();
     let client = world.start();
     limit_memory(&client);
-    for (number, place) in PLACES.into_iter().enumerate() {
-        replace_file(&world, place, make);
-        look_around(&world, &client, &format!("{kind} as {place}"), number);
-        restore_file(&world, place);
+    for (number, relative_path) in PLACES.into_iter().enumerate() {
+        replace_file(&world, relative_path, make);
+        look_around(&world, &client, &format!("{kind} as {relative_path}"), number);
+        restore_file(&world, relative_path);
     }
 }
 
@@ -342,16 +342,16 @@ fn search_reports_unreadable_ignore_files() {
         let pattern = if name == "grep" { "needle" } else { "**/*.txt" };
         world.mock().push(Reply::tool(name, json!({"pattern": pattern})));
         client.ask(&session, "search");
-        let told = last_result(&world);
+        let tool_result = last_result(&world);
         assert!(
-            told.contains(
+            tool_result.contains(
                 "[ignored the rules of `.gitignore`: it is a named pipe; only regular files are read]"
             ),
-            "{told}"
+            "{tool_result}"
         );
         assert!(
-            told.contains("tracked/0.txt") && !told.contains("sub/file.txt"),
-            "{told}"
+            tool_result.contains("tracked/0.txt") && !tool_result.contains("sub/file.txt"),
+            "{tool_result}"
         );
     }
 }
@@ -377,11 +377,11 @@ fn names_with_newlines_and_invalid_bytes_are_one_entry_each() {
     ] {
         world.mock().push(Reply::tool(name, input));
         client.ask(&session, "search");
-        let told = last_result(&world);
-        assert_eq!(told.trim().lines().count(), lines, "{name}: {told}");
+        let tool_result = last_result(&world);
+        assert_eq!(tool_result.trim().lines().count(), lines, "{name}: {tool_result}");
         assert!(
-            told.contains(r#""a.txt\nsecrets.txt:1:needle""#),
-            "{name}: {told}"
+            tool_result.contains(r#""a.txt\nsecrets.txt:1:needle""#),
+            "{name}: {tool_result}"
         );
     }
 }
@@ -397,24 +397,24 @@ fn reference_through_a_link_is_refused_and_a_direct_one_is_sent() {
     symlink("real.txt", world.workspace().join("same.txt")).unwrap();
     let client = world.start();
     let session = client.session();
-    for (name, why) in [
+    for (name, reason) in [
         ("README.md", "leads out of the workspace"),
         ("docs/data.txt", "leads out of the workspace"),
         ("notes.txt", "usually holds secrets"),
     ] {
         let prompt = json!([{"type": "reference", "uri": world.uri(name)}]);
         let refused = client.refused("agent/prompt", json!({"sessionId": session, "prompt": prompt}));
-        assert!(refused.message.contains(why), "{name}: {refused:?}");
+        assert!(refused.message.contains(reason), "{name}: {refused:?}");
     }
     assert_eq!(world.requests(), 0);
     client.ask(
         &session,
         json!([{"type": "reference", "uri": world.uri("same.txt")}]),
     );
-    assert!(String::from_utf8_lossy(&world.seen(0).raw).contains("the real text"));
+    assert!(String::from_utf8_lossy(&world.wait_for_request(0).raw).contains("the real text"));
     let typed = format!("file://{}", world.path("outside.txt").display());
     client.ask(&session, json!([{"type": "reference", "uri": typed}]));
-    assert!(String::from_utf8_lossy(&world.seen(1).raw).contains(CANARY));
+    assert!(String::from_utf8_lossy(&world.wait_for_request(1).raw).contains(CANARY));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::harness::{Client, World};
 use crate::mock_llm::{RecordedRequest, Reply};
 
 /// Returns the system prompt of a request.
-fn system(seen: &RecordedRequest) -> String {
-    let blocks = seen.body["system"].as_array().cloned().unwrap_or_default();
+fn system(request: &RecordedRequest) -> String {
+    let blocks = request.body["system"].as_array().cloned().unwrap_or_default();
     blocks
         .iter()
         .map(|block| block["text"].as_str().unwrap())
@@ -18,10 +18,13 @@ fn system(seen: &RecordedRequest) -> String {
 /// Returns code and message of a session's warnings.
 fn warnings(client: &Client, session: &str) -> Vec<(String, String)> {
     let notes = client.all(session, "agent/warning");
-    let told = notes
-        .iter()
-        .map(|note| (note.text("code").to_owned(), note.text("message").to_owned()));
-    told.collect()
+    let pairs = notes.iter().map(|notification| {
+        (
+            notification.text("code").to_owned(),
+            notification.text("message").to_owned(),
+        )
+    });
+    pairs.collect()
 }
 
 /// Returns file name and trust of each file in each `agent/instructions` notification.
@@ -37,15 +40,15 @@ fn instructions(client: &Client, session: &str) -> Vec<Vec<String>> {
         format!("{name} {}", file["trusted"])
     };
     let notes = client.all(session, "agent/instructions");
-    let told = notes.iter().map(|note| {
-        note.params["files"]
+    let reports = notes.iter().map(|notification| {
+        notification.params["files"]
             .as_array()
             .unwrap()
             .iter()
             .map(file)
             .collect()
     });
-    told.collect()
+    reports.collect()
 }
 
 fn in_user_folder(world: &World, name: &str, text: &str) {
@@ -66,7 +69,7 @@ fn user_and_workspace_files_form_the_system_prompt() {
     let client = world.start();
     let session = client.session();
     client.ask(&session, "hello");
-    let prompt = system(&world.seen(0));
+    let prompt = system(&world.wait_for_request(0));
     let at = |text: &str| {
         prompt
             .find(text)
@@ -102,21 +105,21 @@ fn user_and_workspace_files_form_the_system_prompt() {
     );
     assert!(trusted.is_object());
     client.ask(&session, "again");
-    assert!(!system(&world.seen(1)).contains("has not said to trust"));
+    assert!(!system(&world.wait_for_request(1)).contains("has not said to trust"));
     assert_eq!(instructions(&client, &session)[1][2], "AGENTS.md true");
     assert_eq!(warnings(&client, &session), []);
     // The result of a load lists the files, even if its page does not reach back to their notification.
     let page: LoadSessionResult = client.call("agent/loadSession", json!({"sessionId": session, "tail": 0}));
     let files = page.instructions.iter();
-    let told: Vec<(bool, bool)> = files
+    let reported: Vec<(bool, bool)> = files
         .map(|file| (file.path.ends_with(".md"), file.trusted))
         .collect();
-    assert_eq!(told, [(true, true); 4]);
+    assert_eq!(reported, [(true, true); 4]);
 }
 
 /// Returns a request without cache marks, which do not count for the provider's prefix cache.
-fn without_marks(seen: &RecordedRequest) -> String {
-    let text = String::from_utf8(seen.raw.to_vec()).unwrap();
+fn without_marks(request: &RecordedRequest) -> String {
+    let text = String::from_utf8(request.raw.to_vec()).unwrap();
     let marks = [
         r#","cache_control":{"type":"ephemeral"}"#,
         r#""cache_control":{"type":"ephemeral"},"#,
@@ -151,7 +154,12 @@ fn each_request_repeats_the_bytes_of_the_one_before() {
     client.ask(&session, "go on");
     assert_eq!(world.requests(), 22);
     let requests: Vec<(String, Value)> = (0..22)
-        .map(|n| (without_marks(&world.seen(n)), world.seen(n).body.clone()))
+        .map(|n| {
+            (
+                without_marks(&world.wait_for_request(n)),
+                world.wait_for_request(n).body.clone(),
+            )
+        })
         .collect();
     for pair in requests.windows(2) {
         let (before, after) = (&pair[0], &pair[1]);
@@ -184,7 +192,7 @@ fn changed_file_is_reloaded_and_reported_at_the_next_turn() {
     let path = world.write("AGENTS.md", "version two");
     world.write("TOOLS.md", "new");
     client.ask(&session, "again");
-    let prompt = system(&world.seen(1));
+    let prompt = system(&world.wait_for_request(1));
     assert!(
         prompt.contains("version two") && !prompt.contains("version one"),
         "{prompt}"
@@ -207,10 +215,10 @@ fn changed_file_is_reloaded_and_reported_at_the_next_turn() {
     let client = world.start();
     client.load(&session);
     client.ask(&session, "once more");
-    assert!(!system(&world.seen(2)).contains("version two"));
-    let told = warnings(&client, &session);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].1.ends_with("AGENTS.md was removed"), "{told:?}");
+    assert!(!system(&world.wait_for_request(2)).contains("version two"));
+    let reported = warnings(&client, &session);
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].1.ends_with("AGENTS.md was removed"), "{reported:?}");
     client.ask(&session, "nothing new");
     assert_eq!(instructions(&client, &session).len(), 1);
 }
@@ -230,7 +238,7 @@ fn unusable_instruction_files_warn_and_the_turn_continues() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
-    let prompt = system(&world.seen(0));
+    let prompt = system(&world.wait_for_request(0));
     assert!(
         prompt.len() < 80_000 && prompt.contains("0123456789abcde"),
         "{}",
@@ -241,10 +249,10 @@ fn unusable_instruction_files_warn_and_the_turn_continues() {
             && prompt.contains("- good: does good")
             && !prompt.contains("- broken")
     );
-    let told = warnings(&client, &session);
+    let reported = warnings(&client, &session);
     assert!(
-        told.iter().all(|(code, _)| code == "instructions_problem"),
-        "{told:?}"
+        reported.iter().all(|(code, _)| code == "instructions_problem"),
+        "{reported:?}"
     );
     for wanted in [
         "AGENTS.md: it is too long (10485760 bytes)",
@@ -252,8 +260,8 @@ fn unusable_instruction_files_warn_and_the_turn_continues() {
         "needs a `description`",
     ] {
         assert!(
-            told.iter().any(|(_, message)| message.contains(wanted)),
-            "{told:?}"
+            reported.iter().any(|(_, message)| message.contains(wanted)),
+            "{reported:?}"
         );
     }
     // Each problem is reported once.
@@ -279,13 +287,13 @@ fn skill_body_is_read_on_demand() {
     // Reading a skill needs no approval, even in mode `plan`.
     let session = client.session_with(json!({"mode": "plan"}));
     client.ask(&session, "release it");
-    let prompt = system(&world.seen(0));
+    let prompt = system(&world.wait_for_request(0));
     assert!(
         prompt.contains("- release: How to make a release.") && !prompt.contains("Tag it."),
         "{prompt}"
     );
     let results: Vec<String> = (1..4)
-        .map(|n| world.seen(n).messages().last().unwrap().to_string())
+        .map(|n| world.wait_for_request(n).messages().last().unwrap().to_string())
         .collect();
     assert!(
         results[0].contains("Tag it.") && results[0].contains("The skill's folder:"),

@@ -14,7 +14,7 @@ fn output_of(world: &World, options: Options, command: impl Fn(u32) -> String) -
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     client.ask(&session, "run it");
-    world.seen(1).body.to_string()
+    world.wait_for_request(1).body.to_string()
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn commands_cannot_read_the_servers_environment_or_memory() {
         ordinary_user: true,
         ..Options::default()
     };
-    let seen = output_of(&world, options, |server| {
+    let output = output_of(&world, options, |server| {
         let owner = std::os::unix::fs::MetadataExt::uid(
             &std::fs::metadata(format!("/proc/{server}/environ")).unwrap(),
         );
@@ -39,11 +39,11 @@ fn commands_cannot_read_the_servers_environment_or_memory() {
              head -c 1 /proc/$$/environ >/dev/null && echo own environment; ls /proc/self/fd >/dev/null && echo own files; id -u"
         )
     });
-    assert!(!seen.contains("opened"), "{seen}");
-    assert!(seen.contains("own environment\\nown files\\n"), "{seen}");
+    assert!(!output.contains("opened"), "{output}");
+    assert!(output.contains("own environment\\nown files\\n"), "{output}");
     assert!(
-        !seen.contains("own files\\n0\\n"),
-        "the command is an ordinary user's: {seen}"
+        !output.contains("own files\\n0\\n"),
+        "the command is an ordinary user's: {output}"
     );
 }
 
@@ -73,11 +73,11 @@ fn commands_do_not_inherit_credential_variables() {
             .to_vec(),
         ..Options::default()
     };
-    let seen = output_of(&world, options, |_| {
+    let output = output_of(&world, options, |_| {
         "env > command.txt; env | cut -d= -f1".to_owned()
     });
     for name in ["NPM_TOKEN", "SSH_AUTH_SOCK", "TOKENIZERS_PARALLELISM"] {
-        assert!(seen.contains(name), "{name}: {seen}");
+        assert!(output.contains(name), "{name}: {output}");
     }
     for file in ["command.txt", "hook.txt"] {
         let got = world.read(file).unwrap_or_else(|| panic!("{file}"));
@@ -139,10 +139,10 @@ fn key_in_any_text_reaches_neither_the_model_nor_the_store() {
         .mock()
         .requests()
         .iter()
-        .map(|seen| seen.body.to_string())
+        .map(|request| request.body.to_string())
         .collect();
     assert!(sent.iter().all(|body| !body.contains(&key)), "{sent:?}");
-    for shown in [
+    for redacted in [
         "Use ***-agents.",
         "deploys with ***",
         "The key is ***.",
@@ -152,7 +152,7 @@ fn key_in_any_text_reaches_neither_the_model_nor_the_store() {
         "unsaved ***",
         "open ***",
     ] {
-        assert!(sent.last().unwrap().contains(shown), "{shown}");
+        assert!(sent.last().unwrap().contains(redacted), "{redacted}");
     }
 }
 
@@ -168,8 +168,11 @@ fn key_in_a_provider_response_is_never_shown() {
             .mock()
             .push(refusal.header("request-id", &format!("req-{key}")));
         let failed = client.ask(&session, "go");
-        let told = serde_json::to_string(&failed).unwrap();
-        assert!(told.contains("req-") && !told.contains(key), "{told}");
+        let error_text = serde_json::to_string(&failed).unwrap();
+        assert!(
+            error_text.contains("req-") && !error_text.contains(key),
+            "{error_text}"
+        );
         world.mock().push(
             Reply::new()
                 .with_text("half")
@@ -218,11 +221,11 @@ fn bash_and_git_never_come_from_the_workspace() {
         env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         ..Options::default()
     };
-    let seen = output_of(&world, options, |_| {
+    let output = output_of(&world, options, |_| {
         "echo changed > file; echo path:$PATH; cd /; ls >/dev/null; echo done".to_owned()
     });
     let expected = format!("path:{}:/usr/bin:/bin\\ndone", inside.display());
-    assert!(seen.contains(&expected), "{seen}");
+    assert!(output.contains(&expected), "{output}");
     // A command may find workspace programs through an absolute PATH entry; the server must not.
     assert_eq!(std::fs::read_to_string(trapped).unwrap(), "ls\n");
 }
@@ -252,6 +255,6 @@ fn data_and_log_folders_become_private_and_links_are_not_followed() {
     }
     assert!(!world.path("elsewhere.log").exists());
     drop(client);
-    let told = std::fs::read_to_string(world.path("stderr-0")).unwrap();
-    assert!(told.contains("it is a symbolic link"), "{told}");
+    let stderr = std::fs::read_to_string(world.path("stderr-0")).unwrap();
+    assert!(stderr.contains("it is a symbolic link"), "{stderr}");
 }

@@ -76,7 +76,7 @@ const KINDS: [Workload; 18] = [
 struct Figures {
     kinds: std::collections::BTreeMap<Workload, usize>,
     /// Turns that were cut.
-    mended: usize,
+    cut_turns: usize,
     /// Messages that were cut.
     incomplete: usize,
     /// The longest time for which lost text had been shown.
@@ -112,7 +112,7 @@ struct KillRun {
     /// A session that was being deleted, and whether the deletion was confirmed.
     dying: Option<(Session, bool)>,
     /// Counter that makes each prompt and steer unique.
-    said: usize,
+    mark_count: usize,
     killed: Instant,
     figures: Figures,
     /// The current activity, for failure messages.
@@ -122,15 +122,15 @@ struct KillRun {
 /// The life of one server.
 struct ServerLife {
     client: Client,
-    asked: HashMap<Id, (usize, PendingRequest)>,
+    pending_requests: HashMap<Id, (usize, PendingRequest)>,
     /// The number of notifications that have been processed.
     known: usize,
 }
 
 impl ServerLife {
-    fn ask(&mut self, session: usize, asked: PendingRequest, method: &str, params: Value) {
+    fn ask(&mut self, session: usize, request: PendingRequest, method: &str, params: Value) {
         let id = self.client.send(method, params);
-        self.asked.insert(id, (session, asked));
+        self.pending_requests.insert(id, (session, request));
     }
 }
 
@@ -140,12 +140,12 @@ fn model(brief: Arc<AtomicBool>) -> impl FnMut(&RecordedRequest) -> Option<Reply
     let mut done: HashMap<String, usize> = HashMap::new();
     let words = |count: usize| (0..count).map(|n| format!("w{n} ")).collect::<String>();
     let ms = Duration::from_millis;
-    move |seen| {
+    move |request| {
         if brief.load(Ordering::Acquire) {
             return None;
         }
-        let told = seen.last_text();
-        let Some((_, mark)) = told.rsplit_once('#') else {
+        let last_text = request.last_text();
+        let Some((_, mark)) = last_text.rsplit_once('#') else {
             return Some(Reply::text(words(20)).every(ms(1)));
         };
         let (number, kind) = mark.split_once(' ')?;
@@ -206,7 +206,7 @@ impl KillRun {
             dice: SmallRng::seed_from_u64(seed),
             sessions: Vec::new(),
             dying: None,
-            said: 0,
+            mark_count: 0,
             killed: now(),
             figures: Figures::default(),
             doing: String::new(),
@@ -234,8 +234,12 @@ impl KillRun {
             }
         }
         "the end".clone_into(&mut self.doing);
-        let ServerLife { client, asked, .. } = self.begin(0);
-        for id in asked.keys() {
+        let ServerLife {
+            client,
+            pending_requests,
+            ..
+        } = self.begin(0);
+        for id in pending_requests.keys() {
             // An answer of an earlier life may already have settled the question, so a refusal is fine.
             let _ = client.answer(id);
         }
@@ -249,7 +253,7 @@ impl KillRun {
         let params = client.initialize_params(None);
         let mut life = ServerLife {
             client,
-            asked: HashMap::new(),
+            pending_requests: HashMap::new(),
             known: 0,
         };
         let initialized = life.client.send("initialize", params);
@@ -272,7 +276,7 @@ impl KillRun {
     fn begin(&mut self, kill: usize) -> ServerLife {
         let mut life = ServerLife {
             client: self.world.start(),
-            asked: HashMap::new(),
+            pending_requests: HashMap::new(),
             known: 0,
         };
         self.doing += ", loading";
@@ -293,7 +297,7 @@ impl KillRun {
                     wrong.push(format!("{reference} has nothing: {read}"));
                 }
             }
-            self.judge(session, &wrong);
+            self.assert_no_violations(session, &wrong);
             self.go_on(session, &mut life, &loaded);
         }
         self.look_for_deleted(&life.client);
@@ -301,12 +305,12 @@ impl KillRun {
         if self.sessions.is_empty() || kill % LIVES == LIVES - 1 {
             self.renew(&life.client);
             // Pending answers concern the old sessions.
-            life.asked.clear();
+            life.pending_requests.clear();
         }
         life
     }
 
-    fn judge(&self, session: usize, wrong: &[String]) {
+    fn assert_no_violations(&self, session: usize, wrong: &[String]) {
         let id = &self.sessions[session].id;
         assert!(
             wrong.is_empty(),
@@ -330,9 +334,9 @@ impl KillRun {
             }
             life.client.send("agent/resumeTurn", json!({"sessionId": id}))
         } else {
-            let what = self.mark("after");
-            self.sessions[session].ledger.says(&what);
-            life.client.prompt(&id, what)
+            let prompt = self.mark("after");
+            self.sessions[session].ledger.record_input(&prompt);
+            life.client.prompt(&id, prompt)
         };
         let deadline = now() + WAIT_LIMIT;
         let answer = loop {
@@ -340,17 +344,21 @@ impl KillRun {
                 break answer;
             }
             assert!(now() < deadline, "{id} does not go on, resumed: {resumes}");
-            for note in self.look(life, now() + Duration::from_millis(50)) {
-                let bash = note.text("name") == "bash";
-                self.decide(session, life, note.text("approvalId"), !bash);
+            for notification in self.look(life, now() + Duration::from_millis(50)) {
+                let bash = notification.text("name") == "bash";
+                self.decide(session, life, notification.text("approvalId"), !bash);
             }
         };
-        let ended: PromptResult = match answer {
+        let turn_result: PromptResult = match answer {
             Ok(result) => serde_json::from_value(result).expect("a prompt's result"),
             Err(error) => panic!("{id} does not go on, resumed: {resumes}: {error:?}"),
         };
         self.brief.store(false, Ordering::Release);
-        assert_eq!(json!(ended.reason), "completed", "resumed: {resumes}: {ended:?}");
+        assert_eq!(
+            json!(turn_result.reason),
+            "completed",
+            "resumed: {resumes}: {turn_result:?}"
+        );
     }
 
     /// Reads the sessions in full one last time and opens new ones.
@@ -370,7 +378,7 @@ impl KillRun {
                     .first()
                     .map_or(0, |first| first.params["seq"].as_u64().unwrap_or(0));
             }
-            self.judge(session, &wrong);
+            self.assert_no_violations(session, &wrong);
         }
         self.sessions = ["ask", "full"]
             .map(|mode| Session {
@@ -380,9 +388,9 @@ impl KillRun {
             .into();
         // An empty session is not stored, so give each one a turn.
         for session in 0..self.sessions.len() {
-            let what = self.mark("after");
-            self.sessions[session].ledger.says(&what);
-            client.ask(&self.sessions[session].id, what);
+            let prompt = self.mark("after");
+            self.sessions[session].ledger.record_input(&prompt);
+            client.ask(&self.sessions[session].id, prompt);
         }
     }
 
@@ -475,9 +483,9 @@ impl KillRun {
             Workload::Delete => {
                 let id = life.client.session();
                 let mut ledger = Ledger::default();
-                let what = self.mark("after");
-                ledger.says(&what);
-                life.client.ask(&id, what);
+                let prompt = self.mark("after");
+                ledger.record_input(&prompt);
+                life.client.ask(&id, prompt);
                 self.dying = Some((
                     Session {
                         id: id.clone(),
@@ -510,34 +518,34 @@ impl KillRun {
                 .min()
                 .unwrap_or(moment)
                 .min(moment);
-            for note in self.look(life, next) {
+            for notification in self.look(life, next) {
                 let session = self
                     .sessions
                     .iter()
-                    .position(|known| known.id == note.text("sessionId"));
+                    .position(|known| known.id == notification.text("sessionId"));
                 // Some approvals are never answered.
                 if let (Some(session), true) = (session, self.dice.random_bool(0.6)) {
                     let allow = self.dice.random_bool(0.7);
-                    let decision = DelayedAction::Decide(note.text("approvalId").to_owned(), allow);
+                    let decision = DelayedAction::Decide(notification.text("approvalId").to_owned(), allow);
                     later.push((now() + self.up_to(60_000), session, decision));
                 }
             }
             let (due, rest) = later.into_iter().partition(|(at, ..)| *at <= now());
             later = rest;
-            for (_, session, what) in due {
-                self.act(session, what, life);
+            for (_, session, action) in due {
+                self.act(session, action, life);
             }
         }
     }
 
-    fn act(&mut self, session: usize, what: DelayedAction, life: &mut ServerLife) {
+    fn act(&mut self, session: usize, action: DelayedAction, life: &mut ServerLife) {
         let id = self.sessions[session].id.clone();
-        match what {
+        match action {
             DelayedAction::Steer => {
-                let what = self.mark("steered");
-                self.sessions[session].ledger.says(&what);
-                let params = json!({"sessionId": id, "prompt": what});
-                life.ask(session, PendingRequest::Steer(what), "agent/steer", params);
+                let prompt = self.mark("steered");
+                self.sessions[session].ledger.record_input(&prompt);
+                let params = json!({"sessionId": id, "prompt": prompt});
+                life.ask(session, PendingRequest::Steer(prompt), "agent/steer", params);
             }
             DelayedAction::Cancel => life.client.cancel(&id),
             DelayedAction::CloseInput => life.client.close_input(),
@@ -558,10 +566,10 @@ impl KillRun {
     }
 
     fn start(&mut self, session: usize, kind: Workload, life: &mut ServerLife) {
-        let what = self.mark(&format!("{kind:?}").to_lowercase());
+        let prompt = self.mark(&format!("{kind:?}").to_lowercase());
         let Session { id, ledger } = &mut self.sessions[session];
-        ledger.says(&what);
-        let params = json!({"sessionId": id, "prompt": what});
+        ledger.record_input(&prompt);
+        let params = json!({"sessionId": id, "prompt": prompt});
         life.ask(session, PendingRequest::Other, "agent/prompt", params);
     }
 
@@ -570,40 +578,44 @@ impl KillRun {
         let new = life.client.arrived(life.known, until);
         life.known += new.len();
         new.into_iter()
-            .filter(|note| note.method == "agent/approvalRequested")
+            .filter(|notification| notification.method == "agent/approvalRequested")
             .collect()
     }
 
     /// Kills the server and records what it had shown and accepted.
     fn end(&mut self, life: ServerLife) {
-        let ServerLife { client, asked, .. } = life;
-        let remains: KilledOutput = client.killed();
-        self.killed = remains.at;
+        let ServerLife {
+            client,
+            pending_requests,
+            ..
+        } = life;
+        let killed_output: KilledOutput = client.killed();
+        self.killed = killed_output.at;
         for session in 0..self.sessions.len() {
             let mut wrong = Vec::new();
             let Session { id, ledger } = &mut self.sessions[session];
-            ledger.bury(id, &remains, &mut wrong);
-            self.judge(session, &wrong);
+            ledger.bury(id, &killed_output, &mut wrong);
+            self.assert_no_violations(session, &wrong);
         }
         if let Some((session, _)) = &mut self.dying {
             let mut wrong = Vec::new();
-            session.ledger.bury(&session.id, &remains, &mut wrong);
+            session.ledger.bury(&session.id, &killed_output, &mut wrong);
             assert!(wrong.is_empty(), "{}: {}", session.id, wrong.join("\n"));
         }
-        for (id, (session, asked)) in asked {
-            let Some(Ok(answer)) = remains.answers.get(&id) else {
+        for (id, (session, request)) in pending_requests {
+            let Some(Ok(answer)) = killed_output.answers.get(&id) else {
                 continue;
             };
             let mut wrong = Vec::new();
-            match asked {
+            match request {
                 PendingRequest::Load => {
                     let loaded = serde_json::from_value(answer.clone()).expect("a page");
                     self.sessions[session].ledger.page(&loaded, &mut wrong);
-                    self.judge(session, &wrong);
+                    self.assert_no_violations(session, &wrong);
                 }
-                PendingRequest::Steer(what) => {
+                PendingRequest::Steer(prompt) => {
                     self.figures.steers += 1;
-                    self.sessions[session].ledger.accepted(&what);
+                    self.sessions[session].ledger.accepted(&prompt);
                 }
                 PendingRequest::Decide(approval, allow) => {
                     self.sessions[session].ledger.decision_accepted(&approval, allow);
@@ -619,7 +631,7 @@ impl KillRun {
         if self.sessions.is_empty() {
             return;
         }
-        let mut left = HashSet::new();
+        let mut unexplained = HashSet::new();
         for entry in std::fs::read_dir(self.world.workspace())
             .expect("the workspace")
             .flatten()
@@ -633,26 +645,29 @@ impl KillRun {
                     self.figures.temporary += 1;
                 }
                 None => {
-                    left.insert(name);
+                    unexplained.insert(name);
                 }
                 Some(number) => {
-                    let whole =
+                    let is_complete =
                         std::fs::read_to_string(entry.path()).is_ok_and(|text| text == content(number));
-                    assert!(whole, "{name} is written by halves");
+                    assert!(is_complete, "{name} is written by halves");
                     std::fs::remove_file(entry.path()).expect("it is removed");
-                    let asked = &self.sessions[0].ledger;
+                    let ask_ledger = &self.sessions[0].ledger;
                     let full = self.sessions[1].ledger.has_said(&format!("#{number} write"));
-                    let allowed = asked.allowed(|params| params["input"]["path"] == name.as_str());
+                    let allowed = ask_ledger.allowed(|params| params["input"]["path"] == name.as_str());
                     assert!(full || allowed, "{name} was written and not allowed");
                 }
             }
         }
-        assert!(left.is_empty(), "these files are nobody's: {left:?}");
+        assert!(
+            unexplained.is_empty(),
+            "these files are nobody's: {unexplained:?}"
+        );
     }
 
     fn mark(&mut self, kind: &str) -> String {
-        self.said += 1;
-        format!("#{} {kind}", self.said)
+        self.mark_count += 1;
+        format!("#{} {kind}", self.mark_count)
     }
 
     /// Returns a random time below `most` microseconds, usually a short one.
@@ -680,7 +695,7 @@ fn from_environment(name: &str) -> Option<u64> {
 fn random_kills_lose_nothing_shown_and_sessions_continue() {
     let kills = from_environment("AGENTLS_KILLS").unwrap_or(200) as usize;
     let seed = from_environment("AGENTLS_KILLS_SEED").unwrap_or_else(rand::random);
-    let begun = now();
+    let start = now();
     std::thread::scope(|scope| {
         let runs: Vec<_> = (0..WORLDS)
             .map(|at| {
@@ -691,7 +706,7 @@ fn random_kills_lose_nothing_shown_and_sessions_continue() {
                     let outcome = catch_unwind(AssertUnwindSafe(|| run.kills(share)));
                     match outcome {
                         Ok(()) => Ok(run.figures),
-                        Err(why) => Err((why, run.doing)),
+                        Err(cause) => Err((cause, run.doing)),
                     }
                 })
             })
@@ -699,12 +714,12 @@ fn random_kills_lose_nothing_shown_and_sessions_continue() {
         for (at, run) in runs.into_iter().enumerate() {
             match run.join().expect("a run") {
                 Ok(figures) => eprintln!("world {at}: {figures:?}"),
-                Err((why, doing)) => {
-                    let why = why.downcast_ref::<String>().map_or("a panic", String::as_str);
-                    panic!("AGENTLS_KILLS={kills} AGENTLS_KILLS_SEED={seed}, world {at}, {doing}: {why}");
+                Err((cause, doing)) => {
+                    let cause = cause.downcast_ref::<String>().map_or("a panic", String::as_str);
+                    panic!("AGENTLS_KILLS={kills} AGENTLS_KILLS_SEED={seed}, world {at}, {doing}: {cause}");
                 }
             }
         }
     });
-    eprintln!("{kills} kills, seed {seed}, {:?}", begun.elapsed());
+    eprintln!("{kills} kills, seed {seed}, {:?}", start.elapsed());
 }

@@ -51,7 +51,7 @@ fn requests_before_initialize_are_refused_and_harmless() {
 
 #[test]
 fn invalid_process_id_counts_as_null() {
-    for odd in [
+    for process_id in [
         json!(-1),
         json!(u64::MAX),
         json!(4_294_967_296u64),
@@ -62,9 +62,9 @@ fn invalid_process_id_counts_as_null() {
         let world = World::new();
         let client = world.launch(Options::default());
         let mut params = client.initialize_params(None);
-        params["processId"] = odd.clone();
+        params["processId"] = process_id.clone();
         let answer: Value = client.call("initialize", params);
-        assert_eq!(answer["serverInfo"]["name"], "agentls", "{odd}");
+        assert_eq!(answer["serverInfo"]["name"], "agentls", "{process_id}");
         client.initialized();
         client.ping();
     }
@@ -154,7 +154,7 @@ enum EndCause {
 
 #[test]
 fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
-    for way in [
+    for cause in [
         EndCause::EndOfInput,
         EndCause::Exit,
         EndCause::Terminate,
@@ -172,10 +172,10 @@ fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
         let session = client.session();
         let id = client.prompt(&session, "hello");
         world.wait_at_gate(&gate);
-        client.next_where(&session, "agent/textDelta", |note| {
-            note.text("text").contains("words")
+        client.next_where(&session, "agent/textDelta", |notification| {
+            notification.text("text").contains("words")
         });
-        match way {
+        match cause {
             EndCause::EndOfInput => client.close_input(),
             EndCause::Exit => client.notify("exit", Value::Null),
             EndCause::Terminate => client.signal(Signal::TERM),
@@ -186,12 +186,12 @@ fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
             }
         }
         let (code, took) = client.wait_for_exit();
-        assert_eq!(code, Some(1), "{way:?}: without shutdown");
-        assert!(took < END, "{way:?} took {took:?}");
-        let ended = client.prompt_result(&id);
-        assert_eq!(json!(ended.reason), "server_stopped", "{way:?}");
-        assert_eq!(json!(ended.state), "interrupted", "{way:?}");
-        assert_eq!(ended.text, "some words");
+        assert_eq!(code, Some(1), "{cause:?}: without shutdown");
+        assert!(took < END, "{cause:?} took {took:?}");
+        let turn_result = client.prompt_result(&id);
+        assert_eq!(json!(turn_result.reason), "server_stopped", "{cause:?}");
+        assert_eq!(json!(turn_result.state), "interrupted", "{cause:?}");
+        assert_eq!(turn_result.text, "some words");
         drop(client);
         // The store has the shown text and the end of the turn, and the session is unlocked.
         let client = world.start();
@@ -211,7 +211,7 @@ fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
 
 #[test]
 fn server_ends_in_time_although_commands_ignore_signals() {
-    for way in [EndCause::EndOfInput, EndCause::Exit, EndCause::Terminate] {
+    for cause in [EndCause::EndOfInput, EndCause::Exit, EndCause::Terminate] {
         let world = World::new();
         let client = world.start();
         let session = client.session_with(json!({"mode": "full"}));
@@ -224,20 +224,20 @@ fn server_ends_in_time_although_commands_ignore_signals() {
             .mock()
             .push(Reply::text("then").call("bash", json!({"command": stubborn})));
         let id = client.prompt(&session, "hello");
-        client.next_where(&session, "agent/toolOutputDelta", |note| {
-            note.text("text").contains("started")
+        client.next_where(&session, "agent/toolOutputDelta", |notification| {
+            notification.text("text").contains("started")
         });
         assert!(client.processes() > 2, "both commands run");
-        match way {
+        match cause {
             EndCause::EndOfInput => client.close_input(),
             EndCause::Exit => client.notify("exit", Value::Null),
             _ => client.signal(Signal::TERM),
         }
         let (code, took) = client.wait_for_exit();
-        assert_eq!(code, Some(1), "{way:?}: without shutdown");
-        assert!(took < END, "{way:?} took {took:?}");
-        let ended = client.prompt_result(&id);
-        assert_eq!(json!(ended.reason), "server_stopped", "{way:?}");
+        assert_eq!(code, Some(1), "{cause:?}: without shutdown");
+        assert!(took < END, "{cause:?} took {took:?}");
+        let turn_result = client.prompt_result(&id);
+        assert_eq!(json!(turn_result.reason), "server_stopped", "{cause:?}");
         drop(client);
         let client = world.start();
         let loaded = client.load(&session);
@@ -258,7 +258,7 @@ fn server_ends_in_time_although_commands_ignore_signals() {
 
 #[test]
 fn idle_server_ends_in_time() {
-    for (way, code) in [
+    for (cause, code) in [
         (EndCause::EndOfInput, 1),
         (EndCause::Exit, 1),
         (EndCause::Terminate, 1),
@@ -266,14 +266,14 @@ fn idle_server_ends_in_time() {
         let world = World::new();
         let client = world.start();
         client.ping();
-        match way {
+        match cause {
             EndCause::EndOfInput => client.close_input(),
             EndCause::Exit => client.notify("exit", Value::Null),
             _ => client.signal(Signal::TERM),
         }
         let (got, took) = client.wait_for_exit();
-        assert_eq!(got, Some(code), "{way:?}");
-        assert!(took < END, "{way:?} took {took:?}");
+        assert_eq!(got, Some(code), "{cause:?}");
+        assert!(took < END, "{cause:?} took {took:?}");
     }
 }
 

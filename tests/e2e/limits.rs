@@ -20,26 +20,26 @@ fn read() -> Reply {
 }
 
 /// Returns the reasons of a turn's transitions, then reason, state and error code of its end.
-fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
+fn course(client: &Client, session: &str, result: &Value) -> Vec<String> {
     let mut course = client.reasons(session);
-    let code = ended["error"]["code"].as_str().unwrap_or("no error");
+    let code = result["error"]["code"].as_str().unwrap_or("no error");
     course.push(format!(
         "{} / {} / {code}",
-        ended["reason"].as_str().unwrap(),
-        ended["state"].as_str().unwrap()
+        result["reason"].as_str().unwrap(),
+        result["state"].as_str().unwrap()
     ));
     course
 }
 
 /// Waits for the next limit question, which must be about `name`.
 fn next_limit(client: &Client, session: &str, name: &str) -> std::sync::Arc<Notification> {
-    let asked = client.next(session, "agent/limitRequested");
-    assert_eq!(asked.text("limit"), name, "{:?}", asked.params);
-    asked
+    let limit_request = client.next(session, "agent/limitRequested");
+    assert_eq!(limit_request.text("limit"), name, "{:?}", limit_request.params);
+    limit_request
 }
 
-fn respond(client: &Client, asked: &Notification, more: Value) {
-    let mut params = json!({"limitId": asked.text("limitId")});
+fn respond(client: &Client, limit_request: &Notification, more: Value) {
+    let mut params = json!({"limitId": limit_request.text("limitId")});
     params
         .as_object_mut()
         .unwrap()
@@ -57,12 +57,15 @@ fn wall_time_limit_interrupts_a_turn_and_it_can_be_resumed() {
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["wall_time", "wall_time / interrupted / wall_time_exceeded"]
     );
-    assert_eq!(ended["error"]["message"], "the turn has run for 0.3 s, its limit");
+    assert_eq!(
+        result["error"]["message"],
+        "the turn has run for 0.3 s, its limit"
+    );
     assert_eq!(client.prompt_result(&resume(&client, &session)).text, "ok");
 }
 
@@ -74,10 +77,10 @@ fn waiting_for_an_approval_is_not_wall_time() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = client.next_approval(&session);
+    let approval = client.next_approval(&session);
     // Longer than the limit of 0.6 s: the turn must not end while the approval is open.
     std::thread::sleep(std::time::Duration::from_millis(900));
-    client.decide(&asked, "allow");
+    client.decide(&approval, "allow");
     assert_eq!(client.prompt_result(&id).text, "ok");
 }
 
@@ -89,12 +92,12 @@ fn wall_time_limit_can_be_raised() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "max_wall_time_s");
+    let limit_request = next_limit(&client, &session, "max_wall_time_s");
     // The running step completes, but no further call is made.
     gate.release();
     client.tool_call(&session, "completed");
     assert_eq!(world.requests(), 1);
-    respond(&client, &asked, json!({"raiseBy": 60}));
+    respond(&client, &limit_request, json!({"raiseBy": 60}));
     let done = json!(client.prompt_result(&id));
     assert_eq!(world.requests(), 2);
     assert_eq!(
@@ -115,15 +118,15 @@ fn stop_at_a_limit_interrupts_the_turn() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "max_wall_time_s");
-    respond(&client, &asked, json!({"stop": true}));
+    let limit_request = next_limit(&client, &session, "max_wall_time_s");
+    respond(&client, &limit_request, json!({"stop": true}));
     let done = json!(client.prompt_result(&id));
     assert_eq!(
         course(&client, &session, &done),
         ["stopped_by_user", "stopped_by_user / interrupted / no error"]
     );
     // The first answer wins.
-    let late = json!({"limitId": asked.text("limitId"), "stop": true});
+    let late = json!({"limitId": limit_request.text("limitId"), "stop": true});
     let error = client.refused("agent/limitRespond", late);
     assert_eq!(error.data["refusal"], "unknownQuestion");
     assert_eq!(client.prompt_result(&resume(&client, &session)).text, "ok");
@@ -155,8 +158,8 @@ fn invalid_limit_answers_are_refused() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "max_wall_time_s");
-    let limit = asked.text("limitId");
+    let limit_request = next_limit(&client, &session, "max_wall_time_s");
+    let limit = limit_request.text("limitId");
     for (method, params, field) in [
         (
             "agent/limitRespond",
@@ -191,7 +194,7 @@ fn invalid_limit_answers_are_refused() {
     }
     let nobody = client.refused("agent/limitRespond", json!({"limitId": "ask_none", "stop": true}));
     assert_eq!(nobody.data["refusal"], "unknownQuestion");
-    respond(&client, &asked, json!({"stop": true}));
+    respond(&client, &limit_request, json!({"stop": true}));
     client.prompt_result(&id);
 }
 
@@ -201,8 +204,8 @@ fn crash_at_limit(world: &World) -> (String, String) {
     let client = world.start_asking();
     let session = client.session();
     client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "max_wall_time_s");
-    let id = asked.text("limitId").to_owned();
+    let limit_request = next_limit(&client, &session, "max_wall_time_s");
+    let id = limit_request.text("limitId").to_owned();
     client.kill();
     (session, id)
 }
@@ -217,9 +220,9 @@ fn limit_stays_open_after_a_crash_and_is_asked_again_on_resume() {
     let loaded = client.load(&session);
     assert_eq!(loaded.open_limits[0].limit_id, limit_id);
     let id = resume(&client, &session);
-    let asked = next_limit(&client, &session, "max_wall_time_s");
-    assert_eq!(asked.text("limitId"), limit_id);
-    respond(&client, &asked, json!({"raiseBy": 60}));
+    let limit_request = next_limit(&client, &session, "max_wall_time_s");
+    assert_eq!(limit_request.text("limitId"), limit_id);
+    respond(&client, &limit_request, json!({"raiseBy": 60}));
     assert_eq!(client.prompt_result(&id).text, "ok");
 }
 
@@ -238,8 +241,8 @@ fn limit_answer_before_the_resume_is_kept() {
     client.kill();
     let client = world.start_asking();
     client.load(&session);
-    let ended = json!(client.prompt_result(&resume(&client, &session)));
-    assert_eq!(ended["reason"], "stopped_by_user", "{ended}");
+    let result = json!(client.prompt_result(&resume(&client, &session)));
+    assert_eq!(result["reason"], "stopped_by_user", "{result}");
     assert_eq!(world.requests(), 1, "nothing was asked of the model");
 }
 
@@ -281,8 +284,12 @@ fn reply_costing(reply: Reply, dollars: u64) -> Reply {
 /// Returns the messages of a session's warnings with this code.
 fn warnings(client: &Client, session: &str, code: &str) -> Vec<String> {
     let all = client.all(session, "agent/warning");
-    let of_code = all.iter().filter(|note| note.text("code") == code);
-    of_code.map(|note| note.text("message").to_owned()).collect()
+    let of_code = all
+        .iter()
+        .filter(|notification| notification.text("code") == code);
+    of_code
+        .map(|notification| notification.text("message").to_owned())
+        .collect()
 }
 
 #[test]
@@ -292,9 +299,9 @@ fn call_that_would_exceed_the_session_limit_is_not_made() {
     world.mock().push(read().tokens(0, 341_000));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "next_turn",
             "budget_exceeded",
@@ -302,7 +309,7 @@ fn call_that_would_exceed_the_session_limit_is_not_made() {
         ]
     );
     assert_eq!(
-        ended["error"]["message"],
+        result["error"]["message"],
         "session cost $5.12 exceeds limit $5.00"
     );
     assert_eq!(world.requests(), 1);
@@ -370,8 +377,8 @@ fn cancelled_calls_without_usage_still_cost() {
         let id = client.prompt(&session, "go on");
         client.next_where(&session, "agent/textDelta", |_| true);
         client.cancel(&session);
-        let ended = json!(client.prompt_result(&id));
-        assert_eq!(ended["reason"], "aborted_streaming");
+        let result = json!(client.prompt_result(&id));
+        assert_eq!(result["reason"], "aborted_streaming");
         let cost = client.all(&session, "agent/usage").pop().unwrap().params["session"]["costUsd"].clone();
         rounds += 1;
         assert!(rounds < 40, "the limit is never near: {cost}");
@@ -395,14 +402,14 @@ fn session_limit_is_raised_for_the_session() {
     let client = world.start_asking();
     let session = expensive_session(&client);
     let id = client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "max_session_cost");
-    assert_eq!(asked.params["max"], 9.0);
+    let limit_request = next_limit(&client, &session, "max_session_cost");
+    assert_eq!(limit_request.params["max"], 9.0);
     assert!(
-        asked.params["used"].as_f64().unwrap() > 10.0,
+        limit_request.params["used"].as_f64().unwrap() > 10.0,
         "{:?}",
-        asked.params
+        limit_request.params
     );
-    respond(&client, &asked, json!({"raiseBy": 100}));
+    respond(&client, &limit_request, json!({"raiseBy": 100}));
     assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(client.ask(&session, "more").text, "ok");
     // The raise survives a restart.
@@ -418,14 +425,14 @@ fn turn_limit_applies_to_one_turn() {
     world.mock().push(reply_costing(read(), 10));
     let client = world.start();
     let session = expensive_session(&client);
-    let ended = json!(client.ask(&session, "do it"));
-    assert_eq!(ended["reason"], "budget_exceeded", "{ended}");
+    let result = json!(client.ask(&session, "do it"));
+    assert_eq!(result["reason"], "budget_exceeded", "{result}");
     assert!(
-        ended["error"]["message"]
+        result["error"]["message"]
             .as_str()
             .unwrap()
             .starts_with("turn cost $"),
-        "{ended}"
+        "{result}"
     );
     assert_eq!(client.ask(&session, "next").text, "ok");
 }
@@ -437,11 +444,11 @@ fn stop_at_a_money_limit_interrupts_the_turn() {
     let client = world.start_asking();
     let session = expensive_session(&client);
     let id = client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "max_session_cost");
-    respond(&client, &asked, json!({"stop": true}));
-    let ended = json!(client.prompt_result(&id));
+    let limit_request = next_limit(&client, &session, "max_session_cost");
+    respond(&client, &limit_request, json!({"stop": true}));
+    let result = json!(client.prompt_result(&id));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "next_turn",
             "stopped_by_user",
@@ -463,23 +470,27 @@ fn exhausted_session(world: &World, client: &Client) -> String {
 #[test]
 fn manual_compaction_obeys_money_limits() {
     let world = expensive_world("max_session_cost = 100.0", "");
-    for asks in [false, true] {
-        let client = if asks { world.start_asking() } else { world.start() };
+    for can_ask in [false, true] {
+        let client = if can_ask {
+            world.start_asking()
+        } else {
+            world.start()
+        };
         let session = exhausted_session(&world, &client);
         let before = client.reasons(&session).len();
         let calls = world.requests();
         let id = client.send("agent/compact", json!({"sessionId": session}));
-        if asks {
-            let asked = next_limit(&client, &session, "max_session_cost");
-            respond(&client, &asked, json!({"stop": true}));
+        if can_ask {
+            let limit_request = next_limit(&client, &session, "max_session_cost");
+            respond(&client, &limit_request, json!({"stop": true}));
         }
-        let ended = client.answer(&id).unwrap();
-        let told = if asks {
+        let result = client.answer(&id).unwrap();
+        let expected = if can_ask {
             ["stopped_by_user", "stopped_by_user / interrupted / no error"]
         } else {
             ["budget_exceeded", "budget_exceeded / failed / budget_exceeded"]
         };
-        assert_eq!(course(&client, &session, &ended)[before..], told);
+        assert_eq!(course(&client, &session, &result)[before..], expected);
         assert_eq!(world.requests(), calls);
         assert!(client.all(&session, "agent/compacted").is_empty());
         assert!(warnings(&client, &session, "compaction_failed").is_empty());
@@ -494,15 +505,15 @@ fn money_limit_is_asked_again_after_a_crash_and_can_be_raised() {
     let client = world.start_asking();
     let session = expensive_session(&client);
     client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "max_session_cost");
-    let limit_id = asked.text("limitId").to_owned();
+    let limit_request = next_limit(&client, &session, "max_session_cost");
+    let limit_id = limit_request.text("limitId").to_owned();
     client.kill();
     let client = world.start_asking();
     client.load(&session);
     let id = resume(&client, &session);
-    let again = next_limit(&client, &session, "max_session_cost");
-    assert_eq!(again.text("limitId"), limit_id);
-    respond(&client, &again, json!({"raiseBy": 100}));
+    let reopened = next_limit(&client, &session, "max_session_cost");
+    assert_eq!(reopened.text("limitId"), limit_id);
+    respond(&client, &reopened, json!({"raiseBy": 100}));
     assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(
         client.all(&session, "agent/limitRequested").len(),
@@ -521,9 +532,9 @@ fn day_limit_covers_all_sessions_and_concurrent_calls() {
     let (one, two) = (expensive_session(&client), expensive_session(&client));
     let first = client.prompt(&one, "x".repeat(4_000));
     world.wait_at_gate(&gate);
-    let ended = json!(client.ask(&two, "y".repeat(8_000)));
-    assert_eq!(ended["reason"], "budget_exceeded", "{ended}");
-    let message = ended["error"]["message"].as_str().unwrap();
+    let result = json!(client.ask(&two, "y".repeat(8_000)));
+    assert_eq!(result["reason"], "budget_exceeded", "{result}");
+    let message = result["error"]["message"].as_str().unwrap();
     assert!(
         message.starts_with("day cost $") && message.ends_with(" exceeds limit $6.00"),
         "{message}"
@@ -551,8 +562,8 @@ fn day_limit_and_its_raise_are_shared_across_servers() {
     let other = expensive_session(&there);
     assert_eq!(there.ask(&other, "spend").text, "there");
     let id = here.prompt(&session, "do it");
-    let asked = next_limit(&here, &session, "max_day_cost");
-    respond(&here, &asked, json!({"raiseBy": 100}));
+    let limit_request = next_limit(&here, &session, "max_day_cost");
+    respond(&here, &limit_request, json!({"raiseBy": 100}));
     assert_eq!(here.prompt_result(&id).text, "ok");
     // The raise applies to the other server, too.
     assert_eq!(there.ask(&other, "more").text, "ok");
@@ -565,8 +576,8 @@ fn provider_day_limit_applies_to_that_provider_only() {
     let client = world.start();
     let session = expensive_session(&client);
     client.ask(&session, "spend");
-    let ended = json!(client.ask(&session, "more"));
-    let message = ended["error"]["message"].as_str().unwrap();
+    let result = json!(client.ask(&session, "more"));
+    let message = result["error"]["message"].as_str().unwrap();
     assert!(message.starts_with("day cost at mock $1"), "{message}");
     // The limit does not apply to another provider.
     let elsewhere = client.session_with(json!({"model": "other/other-model"}));
@@ -607,14 +618,14 @@ fn unknown_price_is_asked_about_once_per_session() {
     let client = world.start_asking();
     let session = client.session_with(json!({"model": "far/nobody-knows"}));
     let id = client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "unknown_price");
-    assert_eq!(asked.text("model"), "far/nobody-knows");
+    let limit_request = next_limit(&client, &session, "unknown_price");
+    assert_eq!(limit_request.text("model"), "far/nobody-knows");
     let error = client.refused(
         "agent/limitRespond",
-        json!({"limitId": asked.text("limitId"), "raiseBy": 1}),
+        json!({"limitId": limit_request.text("limitId"), "raiseBy": 1}),
     );
     assert_eq!(error.data["field"], "answer");
-    respond(&client, &asked, json!({}));
+    respond(&client, &limit_request, json!({}));
     assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(client.ask(&session, "more").text, "ok");
     assert_eq!(client.all(&session, "agent/limitRequested").len(), 1);
@@ -622,8 +633,8 @@ fn unknown_price_is_asked_about_once_per_session() {
     // Another session asks again, and the user may stop.
     let other = client.session_with(json!({"model": "far/nobody-knows"}));
     let id = client.prompt(&other, "do it");
-    let asked = next_limit(&client, &other, "unknown_price");
-    respond(&client, &asked, json!({"stop": true}));
+    let limit_request = next_limit(&client, &other, "unknown_price");
+    respond(&client, &limit_request, json!({"stop": true}));
     assert_eq!(json!(client.prompt_result(&id))["reason"], "stopped_by_user");
 }
 
@@ -637,9 +648,9 @@ fn tool_calls_are_limited_and_each_has_its_result() {
     world.mock().push(two);
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "next_turn",
             "max_tool_calls",
@@ -647,7 +658,7 @@ fn tool_calls_are_limited_and_each_has_its_result() {
         ]
     );
     assert_eq!(
-        ended["error"]["message"],
+        result["error"]["message"],
         "reached 2 tool calls without completion"
     );
     let refused = client.tool_call(&session, "failed");
@@ -671,20 +682,20 @@ fn tool_call_and_step_limits_can_be_raised() {
     let client = world.start_asking();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = next_limit(&client, &session, "max_tool_calls");
+    let limit_request = next_limit(&client, &session, "max_tool_calls");
     assert_eq!(
-        (&asked.params["used"], &asked.params["max"]),
+        (&limit_request.params["used"], &limit_request.params["max"]),
         (&json!(2.0), &json!(1.0))
     );
-    respond(&client, &asked, json!({"raiseBy": 5}));
-    let asked = next_limit(&client, &session, "max_steps");
-    respond(&client, &asked, json!({"raiseBy": 1}));
-    let asked = next_limit(&client, &session, "max_steps");
-    assert_eq!(asked.params["max"], 3.0);
-    respond(&client, &asked, json!({"raiseBy": 10}));
-    let ended = json!(client.prompt_result(&id));
+    respond(&client, &limit_request, json!({"raiseBy": 5}));
+    let limit_request = next_limit(&client, &session, "max_steps");
+    respond(&client, &limit_request, json!({"raiseBy": 1}));
+    let limit_request = next_limit(&client, &session, "max_steps");
+    assert_eq!(limit_request.params["max"], 3.0);
+    respond(&client, &limit_request, json!({"raiseBy": 10}));
+    let result = json!(client.prompt_result(&id));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "next_turn",
             "next_turn",
@@ -712,11 +723,11 @@ fn limit_reached_degrade_ends_with_a_summary_without_tools() {
         world.mock().push(Reply::text("a.txt holds an a"));
         let client = world.start();
         let session = client.session();
-        let ended = json!(client.ask(&session, "do it"));
+        let result = json!(client.ask(&session, "do it"));
         let end = format!("{reason} / degraded / no error");
-        assert_eq!(course(&client, &session, &ended), [reason, &end], "{ended}");
-        assert_eq!(ended["text"], "a.txt holds an a");
-        let last = world.seen(1).body.clone();
+        assert_eq!(course(&client, &session, &result), [reason, &end], "{result}");
+        assert_eq!(result["text"], "a.txt holds an a");
+        let last = world.wait_for_request(1).body.clone();
         assert!(
             last.get("tools").is_none_or(|tools| tools == &json!([])),
             "{last}"
@@ -735,13 +746,13 @@ fn failed_final_summary_keeps_the_limit_error() {
         .push(Reply::error(400, "invalid_request_error", "nonsense"));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["max_turns", "max_turns / failed / max_iterations"]
     );
     assert_eq!(
-        ended["error"]["message"],
+        result["error"]["message"],
         "reached 1 iterations without completion"
     );
 }
@@ -756,22 +767,22 @@ fn untrusted_folder_can_lower_limits_but_not_raise_them() {
     let client = world.start();
     let session = expensive_session(&client);
     world.mock().push(reply_costing(read(), 5));
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert!(
-        ended["error"]["message"]
+        result["error"]["message"]
             .as_str()
             .unwrap()
             .starts_with("turn cost"),
-        "{ended}"
+        "{result}"
     );
     world.mock().push(reply_costing(Reply::text("much"), 5));
     client.ask(&session, "do it");
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert!(
-        ended["error"]["message"]
+        result["error"]["message"]
             .as_str()
             .unwrap()
             .starts_with("session cost"),
-        "{ended}"
+        "{result}"
     );
 }

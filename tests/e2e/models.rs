@@ -21,13 +21,13 @@ fn configure(world: &World, provider: &str, agent: &str, tables: &str) {
         world.mock().openai_url(),
         &world.secrets()[2],
     );
-    let whole = format!(
+    let full_text = format!(
         "[provider.anthropic]\nbase_url = \"{address}\"\napi_key = \"{key}\"\n{provider}\n\
          [provider.work]\nkind = \"openai\"\nbase_url = \"{openai}\"\napi_key = \"{key}\"\nmodel = \"ours\"\n\
          [agent.default]\nprovider = \"anthropic\"\n{agent}\n{tables}"
     );
     world.configure(Config {
-        whole: Some(whole),
+        full_text: Some(full_text),
         ..Config::default()
     });
 }
@@ -130,18 +130,18 @@ fn live_model_lists_are_fetched_in_parallel_and_kept() {
         ("work/ours".to_owned(), json!(false))
     );
     // Later lists keep the result without asking again, and the default is the newest model of its family.
-    let asked = world.mock().lists();
-    let again: Value = client.call("agent/listModels", json!({}));
+    let list_count = world.mock().lists();
+    let second_list: Value = client.call("agent/listModels", json!({}));
     assert_eq!(
-        models(&again, "anthropic", "listed"),
+        models(&second_list, "anthropic", "listed"),
         models(&live, "anthropic", "listed")
     );
-    let current = models(&again, "anthropic", "current");
+    let current = models(&second_list, "anthropic", "current");
     assert_eq!(current[0], ("anthropic/claude-sonnet-99".to_owned(), json!(true)));
-    assert_eq!(world.mock().lists(), asked);
+    assert_eq!(world.mock().lists(), list_count);
     let session = client.session();
     client.ask(&session, "hello");
-    assert_eq!(world.seen(0).body["model"], "claude-sonnet-99");
+    assert_eq!(world.wait_for_request(0).body["model"], "claude-sonnet-99");
 }
 
 #[test]
@@ -151,7 +151,10 @@ fn conversation_keeps_its_first_model() {
         let client = world.start();
         let session = client.session();
         client.ask(&session, "one");
-        let old = world.seen(0).body["model"].as_str().unwrap().to_owned();
+        let old = world.wait_for_request(0).body["model"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         let newest = "claude-sonnet-99";
         let names = [newest, old.as_str()];
         world
@@ -165,20 +168,20 @@ fn conversation_keeps_its_first_model() {
         };
         read_list(&client);
         client.ask(&session, "two");
-        assert_eq!(world.seen(1).body["model"], old, "{lists_old}");
+        assert_eq!(world.wait_for_request(1).body["model"], old, "{lists_old}");
         // The default stays while the server runs, unless the provider no longer lists it.
         client.ask(&client.session(), "three");
         let default = if lists_old { old.as_str() } else { newest };
-        assert_eq!(world.seen(2).body["model"], default, "{lists_old}");
+        assert_eq!(world.wait_for_request(2).body["model"], default, "{lists_old}");
         drop(client);
         // A restarted server keeps it, too; a new conversation starts with the newest model.
         let client = world.start();
         read_list(&client);
         client.load(&session);
         client.ask(&session, "four");
-        assert_eq!(world.seen(3).body["model"], old, "{lists_old}");
+        assert_eq!(world.wait_for_request(3).body["model"], old, "{lists_old}");
         client.ask(&client.session(), "five");
-        assert_eq!(world.seen(4).body["model"], newest, "{lists_old}");
+        assert_eq!(world.wait_for_request(4).body["model"], newest, "{lists_old}");
     }
 }
 
@@ -215,7 +218,7 @@ fn unknown_model_is_refused_with_suggestions() {
     );
     // A refused model changes nothing.
     client.ask(&session, "hello");
-    assert_eq!(world.seen(0).body["model"], "house-model");
+    assert_eq!(world.wait_for_request(0).body["model"], "house-model");
 }
 
 #[test]
@@ -240,8 +243,8 @@ fn model_not_found_error_suggests_the_nearest_models() {
         .push(Reply::error(404, "not_found_error", "model: claude-sonnet-55"));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "hello"));
-    let action = ended["error"]["userAction"].as_str().unwrap();
+    let result = json!(client.ask(&session, "hello"));
+    let action = result["error"]["userAction"].as_str().unwrap();
     assert!(
         action.contains("such as claude-sonnet-5-5 or claude-sonnet-5") && action.contains("/model"),
         "{action}"
@@ -254,11 +257,11 @@ fn last_choice_is_remembered_per_folder() {
     let client = world.start();
     let fresh = |params: Value| -> Value { client.call("agent/newSession", params) };
     let remembered = json!({"remembered": true});
-    let of = |made: &Value| {
+    let of = |created: &Value| {
         (
-            made["model"].clone(),
-            made["effort"].clone(),
-            made["mode"].clone(),
+            created["model"].clone(),
+            created["effort"].clone(),
+            created["mode"].clone(),
         )
     };
     let none = (Value::Null, Value::Null, json!("ask"));
@@ -274,9 +277,9 @@ fn last_choice_is_remembered_per_folder() {
     assert_eq!(of(&fresh(remembered.clone())), chosen);
     assert_eq!(of(&fresh(json!({}))), none);
     // Params of the new session win, and become the remembered choice.
-    let given = json!({"remembered": true, "effort": "low", "mode": "full"});
+    let explicit = json!({"remembered": true, "effort": "low", "mode": "full"});
     assert_eq!(
-        of(&fresh(given)),
+        of(&fresh(explicit)),
         (json!("work/ours"), json!("low"), json!("full"))
     );
     let chosen = (json!("work/ours"), json!("low"), json!("autoEdit"));
@@ -289,13 +292,13 @@ fn last_choice_is_remembered_per_folder() {
     drop(client);
     // A restarted server remembers it, and calls the model with that effort.
     let client = world.start();
-    let made: Value = client.call("agent/newSession", remembered.clone());
-    assert_eq!(of(&made), chosen);
-    let session = made["sessionId"].as_str().unwrap();
+    let created: Value = client.call("agent/newSession", remembered.clone());
+    assert_eq!(of(&created), chosen);
+    let session = created["sessionId"].as_str().unwrap();
     client.ask(session, "hello");
-    let seen = world.seen(0);
+    let request = world.wait_for_request(0);
     assert_eq!(
-        (&seen.body["model"], &seen.body["reasoning_effort"]),
+        (&request.body["model"], &request.body["reasoning_effort"]),
         (&json!("ours"), &json!("low"))
     );
     drop(client);
@@ -304,13 +307,12 @@ fn last_choice_is_remembered_per_folder() {
     let without = text.replace("[provider.work]", "[provider.house]");
     std::fs::write(world.path("config/agentls/config.toml"), without).unwrap();
     let client = world.start();
-    let made: Value = client.call("agent/newSession", remembered);
-    assert_eq!(of(&made), (Value::Null, json!("low"), json!("autoEdit")));
+    let created: Value = client.call("agent/newSession", remembered);
+    assert_eq!(of(&created), (Value::Null, json!("low"), json!("autoEdit")));
     world.wait_until(|| {
-        client
-            .notes()
-            .iter()
-            .any(|note| note.method == "agent/warning" && note.text("message").contains("work/ours"))
+        client.notes().iter().any(|notification| {
+            notification.method == "agent/warning" && notification.text("message").contains("work/ours")
+        })
     });
 }
 
@@ -330,11 +332,11 @@ fn remembered_model_needs_a_usable_provider() {
     let text = text.replace("provider = \"anthropic\"", "provider = \"work\"");
     std::fs::write(&path, &text).unwrap();
     let client = world.start();
-    let made: Value = client.call("agent/newSession", remembered.clone());
-    assert_eq!(made["model"], "anthropic/claude-sonnet-4-20250514");
+    let created: Value = client.call("agent/newSession", remembered.clone());
+    assert_eq!(created["model"], "anthropic/claude-sonnet-4-20250514");
     drop(client);
     // Remove the provider's key, or its address: then it is the vendor's own, which has retired the model.
-    for (setting, why) in [
+    for (setting, reason) in [
         ("api_key", "the provider anthropic no longer has an API key"),
         ("base_url", "was retired on 2026-06-15"),
     ] {
@@ -342,13 +344,12 @@ fn remembered_model_needs_a_usable_provider() {
         let end = start + text[start..].find('\n').unwrap();
         std::fs::write(&path, format!("{}{}", &text[..start], &text[end..])).unwrap();
         let client = world.start();
-        let made: Value = client.call("agent/newSession", remembered.clone());
-        assert_eq!(made["model"], Value::Null, "{setting}");
+        let created: Value = client.call("agent/newSession", remembered.clone());
+        assert_eq!(created["model"], Value::Null, "{setting}");
         world.wait_until(|| {
-            client
-                .notes()
-                .iter()
-                .any(|note| note.method == "agent/warning" && note.text("message").contains(why))
+            client.notes().iter().any(|notification| {
+                notification.method == "agent/warning" && notification.text("message").contains(reason)
+            })
         });
     }
 }
@@ -366,8 +367,8 @@ fn provider_with_a_broken_setting_fails_at_the_turn() {
     let session = client.session();
     // The model name is valid: only the setting is broken, and the turn reports it.
     assert_eq!(set_model(&client, &session, "works/our-own"), Ok(()));
-    let ended = json!(client.ask(&session, "hello"));
-    let message = ended["error"]["message"].as_str().unwrap();
+    let result = json!(client.ask(&session, "hello"));
+    let message = result["error"]["message"].as_str().unwrap();
     assert!(message.contains("`base_url`"), "{message}");
     assert_eq!(world.requests(), 0);
 }
@@ -377,7 +378,7 @@ fn retired_model_of_a_vendor_is_refused() {
     // Nothing listens on this port, so the vendor's list cannot be read.
     let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let world = World::with(Config {
-        whole: Some(format!(
+        full_text: Some(format!(
             "[network]\nproxy = \"http://{closed}\"\n[provider.anthropic]\napi_key = \"sk-none\"\n"
         )),
         ..Config::default()

@@ -13,20 +13,20 @@ use crate::harness::{Config, Options, World};
 fn proxy() -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    let (tell, told) = channel();
+    let (sender, request_lines) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut reader = BufReader::new(stream.unwrap());
             let mut line = String::new();
             let _ = reader.read_line(&mut line);
-            if tell.send(line.trim_end().to_owned()).is_err() {
+            if sender.send(line.trim_end().to_owned()).is_err() {
                 return;
             }
             let answer = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
             let _ = reader.get_mut().write_all(answer);
         }
     });
-    (address, told)
+    (address, request_lines)
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn proxy_use_follows_settings_and_environment() {
         ),
     ];
     let world = World::new();
-    let (address, told) = proxy();
+    let (address, request_lines) = proxy();
     let base = format!("http://{here}:{}", world.mock().address().port());
     let written = |text: &str| text.replace("HERE", &base);
     for (to, network, env, expected) in cases {
@@ -109,18 +109,18 @@ fn proxy_use_follows_settings_and_environment() {
         let before = world.requests();
         let client = world.start_with(options);
         let session = client.session_with(json!({"model": "far/mock-model"}));
-        let ended = client.ask(&session, "hello");
+        let result = client.ask(&session, "hello");
         match expected {
             Some(line) => {
-                let asked = told.recv_timeout(Duration::from_secs(10));
-                assert_eq!(asked.as_deref(), Ok(written(line).as_str()), "{name}");
+                let request_line = request_lines.recv_timeout(Duration::from_secs(10));
+                assert_eq!(request_line.as_deref(), Ok(written(line).as_str()), "{name}");
             }
             None => assert_eq!(
-                (ended.text.as_str(), world.requests()),
+                (result.text.as_str(), world.requests()),
                 ("ok", before + 1),
                 "{name}"
             ),
         }
-        assert!(told.try_recv().is_err(), "{name}");
+        assert!(request_lines.try_recv().is_err(), "{name}");
     }
 }

@@ -27,8 +27,8 @@ fn tool(name: &str, command: &str, more: &str) -> String {
 fn result(world: &World, client: &Client, session: &str, input: Value) -> String {
     world.mock().push(Reply::tool("greet", input));
     client.ask(session, "greet");
-    let seen = world.seen(world.requests() - 1);
-    seen.messages().last().unwrap()["content"][0].to_string()
+    let request = world.wait_for_request(world.requests() - 1);
+    request.messages().last().unwrap()["content"][0].to_string()
 }
 
 fn last_call(client: &Client, session: &str) -> Value {
@@ -51,19 +51,19 @@ fn command_tool_reads_arguments_from_stdin_and_returns_its_output() {
     let session = client.session();
     world.mock().push(Reply::tool("greet", json!({"who": "o'b"})));
     let id = client.prompt(&session, "greet");
-    let asked = client.next_approval(&session);
-    assert_eq!(asked.params["input"], json!({"who": "o'b"}));
-    assert_eq!(asked.text("title"), r#"greet {"who":"o'b"}"#);
-    client.decide(&asked, "allow");
+    let approval = client.next_approval(&session);
+    assert_eq!(approval.params["input"], json!({"who": "o'b"}));
+    assert_eq!(approval.text("title"), r#"greet {"who":"o'b"}"#);
+    client.decide(&approval, "allow");
     client.prompt_result(&id);
-    let specs = world.seen(0).body["tools"].clone();
+    let specs = world.wait_for_request(0).body["tools"].clone();
     let spec = specs.as_array().unwrap().last().unwrap();
     assert_eq!(
         (&spec["name"], &spec["description"]),
         (&json!("greet"), &json!("Greets."))
     );
     assert_eq!(spec["input_schema"]["required"], json!(["who"]));
-    let text = world.seen(1).messages().last().unwrap()["content"][0]["content"].to_string();
+    let text = world.wait_for_request(1).messages().last().unwrap()["content"][0]["content"].to_string();
     let workspace = world.workspace().canonicalize().unwrap();
     assert!(text.contains(r#"read {\"who\":\"o'b\"} in "#), "{text}");
     assert!(text.contains(&workspace.display().to_string()), "{text}");
@@ -133,18 +133,24 @@ fn workspace_tools_are_available_only_in_trusted_folders() {
         let _: Value = client.call("agent/setTrust", json!({"folder": folder, "trusted": trusted}));
         world.mock().push(Reply::tool("mine", json!({"who": "o"})));
         client.ask(&client.session(), "work");
-        let last = world.seen(world.requests() - 1);
+        let last = world.wait_for_request(world.requests() - 1);
         let tools = last.body["tools"].to_string();
         assert_eq!(tools.contains("\"theirs\""), theirs, "trusted: {trusted}");
         let text = last.messages().last().unwrap().to_string();
         assert!(text.contains(line), "trusted: {trusted}: {text}");
     }
-    let told = client.notes();
-    let said = |note: &Value| {
-        note.to_string()
+    let notifications = client.notes();
+    let is_ignored_warning = |params: &Value| {
+        params
+            .to_string()
             .contains("tool.theirs.command: ignored: the folder")
     };
-    assert!(told.iter().any(|note| said(&note.params)), "people are told why");
+    assert!(
+        notifications
+            .iter()
+            .any(|notification| is_ignored_warning(&notification.params)),
+        "the warning says why"
+    );
 }
 
 #[test]
@@ -155,19 +161,19 @@ fn invalid_tool_tables_are_reported_and_not_offered() {
     let world = world(tables);
     let client = world.start();
     client.ask(&client.session(), "work");
-    let offered = world.seen(0).body["tools"].to_string();
+    let offered = world.wait_for_request(0).body["tools"].to_string();
     for name in ["\"nothing\"", "\"odd\"", "\"a b\"", "\"silent\""] {
         assert!(!offered.contains(name), "{offered}");
     }
     let reloaded: Value = client.call("agent/reloadConfig", json!({}));
     let problems = reloaded.to_string();
-    for says in [
+    for expected in [
         "tool.grep: is a tool of agentls: its `command` cannot be set",
         "tool.nothing.command: needs a `command`",
         "tool.odd.schema: `oneOf` is not supported in a tool's schema; the tool is not available",
         "a tool's name has at most 64 letters",
         "tool.silent.description: needs a `description`",
     ] {
-        assert!(problems.contains(says), "{says}: {problems}");
+        assert!(problems.contains(expected), "{expected}: {problems}");
     }
 }

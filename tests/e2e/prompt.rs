@@ -15,22 +15,24 @@ fn answer_streams_and_completes_the_prompt() {
     ));
     let client = world.start();
     let session = client.session();
-    let ended = client.ask(&session, "hello");
+    let result = client.ask(&session, "hello");
     assert_eq!(
-        ended.text,
+        result.text,
         "Hello, dear world: ünïcödé 🦀 and \u{1b}[31mred\u{1b}[0m."
     );
     assert_eq!(
-        (json!(ended.reason), json!(ended.state)),
+        (json!(result.reason), json!(result.state)),
         (json!("completed"), json!("completed"))
     );
-    assert_eq!(client.shown(&session), ended.text);
+    assert_eq!(client.streamed_text(&session), result.text);
     assert_eq!(client.reasons(&session), ["completed"]);
     let methods: Vec<String> = client
         .notes()
         .iter()
-        .filter(|note| note.text("sessionId") == session && !note.method.ends_with("Delta"))
-        .map(|note| note.method.clone())
+        .filter(|notification| {
+            notification.text("sessionId") == session && !notification.method.ends_with("Delta")
+        })
+        .map(|notification| notification.method.clone())
         .collect();
     assert_eq!(
         methods,
@@ -60,10 +62,10 @@ fn both_apis_serve_a_turn_with_a_tool() {
         world.mock().push(Reply::text("It says: the content of a."));
         let client = world.start();
         let session = client.session_with(json!({"model": model}));
-        let ended = client.ask(&session, "what is in a.txt?");
-        assert_eq!(ended.text, "It says: the content of a.", "{model}");
+        let result = client.ask(&session, "what is in a.txt?");
+        assert_eq!(result.text, "It says: the content of a.", "{model}");
         assert_eq!(client.reasons(&session), ["next_turn", "completed"], "{model}");
-        let second = world.seen(1);
+        let second = world.wait_for_request(1);
         assert!(
             String::from_utf8_lossy(&second.raw).contains("the content of a"),
             "{model}"
@@ -132,10 +134,10 @@ fn steer_joins_before_the_next_call_and_continues_the_turn() {
     );
     assert_eq!(error.data["refusal"], "staleTurn", "{error:?}");
     gate.release();
-    let ended = client.prompt_result(&id);
-    assert_eq!(ended.text, "Now really");
+    let result = client.prompt_result(&id);
+    assert_eq!(result.text, "Now really");
     assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
-    assert_eq!(world.seen(1).last_text(), "and mind the tests");
+    assert_eq!(world.wait_for_request(1).last_text(), "and mind the tests");
     let end = client.next(&session, "agent/turnEnded");
     assert_eq!(end.params.get("unusedSteers"), None);
     let error = client.refused("agent/steer", json!({"sessionId": session, "prompt": "late"}));
@@ -151,12 +153,12 @@ fn steer_during_a_tool_joins_after_its_results() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
-    let asked = client.next_approval(&session);
+    let approval = client.next_approval(&session);
     let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "quickly"}));
-    client.decide(&asked, "allow");
+    client.decide(&approval, "allow");
     assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
-    assert!(world.seen(1).last_text().ends_with("quickly"));
+    assert!(world.wait_for_request(1).last_text().ends_with("quickly"));
 }
 
 #[test]
@@ -182,7 +184,7 @@ fn unused_steers_are_returned_on_cancel() {
         ])
     );
     assert_eq!(client.ask(&session, "go on").text, "ok");
-    let raw = world.seen(1).raw.clone();
+    let raw = world.wait_for_request(1).raw.clone();
     assert!(
         !String::from_utf8_lossy(&raw).contains("one more thing"),
         "given back, not sent"
@@ -207,8 +209,8 @@ fn reference_through_a_link_includes_unsaved_text() {
             json!({"textDocument": {"uri": opened, "languageId": "rust", "version": 1, "text": "unsaved\n"}}),
         );
         client.ask(&session, json!([{"type": "reference", "uri": referred}]));
-        let seen = world.seen(world.requests() - 1);
-        let last = seen.body["messages"]
+        let request = world.wait_for_request(world.requests() - 1);
+        let last = request.body["messages"]
             .as_array()
             .unwrap()
             .last()
@@ -276,8 +278,8 @@ fn references_include_the_editors_unsaved_text() {
             &session,
             json!([{"type": "text", "text": format!("look at {name}")}, block]),
         );
-        let seen = world.seen(world.requests() - 1);
-        let messages = seen.body["messages"].as_array().unwrap();
+        let request = world.wait_for_request(world.requests() - 1);
+        let messages = request.body["messages"].as_array().unwrap();
         let last = messages.last().unwrap().to_string();
         for text in holds {
             assert!(last.contains(text), "{name}: {text} is missing in {last}");
@@ -287,16 +289,19 @@ fn references_include_the_editors_unsaved_text() {
         }
         // The model and people see the path as tools print it.
         assert!(last.contains("path=\\\"src/a.rs\\\""), "{name}: {last}");
-        let said = client.all(&session, "agent/message");
-        let said = said.iter().rfind(|note| note.params["role"] == "user").unwrap();
-        assert_eq!(said.params["content"][1]["path"], "src/a.rs", "{name}");
+        let shown_messages = client.all(&session, "agent/message");
+        let message = shown_messages
+            .iter()
+            .rfind(|notification| notification.params["role"] == "user")
+            .unwrap();
+        assert_eq!(message.params["content"][1]["path"], "src/a.rs", "{name}");
     }
     // The tool reads the same text.
     world
         .mock()
         .push(Reply::tool("read_file", json!({"path": "src/a.rs"})));
     client.ask(&session, "read it");
-    let raw = world.seen(world.requests() - 1).raw.clone();
+    let raw = world.wait_for_request(world.requests() - 1).raw.clone();
     assert!(String::from_utf8_lossy(&raw).contains("changed two"));
     client.notify("textDocument/didClose", json!({"textDocument": {"uri": uri}}));
     world
@@ -316,7 +321,7 @@ fn images_reach_the_model_and_invalid_ones_are_refused() {
     let session = client.session();
     let image = json!({"type": "image", "mediaType": "image/png", "data": DOT});
     client.ask(&session, json!([image, {"type": "text", "text": "what is it?"}]));
-    let raw = world.seen(0).raw.clone();
+    let raw = world.wait_for_request(0).raw.clone();
     assert!(String::from_utf8_lossy(&raw).contains(DOT));
     for (block, field) in [
         (
@@ -359,37 +364,39 @@ fn usage_and_cost_add_up() {
     world.mock().push(Reply::text("again").tokens(10, 20));
     let client = world.start();
     let session = client.session();
-    let ended = client.ask(&session, "hello");
+    let result = client.ask(&session, "hello");
     let usage =
         json!({"inputTokens": 3000, "outputTokens": 150, "cacheReadTokens": 500, "cacheWriteTokens": 200});
-    assert_eq!(json!(ended.usage), usage);
+    assert_eq!(json!(result.usage), usage);
     // 3000 × 3 + 150 × 15 + 500 × 0.3 + 200 × 3.75 dollars per million.
     let cost = (9_000.0 + 2_250.0 + 150.0 + 750.0) / 1e6;
     assert!(
-        (ended.cost_usd.unwrap() - cost).abs() < 1e-9,
+        (result.cost_usd.unwrap() - cost).abs() < 1e-9,
         "{:?}",
-        ended.cost_usd
+        result.cost_usd
     );
     client.ask(&session, "more");
-    let told = client.all(&session, "agent/usage");
-    let spent: Vec<u64> = told
+    let usage_events = client.all(&session, "agent/usage");
+    let spent: Vec<u64> = usage_events
         .iter()
-        .map(|note| note.params["session"]["inputTokens"].as_u64().unwrap())
+        .map(|notification| notification.params["session"]["inputTokens"].as_u64().unwrap())
         .collect();
     assert_eq!(spent, [1_000, 3_000, 3_010]);
-    let steps: Vec<u64> = told
+    let steps: Vec<u64> = usage_events
         .iter()
-        .map(|note| note.params["turn"]["outputTokens"].as_u64().unwrap())
+        .map(|notification| notification.params["turn"]["outputTokens"].as_u64().unwrap())
         .collect();
     assert_eq!(steps, [100, 150, 20]);
-    assert_eq!(told[2].params["contextUsed"], 30);
-    assert_eq!(told[2].params["contextWindow"], 200_000);
+    assert_eq!(usage_events[2].params["contextUsed"], 30);
+    assert_eq!(usage_events[2].params["contextWindow"], 200_000);
     // A canceled call costs what the provider has reported so far.
     let gate = Gate::new();
     world.mock().push(Reply::text("half").tokens(700, 50).gate(&gate));
     let id = client.prompt(&session, "and more");
     world.wait_at_gate(&gate);
-    client.next_where(&session, "agent/textDelta", |note| note.text("text") == "half");
+    client.next_where(&session, "agent/textDelta", |notification| {
+        notification.text("text") == "half"
+    });
     client.cancel(&session);
     let cut = client.prompt_result(&id);
     assert_eq!(json!(cut.state), "cancelled");
@@ -405,8 +412,8 @@ fn usage_and_cost_add_up() {
         "{:?}",
         cut.cost_usd
     );
-    let told = client.all(&session, "agent/usage");
-    assert_eq!(told[3].params["session"]["inputTokens"], 3_710);
+    let usage_events = client.all(&session, "agent/usage");
+    assert_eq!(usage_events[3].params["session"]["inputTokens"], 3_710);
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
     assert_eq!(metrics["totals"]["requests"], 4);
     assert_eq!(metrics["totals"]["outputTokens"], 171);
@@ -419,7 +426,7 @@ fn first_delta_is_sent_without_delay() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    let mut waits: Vec<Duration> = Vec::new();
+    let mut delays: Vec<Duration> = Vec::new();
     for round in 0..10 {
         let gate = Gate::new();
         world
@@ -429,17 +436,17 @@ fn first_delta_is_sent_without_delay() {
         let delta = client.next(&session, "agent/textDelta");
         assert_eq!(delta.text("text"), "first");
         world.wait_at_gate(&gate);
-        let sent = world.seen(round).progress().first_byte.unwrap();
-        waits.push(delta.at.saturating_duration_since(sent));
+        let sent = world.wait_for_request(round).progress().first_byte.unwrap();
+        delays.push(delta.at.saturating_duration_since(sent));
         gate.release();
         client.prompt_result(&id);
-        client.next_where(&session, "agent/textDelta", |note| {
-            note.text("text").contains("rest")
+        client.next_where(&session, "agent/textDelta", |notification| {
+            notification.text("text").contains("rest")
         });
     }
     // The merge interval is 16 ms: a held-back delta shows in every round, a busy machine only in some.
-    waits.sort();
-    assert!(waits[0] < Duration::from_millis(12), "{waits:?}");
+    delays.sort();
+    assert!(delays[0] < Duration::from_millis(12), "{delays:?}");
 }
 
 #[test]
@@ -450,15 +457,17 @@ fn long_fields_are_cut_and_can_be_read_by_reference() {
     let client = world.start();
     let session = client.session();
     let prompt: String = (0..20_000).map(|n| format!("word{n} ")).collect();
-    let ended = client.ask(&session, prompt.clone());
-    assert_eq!(ended.text, long, "the answer is whole");
-    for (role, whole) in [("user", &prompt), ("assistant", &long)] {
-        let message = client.next_where(&session, "agent/message", |note| note.text("role") == role);
+    let result = client.ask(&session, prompt.clone());
+    assert_eq!(result.text, long, "the answer is whole");
+    for (role, full_text) in [("user", &prompt), ("assistant", &long)] {
+        let message = client.next_where(&session, "agent/message", |notification| {
+            notification.text("role") == role
+        });
         let block = &message.params["content"][0];
         let head = block["text"].as_str().unwrap();
         let more = &block["more"]["text"];
-        assert!(head.len() <= 64 << 10 && whole.starts_with(head), "{role}");
-        assert_eq!(more["bytes"], whole.len() as u64, "{role}");
+        assert!(head.len() <= 64 << 10 && full_text.starts_with(head), "{role}");
+        assert_eq!(more["bytes"], full_text.len() as u64, "{role}");
         let (mut read, mut offset) = (String::new(), Some(0));
         while let Some(from) = offset {
             let piece: Value = client.call(
@@ -469,10 +478,10 @@ fn long_fields_are_cut_and_can_be_read_by_reference() {
             offset = piece["nextOffset"].as_u64();
         }
         assert!(
-            read == *whole,
+            read == *full_text,
             "{role}: {} of {} bytes were read",
             read.len(),
-            whole.len()
+            full_text.len()
         );
     }
     for (reference, word) in [

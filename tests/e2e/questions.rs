@@ -13,7 +13,12 @@ fn ask() -> Reply {
 }
 
 fn result(world: &World, request: usize) -> String {
-    world.seen(request).messages().last().unwrap().to_string()
+    world
+        .wait_for_request(request)
+        .messages()
+        .last()
+        .unwrap()
+        .to_string()
 }
 
 #[test]
@@ -24,21 +29,21 @@ fn answers_and_dismissals_reach_the_model() {
     let client = world.start_asking();
     let session = client.session_with(json!({"mode": "plan"}));
     let id = client.prompt(&session, "do it");
-    let asked = client.next(&session, "agent/questionRequested");
+    let question_request = client.next(&session, "agent/questionRequested");
     assert_eq!(
-        (asked.text("text"), asked.text("detail")),
+        (question_request.text("text"), question_request.text("detail")),
         ("Which one?", "Both fit."),
         "{}",
-        asked.params
+        question_request.params
     );
-    let question = asked.text("questionId").to_owned();
+    let question = question_request.text("questionId").to_owned();
     // A user may give an answer that was not offered.
     let answer = json!({"questionId": question, "answers": {"answer": ["a third"]}});
     let _: Value = client.call("agent/questionRespond", answer);
-    let again = client.next_where(&session, "agent/questionRequested", |note| {
-        note.text("questionId") != question
+    let second_request = client.next_where(&session, "agent/questionRequested", |notification| {
+        notification.text("questionId") != question
     });
-    let dismissed = json!({"questionId": again.text("questionId"), "dismissed": true});
+    let dismissed = json!({"questionId": second_request.text("questionId"), "dismissed": true});
     let _: Value = client.call("agent/questionRespond", dismissed);
     assert_eq!(json!(client.prompt_result(&id).state), "completed");
     assert!(result(&world, 1).contains("a third"));
@@ -50,7 +55,11 @@ fn tool_is_missing_without_a_person() {
     let world = World::new();
     let client = world.start();
     client.ask(&client.session(), "hello");
-    assert!(!world.seen(0).body["tools"].to_string().contains("ask_user"));
+    assert!(
+        !world.wait_for_request(0).body["tools"]
+            .to_string()
+            .contains("ask_user")
+    );
 }
 
 #[test]
@@ -83,8 +92,8 @@ fn question_survives_a_crash_under_its_id() {
     let client = world.start_asking();
     client.load(&session);
     let id = client.send("agent/resumeTurn", json!({"sessionId": session}));
-    let again = client.next(&session, "agent/questionRequested");
-    assert_eq!(again.text("questionId"), question);
+    let reopened = client.next(&session, "agent/questionRequested");
+    assert_eq!(reopened.text("questionId"), question);
     let answer = json!({"questionId": question, "answers": {"answer": ["second"]}});
     let _: Value = client.call("agent/questionRespond", answer);
     assert_eq!(json!(client.prompt_result(&id).state), "completed");

@@ -31,9 +31,13 @@ fn queued_texts(answer: &Value) -> Vec<&str> {
 
 /// Waits until a turn started `by` that trigger has ended, and returns its id.
 fn wait_for_turn_by(client: &Client, session: &str, by: &str) -> String {
-    let started = client.next_where(session, "agent/turnStarted", |note| note.text("by") == by);
+    let started = client.next_where(session, "agent/turnStarted", |notification| {
+        notification.text("by") == by
+    });
     let turn = started.text("turnId").to_owned();
-    client.next_where(session, "agent/turnEnded", |note| note.text("turnId") == turn);
+    client.next_where(session, "agent/turnEnded", |notification| {
+        notification.text("turnId") == turn
+    });
     turn
 }
 
@@ -49,14 +53,14 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
     let first = client.prompt(&session, "one");
     world.wait_at_gate(&gate);
     let two = add(&client, &session, "two");
-    let shown = client.next_where(&session, "agent/sessionUpdated", |note| {
-        !note.params["queue"].is_null()
+    let update = client.next_where(&session, "agent/sessionUpdated", |notification| {
+        !notification.params["queue"].is_null()
     });
     assert_eq!(
-        shown.params["queue"],
+        update.params["queue"],
         json!({"paused": false, "prompts": [{"promptId": two, "text": "two"}]})
     );
-    let gone = add(&client, &session, "gone");
+    let removed = add(&client, &session, "gone");
     let three = add(&client, &session, "tree");
     let edited = queue(
         &client,
@@ -65,13 +69,13 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
         json!({"promptId": three, "prompt": "three"}),
     );
     assert_eq!(queued_texts(&edited), ["two", "gone", "three"]);
-    let left = queue(&client, &session, "remove", json!({"promptId": gone}));
-    assert_eq!(queued_texts(&left), ["two", "three"]);
-    assert_eq!(queue(&client, &session, "list", json!({})), left);
+    let remaining = queue(&client, &session, "remove", json!({"promptId": removed}));
+    assert_eq!(queued_texts(&remaining), ["two", "three"]);
+    assert_eq!(queue(&client, &session, "list", json!({})), remaining);
     let loaded = client.load(&session);
     assert_eq!(loaded.state.queue.unwrap().prompts.len(), 2);
     for (action, more) in [("edit", json!({"prompt": "x"})), ("remove", json!({}))] {
-        let mut params = json!({"sessionId": session, "action": action, "promptId": gone});
+        let mut params = json!({"sessionId": session, "action": action, "promptId": removed});
         params
             .as_object_mut()
             .unwrap()
@@ -88,13 +92,13 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
     assert_eq!(client.prompt_result(&first).text, "first");
     for text in ["two", "three"] {
         let turn = wait_for_turn_by(&client, &session, "queue");
-        let said = client.next_where(&session, "agent/message", |note| {
-            note.text("turnId") == turn && note.text("role") == "user"
+        let message = client.next_where(&session, "agent/message", |notification| {
+            notification.text("turnId") == turn && notification.text("role") == "user"
         });
-        assert_eq!(said.params["content"][0]["text"], text);
+        assert_eq!(message.params["content"][0]["text"], text);
     }
-    assert_eq!(world.seen(1).last_text(), "two");
-    assert_eq!(world.seen(2).last_text(), "three");
+    assert_eq!(world.wait_for_request(1).last_text(), "two");
+    assert_eq!(world.wait_for_request(2).last_text(), "three");
     assert_eq!(
         queue(&client, &session, "list", json!({})),
         json!({"paused": false, "prompts": []})
@@ -112,7 +116,7 @@ fn queued_prompt_starts_immediately_if_no_turn_runs() {
         wait_for_turn_by(&client, &session, "queue"),
         added["turnId"].as_str().unwrap()
     );
-    assert_eq!(world.seen(0).last_text(), "go");
+    assert_eq!(world.wait_for_request(0).last_text(), "go");
 }
 
 #[test]
@@ -129,27 +133,29 @@ fn cancel_pauses_the_queue_until_send_now() {
     }
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&first).state), "cancelled");
-    client.next_where(&session, "agent/sessionUpdated", |note| {
-        note.params["queue"]["paused"] == true
+    client.next_where(&session, "agent/sessionUpdated", |notification| {
+        notification.params["queue"]["paused"] == true
     });
-    let held = queue(&client, &session, "list", json!({}));
+    let listed = queue(&client, &session, "list", json!({}));
     assert_eq!(
-        (&held["paused"], queued_texts(&held)),
+        (&listed["paused"], queued_texts(&listed)),
         (&json!(true), vec!["two", "three", "four"])
     );
     // A prompt that is added while the queue is paused waits, too.
     add(&client, &session, "five");
     assert_eq!(world.requests(), 1);
-    let held = queue(&client, &session, "list", json!({}));
-    let three = held["prompts"][1]["promptId"].clone();
+    let listed = queue(&client, &session, "list", json!({}));
+    let three = listed["prompts"][1]["promptId"].clone();
     let sent = queue(&client, &session, "sendNow", json!({"promptId": three}));
     assert!(sent["turnId"].is_string(), "{sent}");
     assert_eq!(sent["paused"], false);
     for _ in 0..4 {
         wait_for_turn_by(&client, &session, "queue");
     }
-    let said: Vec<_> = (1..5).map(|index| world.seen(index).last_text()).collect();
-    assert_eq!(said, ["three", "two", "four", "five"]);
+    let sent_texts: Vec<_> = (1..5)
+        .map(|index| world.wait_for_request(index).last_text())
+        .collect();
+    assert_eq!(sent_texts, ["three", "two", "four", "five"]);
 }
 
 #[test]
@@ -166,7 +172,7 @@ fn completed_turn_resumes_a_paused_queue() {
     client.prompt_result(&first);
     client.ask(&session, "something else");
     wait_for_turn_by(&client, &session, "queue");
-    assert_eq!(world.seen(2).last_text(), "two");
+    assert_eq!(world.wait_for_request(2).last_text(), "two");
 }
 
 #[test]
@@ -186,7 +192,7 @@ fn send_now_joins_the_running_turn() {
     let done = client.prompt_result(&first);
     assert_eq!(sent["turnId"], done.turn_id);
     assert_eq!(done.text, "Now really");
-    assert_eq!(world.seen(1).last_text(), "mind the tests");
+    assert_eq!(world.wait_for_request(1).last_text(), "mind the tests");
 }
 
 #[test]
@@ -204,17 +210,21 @@ fn queued_prompts_survive_a_kill() {
     client.kill();
     let client = world.start();
     let loaded = client.load(&session);
-    let waits = loaded.state.queue.unwrap();
-    assert!(waits.paused);
-    let texts: Vec<_> = waits.prompts.iter().map(|prompt| prompt.text.as_str()).collect();
+    let restored = loaded.state.queue.unwrap();
+    assert!(restored.paused);
+    let texts: Vec<_> = restored
+        .prompts
+        .iter()
+        .map(|prompt| prompt.text.as_str())
+        .collect();
     assert_eq!(texts, ["two", "three"]);
     assert_eq!(world.requests(), 1);
     queue(&client, &session, "sendNow", json!({}));
     for _ in 0..2 {
         wait_for_turn_by(&client, &session, "queue");
     }
-    assert_eq!(world.seen(1).last_text(), "two");
-    assert_eq!(world.seen(2).last_text(), "three");
+    assert_eq!(world.wait_for_request(1).last_text(), "two");
+    assert_eq!(world.wait_for_request(2).last_text(), "three");
     let client = {
         client.kill();
         world.start()

@@ -10,7 +10,7 @@ use crate::mock_llm::{MockLlm, Reply};
 
 /// Returns the block types of every assistant message of a request.
 fn block_kinds(world: &World, request: usize) -> Vec<Vec<String>> {
-    let body = &world.seen(request).body;
+    let body = &world.wait_for_request(request).body;
     let messages = body["messages"].as_array().unwrap().iter();
     messages
         .filter(|message| message["role"] == "assistant")
@@ -24,7 +24,7 @@ fn block_kinds(world: &World, request: usize) -> Vec<Vec<String>> {
 }
 
 fn has_thinking(world: &World, request: usize) -> bool {
-    world.seen(request).body["thinking"].is_object()
+    world.wait_for_request(request).body["thinking"].is_object()
 }
 
 fn set_model(client: &Client, session: &str, model: &str) {
@@ -57,7 +57,7 @@ fn redacted_reasoning_is_sent_back_unchanged() {
     assert_eq!(client.ask(&session, "look").text, "ok");
     client.ask(&session, "and now?");
     for request in [1, 2] {
-        let block = &world.seen(request).body["messages"][1]["content"][0];
+        let block = &world.wait_for_request(request).body["messages"][1]["content"][0];
         assert_eq!(*block, json!({"type": "redacted_thinking", "data": "b3BhcXVl"}));
     }
 }
@@ -78,17 +78,17 @@ fn encrypted_reasoning_is_sent_back_with_its_calls() {
     set_model(&client, &session, "responses/responses-model");
     client.ask(&session, "and again?");
     for request in [1, 2, 4] {
-        let items = &world.seen(request).body["input"];
-        let shown = json!([{"type": "summary_text", "text": "Let me look."}]);
+        let items = &world.wait_for_request(request).body["input"];
+        let summary = json!([{"type": "summary_text", "text": "Let me look."}]);
         assert_eq!(
             items[1],
-            json!({"type": "reasoning", "id": "rs_mock0", "summary": shown, "encrypted_content": "c2lnbmVk"})
+            json!({"type": "reasoning", "id": "rs_mock0", "summary": summary, "encrypted_content": "c2lnbmVk"})
         );
         assert_eq!(items[2]["encrypted_content"], "b3BhcXVl");
         assert_eq!(items[3]["type"], "function_call");
         assert_eq!(items[4]["type"], "function_call_output");
     }
-    assert!(!String::from_utf8_lossy(&world.seen(3).raw).contains("c2lnbmVk"));
+    assert!(!String::from_utf8_lossy(&world.wait_for_request(3).raw).contains("c2lnbmVk"));
 }
 
 #[test]
@@ -160,16 +160,16 @@ fn tool_loop_continues_with_another_model_without_thinking() {
     let write = json!({"path": "x", "content": "x"});
     world.mock().push(read().call("write_file", write));
     let _abandoned = client.prompt(&session, "do it");
-    let asked = client.next_approval(&session);
+    let approval = client.next_approval(&session);
     client.kill();
     let client = world.start();
     client.load(&session);
     set_model(&client, &session, "mock/mock-two");
-    client.decide(&asked, "allow");
-    let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
-    assert_eq!(ended["text"], "ok");
+    client.decide(&approval, "allow");
+    let result: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(result["text"], "ok");
     assert_eq!(world.read("x").unwrap(), "x");
-    assert_eq!(world.seen(1).body["model"], "mock-two");
+    assert_eq!(world.wait_for_request(1).body["model"], "mock-two");
     assert_eq!(block_kinds(&world, 1), [["tool_use"]]);
     assert!(has_thinking(&world, 0) && !has_thinking(&world, 1));
     client.ask(&session, "and now?");

@@ -27,11 +27,11 @@ fn text_of_a_broken_attempt_is_retracted() {
         world.mock().push(Reply::text("the whole answer"));
         let client = world.start();
         let session = client.session();
-        let ended = client.ask(&session, "hello");
-        assert_eq!(ended.text, "the whole answer", "{name}");
-        let shown = client.all(&session, "agent/textDelta");
-        let first = shown.first().unwrap().text("messageId").to_owned();
-        let last = shown.last().unwrap().text("messageId").to_owned();
+        let result = client.ask(&session, "hello");
+        assert_eq!(result.text, "the whole answer", "{name}");
+        let deltas = client.all(&session, "agent/textDelta");
+        let first = deltas.first().unwrap().text("messageId").to_owned();
+        let last = deltas.last().unwrap().text("messageId").to_owned();
         assert_ne!(first, last, "{name}: the next attempt has a new id");
         let retracted = client.next(&session, "agent/messageRetracted");
         assert_eq!(retracted.text("messageId"), first, "{name}");
@@ -40,7 +40,7 @@ fn text_of_a_broken_attempt_is_retracted() {
         assert_eq!(message.text("messageId"), last, "{name}");
         // The retracted text is in neither the stored history nor the next request.
         client.ask(&session, "and now?");
-        let raw = world.seen(2).raw.clone();
+        let raw = world.wait_for_request(2).raw.clone();
         assert!(!String::from_utf8_lossy(&raw).contains("half of"), "{name}");
     }
 }
@@ -57,8 +57,8 @@ fn tool_calls_of_a_broken_attempt_are_retracted_and_never_run() {
     let client = world.start();
     let session = client.session_with(json!({"mode": "full"}));
     assert_eq!(client.ask(&session, "hello").text, "no, I don't");
-    let begun = client.all(&session, "agent/toolInputDelta");
-    let call = begun.first().unwrap().text("toolCallId").to_owned();
+    let input_deltas = client.all(&session, "agent/toolInputDelta");
+    let call = input_deltas.first().unwrap().text("toolCallId").to_owned();
     let retracted = client.next(&session, "agent/messageRetracted");
     assert_eq!(retracted.params["toolCallIds"], json!([call]));
     assert!(client.all(&session, "agent/toolCall").is_empty());
@@ -71,24 +71,24 @@ fn retries_are_limited_and_each_wait_matches_its_announcement() {
     world.mock().default_reply(Reply::error(503, "api_error", "down"));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "hello"));
-    assert_eq!(ended["reason"], "model_error");
-    assert_eq!(ended["error"]["attempts"], 4);
-    assert_eq!(ended["error"]["status"], 503);
+    let result = json!(client.ask(&session, "hello"));
+    assert_eq!(result["reason"], "model_error");
+    assert_eq!(result["error"]["attempts"], 4);
+    assert_eq!(result["error"]["status"], 503);
     assert_eq!(world.requests(), 4);
-    let told = client.all(&session, "agent/retry");
-    let attempts: Vec<_> = told
+    let retries = client.all(&session, "agent/retry");
+    let attempts: Vec<_> = retries
         .iter()
-        .map(|note| note.params["attempt"].as_u64().unwrap())
+        .map(|notification| notification.params["attempt"].as_u64().unwrap())
         .collect();
     assert_eq!(attempts, [1, 2, 3]);
-    for (at, (note, floor)) in told.iter().zip([20, 40, 50]).enumerate() {
-        let delay = note.params["delayMs"].as_u64().unwrap();
+    for (at, (notification, floor)) in retries.iter().zip([20, 40, 50]).enumerate() {
+        let delay = notification.params["delayMs"].as_u64().unwrap();
         assert!(
             (floor..=floor + floor / 4 + 1).contains(&delay),
             "wait {at}: {delay}"
         );
-        let gap = world.seen(at + 1).at - world.seen(at).at;
+        let gap = world.wait_for_request(at + 1).at - world.wait_for_request(at).at;
         assert!(
             gap >= Duration::from_millis(delay) && gap < Duration::from_millis(delay) + SLACK,
             "wait {at}: {gap:?} for {delay} ms"
@@ -111,12 +111,12 @@ fn waits_without_jitter_are_exact() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
-    let waits: Vec<_> = client
+    let delays: Vec<_> = client
         .all(&session, "agent/retry")
         .iter()
-        .map(|note| note.params["delayMs"].clone())
+        .map(|notification| notification.params["delayMs"].clone())
         .collect();
-    assert_eq!(waits, [20, 40, 50]);
+    assert_eq!(delays, [20, 40, 50]);
 }
 
 #[test]
@@ -182,7 +182,9 @@ fn metrics_of_the_server_and_its_only_session_agree() {
     world.mock().push(Reply::text("half").gate(&gate));
     let id = client.prompt(&session, "three");
     // Wait for the answer to begin: a call that is canceled earlier leaves no event, so a restart would not count it.
-    client.next_where(&session, "agent/textDelta", |note| note.text("text") == "half");
+    client.next_where(&session, "agent/textDelta", |notification| {
+        notification.text("text") == "half"
+    });
     client.cancel(&session);
     client.prompt_result(&id);
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));

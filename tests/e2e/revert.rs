@@ -48,15 +48,15 @@ pub(crate) fn revert(client: &Client, session: &str, turn: &str, more: Value) ->
 }
 
 /// Returns the path and the field `what` of each entry in `list`, sorted.
-pub(crate) fn told<'a>(answer: &'a Value, list: &str, what: &str) -> Vec<(&'a str, &'a str)> {
-    let mut told: Vec<_> = answer[list]
+pub(crate) fn entry_fields<'a>(answer: &'a Value, list: &str, field: &str) -> Vec<(&'a str, &'a str)> {
+    let mut entries: Vec<_> = answer[list]
         .as_array()
         .unwrap()
         .iter()
-        .map(|file| (file["path"].as_str().unwrap(), file[what].as_str().unwrap()))
+        .map(|file| (file["path"].as_str().unwrap(), file[field].as_str().unwrap()))
         .collect();
-    told.sort_unstable();
-    told
+    entries.sort_unstable();
+    entries
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn edits_are_reported_reverted_and_redone() {
     assert_eq!(diff.text("ofTurnId"), id);
     assert_eq!(diff.text("standing"), "made");
     assert_eq!(
-        told(&diff.params, "files", "kind"),
+        entry_fields(&diff.params, "files", "kind"),
         [("a.txt", "modified"), ("new/b.txt", "created")]
     );
     assert_eq!(
@@ -93,7 +93,7 @@ fn edits_are_reported_reverted_and_redone() {
     );
     let would = revert(&client, &session, &id, json!({"dryRun": true}));
     assert_eq!(
-        told(&would, "files", "kind"),
+        entry_fields(&would, "files", "kind"),
         [("a.txt", "modified"), ("new/b.txt", "deleted")]
     );
     assert_eq!(world.read("a.txt").unwrap(), "1\n2\n");
@@ -111,12 +111,12 @@ fn edits_are_reported_reverted_and_redone() {
     // The model learns of the revert before it continues.
     client.ask(&session, "go on");
     let last = world.requests() - 1;
-    let sent = String::from_utf8_lossy(&world.seen(last).raw).into_owned();
+    let sent = String::from_utf8_lossy(&world.wait_for_request(last).raw).into_owned();
     assert!(sent.contains("taken back in: a.txt, new/b.txt"), "{sent}");
     client.ask(&session, "and on");
-    let again = revert(&client, &session, &id, json!({"redo": true}));
+    let redone = revert(&client, &session, &id, json!({"redo": true}));
     assert_eq!(
-        told(&again, "files", "kind"),
+        entry_fields(&redone, "files", "kind"),
         [("a.txt", "modified"), ("new/b.txt", "created")]
     );
     assert_eq!(world.read("a.txt").unwrap(), "1\n2\n");
@@ -133,15 +133,15 @@ fn edits_are_reported_reverted_and_redone() {
     );
     assert_eq!(error.data["refusal"], "unknownTurn");
     // Only the owner can read kept contents, and they are deleted with the session.
-    let kept = world.data().join("content").join(&session).join("files");
-    for file in std::fs::read_dir(&kept).unwrap() {
+    let content_folder = world.data().join("content").join(&session).join("files");
+    for file in std::fs::read_dir(&content_folder).unwrap() {
         assert_eq!(
             file.unwrap().metadata().unwrap().permissions().mode() & 0o777,
             0o600
         );
     }
     let _: Value = client.call("agent/deleteSession", json!({"sessionId": session}));
-    assert!(!kept.exists());
+    assert!(!content_folder.exists());
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn later_changes_by_a_person_are_kept_and_reported() {
     std::fs::remove_file(world.path("work/c.txt")).unwrap();
     std::fs::rename(world.path("work/d.txt"), world.path("work/e.txt")).unwrap();
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(told(&done, "files", "kind"), [("a.txt", "modified")]);
+    assert_eq!(entry_fields(&done, "files", "kind"), [("a.txt", "modified")]);
     let since = "it has changed since";
     assert_eq!(
-        told(&done, "conflicts", "why"),
+        entry_fields(&done, "conflicts", "why"),
         [("b.txt", since), ("c.txt", since)]
     );
     assert_eq!(world.read("a.txt").unwrap(), "a\n");
@@ -201,7 +201,7 @@ fn revert_includes_later_turns_and_keeps_earlier_ones() {
     let done = revert(&client, &session, &first, json!({}));
     assert_eq!(done["turnIds"], json!([first, second, third]));
     assert_eq!(
-        told(&done, "files", "kind"),
+        entry_fields(&done, "files", "kind"),
         [("a.txt", "modified"), ("b.txt", "modified")]
     );
     assert_eq!(world.read("a.txt").unwrap(), "1\n");
@@ -227,7 +227,7 @@ fn revert_keeps_a_persons_change_between_two_turns() {
     );
     let answer = revert(&client, &session, &first, json!({}));
     assert_eq!(
-        told(&answer, "conflicts", "why"),
+        entry_fields(&answer, "conflicts", "why"),
         [("a.txt", "it was changed by someone else between these changes")]
     );
     assert_eq!(world.read("a.txt").unwrap(), "agent again\n");
@@ -291,14 +291,14 @@ fn command_changes_are_reverted_if_the_old_content_is_known() {
         ("sub.txt", "created"),
         ("unread.txt", "modified"),
     ];
-    assert_eq!(told(&diff.params, "files", "kind"), changed);
+    assert_eq!(entry_fields(&diff.params, "files", "kind"), changed);
     let files = diff.params["files"].as_array().unwrap();
     let lost: Vec<_> = files.iter().filter(|file| file["unrestorable"] == true).collect();
     assert_eq!(lost.len(), 1);
     assert_eq!(lost[0]["path"], "unread.txt");
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(
-        told(&done, "conflicts", "why"),
+        entry_fields(&done, "conflicts", "why"),
         [("unread.txt", "its old content is unknown")]
     );
     for name in ["read.txt", "gone.txt", "moved.txt", "mode.sh", "linked.txt"] {
@@ -331,12 +331,12 @@ fn kill_during_a_revert_of_ten_thousand_files_loses_nothing() {
     client.send("agent/revert", json!({"sessionId": session, "turnId": id}));
     world.wait_until(|| count() < 10_000);
     client.kill();
-    let left = count();
+    let remaining = count();
     let client = world.start();
     client.load(&session);
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!((done["conflicts"].as_array().unwrap().len(), count()), (0, 0));
-    assert_eq!(done["files"].as_array().unwrap().len(), left);
+    assert_eq!(done["files"].as_array().unwrap().len(), remaining);
     revert(&client, &session, &id, json!({"redo": true}));
     assert_eq!(count(), 10_000);
     assert_eq!(world.read("many/f777").unwrap(), "777\n");
@@ -353,8 +353,8 @@ fn checkpoint_of_over_twenty_thousand_files_is_reported_as_partial() {
     let client = world.start();
     let session = free(&client);
     turn(&world, &client, &session, &[bash("echo 1 > many/1")]);
-    let warned = client.next_where(&session, "agent/warning", |note| {
-        note.text("code") == "checkpoint_partial"
+    let warned = client.next_where(&session, "agent/warning", |notification| {
+        notification.text("code") == "checkpoint_partial"
     });
     assert!(warned.text("message").contains("20000"));
     assert_eq!(client.next(&session, "agent/turnDiff").params["partial"], true);
@@ -367,21 +367,25 @@ fn edit_without_a_checkpoint_asks_for_approval() {
     let client = world.start();
     let session = client.session_with(json!({"mode": "autoEdit"}));
     // A file in place of the folder keeps the server from storing contents.
-    let kept = world.data().join("content").join(&session);
-    std::fs::create_dir_all(&kept).unwrap();
-    std::fs::write(kept.join("files"), "in the way").unwrap();
+    let content_folder = world.data().join("content").join(&session);
+    std::fs::create_dir_all(&content_folder).unwrap();
+    std::fs::write(content_folder.join("files"), "in the way").unwrap();
     world
         .mock()
         .push(Reply::new().call("edit_file", edit("a.txt", "a", "b").1));
     world.mock().push(Reply::text("done"));
     let id = client.prompt(&session, "do it");
-    let asked = client.next_approval(&session);
-    assert!(asked.text("why").contains("cannot be kept"), "{:?}", asked.params);
+    let approval = client.next_approval(&session);
+    assert!(
+        approval.text("why").contains("cannot be kept"),
+        "{:?}",
+        approval.params
+    );
     assert_eq!(world.read("a.txt").unwrap(), "a\n");
-    client.decide(&asked, "allow");
+    client.decide(&approval, "allow");
     client.prompt_result(&id);
     assert_eq!(world.read("a.txt").unwrap(), "b\n");
-    std::fs::remove_file(kept.join("files")).unwrap();
+    std::fs::remove_file(content_folder.join("files")).unwrap();
     world
         .mock()
         .push(Reply::new().call("edit_file", edit("a.txt", "b", "c").1));

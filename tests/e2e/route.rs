@@ -20,12 +20,12 @@ pub fn chain(lines: [&str; 3]) -> World {
 
 fn configure(world: &World, [first, second, third]: [&str; 3]) {
     let mock = world.mock();
-    let waits = "initial_backoff_ms = 20\nmax_backoff_ms = 50\nmax_retries = 1";
+    let backoff = "initial_backoff_ms = 20\nmax_backoff_ms = 50\nmax_retries = 1";
     let usual = |lines: &str| {
         if lines.contains("max_retries") {
-            waits.replace("\nmax_retries = 1", "")
+            backoff.replace("\nmax_retries = 1", "")
         } else {
-            waits.to_owned()
+            backoff.to_owned()
         }
     };
     let text = format!(
@@ -66,16 +66,21 @@ filter = "debug"
         third_waits = usual(third),
     );
     world.configure(Config {
-        whole: Some(text),
+        full_text: Some(text),
         ..Config::default()
     });
 }
 
 /// Returns the models of all requests, in order.
-pub fn asked(world: &World) -> Vec<String> {
+pub fn requested_models(world: &World) -> Vec<String> {
     let mut models = Vec::new();
     for index in 0..world.requests() {
-        models.push(world.seen(index).body["model"].as_str().unwrap().to_owned());
+        models.push(
+            world.wait_for_request(index).body["model"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        );
     }
     models
 }
@@ -85,8 +90,8 @@ type Answers = (&'static str, fn() -> Reply);
 
 /// Makes these models always answer in the same way.
 fn always_answer(world: &World, answers: &'static [Answers]) {
-    world.mock().respond_with(move |seen| {
-        let model = seen.body["model"].as_str().unwrap_or_default();
+    world.mock().respond_with(move |request| {
+        let model = request.body["model"].as_str().unwrap_or_default();
         let found = answers.iter().find(|(name, _)| *name == model);
         found.map(|(_, reply)| reply())
     });
@@ -104,17 +109,17 @@ pub fn overloaded() -> Reply {
 /// line each.
 pub fn story(client: &Client, session: &str) -> String {
     let mut lines = Vec::new();
-    for note in client.notes() {
-        if note.text("sessionId") != session {
+    for notification in client.notes() {
+        if notification.text("sessionId") != session {
             continue;
         }
-        let text = |field| note.text(field);
-        lines.push(match note.method.as_str() {
+        let text = |field| notification.text(field);
+        lines.push(match notification.method.as_str() {
             "agent/transition" => text("reason").to_owned(),
             "agent/retry" => format!(
                 "  retry {} of {}; {}",
-                note.params["attempt"],
-                note.params["maxRetries"],
+                notification.params["attempt"],
+                notification.params["maxRetries"],
                 text("next")
             ),
             "agent/modelSwitched" => format!("  {} -> {}: {}", text("from"), text("to"), text("why")),
@@ -123,7 +128,9 @@ pub fn story(client: &Client, session: &str) -> String {
             "agent/warning" => format!("  warning {}", text("message")),
             "agent/messageRetracted" => "  retracted".to_owned(),
             "agent/turnEnded" => {
-                let code = note.params["error"]["code"].as_str().unwrap_or("no error");
+                let code = notification.params["error"]["code"]
+                    .as_str()
+                    .unwrap_or("no error");
                 format!("{} / {code}", text("state"))
             }
             _ => continue,
@@ -134,19 +141,19 @@ pub fn story(client: &Client, session: &str) -> String {
 
 /// Asserts that each gap between two requests to one model matches the retry announced between them.
 fn assert_waits_match(world: &World, client: &Client, session: &str) {
-    let told = client.all(session, "agent/retry");
-    let mut told = told.iter();
-    let models = asked(world);
+    let retries = client.all(session, "agent/retry");
+    let mut retries = retries.iter();
+    let models = requested_models(world);
     for at in 1..models.len() {
         if models[at] != models[at - 1] {
             continue;
         }
-        let retry = &told.next().expect("a retry for each second request").params;
+        let retry = &retries.next().expect("a retry for each second request").params;
         let delay = Duration::from_millis(retry["delayMs"].as_u64().unwrap());
-        let gap = world.seen(at).at - world.seen(at - 1).at;
+        let gap = world.wait_for_request(at).at - world.wait_for_request(at - 1).at;
         assert!(gap >= delay && gap < delay + SLACK, "{at}: {gap:?} for {retry}");
     }
-    assert!(told.next().is_none());
+    assert!(retries.next().is_none());
 }
 
 #[test]
@@ -155,8 +162,8 @@ fn fallback_chain_of_three_presets() {
     always_answer(&world, &[("model-one", down), ("model-two", down)]);
     let client = world.start();
     let session = client.session();
-    let ended = client.ask(&session, "hello");
-    assert_eq!(ended.text, "ok");
+    let result = client.ask(&session, "hello");
+    assert_eq!(result.text, "ok");
     insta::assert_snapshot!(story(&client, &session), @r"
       retry 1 of 1; openrouter/model-two takes over
     model_fallback
@@ -167,20 +174,26 @@ fn fallback_chain_of_three_presets() {
     completed
     completed / no error
     ");
-    let models = asked(&world);
+    let models = requested_models(&world);
     assert_eq!(
         models,
         ["model-one", "model-one", "model-two", "model-two", "model-three"]
     );
-    let paths: Vec<String> = (0..5).map(|at| world.seen(at).path.clone()).collect();
+    let paths: Vec<String> = (0..5).map(|at| world.wait_for_request(at).path.clone()).collect();
     assert_eq!(paths[0], "/v1/messages");
     assert!(
         paths[2..].iter().all(|path| path == "/v1/chat/completions"),
         "{paths:?}"
     );
-    assert_eq!(world.seen(0).header("x-api-key"), Some("key-of-one"));
-    assert_eq!(world.seen(2).header("authorization"), Some("Bearer key-of-two"));
-    assert_eq!(world.seen(4).header("authorization"), Some("Bearer key-of-three"));
+    assert_eq!(world.wait_for_request(0).header("x-api-key"), Some("key-of-one"));
+    assert_eq!(
+        world.wait_for_request(2).header("authorization"),
+        Some("Bearer key-of-two")
+    );
+    assert_eq!(
+        world.wait_for_request(4).header("authorization"),
+        Some("Bearer key-of-three")
+    );
     assert_waits_match(&world, &client, &session);
 }
 
@@ -195,7 +208,7 @@ fn next_turn_returns_to_the_first_provider() {
         assert_eq!(client.ask(&session, prompt).text, "ok");
     }
     assert_eq!(
-        asked(&world),
+        requested_models(&world),
         ["model-one", "model-one", "model-two", "model-one", "model-one"]
     );
     insta::assert_snapshot!(story(&client, &session), @r"
@@ -230,7 +243,7 @@ fn three_overloads_in_a_row_switch_to_the_fallback_model() {
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
     assert_eq!(
-        asked(&world),
+        requested_models(&world),
         ["model-one", "model-one", "model-one", "model-small"]
     );
     insta::assert_snapshot!(story(&client, &session), @r"
@@ -263,7 +276,7 @@ fn success_resets_the_overload_count() {
     let session = client.session();
     assert_eq!(client.ask(&session, "one").text, "well");
     assert_eq!(client.ask(&session, "two").text, "ok");
-    assert_eq!(asked(&world), ["model-one"; 7]);
+    assert_eq!(requested_models(&world), ["model-one"; 7]);
     assert!(client.all(&session, "agent/modelSwitched").is_empty());
 }
 
@@ -280,7 +293,7 @@ fn open_circuit_falls_back_without_a_call_until_its_trial() {
     let until = open.params["until"].as_i64().unwrap();
     // Circuits are per account: another session sees it open, too, and makes no call.
     assert_eq!(client.ask(&other, "two").text, "ok");
-    let models: Vec<String> = asked(&world);
+    let models: Vec<String> = requested_models(&world);
     assert_eq!(models[..5], ["model-one"; 5]);
     assert_eq!(models[5..], ["model-two"; 2]);
     let circuit = json!({"subject": "provider", "name": "anthropic", "state": "open", "until": until});
@@ -308,14 +321,14 @@ fn open_circuit_falls_back_without_a_call_until_its_trial() {
         client
             .notes()
             .iter()
-            .any(|note| note.method == "agent/status" && is(&note.params))
+            .any(|notification| notification.method == "agent/status" && is(&notification.params))
     };
     world.wait_until(|| status(&|params| params["circuits"][0] == circuit));
     // The cooldown is over: one call is the trial.
-    let left = until - agentls::base::clock::wall_ms();
-    std::thread::sleep(Duration::from_millis(left.max(0) as u64 + 20));
+    let remaining_ms = until - agentls::base::clock::wall_ms();
+    std::thread::sleep(Duration::from_millis(remaining_ms.max(0) as u64 + 20));
     assert_eq!(client.ask(&session, "three").text, "ok");
-    assert_eq!(asked(&world)[7..], ["model-one"]);
+    assert_eq!(requested_models(&world)[7..], ["model-one"]);
     assert_eq!(client.ask(&other, "four").text, "ok");
     insta::assert_snapshot!(story(&client, &session), @r"
       retry 1 of 4; 3 more attempts, then openrouter/model-two takes over
@@ -349,10 +362,10 @@ fn open_circuit_falls_back_without_a_call_until_its_trial() {
             .notes()
             .iter()
             .rev()
-            .find(|note| note.method == "agent/status")
+            .find(|notification| notification.method == "agent/status")
             .cloned()
     };
-    world.wait_until(|| last().is_some_and(|note| note.params.get("circuits").is_none()));
+    world.wait_until(|| last().is_some_and(|notification| notification.params.get("circuits").is_none()));
 }
 
 #[test]
@@ -366,10 +379,10 @@ fn prompt_is_the_trial_without_a_fallback_but_retries_are_not() {
     }
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "one"));
+    let result = json!(client.ask(&session, "one"));
     assert_eq!(world.requests(), 5);
-    assert_eq!(ended["reason"], "model_error");
-    let error = &ended["error"];
+    assert_eq!(result["reason"], "model_error");
+    let error = &result["error"];
     assert_eq!(
         (&error["code"], &error["attempts"]),
         (&json!("circuit_open"), &json!(5)),
@@ -380,9 +393,9 @@ fn prompt_is_the_trial_without_a_fallback_but_retries_are_not() {
     assert_eq!(error["resetAt"], until, "{error}");
     assert!(error["retryAfterMs"].as_u64().unwrap() > 20_000, "{error}");
     // A failed trial makes exactly one call.
-    let ended = json!(client.ask(&session, "two"));
+    let result = json!(client.ask(&session, "two"));
     assert_eq!(
-        (&ended["error"]["code"], world.requests()),
+        (&result["error"]["code"], world.requests()),
         (&json!("circuit_open"), 6)
     );
     assert_eq!(client.ask(&session, "three").text, "ok");
@@ -453,7 +466,7 @@ fn provider_circuit_can_be_reset() {
     let done: Value = client.call("agent/resetCircuit", reset("anthropic"));
     assert_eq!(done, json!({"wasOpen": false}));
     client.ask(&session, "two");
-    assert_eq!(asked(&world)[6..], ["model-one"]);
+    assert_eq!(requested_models(&world)[6..], ["model-one"]);
     insta::assert_snapshot!(story(&client, &session), @r"
       retry 1 of 4; 3 more attempts, then openrouter/model-two takes over
       retry 2 of 4; 2 more attempts, then openrouter/model-two takes over
@@ -484,7 +497,7 @@ fn exhausted_quota_falls_back_immediately() {
         let client = world.start();
         let session = client.session();
         assert_eq!(client.ask(&session, "hello").text, "ok", "{name}");
-        assert_eq!(asked(&world), ["model-one", "model-two"], "{name}");
+        assert_eq!(requested_models(&world), ["model-one", "model-two"], "{name}");
         assert_eq!(
             client.reasons(&session),
             ["model_fallback", "completed"],
@@ -496,8 +509,8 @@ fn exhausted_quota_falls_back_immediately() {
     world.mock().push(quota());
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "hello"));
-    assert_eq!(ended["error"]["code"], "quota_exhausted", "{ended}");
+    let result = json!(client.ask(&session, "hello"));
+    assert_eq!(result["error"]["code"], "quota_exhausted", "{result}");
 }
 
 #[test]
@@ -510,12 +523,12 @@ fn overlong_wait_falls_back_even_with_the_patient_profile() {
         let client = world.start();
         let session = client.session();
         assert_eq!(client.ask(&session, "hello").text, "ok");
-        assert_eq!(asked(&world), ["model-one", "model-two"], "{profile}");
-        let why = client
+        assert_eq!(requested_models(&world), ["model-one", "model-two"], "{profile}");
+        let reason = client
             .next(&session, "agent/modelSwitched")
             .text("why")
             .to_owned();
-        assert_eq!(why, "anthropic asks to wait for 3600 s: slow down");
+        assert_eq!(reason, "anthropic asks to wait for 3600 s: slow down");
     }
 }
 
@@ -528,9 +541,9 @@ fn permanent_errors_do_not_fall_back() {
             .push_for("model-one", Reply::error(status, "error", "no"));
         let client = world.start();
         let session = client.session();
-        let ended = json!(client.ask(&session, "hello"));
-        assert_eq!(ended["reason"], "model_error", "{status}");
-        assert_eq!(asked(&world), ["model-one"], "{status}");
+        let result = json!(client.ask(&session, "hello"));
+        assert_eq!(result["reason"], "model_error", "{status}");
+        assert_eq!(requested_models(&world), ["model-one"], "{status}");
     }
 }
 
@@ -543,8 +556,8 @@ fn exhausted_route_reports_the_last_error() {
     );
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "hello"));
-    assert_eq!(ended["error"]["provider"], "eachlabs", "{ended}");
+    let result = json!(client.ask(&session, "hello"));
+    assert_eq!(result["error"]["provider"], "eachlabs", "{result}");
     assert_eq!(world.requests(), 6);
     insta::assert_snapshot!(story(&client, &session), @r"
       retry 1 of 1; openrouter/model-two takes over
@@ -573,7 +586,7 @@ fn fallback_retracts_a_cut_answer_and_keeps_tool_results() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
-    assert_eq!(asked(&world), ["model-one", "model-one", "model-two"]);
+    assert_eq!(requested_models(&world), ["model-one", "model-one", "model-two"]);
     insta::assert_snapshot!(story(&client, &session), @r"
     next_turn
       retracted
@@ -583,7 +596,7 @@ fn fallback_retracts_a_cut_answer_and_keeps_tool_results() {
     completed / no error
     ");
     // The next provider gets the tool result, but neither foreign reasoning nor retracted text.
-    let raw = String::from_utf8_lossy(&world.seen(2).raw).into_owned();
+    let raw = String::from_utf8_lossy(&world.wait_for_request(2).raw).into_owned();
     assert!(
         raw.contains("what the file says") && raw.contains("tool_call_id"),
         "{raw}"
@@ -594,8 +607,8 @@ fn fallback_retracts_a_cut_answer_and_keeps_tool_results() {
     );
     // The first provider gets the tool result again, and no retracted text.
     client.ask(&session, "and now?");
-    let raw = String::from_utf8_lossy(&world.seen(3).raw).into_owned();
-    assert_eq!(asked(&world)[3], "model-one");
+    let raw = String::from_utf8_lossy(&world.wait_for_request(3).raw).into_owned();
+    assert_eq!(requested_models(&world)[3], "model-one");
     assert!(
         raw.contains("what the file says") && !raw.contains("half of"),
         "{raw}"
@@ -606,7 +619,7 @@ fn fallback_retracts_a_cut_answer_and_keeps_tool_results() {
 fn unsuitable_fallback_is_skipped_with_a_warning() {
     let small = "\n[model.\"model-two\"]\ncontext_window = 900";
     let no_tools = "\n[model.\"model-two\"]\ntools = false";
-    for (tables, says) in [
+    for (tables, expected) in [
         (small, "exceeds its window of 900 tokens"),
         (no_tools, "model-two cannot use tools"),
     ] {
@@ -615,10 +628,14 @@ fn unsuitable_fallback_is_skipped_with_a_warning() {
         let client = world.start();
         let session = client.session();
         assert_eq!(client.ask(&session, "word ".repeat(2_000)).text, "ok");
-        assert_eq!(asked(&world), ["model-one", "model-one", "model-three"], "{says}");
+        assert_eq!(
+            requested_models(&world),
+            ["model-one", "model-one", "model-three"],
+            "{expected}"
+        );
         let warning = client.next(&session, "agent/warning");
         assert_eq!(warning.text("code"), "route_skipped");
-        assert!(warning.text("message").contains(says), "{warning:?}");
+        assert!(warning.text("message").contains(expected), "{warning:?}");
     }
 }
 
@@ -635,12 +652,15 @@ fn conversation_is_summarized_before_a_fallback_to_a_smaller_window() {
     world.mock().push_for("model-two", Reply::text("they said words"));
     assert_eq!(client.ask(&session, "go on").text, "ok");
     assert_eq!(
-        asked(&world)[9..],
+        requested_models(&world)[9..],
         ["model-one", "model-one", "model-two", "model-two"]
     );
     let of_interest = ["agent/compacted", "agent/modelSwitched", "agent/transition"];
     let notes = client.notes();
-    let methods: Vec<&str> = notes.iter().map(|note| note.method.as_str()).collect();
+    let methods: Vec<&str> = notes
+        .iter()
+        .map(|notification| notification.method.as_str())
+        .collect();
     let methods: Vec<&str> = methods
         .into_iter()
         .filter(|method| of_interest.contains(method))
@@ -654,7 +674,7 @@ fn conversation_is_summarized_before_a_fallback_to_a_smaller_window() {
             "agent/transition"
         ]
     );
-    assert!(world.seen(12).raw.len() < world.seen(10).raw.len());
+    assert!(world.wait_for_request(12).raw.len() < world.wait_for_request(10).raw.len());
 }
 
 #[test]
@@ -669,7 +689,7 @@ fn fallback_without_image_support_gets_a_placeholder() {
         {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
     ]);
     assert_eq!(client.ask(&session, picture).text, "ok");
-    let raw = |at: usize| String::from_utf8_lossy(&world.seen(at).raw).into_owned();
+    let raw = |at: usize| String::from_utf8_lossy(&world.wait_for_request(at).raw).into_owned();
     assert!(raw(1).contains("iVBORw0KGgo="));
     assert!(
         !raw(2).contains("iVBORw0KGgo=") && raw(2).contains("a picture is here"),
@@ -692,9 +712,9 @@ fn turn_fails_if_no_fallback_fits() {
     always_answer(&world, &[("model-one", down)]);
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "word ".repeat(2_000)));
-    assert_eq!(ended["error"]["status"], 503, "{ended}");
-    assert_eq!(asked(&world), ["model-one"; 2]);
+    let result = json!(client.ask(&session, "word ".repeat(2_000)));
+    assert_eq!(result["error"]["status"], 503, "{result}");
+    assert_eq!(requested_models(&world), ["model-one"; 2]);
 }
 
 /// An answer whose rate limit is exhausted until `reset`.
@@ -721,7 +741,7 @@ fn pacer_delays_calls_of_all_sessions() {
         let until = wait.params["until"].as_i64().unwrap() - wait.params["at"].as_i64().unwrap();
         assert!((300..=700).contains(&until), "{wait:?}");
         assert!(wait.text("why").contains("0 of 100 requests left"), "{wait:?}");
-        let gap = world.seen(at).at - world.seen(at - 1).at;
+        let gap = world.wait_for_request(at).at - world.wait_for_request(at - 1).at;
         let least = Duration::from_millis(690);
         assert!(gap >= least && gap < least + SLACK, "{gap:?}");
     }
@@ -738,8 +758,8 @@ fn cancel_ends_a_pacer_wait_immediately() {
     client.next(&session, "agent/wait");
     let before = now();
     client.cancel(&session);
-    let ended = json!(client.prompt_result(&id));
-    assert_eq!(ended["reason"], "aborted_streaming");
+    let result = json!(client.prompt_result(&id));
+    assert_eq!(result["reason"], "aborted_streaming");
     assert!(
         before.elapsed() < Duration::from_secs(1),
         "{:?}",
@@ -762,7 +782,7 @@ fn turn_after_a_cancelled_fallback_starts_with_the_first_provider() {
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&id))["reason"], "aborted_streaming");
     assert_eq!(client.ask(&session, "two").text, "ok");
-    assert_eq!(asked(&world), ["model-one", "model-two", "model-one"]);
+    assert_eq!(requested_models(&world), ["model-one", "model-two", "model-one"]);
 }
 
 #[test]

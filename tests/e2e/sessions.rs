@@ -64,8 +64,8 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
         "agent/renameSession",
         json!({"sessionId": first, "title": "Stripes"}),
     );
-    client.next_where(&first, "agent/sessionUpdated", |note| {
-        note.text("title") == "Stripes"
+    client.next_where(&first, "agent/sessionUpdated", |notification| {
+        notification.text("title") == "Stripes"
     });
     assert_eq!(
         listed(&client, json!({"query": "Stripes"}))[0]["title"],
@@ -87,7 +87,8 @@ fn deleted_session_is_unknown_immediately() {
         let session = client.session();
         client.ask(&session, "hello");
         let (deleted, mut bytes) = client.request("agent/deleteSession", json!({"sessionId": session}));
-        let (asked, more) = client.request("agent/prompt", json!({"sessionId": session, "prompt": "hello"}));
+        let (request_id, more) =
+            client.request("agent/prompt", json!({"sessionId": session, "prompt": "hello"}));
         bytes.extend(more);
         client.raw(&bytes);
         assert!(client.answer(&deleted).is_ok());
@@ -99,7 +100,7 @@ fn deleted_session_is_unknown_immediately() {
             );
         }
         assert_eq!(
-            client.refusal(&asked).data["refusal"],
+            client.refusal(&request_id).data["refusal"],
             "unknownSession",
             "round {round}"
         );
@@ -118,7 +119,7 @@ fn deleting_a_running_session_cancels_it_first() {
     let _: Value = client.call("agent/deleteSession", json!({"sessionId": session}));
     assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     assert!(listed(&client, json!({})).is_empty());
-    assert!(world.closed(&world.seen(0)).dropped);
+    assert!(world.closed(&world.wait_for_request(0)).dropped);
 }
 
 #[test]
@@ -132,8 +133,8 @@ fn session_can_be_loaded_in_pages() {
     let live: Vec<(u64, String)> = client
         .notes()
         .iter()
-        .filter(|note| note.text("sessionId") == session)
-        .filter_map(|note| Some((note.params["seq"].as_u64()?, note.method.clone())))
+        .filter(|notification| notification.text("sessionId") == session)
+        .filter_map(|notification| Some((notification.params["seq"].as_u64()?, notification.method.clone())))
         .collect();
     let count = live.len() as u64;
     drop(client);
@@ -158,16 +159,19 @@ fn session_can_be_loaded_in_pages() {
     assert_eq!(load(json!({"tail": 0})), []);
     assert_eq!(load(json!({"readOnly": true})), live);
     // All pages, read backwards, form the whole history.
-    let (mut whole, mut before) = (Vec::new(), count + 1);
+    let (mut history, mut before) = (Vec::new(), count + 1);
     while before > 1 {
         let page = load(json!({"beforeSeq": before, "tail": 6}));
         before = page[0].0;
-        whole.splice(0..0, page);
+        history.splice(0..0, page);
     }
-    assert_eq!(whole, live);
+    assert_eq!(history, live);
     // The session continues where it stopped.
     assert_eq!(client.ask(&session, "one more").text, "ok");
-    let messages = world.seen(10).body["messages"].as_array().unwrap().len();
+    let messages = world.wait_for_request(10).body["messages"]
+        .as_array()
+        .unwrap()
+        .len();
     assert_eq!(messages, 21);
 }
 
@@ -209,8 +213,8 @@ fn load_includes_the_message_in_progress() {
     let session = client.session();
     let id = client.prompt(&session, "hello");
     world.wait_at_gate(&gate);
-    client.next_where(&session, "agent/textDelta", |note| {
-        note.text("text").ends_with("half")
+    client.next_where(&session, "agent/textDelta", |notification| {
+        notification.text("text").ends_with("half")
     });
     let loaded = client.load(&session);
     let partial = loaded.partial.unwrap();
@@ -229,13 +233,13 @@ fn servers_share_a_store_but_only_one_holds_a_session() {
     let second = world.start();
     // Both servers list the session and can read its events.
     assert_eq!(listed(&second, json!({})).len(), 1);
-    let seen: Value = second.call(
+    let loaded: Value = second.call(
         "agent/loadSession",
         json!({"sessionId": session, "readOnly": true}),
     );
     assert_eq!(
-        seen["events"].as_array().unwrap().len() as u64,
-        seen["seq"].as_u64().unwrap()
+        loaded["events"].as_array().unwrap().len() as u64,
+        loaded["seq"].as_u64().unwrap()
     );
     // Only one server can work in it.
     let error = second.refused("agent/loadSession", json!({"sessionId": session}));
@@ -265,7 +269,13 @@ fn killed_server_holds_no_lock() {
     first.kill();
     let second = world.start();
     assert_eq!(second.ask(&session, "and now?").text, "ok");
-    assert_eq!(world.seen(1).body["messages"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        world.wait_for_request(1).body["messages"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
 }
 
 #[test]
@@ -279,7 +289,7 @@ fn model_and_mode_of_a_session_survive_a_restart() {
     );
     let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "plan"}));
     client.ask(&session, "hello");
-    assert_eq!(world.seen(0).body["model"], "other-model");
+    assert_eq!(world.wait_for_request(0).body["model"], "other-model");
     drop(client);
     let client = world.start();
     let state = client.load(&session).state;
@@ -289,7 +299,7 @@ fn model_and_mode_of_a_session_survive_a_restart() {
     );
     assert_eq!(state.title.as_deref(), Some("hello"));
     client.ask(&session, "again");
-    assert_eq!(world.seen(1).body["model"], "other-model");
+    assert_eq!(world.wait_for_request(1).body["model"], "other-model");
     let models: Value = client.call("agent/listModels", json!({"sessionId": session}));
     let current: Vec<_> = models["models"]
         .as_array()
@@ -331,7 +341,7 @@ fn fork_copies_history_up_to_a_turn_and_is_independent() {
     assert_eq!((count("agent/turnStarted"), count("agent/turnEnded")), (1, 1));
     assert_eq!(json!(loaded.state.mode), "full");
     assert_eq!(client.ask(&fork, "and now?").text, "ok");
-    let sent = String::from_utf8_lossy(&world.seen(world.requests() - 1).raw).into_owned();
+    let sent = String::from_utf8_lossy(&world.wait_for_request(world.requests() - 1).raw).into_owned();
     assert!(sent.contains("change a") && sent.contains("changed"), "{sent}");
     assert!(!sent.contains("say more"), "{sent}");
     // The original session is independent and can be deleted.
@@ -400,8 +410,8 @@ fn open_approvals_are_cancelled_in_a_fork() {
         .filter(|event| event.method == "agent/toolCall");
     let last = calls.next_back().unwrap();
     assert_eq!(last.params["status"], "cancelled", "{last:?}");
-    let why = last.params["output"].as_str().unwrap();
-    assert!(why.starts_with("not run: it awaits approval"), "{why}");
+    let reason = last.params["output"].as_str().unwrap();
+    assert!(reason.starts_with("not run: it awaits approval"), "{reason}");
     assert_eq!(client.ask(&fork, "and now?").text, "ok");
     assert_eq!(client.load(&session).open_approvals.len(), 1);
     assert!(world.read("made").is_none());
@@ -433,16 +443,16 @@ fn session_exports_as_markdown_and_json() {
         "agent/exportSession",
         json!({"sessionId": session, "format": "json"}),
     );
-    let whole: Value = serde_json::from_str(export["text"].as_str().unwrap()).unwrap();
-    assert_eq!(whole["session"]["sessionId"], session.as_str());
-    let events = whole["events"].as_array().unwrap();
+    let exported: Value = serde_json::from_str(export["text"].as_str().unwrap()).unwrap();
+    assert_eq!(exported["session"]["sessionId"], session.as_str());
+    let events = exported["events"].as_array().unwrap();
     assert_eq!(events.len() as u64, client.load(&session).seq);
-    let mut said = events
+    let mut messages = events
         .iter()
         .rev()
         .filter(|event| event["method"] == "agent/message");
     assert_eq!(
-        said.next().unwrap()["params"]["content"][0]["text"],
+        messages.next().unwrap()["params"]["content"][0]["text"],
         long.as_str()
     );
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Options, World};
 use crate::mock_llm::{Gate, Reply};
-use crate::route::asked;
+use crate::route::requested_models;
 
 /// Starts a server with these `initializationOptions`.
 fn start(world: &World, options: Value) -> Client {
@@ -31,8 +31,8 @@ fn create_permissive_folder(folder: &Path) {
 
 /// Returns the mode of a new session in `cwd`.
 fn new_session_mode(client: &Client, cwd: &Path) -> String {
-    let made: Value = client.call("agent/newSession", json!({"cwd": cwd}));
-    made["mode"].as_str().unwrap().to_owned()
+    let created: Value = client.call("agent/newSession", json!({"cwd": cwd}));
+    created["mode"].as_str().unwrap().to_owned()
 }
 
 fn set_trust(client: &Client, folder: impl Into<Value>, trusted: bool) {
@@ -47,7 +47,7 @@ fn display_path(path: &Path) -> String {
 /// Waits for the next status that matches.
 fn next_status(client: &Client, is: impl Fn(&Value) -> bool) -> Value {
     client
-        .next_where("", "agent/status", |note| is(&note.params))
+        .next_where("", "agent/status", |notification| is(&notification.params))
         .params
         .clone()
 }
@@ -121,8 +121,8 @@ fn spellings_of_a_folder_are_equivalent() {
         let wanted = if trusted { "full" } else { "ask" };
         assert_eq!(new_session_mode(&client, &own), wanted, "{spelled}");
         for other in &spellings {
-            let made: Value = client.call("agent/newSession", json!({"cwd": other}));
-            assert_eq!(made["mode"], wanted, "{spelled}, {other}");
+            let created: Value = client.call("agent/newSession", json!({"cwd": other}));
+            assert_eq!(created["mode"], wanted, "{spelled}, {other}");
         }
     }
     // Sessions and grants treat the spellings alike, too.
@@ -161,8 +161,8 @@ fn trust_change_applies_from_the_next_turn() {
             client.decide(&client.next_approval(&session), "allow");
         }
         client.prompt_result(&id);
-        let asked = client.all(&session, "agent/approvalRequested").len() - before;
-        assert_eq!(asked, usize::from(!trusted), "trusted: {trusted}");
+        let approvals = client.all(&session, "agent/approvalRequested").len() - before;
+        assert_eq!(approvals, usize::from(!trusted), "trusted: {trusted}");
     }
 }
 
@@ -175,40 +175,40 @@ fn changed_settings_override_initialization_options() {
     });
     let client = start(&world, options);
     let session = client.session_with(json!({"mode": "full"}));
-    let say = |settings: Value| {
+    let configure = |settings: Value| {
         client.notify("workspace/didChangeConfiguration", json!({"settings": settings}));
     };
     let bash_is_denied = || {
         world
             .mock()
             .push(Reply::tool("bash", json!({"command": "touch ran"})));
-        let ended = client.ask(&session, "run it");
+        let result = client.ask(&session, "run it");
         let ran = world.workspace().join("ran");
         let denied = !ran.exists();
         let _ = std::fs::remove_file(ran);
-        (denied, json!(ended.reason))
+        (denied, json!(result.reason))
     };
     assert_eq!(new_session_mode(&client, &world.workspace()), "plan");
     assert_eq!(bash_is_denied(), (true, json!("completed")));
     // An unrelated change keeps the options.
-    say(json!({"agentls": {"agent": {"default": {"max_iterations": 1}}}}));
+    configure(json!({"agentls": {"agent": {"default": {"max_iterations": 1}}}}));
     assert_eq!(new_session_mode(&client, &world.workspace()), "plan");
     assert_eq!(bash_is_denied(), (true, json!("max_turns")));
     // Without an `agentls` section, everything stays as before.
     for nothing in [json!({"other": 1}), json!([]), Value::Null] {
-        say(nothing);
+        configure(nothing);
         assert_eq!(bash_is_denied(), (true, json!("max_turns")));
     }
     // The editor sends its settings in full: a missing setting no longer applies.
     for empty in [json!({}), json!([]), Value::Null] {
-        say(json!({"agentls": empty}));
+        configure(json!({"agentls": empty}));
         assert_eq!(new_session_mode(&client, &world.workspace()), "plan");
         assert_eq!(bash_is_denied(), (true, json!("completed")), "{empty}");
     }
-    say(json!({"agentls": {"agent": {"default": {"mode": "autoEdit"}}}}));
+    configure(json!({"agentls": {"agent": {"default": {"mode": "autoEdit"}}}}));
     assert_eq!(new_session_mode(&client, &world.workspace()), "autoEdit");
     // A null removes an option.
-    say(json!({"agentls": {"agent": {"default": {"mode": null}}, "approvals": {"deny": null}}}));
+    configure(json!({"agentls": {"agent": {"default": {"mode": null}}, "approvals": {"deny": null}}}));
     assert_eq!(new_session_mode(&client, &world.workspace()), "ask");
     assert_eq!(bash_is_denied(), (false, json!("completed")));
 }
@@ -217,7 +217,7 @@ fn changed_settings_override_initialization_options() {
 fn invalid_options_never_fail_the_handshake() {
     let world = World::new();
     let rest = json!({"default": {"mode": "plan"}});
-    for (options, told) in [
+    for (options, expects_warnings) in [
         (json!([]), false),
         (json!(""), false),
         (json!(7), false),
@@ -238,11 +238,14 @@ fn invalid_options_never_fail_the_handshake() {
         let client = start(&world, options.clone());
         let wanted = if options.is_object() { "plan" } else { "ask" };
         assert_eq!(new_session_mode(&client, &world.workspace()), wanted, "{options}");
-        let standing = warnings(&next_status(&client, |_| true));
-        let all_ours = standing
+        let active_warnings = warnings(&next_status(&client, |_| true));
+        let all_ours = active_warnings
             .iter()
             .all(|line| line.starts_with("config: \"initializationOptions"));
-        assert!(all_ours && standing.is_empty() != told, "{options}: {standing:?}");
+        assert!(
+            all_ours && active_warnings.is_empty() != expects_warnings,
+            "{options}: {active_warnings:?}"
+        );
     }
 }
 
@@ -282,8 +285,8 @@ fn workspace_folder_changes_update_trust_and_file_access() {
         }
         client.prompt_result(&id);
         assert_eq!(std::fs::read_to_string(second.join("file")).unwrap(), wanted);
-        let asked = client.all(&session, "agent/approvalRequested").len() - before;
-        assert_eq!(asked, usize::from(!inside), "inside: {inside}");
+        let approvals = client.all(&session, "agent/approvalRequested").len() - before;
+        assert_eq!(approvals, usize::from(!inside), "inside: {inside}");
         std::fs::remove_file(second.join("file")).unwrap();
     }
     // The system prompt lists the folders, so each change misses the prompt cache.
@@ -315,13 +318,13 @@ fn status_is_sent_first_and_on_every_change() {
     let first = client.prompt(&one, "hello");
     world.wait_at_gate(&gate);
     let second = client.prompt(&two, "run it");
-    let asked = client.next_approval(&two);
+    let approval = client.next_approval(&two);
     let busy = next_status(&client, |status| status["openApprovals"] == 1);
     assert_eq!(
         (&busy["state"], &busy["runningTurns"]),
         (&json!("busy"), &json!(2))
     );
-    client.decide(&asked, "allow");
+    client.decide(&approval, "allow");
     client.prompt_result(&second);
     gate.release();
     client.prompt_result(&first);
@@ -335,27 +338,27 @@ fn status_lists_configuration_problems_until_fixed() {
     create_permissive_folder(&world.workspace());
     world.write(".agentls/config.local.toml", "[agent.default]\nmodle = \"x\"\n");
     let client = world.start();
-    let standing = warnings(&next_status(&client, |_| true));
-    assert_eq!(standing.len(), 2, "{standing:?}");
-    let of = |what: &str| {
-        standing
+    let active_warnings = warnings(&next_status(&client, |_| true));
+    assert_eq!(active_warnings.len(), 2, "{active_warnings:?}");
+    let of = |text: &str| {
+        active_warnings
             .iter()
-            .any(|line| line.starts_with("config: ") && line.contains(what))
+            .any(|line| line.starts_with("config: ") && line.contains(text))
     };
-    assert!(of("modle") && of("is not trusted"), "{standing:?}");
-    let told = client.all("", "agent/warning").len();
-    assert_eq!(told, 2);
+    assert!(of("modle") && of("is not trusted"), "{active_warnings:?}");
+    let warning_count = client.all("", "agent/warning").len();
+    assert_eq!(warning_count, 2);
     // Trust resolves one of the two problems.
     set_trust(&client, display_path(&world.workspace()), true);
-    let standing = warnings(&next_status(&client, |status| warnings(status).len() == 1));
-    assert!(standing[0].contains("modle"), "{standing:?}");
+    let active_warnings = warnings(&next_status(&client, |status| warnings(status).len() == 1));
+    assert!(active_warnings[0].contains("modle"), "{active_warnings:?}");
     // A turn does not change the warnings.
     let session = client.session();
     client.ask(&session, "hello");
     let idle = next_status(&client, |status| {
         status["state"] == "idle" && !warnings(status).is_empty()
     });
-    assert_eq!(warnings(&idle), standing);
+    assert_eq!(warnings(&idle), active_warnings);
     std::fs::remove_file(world.workspace().join(".agentls/config.local.toml")).unwrap();
     let reloaded: Value = client.call("agent/reloadConfig", json!({}));
     assert_eq!(reloaded["problems"], json!([]));
@@ -407,7 +410,10 @@ fn model_set_during_a_turn_applies_to_the_next_turn() {
     let loaded: Value = client.call("agent/loadSession", json!({"sessionId": session}));
     assert_eq!(loaded["state"]["model"], "other/other-model", "{loaded}");
     client.ask(&session, "three");
-    assert_eq!(asked(&world), ["mock-model", "mock-model", "other-model"]);
+    assert_eq!(
+        requested_models(&world),
+        ["mock-model", "mock-model", "other-model"]
+    );
 }
 
 #[test]
@@ -419,13 +425,13 @@ fn broken_provider_of_a_session_is_not_replaced() {
     let broken = "[provider.mock]\nkind = \"anthropic\"\nbase_url = \"URL\"\napi_key = \"k\"\nmodel = \"mock-model\"\n\
                   [provider.other]\nkind = \"openai\"\nmodel = \"other-model\"\n[agent.default]\nprovider = \"mock\"\n";
     world.configure(Config {
-        whole: Some(broken.replace("URL", &world.mock().anthropic_url())),
+        full_text: Some(broken.replace("URL", &world.mock().anthropic_url())),
         ..Config::default()
     });
     let _: Value = client.call("agent/reloadConfig", json!({}));
-    let ended = json!(client.ask(&session, "two"));
-    assert_eq!(ended["reason"], "not_configured", "{ended}");
-    let message = ended["error"]["message"].as_str().unwrap();
-    assert!(message.contains("base_url"), "{ended}");
+    let result = json!(client.ask(&session, "two"));
+    assert_eq!(result["reason"], "not_configured", "{result}");
+    let message = result["error"]["message"].as_str().unwrap();
+    assert!(message.contains("base_url"), "{result}");
     assert_eq!(world.requests(), 1);
 }

@@ -9,10 +9,12 @@ use crate::mock_llm::{Gate, Reply};
 /// Returns the messages of all warnings with this code.
 fn warnings(client: &Client, code: &str) -> Vec<String> {
     let notes = client.notes();
-    let warnings = notes.iter().filter(|note| note.method == "agent/warning");
+    let warnings = notes
+        .iter()
+        .filter(|notification| notification.method == "agent/warning");
     warnings
-        .filter(|note| note.text("code") == code)
-        .map(|note| note.text("message").to_owned())
+        .filter(|notification| notification.text("code") == code)
+        .map(|notification| notification.text("message").to_owned())
         .collect()
 }
 
@@ -30,9 +32,9 @@ fn new_session_works_without_a_lock_and_an_old_one_is_refused() {
     let new = client.session();
     assert_eq!(client.ask(&new, "hello").text, "ok");
     assert_eq!(client.ask(&new, "and again").text, "ok");
-    let told = warnings(&client, "session_unlocked");
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains(&new), "{told:?}");
+    let reported = warnings(&client, "session_unlocked");
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].contains(&new), "{reported:?}");
     // Another server may have the old session open, so it is not touched.
     let error = client.refused("agent/prompt", json!({"sessionId": old, "prompt": "hello"}));
     assert_eq!(error.data["code"], "store");
@@ -46,8 +48,8 @@ fn new_session_works_without_a_lock_and_an_old_one_is_refused() {
     let other = world.start();
     let error = other.refused("agent/loadSession", json!({"sessionId": new}));
     assert_eq!(error.data["refusal"], "sessionLocked", "{error:?}");
-    let seen: Value = other.call("agent/loadSession", json!({"sessionId": new, "readOnly": true}));
-    assert_eq!(seen["events"].as_array().unwrap().len() as u64, seen["seq"]);
+    let loaded: Value = other.call("agent/loadSession", json!({"sessionId": new, "readOnly": true}));
+    assert_eq!(loaded["events"].as_array().unwrap().len() as u64, loaded["seq"]);
 }
 
 #[test]
@@ -80,11 +82,11 @@ fn corrupt_record_is_reported_at_each_load_and_never_stored() {
         assert_eq!(loaded.events.len() as u64, loaded.seq - 1);
         assert!(loaded.events.iter().all(|event| event.method != "agent/warning"));
         client.ping();
-        let told = warnings(&client, "store_record_skipped");
-        assert_eq!(told.len(), 1, "readOnly: {read_only}: {told:?}");
+        let reported = warnings(&client, "store_record_skipped");
+        assert_eq!(reported.len(), 1, "readOnly: {read_only}: {reported:?}");
         assert!(
-            told[0].contains(&session) && told[0].contains("event 1"),
-            "{told:?}"
+            reported[0].contains(&session) && reported[0].contains("event 1"),
+            "{reported:?}"
         );
         load(1_000);
         client.ping();
@@ -113,12 +115,12 @@ fn newer_store_is_refused_before_and_during_a_turn() {
         .execute_batch("CREATE TABLE newer (x); PRAGMA user_version = 99;")
         .unwrap();
     gate.release();
-    let ended = json!(client.prompt_result(&id));
+    let result = json!(client.prompt_result(&id));
     assert_eq!(
-        crate::transitions::course(&client, &session, &ended),
+        crate::transitions::course(&client, &session, &result),
         ["completed", "store_failed / failed / store"]
     );
-    let error = &ended["error"];
+    let error = &result["error"];
     assert!(
         error["message"].as_str().unwrap().contains("schema 99"),
         "{error}"

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World, now};
 use crate::mock_llm::{Gate, Reply};
-use crate::route::{asked, chain, down, overloaded, story};
+use crate::route::{chain, down, overloaded, requested_models, story};
 
 fn push(world: &World, model: &str, replies: impl IntoIterator<Item = Reply>) {
     for reply in replies {
@@ -25,9 +25,11 @@ fn overloads(n: usize) -> impl Iterator<Item = Reply> {
 
 /// Waits until the open circuit of a session allows a trial.
 fn wait_for_cooldown(client: &Client, session: &str) {
-    let open = client.next_where(session, "agent/circuit", |note| note.text("state") == "open");
-    let left = open.params["until"].as_i64().unwrap() - agentls::base::clock::wall_ms();
-    std::thread::sleep(Duration::from_millis(left.max(0) as u64 + 20));
+    let open = client.next_where(session, "agent/circuit", |notification| {
+        notification.text("state") == "open"
+    });
+    let remaining_ms = open.params["until"].as_i64().unwrap() - agentls::base::clock::wall_ms();
+    std::thread::sleep(Duration::from_millis(remaining_ms.max(0) as u64 + 20));
 }
 
 fn assert_within_a_second(before: Instant) {
@@ -43,14 +45,17 @@ fn fallback_without_a_key_is_skipped() {
     let world = chain(["", "", ""]);
     let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
     world.configure(Config {
-        whole: Some(text.replace("api_key = \"key-of-two\"\n", "")),
+        full_text: Some(text.replace("api_key = \"key-of-two\"\n", "")),
         ..Config::default()
     });
     push(&world, "model-one", downs(2));
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
-    assert_eq!(asked(&world), ["model-one", "model-one", "model-three"]);
+    assert_eq!(
+        requested_models(&world),
+        ["model-one", "model-one", "model-three"]
+    );
     insta::assert_snapshot!(story(&client, &session), @r#"
       retry 1 of 1; eachlabs/model-three takes over
     model_fallback
@@ -70,8 +75,8 @@ fn unsuitable_fallback_model_is_skipped() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
-    assert_eq!(asked(&world)[5..], ["model-two"]);
-    assert!(!asked(&world).contains(&"model-small".to_owned()));
+    assert_eq!(requested_models(&world)[5..], ["model-two"]);
+    assert!(!requested_models(&world).contains(&"model-small".to_owned()));
 
     let tiny = "\n[model.\"model-small\"]\ncontext_window = 900";
     let world = chain([small, "", tiny]);
@@ -80,7 +85,7 @@ fn unsuitable_fallback_model_is_skipped() {
     let session = client.session();
     assert_eq!(client.ask(&session, "word ".repeat(2_000)).text, "ok");
     assert_eq!(
-        asked(&world),
+        requested_models(&world),
         ["model-one", "model-one", "model-one", "model-two"]
     );
     insta::assert_snapshot!(story(&client, &session), @r"
@@ -127,8 +132,8 @@ fn turn_returns_to_the_first_provider_when_its_circuit_allows_a_trial() {
         wait_for_cooldown(&client, &session);
         gate.release();
         assert_eq!(client.prompt_result(&id).text, "ok");
-        assert_eq!(asked(&world)[..5], failures);
-        assert_eq!(asked(&world)[5..], ["model-two", "model-one"]);
+        assert_eq!(requested_models(&world)[..5], failures);
+        assert_eq!(requested_models(&world)[5..], ["model-two", "model-one"]);
         let back = client.all(&session, "agent/modelSwitched");
         let back = back.last().unwrap();
         assert_eq!(
@@ -158,7 +163,7 @@ fn only_one_of_several_sessions_makes_the_trial() {
     for other in &others {
         assert_eq!(client.ask(other, "three").text, "ok");
     }
-    let models = asked(&world);
+    let models = requested_models(&world);
     assert_eq!(
         models[6..],
         [
@@ -180,7 +185,7 @@ fn only_one_of_several_sessions_makes_the_trial() {
     gate.release();
     assert_eq!(client.prompt_result(&trial).text, "well again");
     assert_eq!(client.ask(&others[0], "four").text, "ok");
-    assert_eq!(asked(&world)[12..], ["model-one"]);
+    assert_eq!(requested_models(&world)[12..], ["model-one"]);
 }
 
 #[test]
@@ -198,11 +203,11 @@ fn throttled_trial_is_repeated() {
         json!(client.ask(&session, "one"))["error"]["code"],
         "circuit_open"
     );
-    let told = story(&client, &session).lines().count();
+    let line_count = story(&client, &session).lines().count();
     assert_eq!(client.ask(&session, "two").text, "ok");
     assert_eq!(world.requests(), 7);
     let story = story(&client, &session);
-    let story: Vec<&str> = story.lines().skip(told).collect();
+    let story: Vec<&str> = story.lines().skip(line_count).collect();
     insta::assert_snapshot!(story.join("\n"), @r"
       circuit of mock halfOpen
       circuit of mock open
@@ -224,7 +229,9 @@ fn cancel_and_exit_end_a_wait_for_a_circuit() {
     let client = world.start();
     let (session, other) = (client.session(), client.session());
     let id = client.prompt(&session, "one");
-    let retry = client.next_where(&session, "agent/retry", |note| note.params["attempt"] == 5);
+    let retry = client.next_where(&session, "agent/retry", |notification| {
+        notification.params["attempt"] == 5
+    });
     assert!(retry.params["delayMs"].as_u64().unwrap() > 50_000, "{retry:?}");
     let before = now();
     client.cancel(&session);
@@ -292,20 +299,23 @@ fn reload_applies_to_the_next_turn_only() {
     let (_, after) = rest.split_once("[provider.eachlabs]").unwrap();
     let text = format!("{before}[provider.eachlabs]{after}").replace("\"openrouter\"", "\"eachlabs\"");
     world.configure(Config {
-        whole: Some(text),
+        full_text: Some(text),
         ..Config::default()
     });
     let reloaded: Value = client.call("agent/reloadConfig", json!({}));
     assert_eq!(reloaded["problems"], json!([]), "{reloaded}");
     gate.release();
     assert_eq!(client.prompt_result(&id).text, "ok");
-    assert_eq!(asked(&world), ["model-one", "model-one", "model-two"]);
+    assert_eq!(requested_models(&world), ["model-one", "model-one", "model-two"]);
     push(&world, "model-one", downs(2));
     assert_eq!(client.ask(&other, "two").text, "ok");
-    assert_eq!(asked(&world)[3..], ["model-one", "model-one", "model-three"]);
+    assert_eq!(
+        requested_models(&world)[3..],
+        ["model-one", "model-one", "model-three"]
+    );
     // The session whose last answer came from the removed provider continues with the first.
     assert_eq!(client.ask(&session, "three").text, "ok");
-    assert_eq!(asked(&world)[6..], ["model-one"]);
+    assert_eq!(requested_models(&world)[6..], ["model-one"]);
 }
 
 #[test]
@@ -322,12 +332,13 @@ fn retry_of_a_summary_announces_what_follows_without_one() {
         .unwrap()
         .replace("URL", &world.mock().anthropic_url());
     world.configure(Config {
-        whole: Some(text),
+        full_text: Some(text),
         ..Config::default()
     });
     world.mock().allow_rewrites();
-    world.mock().respond_with(|seen| {
-        let summary = String::from_utf8_lossy(&seen.raw).contains("You write the memory of a coding agent");
+    world.mock().respond_with(|request| {
+        let summary =
+            String::from_utf8_lossy(&request.raw).contains("You write the memory of a coding agent");
         summary.then(down)
     });
     let client = world.start();
@@ -338,22 +349,22 @@ fn retry_of_a_summary_announces_what_follows_without_one() {
         rounds += 1;
         assert!(rounds < 20, "the window never fills");
     }
-    let told = |from: usize| -> Vec<String> {
-        let told = client.all(&session, "agent/retry");
-        told[from..]
+    let next_actions = |from: usize| -> Vec<String> {
+        let retries = client.all(&session, "agent/retry");
+        retries[from..]
             .iter()
-            .map(|note| note.text("next").to_owned())
+            .map(|notification| notification.text("next").to_owned())
             .collect()
     };
     let goes_on = "the conversation continues without a summary";
     assert_eq!(
-        told(0),
+        next_actions(0),
         [format!("one more attempt, then {goes_on}"), goes_on.to_owned()]
     );
     // A manual compaction has nothing to continue without.
     let compact = client.send("agent/compact", json!({"sessionId": session}));
     let _ = client.answer(&compact);
-    let next = told(2);
+    let next = next_actions(2);
     assert!(
         !next.is_empty() && next.iter().all(|text| !text.contains("without a summary")),
         "{next:?}"
@@ -365,7 +376,7 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
     let world = chain(["max_retries = 0", "max_retries = 9\ncircuit_cooldown_s = 0.5", ""]);
     let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
     world.configure(Config {
-        whole: Some(text.replace("api_key = \"key-of-three\"\n", "")),
+        full_text: Some(text.replace("api_key = \"key-of-three\"\n", "")),
         ..Config::default()
     });
     let gate = Gate::new();
@@ -380,8 +391,8 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
     );
     // No fallback is available when the second turn makes its call.
     let id = client.prompt(&session, "two");
-    let shown = client.next_where(&session, "agent/textDelta", |note| {
-        note.text("text").contains("half")
+    let delta = client.next_where(&session, "agent/textDelta", |notification| {
+        notification.text("text").contains("half")
     });
     wait_for_cooldown(&client, &session);
     gate.release();
@@ -389,7 +400,7 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
     let retracted = client.all(&session, "agent/messageRetracted");
     assert_eq!(
         retracted.last().unwrap().text("messageId"),
-        shown.text("messageId")
+        delta.text("messageId")
     );
-    assert_eq!(asked(&world).last().unwrap(), "model-two");
+    assert_eq!(requested_models(&world).last().unwrap(), "model-two");
 }

@@ -6,13 +6,13 @@ use crate::harness::{Client, Config, World};
 use crate::mock_llm::{Cut, Gate, Reply};
 
 /// Returns the reasons of a turn's transitions, then reason, state and error code of its end.
-pub fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
+pub fn course(client: &Client, session: &str, result: &Value) -> Vec<String> {
     let mut course = client.reasons(session);
-    let code = ended["error"]["code"].as_str().unwrap_or("no error");
+    let code = result["error"]["code"].as_str().unwrap_or("no error");
     course.push(format!(
         "{} / {} / {code}",
-        ended["reason"].as_str().unwrap(),
-        ended["state"].as_str().unwrap()
+        result["reason"].as_str().unwrap(),
+        result["state"].as_str().unwrap()
     ));
     course
 }
@@ -21,10 +21,10 @@ pub fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
 fn each_outcome_has_its_reason() {
     let read = || Reply::tool("read_file", json!({"path": "a.txt"}));
     let half = || Reply::text("half an ans").stop("max_tokens");
-    let half_a_call = |said: &str| {
+    let half_a_call = |leading_text: &str| {
         let call = "{\"path\": \"x\"";
         Reply::new()
-            .with_text(said)
+            .with_text(leading_text)
             .call_raw("write_file", call, 100)
             .stop("max_tokens")
     };
@@ -204,8 +204,8 @@ fn each_outcome_has_its_reason() {
         replies.into_iter().for_each(|reply| world.mock().push(reply));
         let client = world.start();
         let session = client.session();
-        let ended = json!(client.ask(&session, "do it"));
-        assert_eq!(course(&client, &session, &ended), wanted, "{name}: {ended}");
+        let result = json!(client.ask(&session, "do it"));
+        assert_eq!(course(&client, &session, &result), wanted, "{name}: {result}");
         assert_eq!(world.requests(), count, "{name}");
         assert_eq!(world.read("x"), None, "{name}");
         // Whatever happened, the history is valid for the next call (the mock checks it).
@@ -225,32 +225,36 @@ fn cut_answer_is_retried_with_a_larger_limit_then_continued() {
     let done = client.ask(&session, "count");
     assert_eq!(done.text, "two three four");
     let limits: Vec<u64> = (0..4)
-        .map(|n| world.seen(n).body["max_tokens"].as_u64().unwrap())
+        .map(|n| world.wait_for_request(n).body["max_tokens"].as_u64().unwrap())
         .collect();
     assert_eq!(limits, [8_000, 64_000, 64_000, 64_000]);
     // The first answer is retracted, the others stay, and the model is asked to continue where it stopped.
     let first = client.all(&session, "agent/textDelta")[0]
         .text("messageId")
         .to_owned();
-    let void = client.all(&session, "agent/messageRetracted");
-    assert_eq!(void.len(), 1);
-    assert_eq!(void[0].text("messageId"), first);
-    let said: Vec<(String, String, bool)> = client
+    let retracted = client.all(&session, "agent/messageRetracted");
+    assert_eq!(retracted.len(), 1);
+    assert_eq!(retracted[0].text("messageId"), first);
+    let messages: Vec<(String, String, bool)> = client
         .all(&session, "agent/message")
         .iter()
-        .map(|note| {
-            let text = note.params["content"][0]["text"].as_str().unwrap();
+        .map(|notification| {
+            let text = notification.params["content"][0]["text"].as_str().unwrap();
             let text = text.chars().take(15).collect();
-            (note.text("role").to_owned(), text, note.params["hidden"] == true)
+            (
+                notification.text("role").to_owned(),
+                text,
+                notification.params["hidden"] == true,
+            )
         })
         .collect();
-    let said: Vec<_> = said
+    let messages: Vec<_> = messages
         .iter()
         .map(|(role, text, hidden)| (&**role, &**text, *hidden))
         .collect();
     let ask = ("user", "Your answer was", true);
     assert_eq!(
-        said,
+        messages,
         [
             ("user", "count", false),
             ("assistant", "two", false),
@@ -306,7 +310,7 @@ fn output_escalation_double_doubles_the_limit() {
     let session = client.session();
     assert_eq!(client.ask(&session, "count").text, "halfhalfok");
     let limits: Vec<u64> = (0..6)
-        .map(|n| world.seen(n).body["max_tokens"].as_u64().unwrap())
+        .map(|n| world.wait_for_request(n).body["max_tokens"].as_u64().unwrap())
         .collect();
     assert_eq!(limits, [8_000, 16_000, 32_000, 64_000, 64_000, 64_000]);
 }
@@ -322,9 +326,9 @@ fn token_target_keeps_the_model_working() {
     }
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "work"));
+    let result = json!(client.ask(&session, "work"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "token_budget_continuation",
             "token_budget_continuation",
@@ -334,9 +338,9 @@ fn token_target_keeps_the_model_working() {
     );
     for (request, percent) in [(1, "30 %"), (2, "35 %")] {
         assert!(
-            world.seen(request).last_text().starts_with(percent),
+            world.wait_for_request(request).last_text().starts_with(percent),
             "{:?}",
-            world.seen(request).last_text()
+            world.wait_for_request(request).last_text()
         );
     }
 }
@@ -353,10 +357,10 @@ fn three_fruitless_nudges_in_a_row_end_the_turn() {
     }
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "work"));
+    let result = json!(client.ask(&session, "work"));
     let nudge = "token_budget_continuation";
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             nudge,
             nudge,
@@ -377,9 +381,9 @@ fn slightly_larger_limit_continues_instead_of_retrying() {
     world.mock().push(Reply::text(" two"));
     let client = world.start();
     let session = client.session_with(json!({"model": "other/other-model"}));
-    let ended = json!(client.ask(&session, "count"));
+    let result = json!(client.ask(&session, "count"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "max_output_tokens_recovery",
             "completed",
@@ -401,9 +405,9 @@ fn step_limit_ends_a_turn() {
         .default_reply(Reply::tool("read_file", json!({"path": "a.txt"})));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         [
             "next_turn",
             "next_turn",
@@ -412,7 +416,7 @@ fn step_limit_ends_a_turn() {
         ]
     );
     assert_eq!(
-        ended["error"]["message"],
+        result["error"]["message"],
         "reached 3 iterations without completion"
     );
     assert_eq!(world.requests(), 3);
@@ -423,7 +427,7 @@ fn step_limit_ends_a_turn() {
 #[test]
 fn missing_provider_error_lists_the_options() {
     let world = World::with(Config {
-        whole: Some(String::new()),
+        full_text: Some(String::new()),
         ..Config::default()
     });
     if std::net::TcpStream::connect(("127.0.0.1", 11434)).is_ok() {
@@ -432,14 +436,14 @@ fn missing_provider_error_lists_the_options() {
     }
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["not_configured", "not_configured / failed / config"]
     );
-    let ways = ended["error"]["userAction"].as_str().unwrap();
-    for way in ["key", "Ollama", "agentls demo"] {
-        assert!(ways.to_lowercase().contains(&way.to_lowercase()), "{ways}");
+    let ways = result["error"]["userAction"].as_str().unwrap();
+    for keyword in ["key", "Ollama", "agentls demo"] {
+        assert!(ways.to_lowercase().contains(&keyword.to_lowercase()), "{ways}");
     }
     // Once a provider is configured, the session works.
     world.configure(Config::default());
@@ -450,21 +454,21 @@ fn missing_provider_error_lists_the_options() {
 #[test]
 fn missing_key_error_names_the_provider() {
     let world = World::with(Config {
-        whole: Some(
+        full_text: Some(
             "[provider.anthropic]\nmodel = \"m\"\n[agent.default]\nprovider = \"anthropic\"\n".to_owned(),
         ),
         ..Config::default()
     });
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["not_configured", "not_configured / failed / config"]
     );
     assert!(
-        ended["error"]["message"].as_str().unwrap().contains("anthropic"),
-        "{ended}"
+        result["error"]["message"].as_str().unwrap().contains("anthropic"),
+        "{result}"
     );
 }
 
@@ -477,12 +481,12 @@ fn unreachable_provider_is_a_model_error() {
     world.mock().default_reply(Reply::hang_up(Cut::Reset));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let result = json!(client.ask(&session, "do it"));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["model_error", "model_error / failed / provider_error"]
     );
-    assert_eq!(ended["error"]["attempts"], 2, "{ended}");
+    assert_eq!(result["error"]["attempts"], 2, "{result}");
 }
 
 #[test]
@@ -498,17 +502,17 @@ fn cancel_reason_distinguishes_streaming_and_tools() {
     let id = client.prompt(&session, "do it");
     client.next(&session, "agent/textDelta");
     client.cancel(&session);
-    let ended = json!(client.prompt_result(&id));
+    let result = json!(client.prompt_result(&id));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["aborted_streaming / cancelled / cancelled"]
     );
     let id = client.prompt(&session, "do it");
     client.next_approval(&session);
     client.cancel(&session);
-    let ended = json!(client.prompt_result(&id));
+    let result = json!(client.prompt_result(&id));
     assert_eq!(
-        course(&client, &session, &ended),
+        course(&client, &session, &result),
         ["aborted_tools / cancelled / cancelled"]
     );
     assert_eq!(world.read("x"), None);
@@ -522,7 +526,7 @@ fn output_limits(world: &World) -> Vec<u64> {
         names.iter().find_map(|name| body[*name].as_u64())
     };
     (0..world.requests())
-        .map(|n| limit(&world.seen(n).body).unwrap())
+        .map(|n| limit(&world.wait_for_request(n).body).unwrap())
         .collect()
 }
 
@@ -534,9 +538,9 @@ fn unknown_output_limit_escalates_to_the_default() {
         world.mock().push(Reply::text("whole"));
         let client = world.start();
         let session = client.session_with(json!({"model": model}));
-        let ended = json!(client.ask(&session, "count"));
+        let result = json!(client.ask(&session, "count"));
         assert_eq!(
-            course(&client, &session, &ended),
+            course(&client, &session, &result),
             [
                 "max_output_tokens_escalate",
                 "completed",
@@ -544,7 +548,7 @@ fn unknown_output_limit_escalates_to_the_default() {
             ],
             "{model}"
         );
-        assert_eq!(ended["text"], "whole", "{model}");
+        assert_eq!(result["text"], "whole", "{model}");
         assert_eq!(output_limits(&world), [8_000, 64_000], "{model}");
     }
 }
@@ -585,9 +589,9 @@ fn refused_output_limit_is_lowered_and_reported_once() {
         world.mock().push(Reply::text(" two"));
         let client = world.start();
         let session = client.session_with(json!({"model": "other/other-model"}));
-        let ended = json!(client.ask(&session, "count"));
+        let result = json!(client.ask(&session, "count"));
         assert_eq!(
-            course(&client, &session, &ended),
+            course(&client, &session, &result),
             [
                 "max_output_tokens_escalate",
                 "max_output_tokens_recovery",
@@ -609,8 +613,10 @@ fn refused_output_limit_is_lowered_and_reported_once() {
             output_limits(&world)[4..].iter().all(|limit| *limit <= lowered),
             "{words}"
         );
-        let told = client.all(&session, "agent/warning");
-        let told = told.iter().filter(|note| note.text("code") == "output_limit");
-        assert_eq!(told.count(), 1, "{words}");
+        let warnings = client.all(&session, "agent/warning");
+        let warnings = warnings
+            .iter()
+            .filter(|notification| notification.text("code") == "output_limit");
+        assert_eq!(warnings.count(), 1, "{words}");
     }
 }

@@ -121,7 +121,7 @@ fn trust_by_list_or_editor_accepts_no_redirect() {
 
     let config = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
     world.configure(Config {
-        whole: Some(format!(
+        full_text: Some(format!(
             "trusted = [\"{}\"]\n{config}",
             world.workspace().display()
         )),
@@ -179,8 +179,8 @@ fn describe_trust_runs_nothing_and_shows_hidden_characters() {
     let client = world.start();
     let before = contents(&world.workspace());
     let described = describe(&client, &world.workspace());
-    let told = described["activates"].as_array().unwrap();
-    let kinds: Vec<_> = told
+    let activations = described["activates"].as_array().unwrap();
+    let kinds: Vec<_> = activations
         .iter()
         .map(|item| (item["kind"].as_str().unwrap(), item["name"].as_str().unwrap()))
         .collect();
@@ -192,9 +192,12 @@ fn describe_trust_runs_nothing_and_shows_hidden_characters() {
             ("setting", "agent.default.mode")
         ]
     );
-    let command = told[0]["command"].as_str().unwrap();
+    let command = activations[0]["command"].as_str().unwrap();
     assert!(command.ends_with("# <U+202E><U+E0041>"), "{command}");
-    assert!(told[0]["detail"].as_str().unwrap().contains("prompt"), "{told:?}");
+    assert!(
+        activations[0]["detail"].as_str().unwrap().contains("prompt"),
+        "{activations:?}"
+    );
     let session = client.session();
     client.ask(&session, "hello");
     assert!(!ran.exists() && contents(&world.workspace()) == before);

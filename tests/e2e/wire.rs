@@ -21,8 +21,8 @@ impl OpenTurn {
         world.mock().push_for("stay open", reply);
         let session = client.session();
         let prompt = client.prompt(&session, "stay open");
-        client.next_where(&session, "agent/textDelta", |note| {
-            note.text("text").ends_with("half")
+        client.next_where(&session, "agent/textDelta", |notification| {
+            notification.text("text").ends_with("half")
         });
         world.wait_at_gate(&gate);
         Self {
@@ -35,9 +35,9 @@ impl OpenTurn {
     fn finish(self, client: &Client) {
         client.ping();
         self.gate.release();
-        let ended = client.prompt_result(&self.prompt);
-        assert_eq!(ended.text, "the first half and the second");
-        assert_eq!(client.shown(&self.session), ended.text);
+        let result = client.prompt_result(&self.prompt);
+        assert_eq!(result.text, "the first half and the second");
+        assert_eq!(client.streamed_text(&self.session), result.text);
         client.ping();
     }
 }
@@ -150,7 +150,7 @@ fn large_prompt_is_accepted() {
     let session = client.session_with(json!({"model": "mock/roomy"}));
     let prompt = "0123456789".repeat(300_000);
     assert_eq!(client.ask(&session, prompt.clone()).text, "ok");
-    assert!(world.seen(0).last_text() == prompt);
+    assert!(world.wait_for_request(0).last_text() == prompt);
 }
 
 /// Returns bodies that a server does not expect.

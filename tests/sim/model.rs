@@ -78,7 +78,7 @@ impl SimModels {
             },
             retry,
             effort: choice.effort,
-            why: None,
+            choice_reason: None,
             fallbacks: Fallbacks {
                 model: stand_in,
                 providers: (is_first && world.settings.route)
@@ -109,7 +109,7 @@ impl ModelSource for SimModels {
                 let code = *rng.pick_one(&[ErrorCode::Config, ErrorCode::ProviderError]);
                 return Err(AgentError::new(code, "nothing to ask"));
             }
-            model.why = rng.chance(50).then(|| "because".to_owned());
+            model.choice_reason = rng.chance(50).then(|| "because".to_owned());
             Ok(model)
         }
         .boxed()
@@ -261,8 +261,8 @@ impl SimProvider {
             let pace = rng.draw_pause(settings.provider_ms);
             let stream = stream::unfold(
                 (moments.into_iter(), world.clone(), session, flight),
-                move |(mut left, world, session, flight)| async move {
-                    let moment = left.next()?;
+                move |(mut remaining, world, session, flight)| async move {
+                    let moment = remaining.next()?;
                     if world.rng.chance(400) {
                         tokio::time::sleep(world.rng.draw_pause(pace.as_millis() as u64)).await;
                     }
@@ -280,7 +280,7 @@ impl SimProvider {
                             Err(error)
                         }
                     };
-                    Some((item, (left, world, session, flight)))
+                    Some((item, (remaining, world, session, flight)))
                 },
             );
             Ok(stream.boxed())
@@ -385,12 +385,12 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
         pieces.push(StreamEvent::Stop(stop));
         return break_stream(world, pieces, settings.stream_fails);
     }
-    let odd = rng.chance(settings.odd_answers);
+    let is_odd = rng.chance(settings.odd_answers);
     if rng.chance(300) {
         push_reasoning(rng, &mut pieces);
     }
-    if !(odd && rng.chance(300)) {
-        push_text(rng, odd, &mut pieces);
+    if !(is_odd && rng.chance(300)) {
+        push_text(rng, is_odd, &mut pieces);
     }
     let wants_calls = rng.chance(settings.wants_tools);
     if wants_calls && rng.chance(settings.repeats) {
@@ -401,9 +401,9 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
             push_delegation(rng, calls * 3, &mut pieces);
         }
         for index in 0..calls {
-            push_tool_use(world, index * 3, odd, &mut pieces);
-            if odd && rng.chance(300) {
-                push_text(rng, odd, &mut pieces);
+            push_tool_use(world, index * 3, is_odd, &mut pieces);
+            if is_odd && rng.chance(300) {
+                push_text(rng, is_odd, &mut pieces);
             }
         }
     }
@@ -417,7 +417,7 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
         let cost = rng.chance(500).then(|| Cost(rng.next_below(1_000_000)));
         pieces.push(StreamEvent::Usage { usage, cost });
     }
-    let stop = match (odd, wants_calls) {
+    let stop = match (is_odd, wants_calls) {
         (true, _) => rng
             .pick_one(&[
                 StopReason::EndTurn,
@@ -481,8 +481,8 @@ fn push_reasoning(rng: &Rng, pieces: &mut Vec<StreamEvent>) {
     }
 }
 
-fn push_text(rng: &Rng, odd: bool, pieces: &mut Vec<StreamEvent>) {
-    if odd && rng.chance(400) {
+fn push_text(rng: &Rng, is_odd: bool, pieces: &mut Vec<StreamEvent>) {
+    if is_odd && rng.chance(400) {
         pieces.push(StreamEvent::Text(rng.pick_one(&["", " ", "\n\n"]).to_string()));
         return;
     }
@@ -501,9 +501,9 @@ fn pick_word(rng: &Rng) -> &'static str {
     rng.pick_one::<&str>(&WORDS)
 }
 
-fn push_tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>) {
+fn push_tool_use(world: &World, index: u32, is_odd: bool, pieces: &mut Vec<StreamEvent>) {
     let (rng, settings) = (&world.rng, &world.settings);
-    let name = match odd && rng.chance(200) {
+    let name = match is_odd && rng.chance(200) {
         true => *rng.pick_one(&["unknown", "", "read file"]),
         false if rng.chance(50) => "update_plan",
         false => *rng.pick_one(tools::NAMES),
@@ -517,7 +517,7 @@ fn push_tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEv
         _ => tools::draw_arguments(rng, settings.bad_tools, settings.tool_ms),
     };
     let mut written = input.to_string();
-    if odd && rng.chance(200) {
+    if is_odd && rng.chance(200) {
         written = rng
             .pick_one(&["", "[1]", "{\"how\":", "{\"surprise\":1}"])
             .to_string();
@@ -529,7 +529,7 @@ fn push_tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEv
             json: piece.to_owned(),
         });
     }
-    if !(odd && rng.chance(100)) {
+    if !(is_odd && rng.chance(100)) {
         pieces.push(StreamEvent::ToolUseCompleted { index });
     }
 }

@@ -58,9 +58,9 @@ impl EventSink for SimClient {
 impl SimClient {
     /// Takes output, sometimes as a slow client does; returns `false` after a crash.
     fn accept_output(&mut self, permit: Option<Permit>) -> bool {
-        if let Some(left) = self.crash.as_mut() {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
+        if let Some(remaining) = self.crash.as_mut() {
+            *remaining = remaining.saturating_sub(1);
+            if *remaining == 0 {
                 sim_schedule::freeze_tasks();
             }
         }
@@ -103,9 +103,9 @@ impl SimClient {
 pub(super) fn disk_faults(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
     let mut outage: Option<(Instant, WriteFault)> = None;
     Box::new(move || {
-        if let Some(left) = crash.as_mut() {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
+        if let Some(remaining) = crash.as_mut() {
+            *remaining = remaining.saturating_sub(1);
+            if *remaining == 0 {
                 sim_schedule::freeze_tasks();
             }
         }

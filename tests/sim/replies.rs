@@ -48,7 +48,7 @@ async fn answer_inquiry(server: &ServerRun, session: &SessionId, inquiry: &Inqui
         .sessions
         .send_request(session, |reply| SessionCommand::Answer {
             inquiry: id,
-            said: sent,
+            answer: sent,
             reply,
         })
         .await;

@@ -106,7 +106,7 @@ pub(super) fn run_server(
         memory: settings.memory,
         freeze_at: run_end.freeze_at,
     };
-    let ended = runtime.block_on(async {
+    let shut_down = runtime.block_on(async {
         clock::set_virtual(wall_ms);
         random::seed_thread(run_end.seed);
         sim_schedule::begin_schedule(run_end.seed, yield_rate);
@@ -127,7 +127,7 @@ pub(super) fn run_server(
     sim_schedule::freeze_tasks();
     drop(runtime);
     sim_schedule::end_schedule();
-    Ok((ended, now + crate::simulation::NIGHT_MS))
+    Ok((shut_down, now + crate::simulation::NIGHT_MS))
 }
 
 async fn run_until_end(world: Arc<World>, data: PathBuf, run_end: RunEnd) {

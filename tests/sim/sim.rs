@@ -111,12 +111,12 @@ fn main() -> ExitCode {
         }
         if args.check_determinism {
             match run_simulation(seed, args.world, &data, args.lines) {
-                Ok(again) if again.fingerprint == report.fingerprint => {}
-                Ok(again) => {
+                Ok(replay) if replay.fingerprint == report.fingerprint => {}
+                Ok(replay) => {
                     println!("\nseed {seed} does not replay; the first difference in its last lines:");
                     let differs = |(first, second)| first != second;
-                    let at = report.log.iter().zip(&again.log).position(differs).unwrap_or(0);
-                    for log in [&report.log, &again.log] {
+                    let at = report.log.iter().zip(&replay.log).position(differs).unwrap_or(0);
+                    for log in [&report.log, &replay.log] {
                         for line in &log[at.saturating_sub(5)..log.len().min(at + 3)] {
                             println!("{}", line.chars().take(260).collect::<String>());
                         }
@@ -147,8 +147,8 @@ fn main() -> ExitCode {
         seconds,
         sum.turns as f64 / seconds
     );
-    for (what, count) in &sum.counts {
-        println!("{count:>9} {what}");
+    for (label, count) in &sum.counts {
+        println!("{count:>9} {label}");
     }
     println!("\n{}", sum.coverage);
     println!("\n{}", sum.joins);
@@ -165,8 +165,8 @@ impl RunTotals {
         self.turns += report.turns.max(1);
         self.crashes += report.crashes;
         self.ends += report.ends;
-        for (what, count) in &report.counts {
-            *self.counts.entry(what.clone()).or_default() += count;
+        for (label, count) in &report.counts {
+            *self.counts.entry(label.clone()).or_default() += count;
         }
         self.coverage.merge_run(&report.coverage);
         self.joins.merge_run(&report.joins);

@@ -79,12 +79,12 @@ pub(crate) fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -
     {
         runs += 1;
         let run_end = draw_run_end(&world, turns);
-        let (ended, now) = run_server(&world, data, wall_ms, run_end)?;
+        let (shut_down, now) = run_server(&world, data, wall_ms, run_end)?;
         wall_ms = now;
         if let Some(panic) = PANIC.take() {
             world.lock_checker().record_violation(panic);
         }
-        if ended {
+        if shut_down {
             report.ends += 1
         } else {
             report.crashes += 1
@@ -105,7 +105,7 @@ pub(crate) fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -
 
 fn draw_run_end(world: &Arc<World>, turns: u64) -> RunEnd {
     let rng: &Rng = &world.rng;
-    let left = turns.saturating_sub(world.lock_checker().ended_turns());
+    let remaining_turns = turns.saturating_sub(world.lock_checker().ended_turns());
     let is_crash = rng.chance(world.settings.crashes);
     let (mut crash, mut freeze_at) = (CrashPoints::default(), u64::MAX);
     if is_crash {
@@ -117,7 +117,7 @@ fn draw_run_end(world: &Arc<World>, turns: u64) -> RunEnd {
     }
     RunEnd {
         seed: rng.next_u64(),
-        turns: 1 + rng.next_below(left.max(1)),
+        turns: 1 + rng.next_below(remaining_turns.max(1)),
         freeze_at,
         crash,
         ends_after: rng

@@ -69,14 +69,14 @@ pub(super) fn build_registry(world: &Arc<World>) -> Registry {
 
 /// Draws arguments as a model writes them. `bad` is the chance of a failure in thousandths, `ms` the longest pause.
 pub(super) fn draw_arguments(rng: &Rng, bad: u32, ms: u64) -> Value {
-    let how = match (rng.chance(bad), rng.chance(5)) {
+    let ending = match (rng.chance(bad), rng.chance(5)) {
         (true, _) => rng.pick_one(BAD_ENDS),
         (false, true) => "long",
         (false, false) => rng.pick_one(GOOD_ENDS),
     };
     // Now and then exceed every time limit.
     let ms = if rng.chance(10) { 200_000 } else { ms };
-    json!({"how": how, "ms": rng.draw_pause(ms).as_millis() as u64, "parts": rng.next_below(4)})
+    json!({"how": ending, "ms": rng.draw_pause(ms).as_millis() as u64, "parts": rng.next_below(4)})
 }
 
 /// The prompt of sub-agents; no user writes it.

@@ -417,7 +417,7 @@ async fn set_mode(server: &ServerRun, session: &SessionId) {
 
 async fn rename_session(server: &ServerRun, session: &SessionId) {
     let title = format!("t{}", server.world.rng.next_below(1_000_000));
-    let what = format!("title {title}");
+    let change = format!("title {title}");
     let answer = server
         .sessions
         .send_request(session, |reply| SessionCommand::Rename { title, reply })
@@ -425,7 +425,7 @@ async fn rename_session(server: &ServerRun, session: &SessionId) {
     server
         .world
         .lock_checker()
-        .check_change_answer(session, &what, &answer);
+        .check_change_answer(session, &change, &answer);
 }
 
 async fn set_model(server: &ServerRun, session: &SessionId) {
@@ -506,8 +506,8 @@ async fn fork_session(window: &ClientWindow, session: &SessionId) {
         .any_turn(session, rng.next_u64())
         .filter(|_| rng.chance(500));
     check().begin_fork(session, turn.as_ref());
-    let made = server.sessions.fork_session(session, turn.clone()).await;
-    let fork = match made {
+    let forked = server.sessions.fork_session(session, turn.clone()).await;
+    let fork = match forked {
         Ok((fork, _)) => fork,
         Err(refused) => return check().fork_refused(session, turn.as_ref(), &refused),
     };

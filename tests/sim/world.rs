@@ -256,7 +256,7 @@ impl World {
     pub(super) fn current_mood(&self) -> ProviderMood {
         let mut mood = self.mood.lock().unwrap_or_else(PoisonError::into_inner);
         match mood.1.checked_sub(1) {
-            Some(left) => mood.1 = left,
+            Some(remaining) => mood.1 = remaining,
             None if self.rng.chance(self.settings.moods) => {
                 *mood = (*self.rng.pick_one(&MOODS), self.rng.next_below(12));
             }

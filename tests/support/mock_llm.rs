@@ -149,7 +149,7 @@ struct State {
     marked: Vec<(String, VecDeque<Prepared>)>,
     responder: Option<Responder>,
     default: Option<Prepared>,
-    seen: Vec<Arc<RecordedRequest>>,
+    requests: Vec<Arc<RecordedRequest>>,
     known: HashMap<String, Vec<check::Prefix>>,
     /// Signatures of reasoning that were sent, with the API and model that produced them.
     proofs: HashSet<(String, String)>,
@@ -217,7 +217,7 @@ impl MockLlm {
                 marked: Vec::new(),
                 responder: None,
                 default: Some(Prepared::new(Reply::text("ok"))),
-                seen: Vec::new(),
+                requests: Vec::new(),
                 known: HashMap::new(),
                 proofs: HashSet::new(),
                 failures: Vec::new(),
@@ -314,7 +314,7 @@ impl MockLlm {
 
     /// Returns all requests so far.
     pub fn requests(&self) -> Vec<Arc<RecordedRequest>> {
-        self.state().seen.clone()
+        self.state().requests.clone()
     }
 
     /// Waits for request number `index`, counting from 0.
@@ -325,20 +325,20 @@ impl MockLlm {
             let _ = shared.count.subscribe().wait_for(|count| *count > index).await;
         })
         .await;
-        self.state().seen[index].clone()
+        self.state().requests[index].clone()
     }
 
-    /// Waits until the connection of `seen` is closed.
-    pub async fn wait_closed(&self, seen: &Arc<RecordedRequest>) -> Progress {
-        self.wait_progress(seen, "its connection's close", |progress| {
+    /// Waits until the connection of `request` is closed.
+    pub async fn wait_closed(&self, request: &Arc<RecordedRequest>) -> Progress {
+        self.wait_progress(request, "its connection's close", |progress| {
             progress.closed.is_some()
         })
         .await
     }
 
-    /// Waits until the answer to `seen` has been sent.
-    pub async fn wait_answered(&self, seen: &Arc<RecordedRequest>) -> Progress {
-        self.wait_progress(seen, "its answer", |progress| progress.answered.is_some())
+    /// Waits until the answer to `request` has been sent.
+    pub async fn wait_answered(&self, request: &Arc<RecordedRequest>) -> Progress {
+        self.wait_progress(request, "its answer", |progress| progress.answered.is_some())
             .await
     }
 
@@ -379,26 +379,26 @@ impl MockLlm {
 
     async fn wait_progress(
         &self,
-        seen: &Arc<RecordedRequest>,
-        what: &str,
+        request: &Arc<RecordedRequest>,
+        description: &str,
         is: fn(&Progress) -> bool,
     ) -> Progress {
-        let watched = seen.clone();
-        self.wait(what, async move {
+        let watched = request.clone();
+        self.wait(description, async move {
             let _ = watched.progress.subscribe().wait_for(is).await;
         })
         .await;
-        seen.progress()
+        request.progress()
     }
 
     /// Runs `event` on the mock's own runtime, whose clock is real.
-    async fn wait(&self, what: &str, event: impl Future<Output = ()> + Send + 'static) {
+    async fn wait(&self, description: &str, event: impl Future<Output = ()> + Send + 'static) {
         let runtime = self.runtime.as_ref().expect("a running mock");
         let done = runtime
             .spawn(tokio::time::timeout(PATIENCE, event))
             .await
             .expect("no panic");
-        assert!(done.is_ok(), "the mock has waited {PATIENCE:?} for {what}");
+        assert!(done.is_ok(), "the mock has waited {PATIENCE:?} for {description}");
     }
 }
 
@@ -435,17 +435,18 @@ async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
         number,
     };
     let mut on_it = Vec::new();
-    while let Some(seen) = connection.exchange(&shared).await {
-        let goes_on = seen.1;
-        on_it.push(seen.0);
+    while let Some(exchanged) = connection.exchange(&shared).await {
+        let goes_on = exchanged.1;
+        on_it.push(exchanged.0);
         if !goes_on {
             break;
         }
     }
     drop(connection);
     shared.open.send_modify(|open| *open -= 1);
-    for seen in on_it {
-        seen.progress
+    for request in on_it {
+        request
+            .progress
             .send_modify(|progress| progress.closed = Some(now()));
     }
 }
@@ -489,11 +490,11 @@ impl Connection {
                     (state.right_key.clone(), state.listed.clone())
                 };
                 let entries = |key: &str| -> Value { listed.iter().map(|name| json!({key: name})).collect() };
-                let given = headers
+                let given_key = headers
                     .iter()
                     .find(|(name, _)| name == "x-api-key" || name == "authorization")
                     .map(|(_, value)| value.trim_start_matches("Bearer "));
-                let (status, body) = if right.is_none_or(|right| given == Some(right.as_str())) {
+                let (status, body) = if right.is_none_or(|right| given_key == Some(right.as_str())) {
                     (
                         "200 OK",
                         json!({"data": entries("id"), "models": entries("name")}).to_string(),
@@ -503,7 +504,7 @@ impl Connection {
                         "401 Unauthorized",
                         json!({"type": "error", "error": {
                             "type": "authentication_error",
-                            "message": format!("invalid x-api-key: {}", given.unwrap_or_default()),
+                            "message": format!("invalid x-api-key: {}", given_key.unwrap_or_default()),
                         }})
                         .to_string(),
                     )
@@ -520,34 +521,35 @@ impl Connection {
                 return Box::pin(self.exchange(shared)).await;
             }
         };
-        let (seen, prepared) = record(shared, api, path, headers, body, self.number);
+        let (request, prepared) = record(shared, api, path, headers, body, self.number);
         let reply = prepared.reply.clone();
         let mut stray = [0; 1];
         let done = tokio::select! {
             biased;
-            done = answer(&mut self.write, &prepared, &seen) => done,
+            done = answer(&mut self.write, &prepared, &request) => done,
             // A byte here would be pipelining, which our clients never do: treat it as a disconnect.
             _ = self.read.read(&mut stray) => Err(AnswerAborted::Peer),
         };
         match done {
             Ok(()) => {
-                seen.progress
+                request
+                    .progress
                     .send_modify(|progress| progress.answered = Some(now()));
                 let close = reply.headers.iter().any(|(name, value)| {
                     name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close")
                 });
-                Some((seen, !close))
+                Some((request, !close))
             }
             Err(AnswerAborted::Peer) => {
-                seen.progress.send_modify(|progress| progress.dropped = true);
-                Some((seen, false))
+                request.progress.send_modify(|progress| progress.dropped = true);
+                Some((request, false))
             }
             Err(AnswerAborted::Ordered(cut)) => {
                 if cut == Cut::Reset {
                     // Without lingering, the close sends an RST instead of a FIN.
                     let _ = self.write.as_ref().set_zero_linger();
                 }
-                Some((seen, false))
+                Some((request, false))
             }
         }
     }
@@ -579,8 +581,8 @@ fn record(
     if state.checked {
         wrong.extend(check::foreign_proofs(api, &body, &state.proofs));
     }
-    let index = state.seen.len();
-    let seen = Arc::new(RecordedRequest {
+    let index = state.requests.len();
+    let recorded = Arc::new(RecordedRequest {
         index,
         api,
         path,
@@ -599,38 +601,41 @@ fn record(
         } else {
             "authorization"
         };
-        if api == Api::Anthropic && seen.header("anthropic-version").is_none() {
+        if api == Api::Anthropic && recorded.header("anthropic-version").is_none() {
             wrong.push("no anthropic-version".to_owned());
         }
-        if seen.header(key).is_none_or(str::is_empty) {
+        if recorded.header(key).is_none_or(str::is_empty) {
             wrong.push(format!("no {key} header"));
         }
-        if seen.header("content-type") != Some("application/json") || seen.header("content-length").is_none()
+        if recorded.header("content-type") != Some("application/json")
+            || recorded.header("content-length").is_none()
         {
             wrong.push("content-type or content-length is not as it must be".to_owned());
         }
     }
-    state
-        .failures
-        .extend(wrong.into_iter().map(|what| format!("request {index}: {what}")));
-    let prepared = choose(&mut state, &seen, text);
+    state.failures.extend(
+        wrong
+            .into_iter()
+            .map(|violation| format!("request {index}: {violation}")),
+    );
+    let prepared = choose(&mut state, &recorded, text);
     state.paused = prepared.reply.stop.as_deref() == Some("pause_turn");
-    let model = seen.body["model"].as_str().unwrap_or_default();
+    let model = recorded.body["model"].as_str().unwrap_or_default();
     // Chat Completions has no signatures.
     if api != Api::OpenAi {
-        let given = prepared.reply.proofs();
+        let proofs = prepared.reply.proofs();
         state
             .proofs
-            .extend(given.map(|proof| (format!("{api:?} {model}"), proof.to_owned())));
+            .extend(proofs.map(|proof| (format!("{api:?} {model}"), proof.to_owned())));
     }
-    state.seen.push(seen.clone());
+    state.requests.push(recorded.clone());
     shared.count.send_replace(index + 1);
-    (seen, prepared)
+    (recorded, prepared)
 }
 
-fn choose(state: &mut State, seen: &RecordedRequest, text: &str) -> Prepared {
-    let answered = state.responder.as_mut().and_then(|respond| respond(seen));
-    if let Some(reply) = answered {
+fn choose(state: &mut State, request: &RecordedRequest, text: &str) -> Prepared {
+    let scripted = state.responder.as_mut().and_then(|respond| respond(request));
+    if let Some(reply) = scripted {
         return Prepared::new(reply);
     }
     let marked = state
@@ -648,14 +653,14 @@ fn choose(state: &mut State, seen: &RecordedRequest, text: &str) -> Prepared {
     }
     state
         .failures
-        .push(format!("request {}: nothing is scripted for it", seen.index));
+        .push(format!("request {}: nothing is scripted for it", request.index));
     Prepared::new(Reply::error(500, "mock_error", "nothing is scripted"))
 }
 
 async fn answer(
     write: &mut OwnedWriteHalf,
     prepared: &Prepared,
-    seen: &RecordedRequest,
+    request: &RecordedRequest,
 ) -> Result<(), AnswerAborted> {
     let reply = &prepared.reply;
     for before in &reply.before {
@@ -691,12 +696,12 @@ async fn answer(
     write.write_all(head.as_bytes()).await?;
     let mut body = Body {
         write,
-        seen,
+        request,
         block: BytesMut::new(),
         drip: reply.drip,
         chunked: !reply.headless,
     };
-    for frame in prepared.frames(seen.api).iter() {
+    for frame in prepared.frames(request.api).iter() {
         body.send(frame, reply.every).await?;
     }
     body.flush().await?;
@@ -710,7 +715,7 @@ async fn answer(
 /// A chunked body that gathers events into blocks until a delay, gate or cut separates them.
 struct Body<'a> {
     write: &'a mut OwnedWriteHalf,
-    seen: &'a RecordedRequest,
+    request: &'a RecordedRequest,
     block: BytesMut,
     drip: Option<usize>,
     chunked: bool,
@@ -757,14 +762,18 @@ impl Body<'_> {
             chunk.extend_from_slice(b"\r\n");
         }
         self.block.clear();
-        if self.seen.progress.borrow().first_byte.is_none() {
-            self.seen
+        if self.request.progress.borrow().first_byte.is_none() {
+            self.request
                 .progress
                 .send_modify(|progress| progress.first_byte = Some(now()));
         }
-        self.seen.sent.lock().expect("the times of an answer").push(now());
+        self.request
+            .sent
+            .lock()
+            .expect("the times of an answer")
+            .push(now());
         write_all(self.write, chunk.freeze(), self.drip).await?;
-        self.seen.accepted.fetch_add(bytes as u64, Ordering::AcqRel);
+        self.request.accepted.fetch_add(bytes as u64, Ordering::AcqRel);
         Ok(())
     }
 }

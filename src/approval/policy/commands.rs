@@ -17,10 +17,10 @@ const MAX_OFFERED: usize = 5;
 impl<'a> JudgedCall<'a> {
     pub(super) fn judge_command(&self) -> Verdict {
         let line = shell::parse(&self.effect.subject);
-        let mut seen = command::look_through(&self.effect.subject, &line);
+        let mut visited = command::look_through(&self.effect.subject, &line);
         let mut doubt = None;
         for rule in self.filter_rules(&self.policy.deny) {
-            match hits_command(rule, &seen) {
+            match hits_command(rule, &visited) {
                 RuleMatch::Yes => return Self::deny_by_rule(rule),
                 // It cannot deny for certain, but it must not be ignored either: the user decides.
                 RuleMatch::Maybe => doubt = doubt.or(Some(rule)),
@@ -28,27 +28,27 @@ impl<'a> JudgedCall<'a> {
             }
         }
         let found = self.find_findings(FindingKind::Secret);
-        (seen.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
+        (visited.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
         let forced = self
             .filter_rules(&self.policy.require_approval)
-            .find(|rule| hits_command(rule, &seen) != RuleMatch::No);
-        let reads = read_only::reading_parts(&line, &self.effect.subject);
+            .find(|rule| hits_command(rule, &visited) != RuleMatch::No);
+        let read_only_parts = read_only::reading_parts(&line, &self.effect.subject);
         let unsure = self.explain_line_uncertainty(&line);
         // Once a rule watches the line, no part of it is free on its own.
-        let asks = doubt.or(forced).is_some() || unsure.is_some();
-        let free = self.free_parts(&line, &reads, asks);
+        let must_ask = doubt.or(forced).is_some() || unsure.is_some();
+        let free = self.free_parts(&line, &read_only_parts, must_ask);
         // In `plan`, rules do not count: only parts that read pass.
         if self.plan_denies() {
-            return match self.cover_line(&line, &seen, &[], &free) {
+            return match self.cover_line(&line, &visited, &[], &free) {
                 Ok(by) => Verdict::Allow { by },
                 Err(_) => Self::denied_by_plan(),
             };
         }
-        if self.policy.mode == Mode::Full && !asks {
+        if self.policy.mode == Mode::Full && !must_ask {
             return allowed_by_mode(self.policy.mode);
         }
         let rules: Vec<&Rule> = self.rules_that_count(forced).collect();
-        let covered = self.cover_line(&line, &seen, &rules, &free);
+        let covered = self.cover_line(&line, &visited, &rules, &free);
         if doubt.is_none()
             && unsure.is_none()
             && let Ok(by) = &covered
@@ -59,11 +59,11 @@ impl<'a> JudgedCall<'a> {
         let rule = if doubt.is_some() {
             None
         } else {
-            self.offer_for_line(&line, &seen, &rules, &free)
+            self.offer_for_line(&line, &visited, &rules, &free)
         };
         Verdict::Ask {
-            why: self.explain_question(doubt, forced, unsure, covered),
-            risk: self.risk_of_line(&line, &seen, &reads),
+            reason: self.explain_question(doubt, forced, unsure, covered),
+            risk: self.risk_of_line(&line, &visited, &read_only_parts),
             rule,
         }
     }
@@ -85,7 +85,9 @@ impl<'a> JudgedCall<'a> {
             (None, Some(rule), Err(NotCovered::ByRule(_)) | Ok(_)) => {
                 format!("{RUNS} · `{rule}` always asks")
             }
-            (None, _, Err(NotCovered::ByRule(why) | NotCovered::Special(why))) => format!("{RUNS} · {why}"),
+            (None, _, Err(NotCovered::ByRule(reason) | NotCovered::Special(reason))) => {
+                format!("{RUNS} · {reason}")
+            }
             (None, None, Ok(_)) => RUNS.to_owned(),
         }
     }
@@ -99,7 +101,7 @@ impl<'a> JudgedCall<'a> {
             .chain(self.filter_rules(&self.policy.require_approval))
             .find(|rule| !rule.is_bare())?;
         let reason = match line.unparsed_reason {
-            Some(why) => why.to_owned(),
+            Some(unparsed_reason) => unparsed_reason.to_owned(),
             None => line
                 .commands
                 .iter()
@@ -115,9 +117,9 @@ impl<'a> JudgedCall<'a> {
         let settled = self
             .rules_that_count(None)
             .any(|rule| !rule.is_bare() && covers_part(rule, part) && command::is_explicit_match(rule, part));
-        let reads = part.find_dynamic_reason().is_none()
-            && read_only::review_command(part).is_some_and(|review| review.reads);
-        if settled || reads {
+        let is_read_only = part.find_dynamic_reason().is_none()
+            && read_only::review_command(part).is_some_and(|review| review.is_read_only);
+        if settled || is_read_only {
             None
         } else {
             known::explain_uncertainty(part)
@@ -133,25 +135,30 @@ impl<'a> JudgedCall<'a> {
     /// Returns for each part whether it needs no rule: it only reads, and nothing about its files speaks against it.
     ///
     /// Nothing is free if its files were not checked.
-    fn free_parts(&self, line: &ParsedCommand, reads: &[bool], asks: bool) -> Vec<bool> {
+    fn free_parts(&self, line: &ParsedCommand, read_only_parts: &[bool], must_ask: bool) -> Vec<bool> {
         // A configured command receives the model's arguments in a way that the line does not show.
         let Some(findings) = self.effect.findings.as_deref().filter(|_| self.tool == "bash") else {
             return vec![false; line.commands.len()];
         };
-        reads
+        read_only_parts
             .iter()
             .enumerate()
-            .map(|(index, reads)| *reads && !asks && findings.iter().all(|finding| finding.part != index))
+            .map(|(index, is_read_only)| {
+                *is_read_only && !must_ask && findings.iter().all(|finding| finding.part != index)
+            })
             .collect()
     }
 
-    fn risk_of_line(&self, line: &ParsedCommand, seen: &VisitedCommand, reads: &[bool]) -> Risk {
+    fn risk_of_line(&self, line: &ParsedCommand, visited: &VisitedCommand, read_only_parts: &[bool]) -> Risk {
         let findings = self.effect.findings.as_deref().unwrap_or_default();
-        if self.effect.outside || seen.has_unseen_commands || !seen.secrets.is_empty() || !findings.is_empty()
+        if self.effect.outside
+            || visited.has_unseen_commands
+            || !visited.secrets.is_empty()
+            || !findings.is_empty()
         {
             return Risk::High;
         }
-        risk::of_line(line, reads)
+        risk::of_line(line, read_only_parts)
     }
 
     /// Returns the grants, and the configured `allow` rules unless `forced` demands a question.
@@ -169,16 +176,16 @@ impl<'a> JudgedCall<'a> {
     fn cover_line(
         &self,
         line: &ParsedCommand,
-        seen: &VisitedCommand,
+        visited: &VisitedCommand,
         rules: &[&Rule],
         free: &[bool],
     ) -> Result<String, NotCovered> {
-        let special = |why: String| Err(NotCovered::Special(why));
+        let special = |reason: String| Err(NotCovered::Special(reason));
         if self.effect.outside {
             return special("it runs outside the workspace".to_owned());
         }
         // Secrets come before rules without a pattern: even the grant `bash` does not cover them.
-        for (index, secret) in &seen.secrets {
+        for (index, secret) in &visited.secrets {
             let named = index
                 .and_then(|index| line.commands.get(index))
                 .is_some_and(|part| {
@@ -196,8 +203,8 @@ impl<'a> JudgedCall<'a> {
         if let Some(rule) = rules.iter().find(|rule| rule.is_bare()) {
             return Ok(format!("rule `{rule}`"));
         }
-        if let Some(why) = line.unparsed_reason {
-            return special(format!("cannot be judged by its parts: {why}"));
+        if let Some(reason) = line.unparsed_reason {
+            return special(format!("cannot be judged by its parts: {reason}"));
         }
         // From the definition on, names may mean something else.
         if line.defines_function {
@@ -230,12 +237,15 @@ impl<'a> JudgedCall<'a> {
             let target = target.to_rule_text().unwrap_or_else(|| "…".to_owned());
             return NotCovered::Special(format!("writes a file: {}", one_line(&target, 60)));
         }
-        if let Some(what) = part.find_dynamic_reason() {
-            return NotCovered::Special(format!("has a part that is unknown in advance: {what}"));
+        if let Some(reason) = part.find_dynamic_reason() {
+            return NotCovered::Special(format!("has a part that is unknown in advance: {reason}"));
         }
-        let reads = read_only::review_command(part).is_some_and(|review| review.reads);
+        let is_read_only = read_only::review_command(part).is_some_and(|review| review.is_read_only);
         let findings = self.effect.findings.as_deref().unwrap_or_default();
-        if let Some(finding) = findings.iter().find(|finding| reads && finding.part == index) {
+        if let Some(finding) = findings
+            .iter()
+            .find(|finding| is_read_only && finding.part == index)
+        {
             let file = one_line(&finding.file, 60);
             return NotCovered::Special(match finding.kind {
                 FindingKind::Outside => format!("reads outside the workspace: {file}"),
@@ -251,7 +261,7 @@ impl<'a> JudgedCall<'a> {
     fn offer_for_line(
         &self,
         line: &ParsedCommand,
-        seen: &VisitedCommand,
+        visited: &VisitedCommand,
         rules: &[&Rule],
         free: &[bool],
     ) -> Option<String> {
@@ -263,7 +273,7 @@ impl<'a> JudgedCall<'a> {
         let findings = self.effect.findings.as_deref().unwrap_or_default();
         let mut offered: Vec<String> = Vec::new();
         for (index, part) in line.commands.iter().enumerate() {
-            let secret = seen.secrets.iter().any(|(at, _)| *at == Some(index));
+            let secret = visited.secrets.iter().any(|(at, _)| *at == Some(index));
             let covered = rules
                 .iter()
                 .any(|rule| covers_part(rule, part) && (!secret || rule.names_secret()));
@@ -300,16 +310,16 @@ enum NotCovered {
 }
 
 /// Returns whether a rule applies to anything that a command line runs.
-fn hits_command(rule: &Rule, seen: &VisitedCommand) -> RuleMatch {
+fn hits_command(rule: &Rule, visited: &VisitedCommand) -> RuleMatch {
     if rule.is_bare() {
         return RuleMatch::Yes;
     }
-    let mut hit = if seen.has_unseen_commands {
+    let mut hit = if visited.has_unseen_commands {
         RuleMatch::Maybe
     } else {
         RuleMatch::No
     };
-    for candidate in &seen.candidates {
+    for candidate in &visited.candidates {
         for text in &candidate.texts {
             if rule.matches_text(text) {
                 if candidate.certain {

@@ -168,9 +168,9 @@ impl Rule {
         }
         match fault {
             None => Ok(()),
-            Some((subject, (why, instead))) => Err(RuleError::NeverMatches {
+            Some((subject, (reason, instead))) => Err(RuleError::NeverMatches {
                 rule: self.to_string(),
-                why,
+                why: reason,
                 instead: match (instead, subject) {
                     (Some(pattern), _) => Some(format!("`{}({pattern})`", self.tool_name)),
                     (None, RuleSubject::Nothing) => Some(format!("`{}`", self.tool_name)),
@@ -194,7 +194,7 @@ impl Rule {
             return Some(format!("`mcp:{}`", rest.source.replacen(':', "/", 1)));
         }
         let foreign = FOREIGN.iter().find(|(name, _)| *name == self.tool_name);
-        let meant: Vec<&str> = match foreign {
+        let suggestions: Vec<&str> = match foreign {
             Some((_, ours)) => ours.to_vec(),
             None => {
                 let names = TOOLS.iter().map(|(name, _)| *name);
@@ -204,7 +204,7 @@ impl Rule {
                     .collect()
             }
         };
-        let written: Vec<String> = meant
+        let written: Vec<String> = suggestions
             .iter()
             .map(|tool| match &self.pattern {
                 None => format!("`{tool}`"),
@@ -277,7 +277,7 @@ fn command_fault(source: &str) -> Option<Fault> {
     let mut before = ' ';
     let mut chars = plain.chars().peekable();
     while let Some(c) = chars.next() {
-        let why = match c {
+        let reason = match c {
             '\'' => {
                 quoted = !quoted;
                 None
@@ -300,8 +300,8 @@ fn command_fault(source: &str) -> Option<Fault> {
             ' ' if before == ' ' => Some("words are separated by one blank"),
             _ => None,
         };
-        if let Some(why) = why {
-            return Some((why, None));
+        if let Some(reason) = reason {
+            return Some((reason, None));
         }
         before = c;
     }

@@ -45,7 +45,7 @@ pub(crate) enum ShellWord {
     /// A text that only bash knows.
     Dynamic {
         /// What makes it dynamic, for users.
-        why: &'static str,
+        reason: &'static str,
         /// The known start; anything may follow, even more words.
         known: String,
     },
@@ -60,9 +60,9 @@ impl ShellWord {
         }
     }
 
-    pub(crate) fn new_dynamic(why: &'static str) -> Self {
+    pub(crate) fn new_dynamic(reason: &'static str) -> Self {
         Self::Dynamic {
-            why,
+            reason,
             known: String::new(),
         }
     }
@@ -99,7 +99,7 @@ impl SimpleCommand {
             .chain(&self.words)
             .chain(redirects)
             .find_map(|word| match word {
-                ShellWord::Dynamic { why, .. } => Some(*why),
+                ShellWord::Dynamic { reason, .. } => Some(*reason),
                 ShellWord::Literal { .. } => None,
             })
     }

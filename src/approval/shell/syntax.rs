@@ -6,7 +6,7 @@ use super::ShellWord;
 ///
 /// bash itself connects there. When in doubt, yes: a target that is unknown in advance counts once it is below `/dev`.
 pub(super) fn is_connection(target: &ShellWord) -> bool {
-    let (text, whole) = match target {
+    let (text, is_complete) = match target {
         ShellWord::Literal { text, .. } => (text.as_str(), true),
         ShellWord::Dynamic { known, .. } => (known.as_str(), false),
     };
@@ -24,7 +24,7 @@ pub(super) fn is_connection(target: &ShellWord) -> bool {
     let may_be = |folder: Option<&&str>, names: &[&str]| {
         folder.is_some_and(|name| names.contains(name) || name.contains(['*', '?', '[']))
     };
-    may_be(folders.first(), &["dev"]) && (!whole || may_be(folders.get(1), &["tcp", "udp"]))
+    may_be(folders.first(), &["dev"]) && (!is_complete || may_be(folders.get(1), &["tcp", "udp"]))
 }
 
 pub(super) fn is_name_char(c: char) -> bool {

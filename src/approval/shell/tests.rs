@@ -195,7 +195,7 @@ fn lines_that_are_not_understood_are_marked_hidden() {
 /// bash does more than the parts show; the parts that follow are still listed.
 #[test]
 fn hidden_effects_do_not_hide_other_commands() {
-    for (why, commands) in [
+    for (reason, commands) in [
         (
             "a redirection sets a variable",
             &[
@@ -299,7 +299,7 @@ fn hidden_effects_do_not_hide_other_commands() {
     ] {
         for command in commands {
             let line = parse(command);
-            assert_eq!(line.unparsed_reason, Some(why), "{command:?}");
+            assert_eq!(line.unparsed_reason, Some(reason), "{command:?}");
             let last = line.commands.last().and_then(SimpleCommand::text);
             assert_eq!(last.as_deref(), Some("rm"), "{command:?}");
         }

@@ -3,7 +3,7 @@
 //! Hands commands inside expansions back to the reader of commands. Knows no grammar of commands.
 
 use super::syntax::{is_assignment, is_name_char};
-use super::{CommandEnd, ShellReader, ShellWord};
+use super::{CommandTerminator, ShellReader, ShellWord};
 
 /// Characters that end a word unless they are quoted.
 const WORD_TERMINATORS: &[char] = &[' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
@@ -31,9 +31,9 @@ impl WordBuilder {
         self.text.push_str(text);
     }
 
-    fn mark_dynamic(&mut self, why: &'static str) {
+    fn mark_dynamic(&mut self, reason: &'static str) {
         if self.dynamic.is_none() {
-            self.dynamic = Some((why, self.text.clone()));
+            self.dynamic = Some((reason, self.text.clone()));
         }
         self.unquoted.push('\0');
     }
@@ -66,10 +66,10 @@ impl WordBuilder {
         } else {
             None
         };
-        if let Some((why, mut known)) = dynamic {
+        if let Some((reason, mut known)) = dynamic {
             // Only the text before the first expansion is certain.
             known.truncate(known.find(['{', '*', '?', '[']).unwrap_or(known.len()));
-            return ShellWord::Dynamic { why, known };
+            return ShellWord::Dynamic { reason, known };
         }
         ShellWord::Literal {
             glob: self.is_glob(),
@@ -100,7 +100,7 @@ impl<'a> ShellReader<'a> {
                 '<' | '>' if self.remaining_text()[1..].starts_with('(') => {
                     self.at += 2;
                     built.mark_dynamic("another command's output");
-                    self.read_commands(CommandEnd::WithParenthesis);
+                    self.read_commands(CommandTerminator::WithParenthesis);
                 }
                 '(' if built.unquoted.ends_with('=') && is_assignment(&self.text[start..self.at]) => {
                     self.read_array();
@@ -125,12 +125,12 @@ impl<'a> ShellReader<'a> {
             }
         }
         let raw = &self.text[start..self.at];
-        let waits = self
+        let has_pending_document = self
             .documents
             .last()
             .is_some_and(|documents| !documents.is_empty());
         // The here-document begins after this line, but the word goes past its end: too easily misread.
-        if waits && raw.contains('\n') {
+        if has_pending_document && raw.contains('\n') {
             self.abort_parse("a here-document cannot be parsed");
         }
         (self.at > start).then(|| built.into_word())
@@ -262,7 +262,7 @@ impl<'a> ShellReader<'a> {
         }
         if self.eat_token("(") {
             built.mark_dynamic("another command's output");
-            self.read_commands(CommandEnd::WithParenthesis);
+            self.read_commands(CommandTerminator::WithParenthesis);
             return true;
         }
         if self.eat_token("{") {
@@ -379,7 +379,7 @@ impl<'a> ShellReader<'a> {
         }
         self.at += length + 1;
         let mut inner = ShellReader::new(script, self.depth, self.line);
-        inner.read_commands(CommandEnd::WithText);
+        inner.read_commands(CommandTerminator::WithText);
     }
 }
 

@@ -48,13 +48,13 @@ impl Chat {
         };
         let done: RevertResult = self.request(method::REVERT, &params).await?;
         for file in done.files.iter().take(NAMED) {
-            let what = match file.kind {
+            let marker = match file.kind {
                 ChangeKind::Created => "+",
                 ChangeKind::Modified => "~",
                 ChangeKind::Deleted => "−",
             };
             let path = text::strip_control_characters(&file.path).into_owned();
-            self.show_hint(format!("  {what} {path}"));
+            self.show_hint(format!("  {marker} {path}"));
         }
         let more = done.files.len().saturating_sub(NAMED);
         if more > 0 {
@@ -116,8 +116,8 @@ impl Chat {
             None => call.text,
         };
         self.show_note(Color::Cyan, &call.title);
-        let shown = text::strip_control_characters(text.trim_end()).replace('\t', "    ");
-        for line in shown.lines() {
+        let output = text::strip_control_characters(text.trim_end()).replace('\t', "    ");
+        for line in output.lines() {
             self.view.screen.write_line(line);
         }
         Ok(())

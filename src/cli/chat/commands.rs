@@ -88,7 +88,7 @@ impl Chat {
             Slash::Redo => self.redo_changes().await?,
             Slash::Diff(turns) => self.show_diff(turns),
             Slash::Output(number) => self.show_output(number).await?,
-            Slash::Queue(wish) => return self.handle_queue_command(wish).await,
+            Slash::Queue(queue_command) => return self.handle_queue_command(queue_command).await,
             Slash::Fork => self.fork_session().await?,
             Slash::Export(file) => self.export_session(file).await?,
             Slash::Quit => return Ok(ChatStep::Leave),
@@ -96,24 +96,25 @@ impl Chat {
         Ok(ChatStep::GoOn)
     }
 
-    pub(super) fn show_success(&mut self, what: &str) {
-        self.show_note(Color::Green, &format!("✓ {what}"));
+    pub(super) fn show_success(&mut self, message: &str) {
+        self.show_note(Color::Green, &format!("✓ {message}"));
     }
 
     fn show_help(&mut self) {
         let styler = self.view.screen.styler;
-        for told in &COMMANDS {
-            let usage = styler.paint_text(Color::Cyan, &format!("  {:<32} ", told.usage));
-            self.show_row(&usage, 35, told.does);
+        for builtin in &COMMANDS {
+            let usage = styler.paint_text(Color::Cyan, &format!("  {:<32} ", builtin.usage));
+            self.show_row(&usage, 35, builtin.does);
         }
         // Taken, because `show_row` borrows `self`. Each command that needs the list fetches it again.
         for command in std::mem::take(&mut self.own) {
             let hint = command.argument_hint.as_deref().unwrap_or_default();
             let usage = clean_line(&format!("/{} {hint}", command.name), 60);
             let usage = styler.paint_text(Color::Cyan, &format!("  {usage:<32} "));
-            let says = command.problem.as_ref().or(command.description.as_ref());
-            let says = says.map(|says| text::strip_control_characters(says).into_owned());
-            self.show_row(&usage, 35, says.as_deref().unwrap_or("your own"));
+            let description = command.problem.as_ref().or(command.description.as_ref());
+            let description =
+                description.map(|description| text::strip_control_characters(description).into_owned());
+            self.show_row(&usage, 35, description.as_deref().unwrap_or("your own"));
         }
         for line in [
             "",
@@ -125,14 +126,14 @@ impl Chat {
     }
 
     /// Shows a name and its description: side by side, or one below the other on a narrow screen.
-    fn show_row(&mut self, name: &str, columns: usize, says: &str) {
+    fn show_row(&mut self, name: &str, columns: usize, description: &str) {
         let screen = &mut self.view.screen;
         if screen.width() >= columns + 24 {
-            return screen.write_entry(name, columns, says);
+            return screen.write_entry(name, columns, description);
         }
         screen.write_line(name.trim_end_matches(' '));
-        if !says.is_empty() {
-            screen.write_entry("      ", 6, says);
+        if !description.is_empty() {
+            screen.write_entry("      ", 6, description);
         }
     }
 
@@ -155,8 +156,8 @@ impl Chat {
         }
         let more = listed.models.len().saturating_sub(SHOWN_MODELS);
         if more > 0 {
-            let note = format!("… and {more} more; /model takes any name");
-            self.show_hint(note);
+            let hint = format!("… and {more} more; /model takes any name");
+            self.show_hint(hint);
         }
         for problem in describe_unhealthy_providers(&listed) {
             self.show_warning(problem);
@@ -263,10 +264,10 @@ impl Chat {
         };
         let listed: ListToolsResult = self.request(method::LIST_TOOLS, &params).await?;
         let styler = self.view.screen.styler;
-        let room = self.view.screen.width().saturating_sub(16);
+        let available = self.view.screen.width().saturating_sub(16);
         for tool in &listed.tools {
             let first = tool.description.split(". ").next().unwrap_or_default();
-            let first = styler.dim_text(&fit_line(first, room));
+            let first = styler.dim_text(&fit_line(first, available));
             self.view
                 .screen
                 .write_line(&format!("  {:<13} {first}", tool.name));

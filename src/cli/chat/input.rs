@@ -62,8 +62,8 @@ impl ChatInput {
         }));
         // Prompts are private: only the owner may read the folder and the file.
         let history = state_dir.and_then(|dir| {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-            made.ok().map(|()| dir.join("chat_history"))
+            let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            created.ok().map(|()| dir.join("chat_history"))
         });
         if let Some(history) = &history {
             // The file does not exist before the first chat.
@@ -162,22 +162,22 @@ fn complete_line(line: &str, folder: &Path, own: &[String]) -> (usize, Vec<Strin
                 .collect(),
         );
     }
-    if let Some(begun) = line.strip_prefix("/mode ") {
+    if let Some(typed) = line.strip_prefix("/mode ") {
         let modes = MODES.iter().map(|(_, name, _)| (*name).to_owned());
-        return (6, modes.filter(|name| name.starts_with(begun)).collect());
+        return (6, modes.filter(|name| name.starts_with(typed)).collect());
     }
     let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     match line[start..].strip_prefix('@') {
-        Some(begun) => (start + 1, complete_path(begun, folder)),
+        Some(typed) => (start + 1, complete_path(typed, folder)),
         None => (line.len(), Vec::new()),
     }
 }
 
-fn complete_path(begun: &str, folder: &Path) -> Vec<String> {
-    let (dir, name) = begun
+fn complete_path(typed: &str, folder: &Path) -> Vec<String> {
+    let (dir, name) = typed
         .rsplit_once('/')
-        .map_or(("", begun), |(dir, name)| (dir, name));
-    let prefix = &begun[..begun.len() - name.len()];
+        .map_or(("", typed), |(dir, name)| (dir, name));
+    let prefix = &typed[..typed.len() - name.len()];
     let Ok(entries) = fs::read_dir(folder.join(dir)) else {
         return Vec::new();
     };

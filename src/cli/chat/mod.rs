@@ -166,8 +166,8 @@ impl Chat {
             let done = match slash::parse(&line) {
                 Some(Ok(Slash::Own(name))) => self.run_custom_command(&name, &line).await,
                 Some(Ok(command)) => self.run_slash_command(command).await,
-                Some(Err(why)) => {
-                    self.show_warning(why);
+                Some(Err(message)) => {
+                    self.show_warning(message);
                     Ok(ChatStep::GoOn)
                 }
                 None => self.send_prompt(&line).await,
@@ -175,7 +175,7 @@ impl Chat {
             match done {
                 Ok(ChatStep::GoOn) => {}
                 Ok(ChatStep::Leave) => return Ok(()),
-                Err(ClientError::Ended(why)) => self.restart_server(&why).await?,
+                Err(ClientError::Ended(reason)) => self.restart_server(&reason).await?,
                 Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
                     // So that a second Ctrl-C leaves.
@@ -193,8 +193,8 @@ impl Chat {
             return Ok(PromptLine::End);
         };
         // Events from before the last answer belong above the new prompt, no matter how soon the user types.
-        while let Some(told) = self.client.pop_notification() {
-            self.handle_notification(&told);
+        while let Some(notification) = self.client.pop_notification() {
+            self.handle_notification(&notification);
         }
         self.view.screen.write_gap();
         // The line editor changes these settings; an interrupted read must restore them.
@@ -204,7 +204,7 @@ impl Chat {
             let line = input.read(&draft);
             (input, line)
         });
-        let mut said = Vec::new();
+        let mut notifications = Vec::new();
         let mut ended = None;
         let (input, line) = loop {
             tokio::select! { biased;
@@ -223,7 +223,7 @@ impl Chat {
                     return Ok(PromptLine::End);
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
-                    Ok(ServerMessage::Notification(told)) => said.push(told),
+                    Ok(ServerMessage::Notification(notification)) => notifications.push(notification),
                     // Only an answer to an interrupted request can still arrive, and nothing waits for it.
                     Ok(ServerMessage::Answer(..)) => {}
                     // The user finishes the line first, so nothing typed is lost (I16).
@@ -234,12 +234,12 @@ impl Chat {
         self.input = Some(input);
         self.view.screen.note_foreign_newline();
         // Shown only now: while the line is edited, the terminal belongs to the line editor.
-        for told in said {
-            self.handle_notification(&told);
+        for notification in notifications {
+            self.handle_notification(&notification);
         }
         // Without a new line there is nothing to send, and no need for another server yet.
-        if let (Some(ClientError::Ended(why)), PromptLine::Words(_)) = (ended, &line) {
-            self.restart_server(&why).await?;
+        if let (Some(ClientError::Ended(reason)), PromptLine::Words(_)) = (ended, &line) {
+            self.restart_server(&reason).await?;
         }
         Ok(line)
     }
@@ -271,11 +271,11 @@ impl Chat {
         Ok(())
     }
 
-    fn handle_notification(&mut self, told: &ServerNotification) {
-        if let ServerNotification::SessionUpdated(updated) = told {
+    fn handle_notification(&mut self, notification: &ServerNotification) {
+        if let ServerNotification::SessionUpdated(updated) = notification {
             self.mode = updated.mode.unwrap_or(self.mode);
         }
-        self.view.handle_event(told);
+        self.view.handle_event(notification);
     }
 
     async fn request<P: Serialize, R: DeserializeOwned>(
@@ -341,8 +341,8 @@ impl Chat {
     async fn run_turn(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
         // A copy: `watch` cannot borrow `self` while the turn borrows its parts.
         let mut mode = self.mode;
-        let mut watch = |told: &ServerNotification| {
-            if let ServerNotification::SessionUpdated(updated) = told {
+        let mut watch = |notification: &ServerNotification| {
+            if let ServerNotification::SessionUpdated(updated) = notification {
                 mode = updated.mode.unwrap_or(mode);
             }
             UserIntent::Continue
@@ -358,20 +358,24 @@ impl Chat {
             watch: &mut watch,
             input: TurnInputState::default(),
         };
-        let ended = turn.run_to_end(until).await;
+        let report = turn.run_to_end(until).await;
         self.mode = mode;
         self.view.set_idle();
         let TurnEndReport {
             result,
-            leave,
+            wants_to_leave,
             cancelled,
             ..
-        } = ended?;
+        } = report?;
         self.interrupted = cancelled;
         if let Some(Err(error)) = result {
             return Err(error);
         }
-        Ok(if leave { ChatStep::Leave } else { ChatStep::GoOn })
+        Ok(if wants_to_leave {
+            ChatStep::Leave
+        } else {
+            ChatStep::GoOn
+        })
     }
 
     /// Prints how to find this session again.
@@ -386,14 +390,14 @@ impl Chat {
     }
 
     /// Starts another server after a crash, and loads the session where it was.
-    async fn restart_server(&mut self, why: &str) -> Result<(), ClientError> {
+    async fn restart_server(&mut self, reason: &str) -> Result<(), ClientError> {
         self.view.set_idle();
-        let why = match why {
+        let reason = match reason {
             "" => String::new(),
-            why => format!(" ({why})"),
+            reason => format!(" ({reason})"),
         };
         self.view.screen.write_gap();
-        self.show_warning(format!("! the server exited{why}; restarting it"));
+        self.show_warning(format!("! the server exited{reason}; restarting it"));
         self.client = ServerClient::start(&self.launch).await?;
         if self.session.is_empty() {
             return Ok(());
@@ -489,8 +493,8 @@ impl Chat {
             return Ok(());
         }
         for provider in &listed.providers {
-            let why = provider.message.as_deref().unwrap_or("it cannot be called");
-            self.show_warning(format!("! {}: {why}", provider.provider));
+            let reason = provider.message.as_deref().unwrap_or("it cannot be called");
+            self.show_warning(format!("! {}: {reason}", provider.provider));
         }
         let line = format!("! no provider is available: {PROVIDER_HINT}; for details run `agentls doctor`");
         self.show_warning(line);
@@ -511,8 +515,8 @@ impl Chat {
         self.view.screen.write_gap();
         let name = styler.paint_text(Color::Bold, NAME);
         let title = title.map(|title| format!(" · {title}")).unwrap_or_default();
-        let room = self.view.screen.width().saturating_sub(NAME.len());
-        let rest = fit_line(&format!(" · {folder}{title}"), room);
+        let available = self.view.screen.width().saturating_sub(NAME.len());
+        let rest = fit_line(&format!(" · {folder}{title}"), available);
         let line = format!("{name}{}", styler.dim_text(&rest));
         self.view.screen.write_line(&line);
         self.view

@@ -12,8 +12,11 @@ use crate::protocol::table::method;
 use crate::protocol::{PromptContent, QueueAction, QueueParams, QueueResult};
 
 impl Chat {
-    pub(super) async fn handle_queue_command(&mut self, wish: QueueCommand) -> Result<ChatStep, ClientError> {
-        let (action, prompt, number) = match wish {
+    pub(super) async fn handle_queue_command(
+        &mut self,
+        command: QueueCommand,
+    ) -> Result<ChatStep, ClientError> {
+        let (action, prompt, number) = match command {
             QueueCommand::List => (QueueAction::List, None, None),
             QueueCommand::Add(words) => (QueueAction::Add, Some(words), None),
             QueueCommand::Drop(number) => (QueueAction::Remove, None, Some(number)),
@@ -58,8 +61,12 @@ impl Chat {
     fn list_queue(&mut self, queue: &QueueResult) {
         let width = self.view.screen.width();
         for (number, prompt) in queue.prompts.iter().enumerate() {
-            let said = clean_line(&extract_content_text(&prompt.content), 400);
-            let line = format!("{:>3}  {}", number + 1, fit_line(&said, width.saturating_sub(6)));
+            let prompt_text = clean_line(&extract_content_text(&prompt.content), 400);
+            let line = format!(
+                "{:>3}  {}",
+                number + 1,
+                fit_line(&prompt_text, width.saturating_sub(6))
+            );
             self.view.screen.write_line(&line);
         }
         let line = match (queue.prompts.is_empty(), queue.paused) {

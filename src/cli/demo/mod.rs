@@ -118,14 +118,14 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
         scratch: &scratch,
         evidence: DemoEvidence::default(),
     };
-    let mut left = stage.run_prompt(FIX).await?.was_stopped();
-    if !left && stage.evidence.states == [TurnState::Completed] {
+    let mut stopped = stage.run_prompt(FIX).await?.was_stopped();
+    if !stopped && stage.evidence.states == [TurnState::Completed] {
         stage
             .view
             .show_hint("One more, to be cancelled in the middle of the answer:");
-        left = stage.run_prompt(STORY).await?.was_stopped();
+        stopped = stage.run_prompt(STORY).await?.was_stopped();
     }
-    if !left && !stage.evidence.changed.is_empty() {
+    if !stopped && !stage.evidence.changed.is_empty() {
         stage.take_back().await?;
     }
     let mut evidence = stage.evidence;
@@ -136,13 +136,14 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
     if stored != evidence.last_seq {
         evidence.gaps += 1;
     }
-    let mended = std::fs::read_to_string(scratch.file_path()).is_ok_and(|text| text.contains(scratch::RIGHT));
+    let is_fixed =
+        std::fs::read_to_string(scratch.file_path()).is_ok_and(|text| text.contains(scratch::RIGHT));
     client.close().await;
-    if left {
+    if stopped {
         view.show_warning("You stopped the demo before its end.");
         return Ok(130);
     }
-    Ok(show_verdict(view, &evidence, &model, mended, stored))
+    Ok(show_verdict(view, &evidence, &model, is_fixed, stored))
 }
 
 fn show_intro(view: &mut View, client: &ServerClient, scratch: &Scratch, port: u16) {
@@ -179,7 +180,7 @@ impl DemoStage<'_> {
         let id = self.client.start_request(method::PROMPT, &params).await?;
         let (evidence, scratch) = (&mut self.evidence, self.scratch);
         let story = prompt == STORY;
-        let mut watch = |told: &ServerNotification| evidence.take(told, scratch, story);
+        let mut watch = |notification: &ServerNotification| evidence.take(notification, scratch, story);
         let turn = TurnRunner {
             client: self.client,
             view: self.view,
@@ -213,19 +214,19 @@ impl DemoStage<'_> {
             let wanted = if redo { scratch::RIGHT } else { scratch::WRONG };
             self.evidence.put_back += u32::from(done.files.len() == 1 && text.contains(wanted));
         }
-        while let Some(told) = self.client.pop_notification() {
-            self.evidence.take(&told, self.scratch, false);
-            self.view.handle_event(&told);
+        while let Some(notification) = self.client.pop_notification() {
+            self.evidence.take(&notification, self.scratch, false);
+            self.view.handle_event(&notification);
         }
         Ok(())
     }
 }
 
 impl DemoEvidence {
-    fn take(&mut self, told: &ServerNotification, scratch: &Scratch, story: bool) -> UserIntent {
+    fn take(&mut self, notification: &ServerNotification, scratch: &Scratch, story: bool) -> UserIntent {
         use ServerNotification as N;
-        self.count_gaps(told);
-        match told {
+        self.count_gaps(notification);
+        match notification {
             N::TextDelta(delta) => {
                 self.deltas += 1;
                 if story && self.cancel_took_us.is_some() {
@@ -242,8 +243,8 @@ impl DemoEvidence {
             N::ToolCall(call) if call.status == ToolCallStatus::Completed && call.name == "read_file" => {
                 self.read = true;
             }
-            N::ApprovalRequested(asked) => {
-                self.asked_with_diff = asked.diff.as_ref().is_some_and(|diff| diff.contains("\n+"));
+            N::ApprovalRequested(approval) => {
+                self.asked_with_diff = approval.diff.as_ref().is_some_and(|diff| diff.contains("\n+"));
                 let text = std::fs::read_to_string(scratch.file_path());
                 self.unchanged_when_asked = text.is_ok_and(|text| text.contains(scratch::WRONG));
             }
@@ -266,21 +267,21 @@ impl DemoEvidence {
     }
 
     /// Checks that durable events have no gap and no repeat (I6).
-    fn count_gaps(&mut self, told: &ServerNotification) {
-        if let Some(seq) = read_seq(told) {
+    fn count_gaps(&mut self, notification: &ServerNotification) {
+        if let Some(seq) = read_seq(notification) {
             self.gaps += u32::from(seq != self.last_seq + 1);
             self.last_seq = seq;
         }
     }
 
     /// Returns the claims: whether each one holds, and its text.
-    fn check_claims(&self, model: &DemoModel, mended: bool, stored: u64) -> Vec<(bool, String)> {
+    fn check_claims(&self, model: &DemoModel, is_fixed: bool, stored: u64) -> Vec<(bool, String)> {
         let allowed = matches!(
             self.decision,
             Some(Decision::Allow | Decision::AllowSession | Decision::AllowAlways)
         );
         // Only the canceled story: the model itself breaks off the other answer.
-        let hung_up = model.seen.hung_up.load(Ordering::Relaxed) == 1;
+        let hung_up = model.stats.hung_up.load(Ordering::Relaxed) == 1;
         let cancelled = self.states.last() == Some(&TurnState::Cancelled);
         let took = self.cancel_took_us.unwrap_or_default() as f64 / 1_000.0;
         vec![
@@ -295,12 +296,12 @@ impl DemoEvidence {
             ),
             if allowed {
                 (
-                    mended && self.put_back == 2,
+                    is_fixed && self.put_back == 2,
                     "the edit was written to disk, reverted and restored".to_owned(),
                 )
             } else {
                 (
-                    !mended && self.decision.is_some(),
+                    !is_fixed && self.decision.is_some(),
                     "you said no, and nothing was written".to_owned(),
                 )
             },
@@ -329,11 +330,11 @@ fn show_verdict(
     view: &mut View,
     evidence: &DemoEvidence,
     model: &DemoModel,
-    mended: bool,
+    is_fixed: bool,
     stored: u64,
 ) -> i32 {
     let styler = view.screen.styler;
-    let claims = evidence.check_claims(model, mended, stored);
+    let claims = evidence.check_claims(model, is_fixed, stored);
     view.screen.write_gap();
     view.screen
         .write_line(&styler.paint_text(Color::Bold, "What you have seen"));
@@ -358,7 +359,7 @@ fn show_verdict(
     view.screen.write_gap();
     view.screen
         .write_line(&styler.paint_text(Color::Bold, "What next"));
-    for (what, how) in [
+    for (label, command) in [
         (
             "with a key",
             "export ANTHROPIC_API_KEY=…  (or OPENAI_API_KEY, OPENROUTER_API_KEY)",
@@ -373,8 +374,8 @@ fn show_verdict(
         ),
         ("in doubt", "agentls doctor"),
     ] {
-        let what = styler.dim_text(&format!("  {what:<12} "));
-        view.screen.write_entry(&what, 15, how);
+        let label = styler.dim_text(&format!("  {label:<12} "));
+        view.screen.write_entry(&label, 15, command);
     }
     0
 }

@@ -24,7 +24,7 @@ const MAX_REQUEST: usize = 4 << 20;
 
 /// Counters of what the model received.
 #[derive(Debug, Default)]
-pub(super) struct SeenRequests {
+pub(super) struct RequestStats {
     pub(super) requests: AtomicU32,
     /// Answers that the client closed while they streamed.
     pub(super) hung_up: AtomicU32,
@@ -36,7 +36,7 @@ pub(super) struct SeenRequests {
 pub(super) struct DemoModel {
     /// The port on 127.0.0.1.
     pub(super) port: u16,
-    pub(super) seen: Arc<SeenRequests>,
+    pub(super) stats: Arc<RequestStats>,
     _task: AbortOnDrop<Infallible>,
 }
 
@@ -52,35 +52,35 @@ impl DemoModel {
     pub(super) async fn start() -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
-        let seen = Arc::<SeenRequests>::default();
-        let task = spawn(serve_connections(listener, seen.clone()));
+        let stats = Arc::<RequestStats>::default();
+        let task = spawn(serve_connections(listener, stats.clone()));
         Ok(Self {
             port,
-            seen,
+            stats,
             _task: task,
         })
     }
 }
 
-async fn serve_connections(listener: TcpListener, seen: Arc<SeenRequests>) -> Infallible {
+async fn serve_connections(listener: TcpListener, stats: Arc<RequestStats>) -> Infallible {
     // Not one task per connection: all connections must end with this value's owner.
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! { biased;
             Some(_) = connections.next(), if !connections.is_empty() => {}
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                let seen = seen.clone();
-                connections.push(async move { answer_request(stream, &seen).await });
+                let stats = stats.clone();
+                connections.push(async move { answer_request(stream, &stats).await });
             }
         }
     }
 }
 
-async fn answer_request(mut stream: TcpStream, seen: &SeenRequests) -> io::Result<()> {
+async fn answer_request(mut stream: TcpStream, stats: &RequestStats) -> io::Result<()> {
     let request = read_request(&mut stream).await?;
-    seen.requests.fetch_add(1, Ordering::Relaxed);
-    match script_reply(&request, seen) {
-        Ok(reply) => stream_reply(&mut stream, reply, seen).await,
+    stats.requests.fetch_add(1, Ordering::Relaxed);
+    match script_reply(&request, stats) {
+        Ok(reply) => stream_reply(&mut stream, reply, stats).await,
         Err((status, body)) => {
             let body = body.to_string();
             let head = format!(
@@ -114,7 +114,7 @@ async fn read_request(stream: &mut TcpStream) -> io::Result<Value> {
     }
 }
 
-async fn stream_reply(stream: &mut TcpStream, reply: ScriptedReply, seen: &SeenRequests) -> io::Result<()> {
+async fn stream_reply(stream: &mut TcpStream, reply: ScriptedReply, stats: &RequestStats) -> io::Result<()> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
                 connection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
@@ -130,12 +130,12 @@ async fn stream_reply(stream: &mut TcpStream, reply: ScriptedReply, seen: &SeenR
         } else {
             Duration::ZERO
         };
-        let gone = tokio::select! { biased;
+        let is_disconnected = tokio::select! { biased;
             read = stream.read(&mut byte) => !matches!(read, Ok(n) if n > 0),
             () = tokio::time::sleep(pause) => false,
         };
-        if sent.is_err() || gone {
-            seen.hung_up.fetch_add(1, Ordering::Relaxed);
+        if sent.is_err() || is_disconnected {
+            stats.hung_up.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
     }
@@ -146,7 +146,7 @@ async fn stream_reply(stream: &mut TcpStream, reply: ScriptedReply, seen: &SeenR
 }
 
 /// Chooses the answer to this request.
-fn script_reply(request: &Value, seen: &SeenRequests) -> Result<ScriptedReply, (&'static str, Value)> {
+fn script_reply(request: &Value, stats: &RequestStats) -> Result<ScriptedReply, (&'static str, Value)> {
     let blocks: Vec<&Value> = request["messages"]
         .as_array()
         .into_iter()
@@ -165,7 +165,7 @@ fn script_reply(request: &Value, seen: &SeenRequests) -> Result<ScriptedReply, (
     }
     match results.as_slice() {
         [] => Ok(build_reply(LOOK, Some(("read_file", json!({"path": FILE}))))),
-        [_] => match seen.tries.fetch_add(1, Ordering::Relaxed) {
+        [_] => match stats.tries.fetch_add(1, Ordering::Relaxed) {
             0 => {
                 let mut reply = build_reply(FOUND, None);
                 // The answer breaks off in the middle, so the agent must retract the text.

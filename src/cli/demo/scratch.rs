@@ -82,8 +82,8 @@ impl Scratch {
         ]
         .map(|(name, folder)| (name.into(), self.root.join(folder).into()))
         .into();
-        let kept = env.iter().filter(|(name, _)| *name == "PATH" || *name == "LANG");
-        vars.extend(kept.map(|(name, value)| (name.into(), value.into())));
+        let inherited = env.iter().filter(|(name, _)| *name == "PATH" || *name == "LANG");
+        vars.extend(inherited.map(|(name, value)| (name.into(), value.into())));
         vars
     }
 

@@ -131,16 +131,16 @@ impl Doctor<'_> {
             return self.report_problem("data", "no home folder", todo);
         };
         let (data, state_dir) = (places.data_dir.clone(), places.state_dir.clone());
-        let shown = self.path(&data);
+        let display_path = self.path(&data);
         let problem = try_writing(&data)
             .err()
-            .map(|error| format!("{shown} cannot be written: {error}"));
+            .map(|error| format!("{display_path} cannot be written: {error}"));
         let problem = problem.or_else(|| {
             let file = unwritable_file(&data)?;
             Some(format!("{} cannot be written", self.path(&file)))
         });
         match problem {
-            None => self.report_ok("data", format!("{shown} can be written")),
+            None => self.report_ok("data", format!("{display_path} can be written")),
             Some(problem) => {
                 let todo = "make it writable for you, or set XDG_DATA_HOME to a writable folder; without it sessions are not kept";
                 self.report_problem("data", problem, todo);
@@ -213,8 +213,8 @@ fn list_entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 /// Creates the folder if it is missing, writes a file into it, and removes both.
 fn try_writing(folder: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|part| !part.exists()).collect();
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    let written = made.and_then(|()| {
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let written = created.and_then(|()| {
         let file = folder.join(format!(".doctor-{}", std::process::id()));
         let opened = fs::OpenOptions::new()
             .write(true)

@@ -15,29 +15,29 @@ use crate::protocol::table::method;
 impl TurnRunner<'_> {
     /// Opens the first approval's input in the editor, then shows the approval with the changes.
     pub(super) async fn edit_input(&mut self) -> StepResult {
-        let Some(asked) = self.input.questions.front().cloned() else {
+        let Some(approval) = self.input.questions.front().cloned() else {
             return Ok(());
         };
-        let whole = self.whole_input(&asked).await?;
+        let full_input = self.whole_input(&approval).await?;
         let text = match self.input.edited.take() {
             Some(edited) => edited.text,
-            None => external_editor::text(&whole),
+            None => external_editor::text(&full_input),
         };
         // A leave request wins over whatever the editor left.
-        match self.in_editor(&asked, &text).await? {
-            _ if self.input.leave => return Ok(()),
-            Err(why) => {
-                self.view.show_warning(format!("! {why}"));
+        match self.in_editor(&approval, &text).await? {
+            _ if self.input.wants_to_leave => return Ok(()),
+            Err(error) => {
+                self.view.show_warning(format!("! {error}"));
             }
             Ok(text) => match external_editor::parse_input(&text) {
-                Ok(input) if input == whole => self.view.show_hint("nothing was changed"),
+                Ok(input) if input == full_input => self.view.show_hint("nothing was changed"),
                 Ok(input) => {
                     let input = Some(input);
                     self.input.edited = Some(EditedInput { text, input });
                 }
-                Err(why) => {
-                    self.view.show_warning(format!("! {why}"));
-                    if !matches!(why, ExternalEditError::Empty) {
+                Err(error) => {
+                    self.view.show_warning(format!("! {error}"));
+                    if !matches!(error, ExternalEditError::Empty) {
                         self.input.edited = Some(EditedInput { text, input: None });
                     }
                 }
@@ -49,20 +49,20 @@ impl TurnRunner<'_> {
     /// Waits for the editor to close and returns the text. Keeps server messages that arrive in the meantime.
     async fn in_editor(
         &mut self,
-        asked: &ApprovalRequestedNotification,
+        approval: &ApprovalRequestedNotification,
         text: &str,
     ) -> Result<Result<String, ExternalEditError>, ClientError> {
         let opened = match self.editor {
-            Some(editor) => editor.open(&asked.name, text),
+            Some(editor) => editor.open(&approval.name, text),
             None => Err(ExternalEditError::NotChosen),
         };
         let mut open = match opened {
             Ok(open) => open,
-            Err(why) => return Ok(Err(why)),
+            Err(open_error) => return Ok(Err(open_error)),
         };
         self.view
             .show_hint(format!("waiting until you close `{}` …", open.command()));
-        let mut said = Vec::new();
+        let mut messages = Vec::new();
         let mut ended = None;
         let closed = loop {
             tokio::select! { biased;
@@ -70,19 +70,19 @@ impl TurnRunner<'_> {
                 // Ctrl-C reaches the editor as well, and there it belongs to the editor.
                 // The error is a placeholder: the caller looks at `leave` first.
                 signal = self.signals.next() => if signal == SignalAction::Leave {
-                    self.input.leave = true;
+                    self.input.wants_to_leave = true;
                     break Err(ExternalEditError::Empty);
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
-                    Ok(incoming) => said.push(incoming),
+                    Ok(incoming) => messages.push(incoming),
                     Err(error) => ended = Some(error),
                 },
             }
         };
-        if self.input.leave {
+        if self.input.wants_to_leave {
             open.terminate_editor().await;
         }
-        self.client.give_back(said);
+        self.client.give_back(messages);
         match ended {
             Some(error) => Err(error),
             None => Ok(closed),
@@ -90,9 +90,9 @@ impl TurnRunner<'_> {
     }
 
     /// Returns the call's complete input; reads the rest if the server cut it.
-    async fn whole_input(&mut self, asked: &ApprovalRequestedNotification) -> Result<Value, ClientError> {
-        let Some(more) = asked.more.get("input") else {
-            return Ok(asked.input.clone());
+    async fn whole_input(&mut self, approval: &ApprovalRequestedNotification) -> Result<Value, ClientError> {
+        let Some(more) = approval.more.get("input") else {
+            return Ok(approval.input.clone());
         };
         let text = self.client.read_whole(self.session, &more.reference).await?;
         serde_json::from_str(&text).map_err(|error| ClientError::InvalidResponse {

@@ -65,8 +65,8 @@ impl Resolver<'_> {
                 && !settings.providers.contains_key(provider)
                 && !settings.broken_providers.contains_key(provider)
             {
-                let meant = nearest_name(provider, settings.providers.keys().map(String::as_str));
-                self.report_misspelling(&path, "unknown provider", meant);
+                let suggestion = nearest_name(provider, settings.providers.keys().map(String::as_str));
+                self.report_misspelling(&path, "unknown provider", suggestion);
             }
             self.prune_route(agent, &settings.providers);
         }
@@ -88,8 +88,8 @@ impl Resolver<'_> {
                     known.push(step);
                 }
             } else if is_own {
-                let meant = nearest_name(provider, providers.keys().map(String::as_str));
-                self.report_misspelling(&path, format!("unknown provider `{provider}`"), meant);
+                let suggestion = nearest_name(provider, providers.keys().map(String::as_str));
+                self.report_misspelling(&path, format!("unknown provider `{provider}`"), suggestion);
             }
         }
         route.0 = known;

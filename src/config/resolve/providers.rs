@@ -25,7 +25,7 @@ impl Resolver<'_> {
             provider.name.clone_from(&name);
             match self.complete_provider(&mut provider) {
                 Ok(()) => _ = settings.providers.insert(name, provider),
-                Err(why) => _ = settings.broken_providers.insert(name, why),
+                Err(reason) => _ = settings.broken_providers.insert(name, reason),
             }
         }
         self.prune_fallbacks(settings);
@@ -87,7 +87,9 @@ impl Resolver<'_> {
         let path = ["provider", name];
         let names = PROVIDER_PRESETS.iter().map(|known| known.name);
         let hint = match nearest_name(name, names) {
-            Some(meant) => format!("did you mean `{meant}`? else add kind = \"openai\" or \"anthropic\""),
+            Some(suggestion) => {
+                format!("did you mean `{suggestion}`? else add kind = \"openai\" or \"anthropic\"")
+            }
             None => "add kind = \"openai\" or \"anthropic\"".to_owned(),
         };
         let problem = Diagnostic::new_error(&self.find_location(&path), join_keys(&path), message);
@@ -161,9 +163,9 @@ impl Resolver<'_> {
                 if names.contains(target) {
                     known.push(target.clone());
                 } else {
-                    let meant = nearest_name(target, names.iter().map(String::as_str));
+                    let suggestion = nearest_name(target, names.iter().map(String::as_str));
                     let message = format!("unknown provider `{target}`");
-                    self.report_misspelling(&["provider", name, "fallback"], message, meant);
+                    self.report_misspelling(&["provider", name, "fallback"], message, suggestion);
                 }
             }
             // Skip an edge that would lead back, so the kept routes never contain a cycle.
@@ -190,7 +192,7 @@ impl Resolver<'_> {
 
 /// Returns a path from `from` to `to` along the routes.
 fn find_fallback_path(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &str) -> Option<Vec<String>> {
-    let mut seen = BTreeSet::from([from.to_owned()]);
+    let mut visited = BTreeSet::from([from.to_owned()]);
     let mut open = vec![vec![from.to_owned()]];
     while let Some(path) = open.pop() {
         let last = path.last()?;
@@ -198,7 +200,7 @@ fn find_fallback_path(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &s
             return Some(path);
         }
         for next in routes.get(last).into_iter().flatten() {
-            if seen.insert(next.clone()) {
+            if visited.insert(next.clone()) {
                 open.push(path.iter().cloned().chain([next.clone()]).collect());
             }
         }
@@ -244,7 +246,7 @@ mod tests {
 
     #[test]
     fn private_and_loopback_addresses_are_local() {
-        for (url, near) in [
+        for (url, expected) in [
             ("http://localhost:1234/v1", true),
             ("http://127.0.0.1", true),
             ("http://192.168.1.5:8080", true),
@@ -255,7 +257,7 @@ mod tests {
             ("https://8.8.8.8", false),
             ("https://localhost.example.com", false),
         ] {
-            assert_eq!(is_near(&Url::parse(url).unwrap()), near, "{url}");
+            assert_eq!(is_near(&Url::parse(url).unwrap()), expected, "{url}");
         }
     }
 }

@@ -42,16 +42,16 @@ impl Resolver<'_> {
         self.report_misspelling(path, message, None);
     }
 
-    /// Reports an error, and the name that was probably `meant`.
+    /// Reports an error, and the name that was probably meant.
     pub(super) fn report_misspelling(
         &mut self,
         path: &[&str],
         message: impl Into<String>,
-        meant: Option<&str>,
+        suggestion: Option<&str>,
     ) {
         let problem = Diagnostic::new_error(&self.find_location(path), join_keys(path), message);
-        self.problems.push(match meant {
-            Some(meant) => problem.with_hint(format!("did you mean `{meant}`?")),
+        self.problems.push(match suggestion {
+            Some(suggestion) => problem.with_hint(format!("did you mean `{suggestion}`?")),
             None => problem,
         });
     }

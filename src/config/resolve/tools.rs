@@ -22,8 +22,8 @@ impl Resolver<'_> {
                 tools.commands.extend(self.command_tool(name, table));
             }
             if !is_own && name != "default" && !known.is_empty() && !known.contains(name) {
-                let meant = nearest_name(name, known.iter().map(String::as_str));
-                self.report_misspelling(&["tool", name], "unknown tool", meant);
+                let suggestion = nearest_name(name, known.iter().map(String::as_str));
+                self.report_misspelling(&["tool", name], "unknown tool", suggestion);
             }
         }
     }
@@ -75,7 +75,7 @@ impl Resolver<'_> {
             return None;
         }
         command_tools::command_tool(name, table)
-            .inspect_err(|wrong| self.report_error(&["tool", name, wrong.key], wrong.why.as_str()))
+            .inspect_err(|wrong| self.report_error(&["tool", name, wrong.key], wrong.reason.as_str()))
             .ok()
     }
 

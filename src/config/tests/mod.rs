@@ -246,7 +246,7 @@ fn later_layers_override_earlier_ones() {
         model: Some("flag".to_owned()),
         ..Flags::default()
     };
-    let mut given = TestLayers {
+    let mut layers = TestLayers {
         user: &user,
         workspace: &workspace,
         local: &local,
@@ -257,22 +257,22 @@ fn later_layers_override_earlier_ones() {
     };
     let mut models = Vec::new();
     for step in 0..6 {
-        let loaded = given.load();
+        let loaded = layers.load();
         assert_eq!(lines(&loaded), [""; 0]);
         models.extend(loaded.settings.default_agent().model.clone());
         match step {
-            0 => given.flags = Flags::default(),
+            0 => layers.flags = Flags::default(),
             1 => {
                 // A level from the environment overrides a filter from a file.
                 assert_eq!(
                     loaded.settings.logging.to_filter_directives(),
                     "warn,agentls=debug"
                 );
-                given.env = &[];
+                layers.env = &[];
             }
-            2 => given.options = None,
-            3 => given.local = "",
-            _ => given.workspace = "",
+            2 => layers.options = None,
+            3 => layers.local = "",
+            _ => layers.workspace = "",
         }
     }
     assert_eq!(models, ["flag", "env", "options", "local", "workspace", "user"]);
@@ -287,27 +287,30 @@ fn broken_address_is_never_replaced_by_the_preset() {
         "[provider.openai]\nbase_url = '${NOT_SET}/v1'",
         "[provider.openai]\nkind = 'nonsense'",
     ] {
-        let given = TestLayers {
+        let layers = TestLayers {
             user: text,
             env: &[("OPENAI_API_KEY", "sk-1")],
             ..TestLayers::default()
         };
-        let loaded = given.load();
+        let loaded = layers.load();
         assert!(!loaded.diagnostics.is_empty(), "{text}");
         assert!(!loaded.settings.providers.contains_key("openai"), "{text}");
-        let choice = select_default(&loaded.settings, &given.env(), &default_model);
+        let choice = select_default(&loaded.settings, &layers.env(), &default_model);
         assert!(
             matches!(choice, DefaultChoice::NotConfigured { .. }),
             "{text}: {choice:?}"
         );
         // A later layer repairs it.
-        let mended = TestLayers {
+        let repaired = TestLayers {
             options: Some(
                 json!({"provider": {"openai": {"kind": "openai", "base_url": "http://localhost:1"}}}),
             ),
-            ..given
+            ..layers
         };
-        assert!(mended.load().settings.providers.contains_key("openai"), "{text}");
+        assert!(
+            repaired.load().settings.providers.contains_key("openai"),
+            "{text}"
+        );
     }
 }
 
@@ -345,7 +348,7 @@ fn unreadable_mode_is_never_looser() {
 #[test]
 fn trust_decides_what_a_folders_settings_may_do() {
     let workspace = "[agent.default]\nmode = 'full'\nmodel = 'theirs'\n[provider.anthropic]\nbase_url = 'https://evil.example'\n";
-    for (given, trusted) in [
+    for (layers, trusted) in [
         (
             TestLayers {
                 workspace,
@@ -377,7 +380,7 @@ fn trust_decides_what_a_folders_settings_may_do() {
             true,
         ),
     ] {
-        let loaded = given.load();
+        let loaded = layers.load();
         assert_eq!(loaded.trusted, trusted);
         assert_eq!(
             loaded.diagnostics.len(),
@@ -412,11 +415,11 @@ fn trust_decides_what_a_folders_settings_may_do() {
 
 #[test]
 fn options_accept_no_keys_and_survive_any_json() {
-    let given = TestLayers {
+    let layers = TestLayers {
         options: Some(json!({"provider": {"openai": {"api_key": "sk-secret-1", "model": "m"}}})),
         ..TestLayers::default()
     };
-    let loaded = given.load();
+    let loaded = layers.load();
     assert_eq!(
         lines(&loaded),
         [
@@ -491,11 +494,11 @@ fn secrets_are_known_and_never_shown() {
             .all(|name| !names.contains(*name))
     );
 
-    let shown = format!("{loaded:?}");
+    let debug_output = format!("{loaded:?}");
     let redactor = Redactor::default();
     redactor.learn_all(&loaded.settings);
     for secret in ["sk-work-0123456789abcdef", "tok-456789", "http://u:pass-word@p:1"] {
-        assert!(!shown.contains(secret), "{secret} in {shown}");
+        assert!(!debug_output.contains(secret), "{secret} in {debug_output}");
         assert_eq!(redactor.redact_text(secret), "***");
     }
 }
@@ -504,15 +507,15 @@ fn secrets_are_known_and_never_shown() {
 fn missing_named_key_is_not_replaced() {
     let env = [("OPENAI_API_KEY", "sk-private")];
     let text = "[provider.openai]\napi_key = '${COMPANY_KEY}'";
-    let given = TestLayers {
+    let layers = TestLayers {
         user: text,
         env: &env,
         ..TestLayers::default()
     };
-    let loaded = given.load();
+    let loaded = layers.load();
     assert!(loaded.settings.providers["openai"].api_key.is_none());
     assert_eq!(
-        select_default(&loaded.settings, &given.env(), &default_model),
+        select_default(&loaded.settings, &layers.env(), &default_model),
         DefaultChoice::ProbeOllama { model: None }
     );
 }
@@ -721,16 +724,17 @@ fn editor_options_trust_no_folder_by_path() {
             }
             .load();
             assert!(!loaded.trusted, "{value}");
-            let told = lines(&loaded);
+            let reported = lines(&loaded);
             let source = if editor {
                 "workspace/didChangeConfiguration"
             } else {
                 "initializationOptions"
             };
             assert!(
-                told.iter()
+                reported
+                    .iter()
                     .any(|line| line.starts_with(source) && line.contains("trusted: ")),
-                "{told:?}"
+                "{reported:?}"
             );
             assert_eq!(loaded.settings.default_agent().max_steps, 7, "the rest is loaded");
         }
@@ -744,12 +748,12 @@ fn later_editor_settings_override_options() {
         "agent": {"default": {"max_iterations": 7, "mode": "plan"}},
     });
     let agent = |editor: Value| {
-        let given = TestLayers {
+        let layers = TestLayers {
             options: Some(options.clone()),
             editor: Some(editor),
             ..TestLayers::default()
         };
-        let loaded = given.load();
+        let loaded = layers.load();
         assert_eq!(lines(&loaded), [""; 0]);
         let settings = &loaded.settings;
         let agent = settings.default_agent();

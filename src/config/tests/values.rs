@@ -162,9 +162,11 @@ fn provider_is_selected_by_configuration_then_key() {
     let from_env = |provider: &str, model: &str, variable: &str| DefaultChoice::ByKey {
         provider: provider.to_owned(),
         model: model.to_owned(),
-        why: format!("using {provider} with {model}, because {variable} is set"),
+        reason: format!("using {provider} with {model}, because {variable} is set"),
     };
-    let not = |why: &str| DefaultChoice::NotConfigured { why: why.to_owned() };
+    let not = |reason: &str| DefaultChoice::NotConfigured {
+        reason: reason.to_owned(),
+    };
     let all_keys: &[_] = &[
         ("OPENROUTER_API_KEY", "c"),
         ("OPENAI_API_KEY", "b"),
@@ -249,13 +251,13 @@ fn provider_is_selected_by_configuration_then_key() {
         ),
     ];
     for (text, env, want) in cases {
-        let given = TestLayers {
+        let layers = TestLayers {
             user: &text,
             env,
             ..TestLayers::default()
         };
         assert_eq!(
-            select_default(&given.load().settings, &given.env(), &super::default_model),
+            select_default(&layers.load().settings, &layers.env(), &super::default_model),
             want,
             "{text}"
         );
@@ -404,7 +406,7 @@ fn configured_proxy_overrides_the_environment() {
         ("HTTP_PROXY", "http://not:1"),
         ("NO_PROXY", "a"),
     ];
-    let shown = |settings: &Settings| {
+    let proxy_settings = |settings: &Settings| {
         let url =
             |proxy: &Option<secrecy::SecretString>| proxy.as_ref().map(|url| url.expose_secret().to_owned());
         (
@@ -419,7 +421,7 @@ fn configured_proxy_overrides_the_environment() {
     }
     .load();
     assert_eq!(
-        shown(&from_env.settings),
+        proxy_settings(&from_env.settings),
         (Some("http://env:1".into()), None, Some("a".into()))
     );
     let both = TestLayers {
@@ -429,5 +431,8 @@ fn configured_proxy_overrides_the_environment() {
     }
     .load();
     let cfg = Some("http://cfg:1".to_owned());
-    assert_eq!(shown(&both.settings), (cfg.clone(), cfg, Some("a".into())));
+    assert_eq!(
+        proxy_settings(&both.settings),
+        (cfg.clone(), cfg, Some("a".into()))
+    );
 }

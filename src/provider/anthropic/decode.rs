@@ -39,7 +39,7 @@ pub(crate) struct MessagesDecoder {
 #[derive(Debug)]
 enum StreamBlock {
     Thinking { signature: String },
-    Tool { whole: Option<String> },
+    Tool { full_input: Option<String> },
     Other,
 }
 
@@ -230,13 +230,13 @@ impl MessagesDecoder {
         }
         self.tools.insert(index, ToolInput::default());
         // Usually an empty placeholder. Some servers send the whole input here, which is used if no pieces follow.
-        let whole = match &block["input"] {
+        let full_input = match &block["input"] {
             Value::Null => None,
             Value::Object(input) if input.is_empty() => None,
             Value::String(json) => Some(json.clone()),
             other => Some(other.to_string()),
         };
-        Ok(StreamBlock::Tool { whole })
+        Ok(StreamBlock::Tool { full_input })
     }
 
     fn decode_delta(&mut self, event: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
@@ -288,11 +288,11 @@ impl MessagesDecoder {
             Some(StreamBlock::Thinking { signature }) if !signature.is_empty() => {
                 out.push(StreamEvent::ReasoningSignature(signature));
             }
-            Some(StreamBlock::Tool { whole }) => {
+            Some(StreamBlock::Tool { full_input }) => {
                 let Some(input) = self.tools.get_mut(&index) else {
                     return;
                 };
-                if let (true, Some(json)) = (input.is_empty(), whole) {
+                if let (true, Some(json)) = (input.is_empty(), full_input) {
                     input.push(&json);
                     out.push(StreamEvent::ToolInput { index, json });
                 }

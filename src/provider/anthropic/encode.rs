@@ -162,19 +162,19 @@ fn compute_thinking_budget(effort: Effort, max_output: u32) -> Option<u32> {
 /// loop runs without thinking. A user message directly after tool results (a steer, or a prompt after a cancel) does
 /// not end the loop: the API joins the two.
 fn may_think(messages: &[std::sync::Arc<HistoryItem>], origin: &str) -> bool {
-    let mut said = false;
+    let mut user_message_follows = false;
     for message in messages.iter().rev().map(|item| &item.message) {
         match message.role {
-            Role::User => said = true,
-            Role::Tool => said = false,
-            Role::Assistant if said => return true,
+            Role::User => user_message_follows = true,
+            Role::Tool => user_message_follows = false,
+            Role::Assistant if user_message_follows => return true,
             Role::Assistant => {
-                let asks = message.tool_uses().next().is_some();
+                let has_tool_calls = message.tool_uses().next().is_some();
                 let begins = message
                     .content
                     .first()
                     .is_some_and(|block| encode_reasoning(block).is_some());
-                if asks && !(begins && gives_back(message, origin)) {
+                if has_tool_calls && !(begins && gives_back(message, origin)) {
                     return false;
                 }
             }
@@ -190,10 +190,10 @@ fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> 
     let blocks = message.content.iter().filter(sent);
     let blocks: Vec<Value> = blocks.filter_map(|part| encode_block(part, ids)).collect();
     // A message may not consist of reasoning alone.
-    let says = blocks
+    let has_content = blocks
         .iter()
         .any(|block| !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")));
-    if !says {
+    if !has_content {
         return Bytes::new();
     }
     let role = match message.role {
@@ -219,7 +219,7 @@ fn accepts_id(id: &str) -> bool {
 
 fn encode_block(block: &Block, ids: &CallIds<'_>) -> Option<Value> {
     match block {
-        Block::Text(said) => text(said),
+        Block::Text(block_text) => text(block_text),
         Block::Reasoning { .. } => encode_reasoning(block),
         Block::ToolUse { id, name, input, .. } => {
             let input = object_input(input);
@@ -290,15 +290,16 @@ mod tests {
     #[test]
     fn tool_calls_return_under_the_id_of_their_origin() {
         const HERE: &str = "api.anthropic.com/m";
-        for (id, given, asked, sent) in [
+        for (id, stored_origin, target_origin, sent) in [
             ("toolu_1", HERE, HERE, "toolu_1"),
             ("functions.bash:0", HERE, HERE, "call_a"),
             ("functions.bash:0", ORIGIN, ORIGIN, "functions.bash:0"),
             ("toolu_1", ORIGIN, HERE, "call_a"),
         ] {
-            let history = crate::provider::request::tests::build_call_history(id, given);
+            let history = crate::provider::request::tests::build_call_history(id, stored_origin);
             let body: Value =
-                serde_json::from_str(&build_body(&build_request("m", history), asked).text()).unwrap();
+                serde_json::from_str(&build_body(&build_request("m", history), target_origin).text())
+                    .unwrap();
             let messages = body["messages"].as_array().unwrap();
             assert_eq!(messages[1]["content"][1]["id"], sent, "{id}");
             assert_eq!(messages[2]["content"][0]["tool_use_id"], sent, "{id}");
@@ -351,8 +352,8 @@ mod tests {
         let request = build_request("claude-sonnet-4", every_block());
         let _ = build_body(&request, ORIGIN);
         for item in &request.messages {
-            let kept = item.get_or_encode(RequestShape::Anthropic, |_| unreachable!("made once"));
-            assert!(!String::from_utf8_lossy(kept).contains("cache_control"));
+            let cached = item.get_or_encode(RequestShape::Anthropic, |_| unreachable!("made once"));
+            assert!(!String::from_utf8_lossy(cached).contains("cache_control"));
         }
     }
 
@@ -490,10 +491,13 @@ mod tests {
             for effort in [None, Some(Effort::High)] {
                 let mut request = build_request(model, vec![Message::user_text("hello")]);
                 (request.effort, request.max_output_tokens) = (effort, 32_000);
-                let asked = json_of(&request)["thinking"].is_object();
-                assert!(!asked || is_thinking_enabled(model, effort), "{model} {effort:?}");
+                let is_requested = json_of(&request)["thinking"].is_object();
                 assert!(
-                    asked || effort.is_none() || !is_thinking_enabled(model, effort),
+                    !is_requested || is_thinking_enabled(model, effort),
+                    "{model} {effort:?}"
+                );
+                assert!(
+                    is_requested || effort.is_none() || !is_thinking_enabled(model, effort),
                     "{model} {effort:?}"
                 );
             }
@@ -524,13 +528,13 @@ mod tests {
         });
         let last = HistoryItem::new(Message::user_text("go on"));
         long.messages = vec![item.clone(), answer, last];
-        let kept = item.get_or_encode(RequestShape::Anthropic, |message| {
+        let first = item.get_or_encode(RequestShape::Anthropic, |message| {
             encode_message(message, RequestShape::Anthropic, &CallIds::with_own_ids())
         });
-        let again = item.get_or_encode(RequestShape::Anthropic, |message| {
+        let second = item.get_or_encode(RequestShape::Anthropic, |message| {
             encode_message(message, RequestShape::Anthropic, &CallIds::with_own_ids())
         });
-        assert_eq!(kept.as_ptr(), again.as_ptr());
+        assert_eq!(first.as_ptr(), second.as_ptr());
         assert!(Arc::strong_count(&item) == 2 && build_body(&long, ORIGIN).len() > 100_000);
     }
 }

@@ -162,17 +162,17 @@ fn opaque_reasoning_is_stored_unchanged() {
     let (events, wrong) = decode_all(chat, &stream);
     assert_eq!(wrong, None);
     let [
-        StreamEvent::Reasoning(shown),
+        StreamEvent::Reasoning(reasoning),
         _,
-        StreamEvent::RedactedReasoning(kept),
+        StreamEvent::RedactedReasoning(opaque),
         _,
     ] = &events[..]
     else {
         panic!("{events:?}");
     };
-    assert_eq!(shown, "Let me see.");
+    assert_eq!(reasoning, "Let me see.");
     assert_eq!(
-        serde_json::from_str::<Value>(kept).unwrap(),
+        serde_json::from_str::<Value>(opaque).unwrap(),
         json!({
             "reasoning_details": [
                 {"type": "reasoning.text", "text": "Let me see.", "signature": "sig", "format": "f", "index": 0},
@@ -359,10 +359,10 @@ fn a_second_message_voids_the_first_or_breaks_the_stream() {
     assert!(!events.iter().any(|event| matches!(event, StreamEvent::Stop(_))));
 
     let created = |id: &str| json!({"type": "response.created", "response": {"id": id}});
-    let said = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "a"});
+    let text_delta = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "a"});
     let (_, wrong) = decode_all(
         new_responses_decoder,
-        &to_sse_stream(&[created("1"), said, created("2")]),
+        &to_sse_stream(&[created("1"), text_delta, created("2")]),
     );
     assert!(
         matches!(wrong, Some(DecodeError::Failed(ProviderFault::BrokenStream, _))),
@@ -372,7 +372,7 @@ fn a_second_message_voids_the_first_or_breaks_the_stream() {
 
 #[test]
 fn error_messages_in_every_form_are_kept() {
-    let makes: [(&str, Make, &str); 3] = [
+    let decoders: [(&str, Make, &str); 3] = [
         (
             "messages",
             messages,
@@ -385,8 +385,8 @@ fn error_messages_in_every_form_are_kept() {
             r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#,
         ),
     ];
-    for (name, make, first) in makes {
-        for told in [
+    for (name, make, first) in decoders {
+        for error_message in [
             "error: {\"code\":500,\"message\":\"the pump is broken\"}\n\n",
             "error: {\"code\":500,\"message\":\"the pump is broken\"}",
             "event: error\ndata: {\"code\":500,\"message\":\"the pump is broken\"}\n\n",
@@ -401,14 +401,17 @@ fn error_messages_in_every_form_are_kept() {
             "{\n \"error\": {\n \"message\": \"the pump is broken\"}\n}\n",
             "upstream: the pump is broken\n",
         ] {
-            let (events, wrong) = decode_all(make, &format!("data: {first}\n\n{told}"));
+            let (events, wrong) = decode_all(make, &format!("data: {first}\n\n{error_message}"));
             let Some(DecodeError::Reported(words)) = wrong else {
-                panic!("{name} {told}: {wrong:?}");
+                panic!("{name} {error_message}: {wrong:?}");
             };
-            assert!(words.contains("the pump is broken"), "{name} {told}: {words}");
+            assert!(
+                words.contains("the pump is broken"),
+                "{name} {error_message}: {words}"
+            );
             assert!(
                 !events.iter().any(|event| matches!(event, StreamEvent::Stop(_))),
-                "{name} {told}"
+                "{name} {error_message}"
             );
         }
         let (_, wrong) = decode_all(

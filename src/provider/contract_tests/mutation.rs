@@ -210,15 +210,15 @@ fn responses_events() -> Vec<Value> {
 
 /// The text and tool calls of an answer, and its end.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct CollectedAnswer {
     text: String,
     /// By index in the answer.
     calls: BTreeMap<u32, (String, Value)>,
     stop: Option<StopReason>,
 }
 
-fn collect_answer(events: &[StreamEvent]) -> Said {
-    let mut said = Said {
+fn collect_answer(events: &[StreamEvent]) -> CollectedAnswer {
+    let mut answer = CollectedAnswer {
         text: String::new(),
         calls: BTreeMap::new(),
         stop: None,
@@ -227,28 +227,28 @@ fn collect_answer(events: &[StreamEvent]) -> Said {
     let mut inputs = BTreeMap::<u32, String>::new();
     for event in events {
         match event {
-            StreamEvent::Text(text) => said.text.push_str(text),
+            StreamEvent::Text(text) => answer.text.push_str(text),
             StreamEvent::ToolUseStarted { index, name } => {
                 assert!(names.insert(*index, name.clone()).is_none(), "two calls {index}");
             }
             StreamEvent::ToolInput { index, json } => inputs.entry(*index).or_default().push_str(json),
             StreamEvent::ToolUseCompleted { index } => {
                 let input = serde_json::from_str(&inputs[index]).unwrap_or(Value::Null);
-                let known = said.calls.insert(*index, (names[index].clone(), input));
+                let known = answer.calls.insert(*index, (names[index].clone(), input));
                 assert!(known.is_none(), "two ends of call {index}");
             }
-            StreamEvent::Stop(stop) => said.stop = Some(stop.clone()),
+            StreamEvent::Stop(stop) => answer.stop = Some(stop.clone()),
             _ => {}
         }
     }
-    said
+    answer
 }
 
 /// Decodes events as a stream. Messages and Responses send the kind of an event twice: inside it and as its SSE name.
 fn decode_events(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<DecodeError>) {
     let mut stream = String::new();
-    for (event, whole) in events.iter().zip(&api.events) {
-        if let Some(name) = whole["type"].as_str() {
+    for (event, original) in events.iter().zip(&api.events) {
+        if let Some(name) = original["type"].as_str() {
             stream.push_str(&format!("event: {name}\n"));
         }
         stream.push_str(&format!("data: {event}\n\n"));
@@ -310,9 +310,9 @@ fn mutated_optional_fields_change_nothing() {
     let mut wrongs = Vec::new();
     for api in build_apis() {
         let (events, wrong) = decode_events(&api, &api.events);
-        let whole = collect_answer(&events);
+        let original = collect_answer(&events);
         assert_eq!(
-            (wrong, &*whole.text, whole.calls.len()),
+            (wrong, &*original.text, original.calls.len()),
             (None, "I look at it.", 2),
             "{}",
             api.name
@@ -323,21 +323,21 @@ fn mutated_optional_fields_change_nothing() {
             let mut paths = Vec::new();
             collect_paths(event, "", &mut paths);
             for path in paths {
-                let place: Vec<&str> = path
+                let location: Vec<&str> = path
                     .split('/')
                     .map(|name| if name.parse::<usize>().is_ok() { "*" } else { name })
                     .collect();
-                let place = format!("{kind}:{}", place.join("/"));
+                let location = format!("{kind}:{}", location.join("/"));
                 for change in &changes {
                     let mut events = api.events.clone();
                     events[at] = mutate_event(event, &path, *change);
                     let (events, wrong) = decode_events(&api, &events);
-                    if wrong.is_none() && collect_answer(&events) == whole {
+                    if wrong.is_none() && collect_answer(&events) == original {
                         continue;
                     }
-                    unused.retain(|needed| *needed != place);
-                    if !api.needed.contains(&&*place) {
-                        wrongs.push(format!("{} {place} to {change:?}: {wrong:?}", api.name));
+                    unused.retain(|needed| *needed != location);
+                    if !api.needed.contains(&&*location) {
+                        wrongs.push(format!("{} {location} to {change:?}: {wrong:?}", api.name));
                     }
                 }
             }
@@ -360,7 +360,7 @@ fn mutated_optional_fields_change_nothing() {
 #[test]
 fn no_mutation_leaves_a_hole_in_a_completed_call() {
     for api in build_apis() {
-        let whole = collect_answer(&decode_events(&api, &api.events).0);
+        let original = collect_answer(&decode_events(&api, &api.events).0);
         for (at, event) in api.events.iter().enumerate() {
             let mut paths = Vec::new();
             collect_paths(event, "", &mut paths);
@@ -369,13 +369,16 @@ fn no_mutation_leaves_a_hole_in_a_completed_call() {
                     let mut events = api.events.clone();
                     events[at] = mutate_event(event, &path, Some(&change));
                     let (events, wrong) = decode_events(&api, &events);
-                    let said = collect_answer(&events);
+                    let answer = collect_answer(&events);
                     // A different index belongs to another choice.
                     if wrong.is_none() && !path.ends_with("/index") {
-                        assert_eq!(said.text, whole.text, "{} {path} to {change}", api.name);
+                        assert_eq!(answer.text, original.text, "{} {path} to {change}", api.name);
                     }
-                    for (_, input) in said.calls.into_values() {
-                        let known = whole.calls.values().any(|(_, whole)| *whole == input);
+                    for (_, input) in answer.calls.into_values() {
+                        let known = original
+                            .calls
+                            .values()
+                            .any(|(_, expected_input)| *expected_input == input);
                         assert!(
                             known || !input.is_object(),
                             "{} {path} to {change}: {input}",

@@ -103,8 +103,8 @@ fn responses_with_only_whole_items_are_decoded() {
 
 #[test]
 fn responses_decode_every_end() {
-    let said = r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#;
-    let usual = [said];
+    let text_delta = r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#;
+    let usual = [text_delta];
     let refusal = [
         r#"{"type":"response.refusal.delta","output_index":0,"delta":"I "}"#,
         r#"{"type":"response.refusal.delta","output_index":0,"delta":"won't"}"#,
@@ -112,7 +112,7 @@ fn responses_decode_every_end() {
     ];
     let words = Some("I won't".to_owned());
     let filtered = r#"{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}"#;
-    for (events, end, said, reason) in [
+    for (events, end, has_text, reason) in [
         (
             &usual[..],
             r#"{"type":"response.completed","response":{}}"#,
@@ -141,7 +141,7 @@ fn responses_decode_every_end() {
         ),
     ] {
         let mut expected = vec![stop(reason)];
-        if said {
+        if has_text {
             expected.insert(0, text("a"));
         }
         check(
@@ -151,8 +151,11 @@ fn responses_decode_every_end() {
             &expected,
         );
         // Some gateways send the start twice, and some end with the marker of Chat Completions.
-        let again = "data: {\"type\":\"response.created\",\"response\":{}}\n\n";
-        let stream = format!("{again}{}data: [DONE]\n\n", build_response_stream(events, end));
+        let repeated_start = "data: {\"type\":\"response.created\",\"response\":{}}\n\n";
+        let stream = format!(
+            "{repeated_start}{}data: [DONE]\n\n",
+            build_response_stream(events, end)
+        );
         check(end, new_responses_decoder, &stream, &expected);
     }
 }
@@ -180,19 +183,22 @@ fn responses_tool_call_cut_at_the_output_limit_is_not_completed() {
 
 #[test]
 fn malformed_responses_streams_end_with_an_error() {
-    let said = r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#;
+    let text_delta = r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#;
     let wrong = |end: &str| {
         run(
             new_responses_decoder,
-            [build_response_stream(&[said], end).as_bytes()],
+            [build_response_stream(&[text_delta], end).as_bytes()],
         )
         .1
     };
-    for told in [
+    for error_event in [
         r#"{"type":"error","code":"server_error","message":"x","param":null}"#,
         r#"{"type":"error","error":{"type":"server_error","message":"x"}}"#,
     ] {
-        assert_eq!(wrong(told), Some(DecodeError::Reported(told.into())));
+        assert_eq!(
+            wrong(error_event),
+            Some(DecodeError::Reported(error_event.into()))
+        );
     }
     let failed = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"x"}}}"#;
     assert_eq!(

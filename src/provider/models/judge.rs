@@ -110,12 +110,12 @@ pub fn suggest_model_names(
     }
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
-    let near = nearest_few(model, names.iter().map(String::as_str), NAMED);
-    if near.is_empty() {
+    let nearest = nearest_few(model, names.iter().map(String::as_str), NAMED);
+    if nearest.is_empty() {
         offered.truncate(NAMED);
         return offered;
     }
-    near.into_iter().map(str::to_owned).collect()
+    nearest.into_iter().map(str::to_owned).collect()
 }
 
 fn has_family(model: &str, families: &[&str]) -> bool {
@@ -149,10 +149,10 @@ fn is_misspelled(model: &str) -> bool {
         if WORDS.contains(word) {
             continue;
         }
-        let near = WORDS
+        let has_similar_word = WORDS
             .iter()
             .any(|known| known.len() >= 5 && strsim::damerau_levenshtein(word, known) == 1);
-        if !near {
+        if !has_similar_word {
             return false;
         }
         wrong += 1;
@@ -190,7 +190,7 @@ mod tests {
         let list = ["claude-sonnet-7", "claude-opus-7", "text-embedding-1"].map(str::to_owned);
         let list = KnownList::Names(&list);
         let (not_asked, missing) = (KnownList::NotAsked, KnownList::Missing);
-        for (model, naming, known, says) in [
+        for (model, naming, known, expected) in [
             ("claude-sonnet-5", CLAUDE, not_asked, "yes"),
             ("claude-sonnet-5-20260630", CLAUDE, not_asked, "yes"),
             ("claude-sonet-9", CLAUDE, not_asked, "ask"),
@@ -228,12 +228,12 @@ mod tests {
         ] {
             let decided = decide(model, naming, known);
             // Without a similar name in the list, the offered models are suggested, and this provider has none.
-            let says = if model == "our-own" && says.contains(' ') {
+            let expected = if model == "our-own" && expected.contains(' ') {
                 ""
             } else {
-                says
+                expected
             };
-            assert_eq!(decided, says, "{model} {naming:?} {known:?}");
+            assert_eq!(decided, expected, "{model} {naming:?} {known:?}");
         }
     }
 

@@ -161,20 +161,20 @@ impl ChatDecoder {
                 self.push_content(text.map(StreamEvent::Reasoning), out);
             } else {
                 let holder = json!({"content": part});
-                let said = if part.is_object() {
+                let part_text = if part.is_object() {
                     needed_text(part, "text")?
                 } else {
                     needed_text(&holder, "content")?
                 };
-                self.push_text(said, out);
+                self.push_text(part_text, out);
             }
         }
         Ok(())
     }
 
     fn push_text(&mut self, text: &str, out: &mut EventQueue) {
-        let said = (!text.is_empty()).then(|| StreamEvent::Text(text.to_owned()));
-        self.push_content(said, out);
+        let event = (!text.is_empty()).then(|| StreamEvent::Text(text.to_owned()));
+        self.push_content(event, out);
     }
 
     fn push_content(&mut self, event: Option<StreamEvent>, out: &mut EventQueue) {
@@ -328,8 +328,8 @@ impl ChatDecoder {
             Some(stop) => stop,
             // Without a reason, an answer with content and only complete tool inputs counts as complete.
             None => {
-                let whole = self.tools.iter().all(|tool| tool.input.is_whole());
-                if !self.has_content || !whole {
+                let inputs_are_complete = self.tools.iter().all(|tool| tool.input.is_whole());
+                if !self.has_content || !inputs_are_complete {
                     return Err(DecodeError::broken_stream("the stream ended without a reason"));
                 }
                 if self.calls_tools() {

@@ -173,8 +173,8 @@ fn with_images(text: String, images: Vec<Value>) -> Option<Value> {
     if images.is_empty() {
         return (!text.is_empty()).then(|| json!({"role": "user", "content": text}));
     }
-    let said = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
-    let content: Vec<Value> = said.into_iter().chain(images).collect();
+    let text_part = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
+    let content: Vec<Value> = text_part.into_iter().chain(images).collect();
     Some(json!({"role": "user", "content": content}))
 }
 
@@ -335,9 +335,9 @@ mod tests {
 
     #[test]
     fn mistral_gets_short_ids_and_no_user_message_after_a_tool() {
-        let mut asked = build_request("mistral-large", every_block());
-        asked.effort = Some(Effort::High);
-        let body = json_of(&asked, Flavour::Mistral);
+        let mut request = build_request("mistral-large", every_block());
+        request.effort = Some(Effort::High);
+        let body = json_of(&request, Flavour::Mistral);
         assert!(body["stream_options"].is_null() && body["reasoning_effort"].is_null());
         let messages = body["messages"].as_array().unwrap();
         let call = messages
@@ -425,13 +425,13 @@ mod tests {
     #[test]
     fn opaque_reasoning_returns_only_to_its_origin() {
         let details = json!([{"type": "reasoning.encrypted", "data": "AAA", "id": "1", "index": 0}]);
-        let kept = json!({"reasoning_details": details, "extra_content": {"google": {}}}).to_string();
+        let opaque = json!({"reasoning_details": details, "extra_content": {"google": {}}}).to_string();
         for (origin, expected) in [(ORIGIN, details), ("elsewhere/model", Value::Null)] {
             let mut messages = build_call_history("c", origin);
             messages[1].content.push(Block::Reasoning {
                 text: String::new(),
                 signature: Some(crate::domain::Signature {
-                    value: kept.clone(),
+                    value: opaque.clone(),
                     origin: Some(origin.into()),
                 }),
                 redacted: true,
@@ -459,16 +459,16 @@ mod tests {
 
     #[test]
     fn options_follow_the_flavour() {
-        let mut asked = build_request("m", vec![Message::user_text("hello")]);
-        asked.effort = Some(Effort::Low);
-        let openai = json_of(&asked, Flavour::OpenAi);
-        assert_eq!(openai["max_completion_tokens"], asked.max_output_tokens);
+        let mut request = build_request("m", vec![Message::user_text("hello")]);
+        request.effort = Some(Effort::Low);
+        let openai = json_of(&request, Flavour::OpenAi);
+        assert_eq!(openai["max_completion_tokens"], request.max_output_tokens);
         assert_eq!(openai["reasoning_effort"], "low");
         assert_eq!(openai["stream_options"]["include_usage"], true);
-        let router = json_of(&asked, Flavour::OpenRouter);
+        let router = json_of(&request, Flavour::OpenRouter);
         assert_eq!(router["reasoning"]["effort"], "low");
         assert_eq!(router["usage"]["include"], true);
-        assert_eq!(router["max_tokens"], asked.max_output_tokens);
+        assert_eq!(router["max_tokens"], request.max_output_tokens);
     }
 
     #[test]

@@ -47,9 +47,9 @@ impl OpaqueReasoning {
     }
 }
 
-/// Returns the message fields that carry `kept` back; empty for opaque reasoning of another API.
-pub(super) fn parse_kept_fields(kept: &str) -> impl Iterator<Item = (String, Value)> {
-    let fields: Map<String, Value> = serde_json::from_str(kept).unwrap_or_default();
+/// Returns the message fields that carry `opaque` back; empty for opaque reasoning of another API.
+pub(super) fn parse_kept_fields(opaque: &str) -> impl Iterator<Item = (String, Value)> {
+    let fields: Map<String, Value> = serde_json::from_str(opaque).unwrap_or_default();
     fields
         .into_iter()
         .filter(|(name, _)| name == DETAILS || name == EXTRA)

@@ -39,7 +39,7 @@ pub(crate) struct ResponsesDecoder {
 struct StreamedCall {
     input: ToolInput,
     /// The name has arrived.
-    begun: bool,
+    has_started: bool,
     /// Input that arrived before the name.
     early: String,
     attached: bool,
@@ -77,8 +77,8 @@ pub(super) struct TextPhase {
 
 impl TextPhase {
     /// Reads a stored phase; `None` for any other opaque reasoning.
-    pub(super) fn read(kept: &str) -> Option<Self> {
-        serde_json::from_str(kept).ok()
+    pub(super) fn read(json: &str) -> Option<Self> {
+        serde_json::from_str(json).ok()
     }
 }
 
@@ -98,14 +98,14 @@ impl ApiDecoder for ResponsesDecoder {
             "response.output_text.delta" => {
                 let at = self
                     .items
-                    .resolve_piece(&value, &WireItemKind::Message { said: false });
+                    .resolve_piece(&value, &WireItemKind::Message { has_text: false });
                 self.push_text(at, needed_text(&value, "delta")?, out)
             }
             "response.refusal.delta" => Ok(self.handle_refusal_delta(&value)),
             "response.reasoning_summary_part.added" => {
                 let at = self.items.resolve_piece(&value, &WireItemKind::new_reasoning());
-                if let WireItemKind::Reasoning { said, part } = &mut self.items.get(at).kind {
-                    *part = *said;
+                if let WireItemKind::Reasoning { has_text, part } = &mut self.items.get(at).kind {
+                    *part = *has_text;
                 }
                 Ok(StreamProgress::Event)
             }
@@ -155,7 +155,7 @@ impl ResponsesDecoder {
     fn handle_item_added(&mut self, event: &Value, out: &mut EventQueue) -> StreamProgress {
         let item = &event["item"];
         let kind = match text(item, "type") {
-            Some("message") => WireItemKind::Message { said: false },
+            Some("message") => WireItemKind::Message { has_text: false },
             Some("reasoning") => WireItemKind::new_reasoning(),
             Some("function_call") => WireItemKind::Call(None),
             Some(_) => WireItemKind::Other,
@@ -191,8 +191,8 @@ impl ResponsesDecoder {
         let index = at as u32;
         let name = text(item, "name").filter(|name| !name.is_empty());
         let tool = &mut self.tools[at];
-        if let (Some(name), false) = (name, tool.begun) {
-            tool.begun = true;
+        if let (Some(name), false) = (name, tool.has_started) {
+            tool.has_started = true;
             let name = name.to_owned();
             out.push(StreamEvent::ToolUseStarted { index, name });
             let early = std::mem::take(&mut tool.early);
@@ -200,7 +200,7 @@ impl ResponsesDecoder {
         }
         let tool = &mut self.tools[at];
         // The id may arrive after the name, but the attachment must follow the start.
-        if let (Some(id), true, false) = (text(item, "call_id"), tool.begun, tool.attached) {
+        if let (Some(id), true, false) = (text(item, "call_id"), tool.has_started, tool.attached) {
             tool.attached = true;
             out.push(StreamEvent::ToolUseAttached {
                 index,
@@ -222,10 +222,10 @@ impl ResponsesDecoder {
             return Ok(StreamProgress::Event);
         }
         let WireItem { kind, phase, .. } = self.items.get(at);
-        if matches!(kind, WireItemKind::Message { said: true }) {
+        if matches!(kind, WireItemKind::Message { has_text: true }) {
             return Ok(push_content(StreamEvent::Text(piece.to_owned()), out));
         }
-        *kind = WireItemKind::Message { said: true };
+        *kind = WireItemKind::Message { has_text: true };
         let phase = phase.clone();
         let follows = self.phase.is_some();
         // A message without a phase after one with a phase needs an empty marker, or it would inherit that phase.
@@ -245,9 +245,9 @@ impl ResponsesDecoder {
     fn handle_refusal_delta(&mut self, event: &Value) -> StreamProgress {
         let at = self
             .items
-            .resolve_piece(event, &WireItemKind::Message { said: false });
+            .resolve_piece(event, &WireItemKind::Message { has_text: false });
         // The refusal becomes the stop reason, so the whole item must not add its text again.
-        self.items.get(at).kind = WireItemKind::Message { said: true };
+        self.items.get(at).kind = WireItemKind::Message { has_text: true };
         let words = text(event, "delta").unwrap_or_default();
         self.refusal.push_str(words);
         if words.is_empty() {
@@ -266,7 +266,7 @@ impl ResponsesDecoder {
         let kind = &mut self.items.get(at).kind;
         let divided = matches!(kind, WireItemKind::Reasoning { part: true, .. });
         *kind = WireItemKind::Reasoning {
-            said: true,
+            has_text: true,
             part: false,
         };
         let text = if divided {
@@ -297,7 +297,7 @@ impl ResponsesDecoder {
 
     fn push_tool_input(&mut self, at: usize, json: String, out: &mut EventQueue) -> StreamProgress {
         let tool = &mut self.tools[at];
-        if !tool.begun {
+        if !tool.has_started {
             tool.early.push_str(&json);
             return StreamProgress::Event;
         }
@@ -319,7 +319,7 @@ impl ResponsesDecoder {
         out: &mut EventQueue,
     ) -> Result<StreamProgress, DecodeError> {
         let kind = match text(item, "type") {
-            Some("message") => WireItemKind::Message { said: false },
+            Some("message") => WireItemKind::Message { has_text: false },
             Some("reasoning") => WireItemKind::new_reasoning(),
             Some("function_call") => WireItemKind::Call(None),
             Some(_) => WireItemKind::Other,
@@ -343,7 +343,7 @@ impl ResponsesDecoder {
         item: &Value,
         out: &mut EventQueue,
     ) -> Result<StreamProgress, DecodeError> {
-        if matches!(self.items.get(at).kind, WireItemKind::Message { said: true }) {
+        if matches!(self.items.get(at).kind, WireItemKind::Message { has_text: true }) {
             return Ok(StreamProgress::Event);
         }
         let mut progress = StreamProgress::Event;
@@ -355,17 +355,17 @@ impl ResponsesDecoder {
     }
 
     fn reasoning_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> StreamProgress {
-        let mut said = matches!(
+        let mut has_text = matches!(
             self.items.get(at).kind,
-            WireItemKind::Reasoning { said: true, .. }
+            WireItemKind::Reasoning { has_text: true, .. }
         );
-        if !said {
+        if !has_text {
             let parts = optional_list(item, "summary")
                 .iter()
                 .chain(optional_list(item, "content"));
             let texts: Vec<&str> = parts.filter_map(|part| text(part, "text")).collect();
             let text = texts.join(BREAK);
-            said = !text.is_empty();
+            has_text = !text.is_empty();
             push_content(StreamEvent::Reasoning(text), out);
         }
         if let Some(encrypted) = text(item, "encrypted_content").filter(|content| !content.is_empty()) {
@@ -373,7 +373,7 @@ impl ResponsesDecoder {
                 id: text(item, "id").unwrap_or_default().to_owned(),
                 encrypted: encrypted.to_owned(),
             };
-            out.push(if said {
+            out.push(if has_text {
                 StreamEvent::ReasoningSignature(proof.write())
             } else {
                 StreamEvent::RedactedReasoning(proof.write())
@@ -390,9 +390,9 @@ impl ResponsesDecoder {
     ) -> Result<StreamProgress, DecodeError> {
         let at = self.get_or_add_tool(at);
         self.begin_tool_call(at, item, out);
-        if self.tools[at].begun && self.tools[at].input.is_empty() {
-            let whole = needed_input(item, "arguments")?;
-            self.push_tool_input(at, whole, out);
+        if self.tools[at].has_started && self.tools[at].input.is_empty() {
+            let input = needed_input(item, "arguments")?;
+            self.push_tool_input(at, input, out);
         } else if !self.tools[at]
             .input
             .agrees_with(text(item, "arguments").unwrap_or_default())
@@ -404,7 +404,7 @@ impl ResponsesDecoder {
         }
         let tool = &mut self.tools[at];
         let is_cut = text(item, "status") == Some("incomplete");
-        if tool.begun && !is_cut && tool.input.is_whole() {
+        if tool.has_started && !is_cut && tool.input.is_whole() {
             tool.completed = true;
             out.push(StreamEvent::ToolUseCompleted { index: at as u32 });
         }
@@ -429,12 +429,12 @@ impl ResponsesDecoder {
         let stop = match text(response, "status").unwrap_or(kind) {
             "failed" => {
                 let error = &response["error"];
-                let told = if error.is_null() {
+                let reported_error = if error.is_null() {
                     event.clone()
                 } else {
                     json!({"error": error})
                 };
-                return Err(DecodeError::Reported(told.to_string()));
+                return Err(DecodeError::Reported(reported_error.to_string()));
             }
             "cancelled" => return Err(DecodeError::broken_stream("the server aborted the answer")),
             "incomplete" => match text(&response["incomplete_details"], "reason") {
@@ -447,13 +447,13 @@ impl ResponsesDecoder {
             _ if !self.refusal.is_empty() => StopReason::Refusal(self.refusal_text()),
             _ => StopReason::EndTurn,
         };
-        if stop == StopReason::ToolUse && self.tools.iter().any(|tool| !tool.begun) {
+        if stop == StopReason::ToolUse && self.tools.iter().any(|tool| !tool.has_started) {
             return Err(DecodeError::broken_stream(
                 "a tool call of the answer has no name",
             ));
         }
         let rest = self.tools.iter().enumerate();
-        let rest = rest.filter(|(_, tool)| tool.begun && !tool.completed);
+        let rest = rest.filter(|(_, tool)| tool.has_started && !tool.completed);
         complete_tools(rest.map(|(at, tool)| (at as u32, &tool.input)), &stop, out);
         self.stopped = true;
         out.push(StreamEvent::Stop(stop));

@@ -101,7 +101,7 @@ fn encode_user_message(message: &Message) -> Option<Value> {
         .content
         .iter()
         .filter_map(|block| match block {
-            Block::Text(said) => text("input_text", said),
+            Block::Text(block_text) => text("input_text", block_text),
             Block::Reference(reference) => text("input_text", &reference.to_prompt_text()),
             Block::Image(data) => Some(encode_image(data)),
             Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => None,
@@ -214,10 +214,10 @@ fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
         }
     }
     if !images.is_empty() {
-        let shown = text("input_text", "What the tools show:")
+        let content = text("input_text", "What the tools show:")
             .into_iter()
             .chain(images);
-        items.extend(build_message_item("user", shown.collect()));
+        items.extend(build_message_item("user", content.collect()));
     }
     items
 }
@@ -269,13 +269,14 @@ mod tests {
 
     #[test]
     fn reasoning_returns_only_to_its_origin_and_never_alone() {
-        let said = |content| build_request("gpt-5", vec![build_message(Role::Assistant, content)]);
+        let assistant_request =
+            |content| build_request("gpt-5", vec![build_message(Role::Assistant, content)]);
         let text = || Block::Text("so".into());
         let (own, foreign) = (
             thought("", &proof(), ORIGIN),
             thought("", &proof(), "elsewhere/gpt-5"),
         );
-        let both = json_of(&said(vec![own.clone(), text()]));
+        let both = json_of(&assistant_request(vec![own.clone(), text()]));
         assert_eq!(kinds(&both), ["reasoning", "message"]);
         assert_eq!(
             both["input"][0],
@@ -287,15 +288,15 @@ mod tests {
             // A signature of another API under the same origin is ignored.
             vec![thought("hm", "EqQB", ORIGIN), text()],
         ] {
-            assert_eq!(kinds(&json_of(&said(content))), ["message"]);
+            assert_eq!(kinds(&json_of(&assistant_request(content))), ["message"]);
         }
-        assert_eq!(json_of(&said(vec![own]))["input"], json!([]));
+        assert_eq!(json_of(&assistant_request(vec![own]))["input"], json!([]));
     }
 
     #[test]
     fn tool_calls_return_under_the_id_of_their_origin() {
         let long = "x".repeat(65);
-        for (id, given, asked, sent) in [
+        for (id, stored_origin, target_origin, sent) in [
             ("functions.bash:0", ORIGIN, ORIGIN, "functions.bash:0"),
             (&*long, ORIGIN, ORIGIN, &*long),
             (
@@ -307,7 +308,11 @@ mod tests {
             ("functions.bash:0", "elsewhere/m", ORIGIN, "call_a"),
         ] {
             let body: Value = serde_json::from_str(
-                &build_body(&build_request("m", build_call_history(id, given)), asked).text(),
+                &build_body(
+                    &build_request("m", build_call_history(id, stored_origin)),
+                    target_origin,
+                )
+                .text(),
             )
             .unwrap();
             let input = body["input"].as_array().unwrap().iter();
@@ -320,7 +325,7 @@ mod tests {
     fn phases_return_with_their_messages() {
         let phase =
             |phase: Option<&str>, origin: &str| thought("", &json!({"phase": phase}).to_string(), origin);
-        let said = |origin: &str| {
+        let encoded_input = |origin: &str| {
             let content = vec![
                 phase(Some("commentary"), origin),
                 Block::Text("I look.".into()),
@@ -344,25 +349,25 @@ mod tests {
             item("I look.", Some("commentary")),
             item("Done.", Some("final_answer"))
         ]);
-        assert_eq!(said(ORIGIN), own);
+        assert_eq!(encoded_input(ORIGIN), own);
         assert_eq!(
-            said("elsewhere/m"),
+            encoded_input("elsewhere/m"),
             json!([item("I look.", None), item("\n\nDone.", None)])
         );
     }
 
     #[test]
     fn reasoning_is_requested_only_from_models_that_reason() {
-        let asked = |model: &str, effort| {
+        let reasoning_fields = |model: &str, effort| {
             let mut request = build_request(model, vec![Message::user_text("hello")]);
             request.effort = effort;
             let body = json_of(&request);
             (body["include"].is_array(), body["reasoning"].clone())
         };
-        assert_eq!(asked("gpt-4o", None), (false, Value::Null));
-        assert_eq!(asked("gpt-5", None), (true, Value::Null));
+        assert_eq!(reasoning_fields("gpt-4o", None), (false, Value::Null));
+        assert_eq!(reasoning_fields("gpt-5", None), (true, Value::Null));
         let low = json!({"effort": "low", "summary": "auto"});
-        assert_eq!(asked("made-up", Some(Effort::Low)), (true, low));
+        assert_eq!(reasoning_fields("made-up", Some(Effort::Low)), (true, low));
     }
 
     #[test]

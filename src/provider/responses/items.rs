@@ -33,11 +33,11 @@ pub(super) struct WireItem {
 pub(super) enum WireItemKind {
     Message {
         /// Whether any of its text was pushed.
-        said: bool,
+        has_text: bool,
     },
     Reasoning {
         /// Whether any of its text was pushed.
-        said: bool,
+        has_text: bool,
         /// Whether the next piece begins a new part.
         part: bool,
     },
@@ -51,7 +51,7 @@ impl WireItemKind {
     /// Creates a reasoning item without text.
     pub(super) fn new_reasoning() -> Self {
         Self::Reasoning {
-            said: false,
+            has_text: false,
             part: false,
         }
     }

@@ -47,12 +47,12 @@ pub fn parse_params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError
     let at = RefCell::new(None);
     let mut members = members.into_iter();
     // The member handed out last is the wrong one; after the end, a missing one is named in the error.
-    let told = std::iter::from_fn(|| {
+    let tracked_members = std::iter::from_fn(|| {
         let member = members.next();
         at.replace(member.as_ref().map(|(name, _)| name.clone()));
         member
     });
-    T::deserialize(MapDeserializer::new(told)).map_err(|error: serde_json::Error| {
+    T::deserialize(MapDeserializer::new(tracked_members)).map_err(|error: serde_json::Error| {
         let problem = error.to_string();
         let missing = problem
             .strip_prefix("missing field `")
@@ -312,13 +312,13 @@ pub fn parse_queue(params: wire::QueueParams) -> Result<QueueRequest, RequestErr
     let id = |id: Option<String>| {
         id.ok_or_else(|| RequestError::invalid_param("promptId", "must name the prompt"))
     };
-    let said = |said: Option<_>| {
-        said.ok_or_else(|| RequestError::invalid_param("prompt", "must contain the prompt to queue"))
+    let require_prompt = |value: Option<_>| {
+        value.ok_or_else(|| RequestError::invalid_param("prompt", "must contain the prompt to queue"))
     };
     Ok(match action {
         wire::QueueAction::List => QueueRequest::List,
-        wire::QueueAction::Add => QueueRequest::Add(said(prompt)?),
-        wire::QueueAction::Edit => QueueRequest::Edit(id(prompt_id)?, said(prompt)?),
+        wire::QueueAction::Add => QueueRequest::Add(require_prompt(prompt)?),
+        wire::QueueAction::Edit => QueueRequest::Edit(id(prompt_id)?, require_prompt(prompt)?),
         wire::QueueAction::Remove => QueueRequest::Remove(id(prompt_id)?),
         wire::QueueAction::SendNow => QueueRequest::SendNow(prompt_id),
     })
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(id.as_str(), "appr_1");
         assert_eq!(decision.kind, DecisionKind::AllowAlways);
         assert_eq!(decision.rule.as_deref(), Some("bash(ls*)"));
-        for (value, says) in [
+        for (value, expected) in [
             (
                 json!({"decision": "allow", "feedback": "x"}),
                 "feedback: is allowed only with the decision deny",
@@ -368,7 +368,7 @@ mod tests {
             let mut value = value;
             value["approvalId"] = "appr_1".into();
             let error = respond(value).unwrap_err().to_string();
-            assert!(error.starts_with(says), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 

@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn errors_name_the_wrong_field() {
         let backward = json!({"start": {"line": 4, "character": 2}, "end": {"line": 4, "character": 1}});
-        for (prompt, says) in [
+        for (prompt, expected) in [
             (json!(" \n"), "prompt: must not be empty"),
             (json!([]), "prompt: must not be empty"),
             (json!([{"type": "text", "text": ""}]), "prompt: must not be empty"),
@@ -222,7 +222,7 @@ mod tests {
             ),
         ] {
             let error = read(prompt).unwrap_err().to_string();
-            assert!(error.starts_with(says), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 }

@@ -35,22 +35,26 @@ impl Service {
     }
 
     pub(in crate::server) async fn limit_respond(&self, params: Value) -> Result<EmptyResult> {
-        let (limit, said) = from_wire::parse_limit_answer(self.parse_params(params)?)?;
-        self.answer_inquiry(limit, said).await
+        let (limit, answer) = from_wire::parse_limit_answer(self.parse_params(params)?)?;
+        self.answer_inquiry(limit, answer).await
     }
 
     pub(in crate::server) async fn question_respond(&self, params: Value) -> Result<EmptyResult> {
-        let (question, said) = from_wire::parse_question_answer(self.parse_params(params)?)?;
-        self.answer_inquiry(question, said).await
+        let (question, answer) = from_wire::parse_question_answer(self.parse_params(params)?)?;
+        self.answer_inquiry(question, answer).await
     }
 
-    async fn answer_inquiry(&self, inquiry: InquiryId, said: InquiryAnswer) -> Result<EmptyResult> {
+    async fn answer_inquiry(&self, inquiry: InquiryId, answer: InquiryAnswer) -> Result<EmptyResult> {
         let asked_by = self.state.sessions.inquired_by(&inquiry).await;
         let session = asked_by
             .map_err(store_failed)?
             .ok_or_else(|| RequestError::UnknownQuestion(inquiry.clone()))?;
-        self.ask_session(&session, |reply| SessionCommand::Answer { inquiry, said, reply })
-            .await?;
+        self.ask_session(&session, |reply| SessionCommand::Answer {
+            inquiry,
+            answer,
+            reply,
+        })
+        .await?;
         Ok(EmptyResult {})
     }
 
@@ -66,10 +70,12 @@ impl Service {
             }
             None => {
                 let open = self.state.sessions.open_approvals().await.map_err(store_failed)?;
-                let asked = open.iter().map(|(id, open)| to_wire::open_approval(id, open));
-                let others = self.state.sessions.open_inquiries().await.map_err(store_failed)?;
-                let others = others.iter().map(|(id, open)| to_wire::open_inquiry(id, open));
-                (asked.collect(), others.collect())
+                let approval_list = open.iter().map(|(id, open)| to_wire::open_approval(id, open));
+                let inquiry_list = self.state.sessions.open_inquiries().await.map_err(store_failed)?;
+                let inquiry_list = inquiry_list
+                    .iter()
+                    .map(|(id, open)| to_wire::open_inquiry(id, open));
+                (approval_list.collect(), inquiry_list.collect())
             }
         };
         let (limits, questions) = split_by_kind(inquiries);

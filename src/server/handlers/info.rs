@@ -143,19 +143,19 @@ impl Service {
             ContentPointer::Event { seq, path } => {
                 let stored = sessions.read_event(&session, seq).await;
                 let stored = stored.map_err(store_failed)?.ok_or_else(unknown)?;
-                let whole = extract_field(&stored.event, &path).ok_or_else(unknown)?;
-                Ok(read_piece(&whole, params.offset, limit))
+                let full_text = extract_field(&stored.event, &path).ok_or_else(unknown)?;
+                Ok(read_piece(&full_text, params.offset, limit))
             }
             ContentPointer::Kept(name) => {
-                let kept = sessions
+                let piece = sessions
                     .read_content(&session, &name, params.offset, limit as usize)
                     .await;
-                let kept = kept.map_err(store_failed)?.ok_or_else(unknown)?;
+                let piece = piece.map_err(store_failed)?.ok_or_else(unknown)?;
                 Ok(ReadContentResult {
                     // Kept content is raw output: a terminal must not obey it (R-SEC).
-                    text: crate::base::text::strip_control_characters(&kept.text).into_owned(),
-                    next_offset: (kept.next < kept.total).then_some(kept.next),
-                    bytes: kept.total,
+                    text: crate::base::text::strip_control_characters(&piece.text).into_owned(),
+                    next_offset: (piece.next < piece.total).then_some(piece.next),
+                    bytes: piece.total,
                 })
             }
         }

@@ -103,9 +103,9 @@ impl Service {
         let models = self.state.configured.folder_config(&info.folder).models.clone();
         match models.is_still_there(&model) {
             Ok(()) => Some(model),
-            Err(why) => {
+            Err(reason) => {
                 let message = format!(
-                    "{model}, the model of your last session, is not used: {why}; choose one with agent/setModel"
+                    "{model}, the model of your last session, is not used: {reason}; choose one with agent/setModel"
                 );
                 tracing::warn!("{message}");
                 let warning = to_wire::server_warning("model_gone", &message);

@@ -81,14 +81,14 @@ impl Service {
             from_wire::QueueRequest::Remove(id) => QueueAction::Remove(id),
             from_wire::QueueRequest::SendNow(id) => QueueAction::SendNow(id),
         };
-        let told = self
+        let queue = self
             .ask_session(&session, |reply| SessionCommand::Queue { action, reply })
             .await?;
         Ok(to_wire::queue_result(
-            told.paused,
-            &told.prompts,
-            told.added,
-            told.turn,
+            queue.paused,
+            &queue.prompts,
+            queue.added,
+            queue.turn,
         ))
     }
 
@@ -110,7 +110,7 @@ impl Service {
         let mut outcome = std::pin::pin!(handle.wait_for_outcome());
         tokio::select! { biased;
             // A turn that has ended gets its normal answer, even if a cancel arrives at the same time.
-            ended = &mut outcome => return Ok(to_prompt_result(ended)?),
+            outcome = &mut outcome => return Ok(to_prompt_result(outcome)?),
             () = cancelled.cancelled() => {}
         }
         // The server is ending: the turn was interrupted, not canceled by the user, so its result is a normal answer.
@@ -122,12 +122,12 @@ impl Service {
     }
 }
 
-fn to_prompt_result(ended: Option<TurnOutcome>) -> std::result::Result<PromptResult, RequestError> {
-    let ended = ended.ok_or(RequestError::ShuttingDown)?;
-    let (before, after) = ended.compacted.unzip();
+fn to_prompt_result(outcome: Option<TurnOutcome>) -> std::result::Result<PromptResult, RequestError> {
+    let outcome = outcome.ok_or(RequestError::ShuttingDown)?;
+    let (before, after) = outcome.compacted.unzip();
     Ok(PromptResult {
         tokens_before: before,
         tokens_after: after,
-        ..to_wire::prompt_result(&ended.turn, &ended.end, ended.text)
+        ..to_wire::prompt_result(&outcome.turn, &outcome.end, outcome.text)
     })
 }

@@ -20,12 +20,12 @@ pub(super) fn turn_diff(
     diff: &TurnDiff,
     cutter: &mut FieldBudget,
 ) -> TurnDiffNotification {
-    let mut room = DIFFS;
+    let mut remaining = DIFFS;
     let files = cutter.fit_list(&diff.files, |cutter, _, file| {
-        let shown = file.diff.as_ref().map(|diff| super::shown::shown_change(diff));
-        let shown = shown.filter(|diff| match room.checked_sub(escaped_len(diff)) {
-            Some(left) => {
-                room = left;
+        let visible_diff = file.diff.as_ref().map(|diff| super::shown::shown_change(diff));
+        let visible_diff = visible_diff.filter(|diff| match remaining.checked_sub(escaped_len(diff)) {
+            Some(rest) => {
+                remaining = rest;
                 true
             }
             None => false,
@@ -35,7 +35,7 @@ pub(super) fn turn_diff(
             kind: to_change_kind(file.kind),
             added: file.added,
             removed: file.removed,
-            diff: shown.map(|diff| diff.to_string()),
+            diff: visible_diff.map(|diff| diff.to_string()),
             unrestorable: !file.restorable,
         }
     });
@@ -56,15 +56,15 @@ pub(super) fn turn_diff(
 
 /// Converts the result of a revert or a redo.
 pub fn to_revert_result(reply: &RevertReply) -> RevertResult {
-    let file = |(path, shown, what): &(String, String, domain::ChangeKind)| RevertedFile {
-        path: shown.clone(),
+    let file = |(path, display_path, kind): &(String, String, domain::ChangeKind)| RevertedFile {
+        path: display_path.clone(),
         uri: uri_of(Path::new(path)),
-        kind: to_change_kind(*what),
+        kind: to_change_kind(*kind),
     };
-    let conflict = |(path, shown, why): &(String, String, String)| RevertConflict {
-        path: shown.clone(),
+    let conflict = |(path, display_path, reason): &(String, String, String)| RevertConflict {
+        path: display_path.clone(),
         uri: uri_of(Path::new(path)),
-        why: why.clone(),
+        why: reason.clone(),
     };
     RevertResult {
         turn_ids: reply.turns.iter().map(ToString::to_string).collect(),

@@ -120,18 +120,18 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
 }
 
 /// Returns a piece of a text: at most `limit` bytes from `offset`, aligned to whole characters.
-pub fn read_piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
-    let start = whole.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
+pub fn read_piece(text: &str, offset: u64, limit: u64) -> ReadContentResult {
+    let start = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     // A limit shorter than one character must still make progress.
-    let mut end = whole.floor_char_boundary(start.saturating_add(limit));
+    let mut end = text.floor_char_boundary(start.saturating_add(limit));
     if end == start {
-        end = whole.ceil_char_boundary(start.saturating_add(1).min(whole.len()));
+        end = text.ceil_char_boundary(start.saturating_add(1).min(text.len()));
     }
     ReadContentResult {
-        text: whole[start..end].to_owned(),
-        next_offset: (end < whole.len()).then_some(end as u64),
-        bytes: whole.len() as u64,
+        text: text[start..end].to_owned(),
+        next_offset: (end < text.len()).then_some(end as u64),
+        bytes: text.len() as u64,
     }
 }
 
@@ -204,15 +204,15 @@ mod tests {
 
     #[test]
     fn pieces_join_to_the_whole_text() {
-        let whole = "aé€😀".repeat(7);
+        let text = "aé€😀".repeat(7);
         for limit in 1..9 {
             let (mut joined, mut offset) = (String::new(), Some(0));
             while let Some(at) = offset {
-                let piece = read_piece(&whole, at, limit);
+                let piece = read_piece(&text, at, limit);
                 joined += &piece.text;
                 offset = piece.next_offset;
             }
-            assert_eq!(joined, whole, "limit {limit}");
+            assert_eq!(joined, text, "limit {limit}");
         }
         assert_eq!(read_piece("abc", 99, 5).text, "");
         assert_eq!(read_piece("abc", 99, 5).next_offset, None);

@@ -131,13 +131,13 @@ pub fn escape_json(out: &mut Vec<u8>, text: &str) {
     escape_up_to(out, text, usize::MAX);
 }
 
-/// Appends as much of the escaped `text` as fits into `room` bytes: whole characters, but at least one.
+/// Appends as much of the escaped `text` as fits into `available` bytes: whole characters, but at least one.
 ///
 /// Returns the number of bytes of `text` that were used.
-fn escape_up_to(out: &mut Vec<u8>, text: &str, room: usize) -> usize {
+fn escape_up_to(out: &mut Vec<u8>, text: &str, available: usize) -> usize {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bytes = text.as_bytes();
-    let limit = out.len().saturating_add(room);
+    let limit = out.len().saturating_add(available);
     let mut at = 0;
     while at < bytes.len() {
         // Text that needs no escape is copied in one piece.

@@ -27,9 +27,9 @@ impl Export {
     pub fn new(format: ExportFormat, session: &SessionId, state: &SessionState) -> Self {
         match format {
             ExportFormat::Json => {
-                let mut told = to_value(state);
-                told["sessionId"] = json!(session.to_string());
-                Self::Json(told, Vec::new())
+                let mut document = to_value(state);
+                document["sessionId"] = json!(session.to_string());
+                Self::Json(document, Vec::new())
             }
             ExportFormat::Markdown => {
                 // Results of `write!` are ignored below: writing into a `String` cannot fail.
@@ -61,7 +61,7 @@ impl Export {
             }))),
             Self::Markdown(out) => match &stored.event {
                 // Hidden messages are for the model only.
-                Event::Message(said) if !said.hidden => write_message(out, said),
+                Event::Message(message) if !message.hidden => write_message(out, message),
                 // Earlier updates of the call have no output.
                 Event::ToolCall(update) if update.status.is_final() => tool_call(out, update),
                 Event::TurnEnded(end) => turn_ended(out, end),
@@ -80,33 +80,33 @@ impl Export {
 }
 
 fn write_message(out: &mut String, message: &Message) {
-    let who = match message.role {
+    let speaker = match message.role {
         Role::User => "You",
         Role::Assistant => "Agent",
         // The output of a tool appears with its call.
         Role::Tool => return,
     };
-    let mut said = String::new();
+    let mut body = String::new();
     for block in &message.content {
         match block {
             Block::Text(text) => {
-                let _ = write!(said, "\n{}\n", strip_control_characters(text).trim_end());
+                let _ = write!(body, "\n{}\n", strip_control_characters(text).trim_end());
             }
             Block::Reference(reference) => {
                 let _ = write!(
-                    said,
+                    body,
                     "\n(about `{}`)\n",
                     strip_control_characters(&reference.path)
                 );
             }
-            Block::Image(_) => said.push_str("\n(a picture)\n"),
+            Block::Image(_) => body.push_str("\n(a picture)\n"),
             Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => {}
         }
     }
-    if said.is_empty() {
+    if body.is_empty() {
         return;
     }
-    let _ = write!(out, "\n## {who}\n{said}");
+    let _ = write!(out, "\n## {speaker}\n{body}");
     if message.incomplete {
         out.push_str("\n*(cut here)*\n");
     }
@@ -124,8 +124,8 @@ fn tool_call(out: &mut String, update: &ToolCallUpdate) {
     if let Some(diff) = &update.diff {
         write_fenced_block(out, "diff", &shown_change(diff));
     } else if let Some(result) = &update.result {
-        let shown = cut_middle(&result.text, OUTPUT).unwrap_or_else(|| result.text.clone());
-        write_fenced_block(out, "", &strip_control_characters(&shown));
+        let output = cut_middle(&result.text, OUTPUT).unwrap_or_else(|| result.text.clone());
+        write_fenced_block(out, "", &strip_control_characters(&output));
     }
 }
 

@@ -159,11 +159,11 @@ fn to_answers(
     cutter: &mut FieldBudget,
     more: &mut TruncatedFields,
 ) -> std::collections::BTreeMap<String, Vec<String>> {
-    let whole = to_json(answers).len();
-    if cutter.take_whole(whole) {
+    let full_length = to_json(answers).len();
+    if cutter.take_whole(full_length) {
         return answers.clone();
     }
-    cutter.add_whole_reference("answers", whole, more);
+    cutter.add_whole_reference("answers", full_length, more);
     let line = |cutter: &mut FieldBudget, text: &String| cutter.fit_line(text);
     let pairs: Vec<_> = answers.iter().collect();
     let cut = cutter.fit_list(&pairs, |cutter, _, (name, values)| {

@@ -81,8 +81,8 @@ pub(super) fn to_message_notification(
     let content = cut_blocks(&message.content, "content", cutter);
     let mut more = TruncatedFields::new();
     if content.len() < message.content.len() {
-        let whole = shown::to_json(&to_message_blocks(&message.content)).len();
-        cutter.add_whole_reference("content", whole, &mut more);
+        let full_length = shown::to_json(&to_message_blocks(&message.content)).len();
+        cutter.add_whole_reference("content", full_length, &mut more);
     }
     MessageNotification {
         header,
@@ -104,8 +104,8 @@ pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut FieldBudget)
 
 pub(super) fn to_image(image: &ImageData, path: &str, cutter: &mut FieldBudget) -> Image {
     let mut more = TruncatedFields::new();
-    let whole = cutter.take_whole(image.data.len());
-    if !whole {
+    let is_complete = cutter.take_whole(image.data.len());
+    if !is_complete {
         more.insert(
             "data".to_owned(),
             cutter.build_reference(&shown::path(path, "data"), image.data.len()),
@@ -113,7 +113,7 @@ pub(super) fn to_image(image: &ImageData, path: &str, cutter: &mut FieldBudget) 
     }
     Image {
         media_type: cutter.fit_line(&image.media_type),
-        data: whole.then(|| image.data.to_string()),
+        data: is_complete.then(|| image.data.to_string()),
         more,
     }
 }

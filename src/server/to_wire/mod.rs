@@ -105,14 +105,14 @@ fn to_event_notification(
             inquiry::to_resolved_notification(header, inquiry, reply, *by, &mut cutter)
         }
         Event::Plan { items } => {
-            let shown = cutter.fit_list(items, |cutter, _, item| values::plan_item(cutter, item));
+            let visible_items = cutter.fit_list(items, |cutter, _, item| values::plan_item(cutter, item));
             let mut more = TruncatedFields::new();
-            if shown.len() < items.len() {
+            if visible_items.len() < items.len() {
                 cutter.add_whole_reference("items", content::to_plan_json(items).len(), &mut more);
             }
             wire::PlanNotification {
                 header,
-                items: shown,
+                items: visible_items,
                 more,
             }
             .into()
@@ -260,11 +260,11 @@ fn to_event_notification(
         .into(),
         Event::TurnDiff(diff) => checkpoint::turn_diff(header, diff, &mut cutter).into(),
         Event::Instructions { files } => {
-            let told = cutter.fit_list(files, |cutter, _, file| instruction_file(file, cutter));
+            let listed_files = cutter.fit_list(files, |cutter, _, file| instruction_file(file, cutter));
             wire::InstructionsNotification {
                 header,
-                left_out: Some((files.len() - told.len()) as u64).filter(|left_out| *left_out > 0),
-                files: told,
+                left_out: Some((files.len() - listed_files.len()) as u64).filter(|left_out| *left_out > 0),
+                files: listed_files,
             }
             .into()
         }
@@ -370,10 +370,10 @@ fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut FieldBudget) -> w
         message::cut_blocks(steer, &format!("unusedSteers/{index}"), cutter)
     });
     let mut more = TruncatedFields::new();
-    let kept: usize = unused_steers.iter().map(Vec::len).sum();
-    if kept < end.unused_steers.iter().map(Vec::len).sum() {
-        let whole = content::to_steers_json(&end.unused_steers).len();
-        cutter.add_whole_reference("unusedSteers", whole, &mut more);
+    let kept_count: usize = unused_steers.iter().map(Vec::len).sum();
+    if kept_count < end.unused_steers.iter().map(Vec::len).sum() {
+        let full_length = content::to_steers_json(&end.unused_steers).len();
+        cutter.add_whole_reference("unusedSteers", full_length, &mut more);
     }
     wire::TurnEndedNotification {
         header,

@@ -577,10 +577,11 @@ fn check(event: Event) -> usize {
         let Some(ContentPointer::Event { seq: 7, path }) = ContentPointer::parse(reference) else {
             panic!("{reference}");
         };
-        let whole = content::extract_field(&envelope.event, &path).unwrap_or_else(|| panic!("{reference}"));
-        assert_eq!(whole.len() as u64, *bytes, "{reference}");
+        let full_text =
+            content::extract_field(&envelope.event, &path).unwrap_or_else(|| panic!("{reference}"));
+        assert_eq!(full_text.len() as u64, *bytes, "{reference}");
         if let (Value::String(carried), false) = (carried, path.ends_with("input")) {
-            assert!(whole.starts_with(carried.as_str()), "{reference}");
+            assert!(full_text.starts_with(carried.as_str()), "{reference}");
         }
     }
     found.len()

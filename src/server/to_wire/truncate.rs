@@ -26,7 +26,7 @@ const ELEMENT: usize = 256;
 /// The remaining budget of one notification.
 pub(super) struct FieldBudget {
     seq: u64,
-    left: usize,
+    remaining: usize,
     field: usize,
 }
 
@@ -35,7 +35,7 @@ impl FieldBudget {
     pub(super) fn new(seq: u64) -> Self {
         Self {
             seq,
-            left: BUDGET,
+            remaining: BUDGET,
             field: LONG_FIELD,
         }
     }
@@ -44,7 +44,7 @@ impl FieldBudget {
     pub(super) fn new_unlimited() -> Self {
         Self {
             seq: 0,
-            left: usize::MAX,
+            remaining: usize::MAX,
             field: usize::MAX,
         }
     }
@@ -103,29 +103,29 @@ impl FieldBudget {
         value: &Value,
         more: &mut TruncatedFields,
     ) -> Value {
-        let whole = shown::to_json(value);
-        let room = self.field.min(self.left);
-        if whole.len() <= room {
-            self.left -= whole.len();
+        let full_text = shown::to_json(value);
+        let available = self.field.min(self.remaining);
+        if full_text.len() <= available {
+            self.remaining -= full_text.len();
             return value.clone();
         }
         more.insert(
             name.to_owned(),
-            self.build_reference(&shown::path(parent, name), whole.len()),
+            self.build_reference(&shown::path(parent, name), full_text.len()),
         );
         // Shortens in steps, so that as much as possible of the strings stays.
         for longest in [16 * 1024, 4 * 1024, 1024, 256]
             .into_iter()
-            .filter(|longest| *longest < room)
+            .filter(|longest| *longest < available)
         {
             let short = with_short_strings(value, longest);
             let length = shown::to_json(&short).len();
-            if length <= room {
-                self.left -= length;
+            if length <= available {
+                self.remaining -= length;
                 return short;
             }
         }
-        Value::String(self.take_prefix(&whole).to_owned())
+        Value::String(self.take_prefix(&full_text).to_owned())
     }
 
     /// Fits a line for the user. A line that is too long is cut without a reference.
@@ -133,8 +133,8 @@ impl FieldBudget {
         // Bounds the work on a huge text; the exact cut follows.
         let begin = prefix_within(text, 2 * LINE);
         let clean = strip_control_characters(begin);
-        let head = fitting_prefix(&clean, LINE, self.left);
-        self.left -= escaped_len(head);
+        let head = fitting_prefix(&clean, LINE, self.remaining);
+        self.remaining -= escaped_len(head);
         if head.len() < clean.len() || begin.len() < text.len() {
             format!("{head}…")
         } else {
@@ -158,10 +158,10 @@ impl FieldBudget {
     ) -> Vec<U> {
         let mut list = Vec::with_capacity(items.len().min(1024));
         for (index, item) in items.iter().enumerate() {
-            if self.left < ELEMENT {
+            if self.remaining < ELEMENT {
                 break;
             }
-            self.left -= ELEMENT;
+            self.remaining -= ELEMENT;
             list.push(convert(self, index, item));
         }
         list
@@ -169,9 +169,9 @@ impl FieldBudget {
 
     /// Reserves room for a text of `length` bytes, if it fits as a whole.
     pub(super) fn take_whole(&mut self, length: usize) -> bool {
-        let fits = length <= self.field.min(self.left);
+        let fits = length <= self.field.min(self.remaining);
         if fits {
-            self.left -= length;
+            self.remaining -= length;
         }
         fits
     }
@@ -191,17 +191,17 @@ impl FieldBudget {
     }
 
     fn take_prefix<'a>(&mut self, text: &'a str) -> &'a str {
-        let head = fitting_prefix(text, self.field, self.left);
-        self.left -= escaped_len(head);
+        let head = fitting_prefix(text, self.field, self.remaining);
+        self.remaining -= escaped_len(head);
         head
     }
 
     fn take_suffix<'a>(&mut self, text: &'a str) -> &'a str {
         let mut tail = suffix_within(text, self.field);
-        while escaped_len(tail) > self.left {
+        while escaped_len(tail) > self.remaining {
             tail = suffix_within(tail, tail.len() / 2);
         }
-        self.left -= escaped_len(tail);
+        self.remaining -= escaped_len(tail);
         tail
     }
 }
@@ -212,11 +212,11 @@ fn fitting_prefix(text: &str, bytes: usize, escaped: usize) -> &str {
     if escaped_len(head) <= escaped {
         return head;
     }
-    let mut room = escaped;
+    let mut remaining = escaped;
     let end = head.bytes().position(|byte| {
         let cost = escape_cost(byte);
-        let full = cost > room;
-        room = room.saturating_sub(cost);
+        let full = cost > remaining;
+        remaining = remaining.saturating_sub(cost);
         full
     });
     if let Some(end) = end {

@@ -45,7 +45,7 @@ impl Models {
     pub async fn check_model(&self, agent: Option<&str>, named: &str) -> Result<(), String> {
         match self.judge_model(agent, named) {
             ModelVerdict::Accept => return Ok(()),
-            ModelVerdict::Refuse(why) => return Err(why),
+            ModelVerdict::Refuse(reason) => return Err(reason),
             ModelVerdict::NeedsList => {}
         }
         let Ok(Some((provider, model))) = self.find_target(self.agent_settings(agent), named) else {
@@ -55,7 +55,7 @@ impl Models {
         let list = list.as_ref();
         let known = list.map_or(KnownList::Missing, |list| KnownList::Names(&list.names));
         match self.judge_at(&provider, &model, known) {
-            ModelVerdict::Refuse(why) => Err(why),
+            ModelVerdict::Refuse(reason) => Err(reason),
             ModelVerdict::Accept | ModelVerdict::NeedsList => Ok(()),
         }
     }
@@ -132,9 +132,9 @@ impl Models {
     /// do.
     fn check_prefix(&self, prefix: &str, named: &str, provider: &ProviderSettings) -> Result<(), String> {
         let names = self.settings.providers.keys().map(String::as_str);
-        let meant = nearest_name(prefix, names.clone());
+        let suggestion = nearest_name(prefix, names.clone());
         // A prefix this close to a provider is taken for a typo, even where model names are free.
-        let is_misspelled = meant.is_some_and(|meant| meant.len().abs_diff(prefix.len()) <= 1);
+        let is_misspelled = suggestion.is_some_and(|suggestion| suggestion.len().abs_diff(prefix.len()) <= 1);
         let is_free = self.provider_spec(provider).model_naming() == ModelNaming::Free;
         if is_free && !is_misspelled {
             return Ok(());
@@ -148,8 +148,9 @@ impl Models {
         } else {
             usable
         };
-        let perhaps = meant.map_or_else(String::new, |meant| format!(", did you mean {meant}?"));
-        let end = if meant.is_some() { "" } else { ";" };
+        let perhaps =
+            suggestion.map_or_else(String::new, |suggestion| format!(", did you mean {suggestion}?"));
+        let end = if suggestion.is_some() { "" } else { ";" };
         Err(format!(
             "unknown provider {prefix} in {named}{perhaps}{end} the providers are {}",
             all.join(", ")
@@ -159,24 +160,27 @@ impl Models {
     fn judge_at(&self, provider: &ProviderSettings, model: &str, list: KnownList<'_>) -> ModelVerdict {
         let spec = self.provider_spec(provider);
         let naming = spec.model_naming();
-        let near = match check_model_name(model, &provider.name, naming, list, current_day()) {
+        let suggestions = match check_model_name(model, &provider.name, naming, list, current_day()) {
             NameVerdict::Accept => return ModelVerdict::Accept,
             NameVerdict::NeedsList => return ModelVerdict::NeedsList,
-            NameVerdict::Refuse(near) => near,
+            NameVerdict::Refuse(suggestions) => suggestions,
         };
         let name = &provider.name;
-        let near: Vec<String> = near.iter().map(|near| format!("{name}/{near}")).collect();
-        let meant = if near.is_empty() {
+        let suggestions: Vec<String> = suggestions
+            .iter()
+            .map(|suggestion| format!("{name}/{suggestion}"))
+            .collect();
+        let hint = if suggestions.is_empty() {
             String::new()
         } else {
-            format!(", did you mean {}?", near.join(" or "))
+            format!(", did you mean {}?", suggestions.join(" or "))
         };
-        let what = match retirement_date(&spec, model) {
+        let problem = match retirement_date(&spec, model) {
             Some(date) => format!("model {name}/{model} was retired on {date}"),
             None => format!("unknown model {name}/{model}"),
         };
-        let end = if meant.is_empty() { ";" } else { "" };
-        ModelVerdict::Refuse(format!("{what}{meant}{end} see agent/listModels"))
+        let end = if hint.is_empty() { ";" } else { "" };
+        ModelVerdict::Refuse(format!("{problem}{hint}{end} see agent/listModels"))
     }
 
     pub(super) fn default_choice(&self, agent: &AgentSettings) -> DefaultChoice {

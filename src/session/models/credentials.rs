@@ -20,18 +20,18 @@ const CHECK: Duration = Duration::from_secs(10);
 impl Models {
     /// Returns the settings, with the keys that the editor has provided so far.
     pub(super) fn current_settings(&self) -> Arc<Settings> {
-        let given: Vec<(&String, SecretString)> = self
+        let editor_keys: Vec<(&String, SecretString)> = self
             .settings
             .providers
             .iter()
             .filter(|(_, provider)| provider.takes_editor_key())
             .filter_map(|(name, _)| Some((name, self.keys.known_key(name)?)))
             .collect();
-        if given.is_empty() {
+        if editor_keys.is_empty() {
             return self.settings.clone();
         }
         let mut settings = Settings::clone(&self.settings);
-        for (name, key) in given {
+        for (name, key) in editor_keys {
             if let Some(provider) = settings.providers.get_mut(name) {
                 provider.api_key = Some(key);
             }
@@ -103,9 +103,9 @@ impl Models {
                 .get(*name)
                 .is_some_and(ProviderSettings::takes_editor_key)
         });
-        let asked = takers.map(|name| async move { (name, self.keys.request_key(name).await) });
+        let requests = takers.map(|name| async move { (name, self.keys.request_key(name).await) });
         // In parallel, because the editor may take 10 s for each (R-WIRE).
-        let answers = join_all(asked).await;
+        let answers = join_all(requests).await;
         let failed = answers
             .into_iter()
             .filter_map(|(name, answer)| Some((name.to_owned(), answer.err()?)));
@@ -126,8 +126,8 @@ impl Models {
     /// Tries the address and key of a provider with one request that costs nothing. Returns `None` if there is no such
     /// provider.
     pub async fn check_provider(&self, name: &str) -> Option<ListedProvider> {
-        if let Some(why) = self.settings.broken_providers.get(name) {
-            return Some(ListedProvider::from_broken_settings(name, why));
+        if let Some(reason) = self.settings.broken_providers.get(name) {
+            return Some(ListedProvider::from_broken_settings(name, reason));
         }
         let settings = self.settings.providers.get(name)?;
         let unanswered = self.request_keys([name]).await;

@@ -18,9 +18,9 @@ pub(super) fn is_same_key(one: Option<&SecretString>, other: Option<&SecretStrin
 /// Adds to a missing-key error why the editor did not help.
 pub(super) fn explain_missing_key(mut error: AgentError, unanswered: &FailedCredentials) -> AgentError {
     if error.code == ErrorCode::Config
-        && let Some((name, why)) = unanswered.first_key_value()
+        && let Some((name, reason)) = unanswered.first_key_value()
     {
-        error.message = format!("{}; asked for the key of {name}: {why}", error.message);
+        error.message = format!("{}; asked for the key of {name}: {reason}", error.message);
     }
     error
 }

@@ -24,14 +24,14 @@ const FRESH: Duration = Duration::from_secs(600);
 /// The cached lists, and the default models that were derived from them.
 #[derive(Debug, Default)]
 pub struct ModelLists {
-    entries: Mutex<HashMap<String, KeptModelList>>,
+    entries: Mutex<HashMap<String, CachedModelList>>,
     /// The default model of each provider at an address, once it was needed. A list that is read later must not change
     /// the model of a conversation.
     defaults: Mutex<HashMap<String, String>>,
 }
 
 #[derive(Debug)]
-struct KeptModelList {
+struct CachedModelList {
     address: String,
     key: Option<SecretString>,
     read_at: Instant,
@@ -50,7 +50,7 @@ impl ModelLists {
     }
 
     fn store_list(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
-        let entry = KeptModelList {
+        let entry = CachedModelList {
             address: provider.base_url.clone(),
             key: provider.api_key.clone(),
             read_at: clock::now(),
@@ -74,16 +74,16 @@ impl Models {
         let names = list.as_ref().map(|list| list.chat.as_slice());
         let mut defaults = self.lists.defaults.lock().unwrap_or_else(PoisonError::into_inner);
         // A remembered default that the provider no longer lists is replaced.
-        let is_there = |kept: &&String| {
+        let is_there = |remembered: &&String| {
             names.is_none_or(|names| {
                 names
                     .iter()
-                    .any(|name| name == *kept || models::strip_date(name) == *kept)
+                    .any(|name| name == *remembered || models::strip_date(name) == *remembered)
             })
         };
         let key = format!("{provider} {}", settings.base_url);
-        if let Some(kept) = defaults.get(&key).filter(is_there) {
-            return Some(kept.clone());
+        if let Some(remembered) = defaults.get(&key).filter(is_there) {
+            return Some(remembered.clone());
         }
         let offered = models::list_offered_models(provider, names, models::current_day());
         let default = offered.into_iter().next().or_else(|| names?.first().cloned())?;
@@ -98,8 +98,8 @@ impl Models {
             let has_key = provider.api_key.is_some();
             provider.kind != ApiKind::Script && (has_key || provider.configured && !provider.needs_key())
         };
-        let asked = now.providers.values().filter(can_be_asked);
-        join_all(asked.map(|provider| self.read_list(provider))).await;
+        let providers = now.providers.values().filter(can_be_asked);
+        join_all(providers.map(|provider| self.read_list(provider))).await;
     }
 
     /// Returns the provider's own list, cached or read now. `None` if it has none or does not answer.

@@ -71,9 +71,9 @@ impl SubagentBridge {
             clock: PausableDeadline::start_with_limit(Some(job.limit)),
             timed_out: false,
             live: ShownSubagent {
-                news: job.news.clone(),
+                progress: job.progress.clone(),
                 label: job.label.clone(),
-                left: LIVE,
+                remaining: LIVE,
                 line: String::new(),
             },
         }
@@ -122,7 +122,7 @@ impl SubagentBridge {
 
     /// Wraps a reply that comes from further up, so that waiting for it costs the child no time.
     fn wait_for<T: Send + 'static>(&mut self, mut reply: oneshot::Sender<T>) -> oneshot::Sender<T> {
-        let (asked, answer) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         self.clock.pause();
         let waiting = async move {
             tokio::select! { biased;
@@ -137,7 +137,7 @@ impl SubagentBridge {
             }
         };
         self.answers.push(waiting.boxed());
-        asked
+        sender
     }
 
     async fn nobody_waits(&mut self) {
@@ -161,7 +161,7 @@ impl SubagentBridge {
                 approval,
                 reply,
             } => match self.denial_reason(&tool, &effect) {
-                Some(why) => _ = reply.send(Verdict::Deny { why }),
+                Some(reason) => _ = reply.send(Verdict::Deny { reason }),
                 None => {
                     self.forward_request(TurnRequest::Judge {
                         tool,
@@ -177,22 +177,26 @@ impl SubagentBridge {
                 self.forward_request(TurnRequest::Approve { request, reply })
                     .await;
             }
-            TurnRequest::Inquire { asked, reply } => {
-                let asked = self.of_child(asked);
+            TurnRequest::Inquire { inquiry, reply } => {
+                let child_request = self.of_child(inquiry);
                 let reply = self.wait_for(reply);
-                self.forward_request(TurnRequest::Inquire { asked, reply }).await;
+                self.forward_request(TurnRequest::Inquire {
+                    inquiry: child_request,
+                    reply,
+                })
+                .await;
             }
             TurnRequest::MayStep(reply) => {
                 let reply = self.wait_for(reply);
                 self.forward_request(TurnRequest::MayStep(reply)).await;
             }
-            TurnRequest::PauseClock(over) => {
-                let (waits, over_above) = oneshot::channel::<()>();
+            TurnRequest::PauseClock(resumed) => {
+                let (guard, over_above) = oneshot::channel::<()>();
                 self.clock.pause();
                 let waiting = async move {
                     // Nothing is ever sent; the sender is dropped when the wait is over.
-                    let _ = over.await;
-                    drop(waits);
+                    let _ = resumed.await;
+                    drop(guard);
                     true
                 };
                 self.answers.push(waiting.boxed());
@@ -215,27 +219,27 @@ impl SubagentBridge {
             ..Policy::default()
         };
         match judge_tool_call(&plan, tool, effect) {
-            Verdict::Deny { why } if self.read_only => Some(why),
+            Verdict::Deny { reason } if self.read_only => Some(reason),
             Verdict::Deny { .. } | Verdict::Allow { .. } | Verdict::Ask { .. } => None,
         }
     }
 
-    fn of_child(&self, asked: InquiryRequest) -> InquiryRequest {
-        match asked {
+    fn of_child(&self, request: InquiryRequest) -> InquiryRequest {
+        match request {
             InquiryRequest::New(mut subject) => {
                 if let RequestSubject::Limit(reached) = &mut subject {
-                    let who = self
+                    let label_suffix = self
                         .label
                         .as_deref()
                         .map_or(String::new(), |label| format!(" {label}"));
-                    reached.message = format!("sub-agent{who}: {}", reached.message);
+                    reached.message = format!("sub-agent{label_suffix}: {}", reached.message);
                 }
                 InquiryRequest::Nested {
                     parent: self.call.clone(),
                     subject,
                 }
             }
-            asked @ (InquiryRequest::Nested { .. } | InquiryRequest::Again(_)) => asked,
+            request @ (InquiryRequest::Nested { .. } | InquiryRequest::Again(_)) => request,
         }
     }
 
@@ -243,7 +247,7 @@ impl SubagentBridge {
     async fn begin_step(&mut self, reply: oneshot::Sender<StepInput>) {
         // If the work was cut, items are still open, and such a history is not valid for a provider (I4).
         self.settle_open_items().await;
-        let begun = StepInput {
+        let input = StepInput {
             items: self.transcript.history.to_messages(),
             failed_compactions: self.transcript.failed_compactions,
         };
@@ -251,7 +255,7 @@ impl SubagentBridge {
         self.clock.pause();
         let waiting = async move {
             if goes_on.await.is_ok() {
-                let _ = reply.send(begun);
+                let _ = reply.send(input);
             }
             true
         };
@@ -422,7 +426,7 @@ impl SubagentBridge {
 
     /// Ends calls that no one else will end.
     async fn end_open_calls(&mut self, open: Vec<ToolCallUpdate>) {
-        let why = if self.timed_out {
+        let reason = if self.timed_out {
             "the time of the sub-agent is up"
         } else {
             "cancelled"
@@ -430,10 +434,10 @@ impl SubagentBridge {
         // A sub-agent's calls begin after the call that started it and end before it.
         for call in open.into_iter().rev() {
             let own = call.parent.as_ref() == Some(&self.call);
-            let mut ended = ToolCallUpdate {
+            let mut update = ToolCallUpdate {
                 status: ToolCallStatus::Cancelled,
                 input: None,
-                result: Some(ToolResult::error(why).into()),
+                result: Some(ToolResult::error(reason).into()),
                 diff: None,
                 locations: Vec::new(),
                 duration_ms: None,
@@ -442,20 +446,20 @@ impl SubagentBridge {
                 ..call
             };
             if own {
-                self.transcript.history.apply(&Event::ToolCall(ended.clone()));
-                ended.parent = Some(self.call.clone());
+                self.transcript.history.apply(&Event::ToolCall(update.clone()));
+                update.parent = Some(self.call.clone());
             } else {
-                ended.parent = call.parent;
+                update.parent = call.parent;
             }
-            self.forward_event(Event::ToolCall(ended)).await;
+            self.forward_event(Event::ToolCall(update)).await;
         }
     }
 
     /// Returns the report of a child that has ended.
-    pub(super) fn into_report(self, state: ChildState, why: Option<String>) -> SubagentReport {
+    pub(super) fn into_report(self, state: ChildState, reason: Option<String>) -> SubagentReport {
         SubagentReport {
             state,
-            why,
+            reason,
             text: self.transcript.answer.into_text(),
             usage: self.usage,
             cost: self.cost,
@@ -473,21 +477,21 @@ fn is_recovery(transition: Transition) -> bool {
 
 /// Streams a child's text as live output of the call that delegated. Parallel children are shown line by line.
 struct ShownSubagent {
-    news: mpsc::Sender<ToolProgress>,
+    progress: mpsc::Sender<ToolProgress>,
     label: Option<String>,
     /// Characters that may still be shown.
-    left: usize,
+    remaining: usize,
     /// The unfinished line of a labeled child.
     line: String,
 }
 
 impl ShownSubagent {
     async fn push_text(&mut self, piece: &str) {
-        if self.left == 0 {
+        if self.remaining == 0 {
             return;
         }
-        let piece = text::prefix_within(piece, self.left);
-        self.left -= piece.len();
+        let piece = text::prefix_within(piece, self.remaining);
+        self.remaining -= piece.len();
         let mut out = match &self.label {
             None => piece.to_owned(),
             Some(label) => {
@@ -497,7 +501,7 @@ impl ShownSubagent {
                 label_lines(label, &std::mem::replace(&mut self.line, rest))
             }
         };
-        if self.left == 0 {
+        if self.remaining == 0 {
             out.push_str("\n… (its answer is told at its end)\n");
         }
         self.send(out).await;
@@ -509,7 +513,7 @@ impl ShownSubagent {
             None => "\n".to_owned(),
             Some(label) => label_lines(label, &std::mem::take(&mut self.line)),
         };
-        if self.left > 0 {
+        if self.remaining > 0 {
             self.send(out).await;
         }
     }
@@ -517,7 +521,7 @@ impl ShownSubagent {
     async fn send(&self, out: String) {
         if !out.is_empty() {
             // After a cancel nobody listens.
-            let _ = self.news.send(ToolProgress::Output(out)).await;
+            let _ = self.progress.send(ToolProgress::Output(out)).await;
         }
     }
 }
@@ -530,12 +534,12 @@ fn label_lines(label: &str, lines: &str) -> String {
 mod tests {
     use super::*;
 
-    async fn told(label: Option<&str>, pieces: &[&str]) -> String {
-        let (news, mut heard) = mpsc::channel(1_000);
+    async fn collect_live_output(label: Option<&str>, pieces: &[&str]) -> String {
+        let (progress, mut receiver) = mpsc::channel(1_000);
         let mut live = ShownSubagent {
-            news,
+            progress,
             label: label.map(str::to_owned),
-            left: LIVE,
+            remaining: LIVE,
             line: String::new(),
         };
         for piece in pieces {
@@ -546,7 +550,7 @@ mod tests {
         }
         drop(live);
         let mut all = String::new();
-        while let Some(ToolProgress::Output(piece)) = heard.recv().await {
+        while let Some(ToolProgress::Output(piece)) = receiver.recv().await {
             all.push_str(&piece);
         }
         all
@@ -554,17 +558,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_single_child_streams_and_several_are_shown_line_by_line() {
-        assert_eq!(told(None, &["a", "b\nc", "END"]).await, "ab\nc\n");
-        let lines = told(Some("2 reader"), &["a", "b\nc", "END", "d"]).await;
+        assert_eq!(collect_live_output(None, &["a", "b\nc", "END"]).await, "ab\nc\n");
+        let lines = collect_live_output(Some("2 reader"), &["a", "b\nc", "END", "d"]).await;
         assert_eq!(lines, "[2 reader] ab\n[2 reader] c\n");
     }
 
     #[tokio::test]
     async fn live_output_of_a_child_is_limited() {
         let long = "ä".repeat(20_000);
-        let told = told(None, &[&long, "more", "END"]).await;
+        let output = collect_live_output(None, &[&long, "more", "END"]).await;
         assert_eq!(
-            told,
+            output,
             format!("{}\n… (its answer is told at its end)\n", "ä".repeat(15_000))
         );
     }

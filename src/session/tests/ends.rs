@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::turns::{Endless, Place, TurnFixture, scripted};
+use super::turns::{Endless, FaultPlace, TurnFixture, scripted};
 use crate::base::backpressure::{ByteBudget, Permit};
 use crate::base::clock;
 use crate::domain::circuit::CircuitPolicy;
@@ -22,18 +22,18 @@ use crate::store::{FaultHook, WriteFault as DiskFault};
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
 
 /// Returns the final updates of tool calls so far: status and text.
-fn results(desk: &TurnFixture) -> Vec<(ToolCallStatus, String)> {
-    let events = desk.seen.all().into_iter();
-    let ended = events.filter_map(|event| match event {
+fn results(fixture: &TurnFixture) -> Vec<(ToolCallStatus, String)> {
+    let events = fixture.events.all().into_iter();
+    let updates = events.filter_map(|event| match event {
         Event::ToolCall(update) => update.result.map(|result| (update.status, result.text.clone())),
         _ => None,
     });
-    ended.collect()
+    updates.collect()
 }
 
 #[tokio::test]
 async fn a_lost_store_ends_running_turns() {
-    let begun = Arc::new(Notify::new());
+    let started = Arc::new(Notify::new());
     let call = json!({"tool": {"name": "endless", "input": {"at": "x"}}});
     let model = scripted(json!([
         {"when": {"prompt": "go"}, "events": [call]},
@@ -42,41 +42,41 @@ async fn a_lost_store_ends_running_turns() {
     let fails = Arc::new(AtomicBool::new(false));
     let disk = fails.clone();
     let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(DiskFault::DiskFull));
-    let desk = TurnFixture::with(
+    let fixture = TurnFixture::with(
         Mode::Full,
         model,
-        vec![Arc::new(Endless(begun.clone()))],
+        vec![Arc::new(Endless(started.clone()))],
         None,
         Some(fault),
     );
-    let session = desk.session();
-    let mut running = desk.post(&session, "go").await.unwrap().unwrap();
-    begun.notified().await;
+    let session = fixture.session();
+    let mut running = fixture.post(&session, "go").await.unwrap().unwrap();
+    started.notified().await;
     fails.store(true, Ordering::Relaxed);
     // Events of another session fill the memory.
-    let other = desk.session();
+    let other = fixture.session();
     let long = "x".repeat(9 << 20);
-    let mut said = 0;
-    let ended = loop {
-        match desk.post(&other, &long).await.unwrap() {
+    let mut prompt_count = 0;
+    let outcome = loop {
+        match fixture.post(&other, &long).await.unwrap() {
             Ok(handle) => drop(handle.wait_for_outcome().await),
             Err(refused) => assert!(matches!(refused, CommandError::Store(_)), "{refused:?}"),
         }
-        said += 1;
-        assert!(said < 10, "the store is never gone");
-        if let Ok(ended) = running.ended.try_recv() {
-            break ended;
+        prompt_count += 1;
+        assert!(prompt_count < 10, "the store is never gone");
+        if let Ok(outcome) = running.outcome.try_recv() {
+            break outcome;
         }
     };
-    assert_eq!(ended.end.reason, TerminalReason::StoreFailed);
-    assert_eq!(ended.end.state, TurnState::Failed);
-    assert_eq!(ended.end.error.unwrap().code, ErrorCode::Store);
+    assert_eq!(outcome.end.reason, TerminalReason::StoreFailed);
+    assert_eq!(outcome.end.state, TurnState::Failed);
+    assert_eq!(outcome.end.error.unwrap().code, ErrorCode::Store);
     assert_eq!(
-        results(&desk),
+        results(&fixture),
         [(ToolCallStatus::Cancelled, "interrupted".to_owned())]
     );
     fails.store(false, Ordering::Relaxed);
-    desk.end().await;
+    fixture.end().await;
 }
 
 /// A provider that panics.
@@ -94,27 +94,27 @@ impl Provider for Panics {
 
 #[tokio::test]
 async fn a_panicking_provider_ends_only_its_turn() {
-    let desk = TurnFixture::with(Mode::Full, Arc::new(Panics), Vec::new(), None, None);
-    let session = desk.session();
+    let fixture = TurnFixture::with(Mode::Full, Arc::new(Panics), Vec::new(), None, None);
+    let session = fixture.session();
     for _ in 0..2 {
-        let ended = desk.ask(&session, "go").await.end;
+        let end = fixture.ask(&session, "go").await.end;
         assert_eq!(
-            (ended.reason, ended.state),
+            (end.reason, end.state),
             (TerminalReason::InternalError, TurnState::Failed)
         );
-        let error = ended.error.unwrap();
+        let error = end.error.unwrap();
         assert_eq!(error.code, ErrorCode::Internal);
         assert!(
             error.cause.as_deref().unwrap().contains("a bug in the provider"),
             "{error:?}"
         );
     }
-    desk.end().await;
+    fixture.end().await;
 }
 
 /// A provider that reports usage and then breaks off, while the client is slow.
 struct BreaksOff {
-    standing: Arc<AccountHealth>,
+    health: Arc<AccountHealth>,
     pool: OnceLock<Arc<ByteBudget>>,
     broke: Arc<Notify>,
     behind: Arc<Mutex<Option<Permit>>>,
@@ -126,7 +126,7 @@ impl Provider for BreaksOff {
     }
 
     fn account_health(&self) -> Option<&Arc<AccountHealth>> {
-        Some(&self.standing)
+        Some(&self.health)
     }
 
     fn open_stream(&self, _: Arc<ModelRequest>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
@@ -145,11 +145,11 @@ impl Provider for BreaksOff {
             user_action: None,
             should_retry: None,
         };
-        let (standing, broke, behind) = (self.standing.clone(), self.broke.clone(), self.behind.clone());
+        let (health, broke, behind) = (self.health.clone(), self.broke.clone(), self.behind.clone());
         let pool = self.pool.get().unwrap().clone();
         let breaks = move |event: Result<StreamEvent, ProviderError>| {
             event.inspect_err(|error| {
-                standing.record_failure(error);
+                health.record_failure(error);
                 *behind.lock().unwrap() = Some(pool.open_session(2 << 20).take(2 << 20));
                 broke.notify_one();
             })
@@ -168,27 +168,27 @@ async fn usage_is_counted_if_a_cancel_precedes_the_circuit_event() {
     };
     let behind: Arc<Mutex<Option<Permit>>> = Arc::default();
     let model = Arc::new(BreaksOff {
-        standing: AccountHealth::new("breaks", policy),
+        health: AccountHealth::new("breaks", policy),
         pool: OnceLock::new(),
         broke: Arc::default(),
         behind: behind.clone(),
     });
-    let desk = TurnFixture::with(Mode::Full, model.clone(), Vec::new(), None, None);
-    model.pool.set(desk.pool.clone()).unwrap();
-    let session = desk.session();
-    let running = desk.post(&session, "go").await.unwrap().unwrap();
+    let fixture = TurnFixture::with(Mode::Full, model.clone(), Vec::new(), None, None);
+    model.pool.set(fixture.pool.clone()).unwrap();
+    let session = fixture.session();
+    let running = fixture.post(&session, "go").await.unwrap().unwrap();
     model.broke.notified().await;
-    desk.sessions.cancel_turn(&session, None);
-    let ended = running.wait_for_outcome().await.unwrap().end;
-    assert_eq!(ended.reason, TerminalReason::AbortedStreaming);
-    assert_eq!(ended.usage.input, 500);
+    fixture.sessions.cancel_turn(&session, None);
+    let end = running.wait_for_outcome().await.unwrap().end;
+    assert_eq!(end.reason, TerminalReason::AbortedStreaming);
+    assert_eq!(end.usage.input, 500);
     drop(behind.lock().unwrap().take());
-    desk.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_is_stopped_at_its_time_limit() {
-    for (limit, after, says) in [
+    for (limit, after, expected) in [
         (None, 120, "timed out after 120 s"),
         (Some(Duration::from_secs(5)), 5, "timed out after 5 s"),
     ] {
@@ -198,15 +198,15 @@ async fn a_tool_is_stopped_at_its_time_limit() {
             {"when": {"step": 1}, "events": [{"text": "it took too long"}]},
         ]));
         let tools: Vec<Arc<dyn crate::tool::DynTool>> = vec![Arc::new(Endless(Arc::default()))];
-        let desk = TurnFixture::with(Mode::Full, model, tools, limit, None);
+        let fixture = TurnFixture::with(Mode::Full, model, tools, limit, None);
         let start = clock::now();
-        let ended = desk.ask(&desk.session(), "go").await;
+        let outcome = fixture.ask(&fixture.session(), "go").await;
         let took = start.elapsed();
-        assert_eq!(ended.text, "it took too long");
-        assert_eq!(results(&desk), [(ToolCallStatus::Failed, says.to_owned())]);
+        assert_eq!(outcome.text, "it took too long");
+        assert_eq!(results(&fixture), [(ToolCallStatus::Failed, expected.to_owned())]);
         let after = Duration::from_secs(after);
         assert!(took >= after && took < after + Duration::from_secs(1), "{took:?}");
-        desk.end().await;
+        fixture.end().await;
     }
 }
 
@@ -214,19 +214,19 @@ async fn a_tool_is_stopped_at_its_time_limit() {
 struct Slow;
 
 impl Tool for Slow {
-    type Input = Place;
+    type Input = FaultPlace;
     const NAME: &'static str = "slow";
     const DESCRIPTION: &'static str = "Takes its time.";
 
-    fn call_title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &FaultPlace) -> String {
         "slow".to_owned()
     }
 
-    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::from_command("slow"))
     }
 
-    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, _: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
         tokio::time::sleep(Duration::from_secs(100)).await;
         Ok(ToolOutput::text("done at last"))
     }
@@ -239,17 +239,17 @@ async fn the_tool_time_limit_is_paused_while_a_person_is_asked() {
         {"when": {"step": 0}, "events": [call]},
         {"when": {"step": 1}, "events": [{"text": "fine"}]},
     ]);
-    let desk = TurnFixture::new(Mode::Ask, exchanges, vec![Arc::new(Slow)]);
-    let session = desk.session();
-    let handle = desk.post(&session, "go").await.unwrap().unwrap();
+    let fixture = TurnFixture::new(Mode::Ask, exchanges, vec![Arc::new(Slow)]);
+    let session = fixture.session();
+    let handle = fixture.post(&session, "go").await.unwrap().unwrap();
     // The user takes an hour.
     tokio::time::sleep(Duration::from_secs(3_600)).await;
-    let asked = desk.seen.all().into_iter().find_map(|event| match event {
+    let approval_id = fixture.events.all().into_iter().find_map(|event| match event {
         Event::ApprovalRequested(approval) => Some(approval.id),
         _ => None,
     });
-    let approval = asked.expect("a question");
-    let decided = desk
+    let approval = approval_id.expect("a question");
+    let decided = fixture
         .sessions
         .send_request(&session, |reply| SessionCommand::Decide {
             approval,
@@ -259,34 +259,34 @@ async fn the_tool_time_limit_is_paused_while_a_person_is_asked() {
     decided.await.unwrap();
     assert_eq!(handle.wait_for_outcome().await.unwrap().text, "fine");
     assert_eq!(
-        results(&desk),
+        results(&fixture),
         [(ToolCallStatus::Completed, "done at last".to_owned())]
     );
-    desk.end().await;
+    fixture.end().await;
 }
 
 /// R-PROV: the reason of the choice is announced once per session.
 #[tokio::test(start_paused = true)]
 async fn each_session_announces_once_why_its_model_was_chosen() {
     let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);
-    let desk = TurnFixture::new(Mode::Ask, exchanges, Vec::new());
-    let told = || {
-        let events = desk.seen.all().into_iter();
-        let told = events.filter(|event| {
+    let fixture = TurnFixture::new(Mode::Ask, exchanges, Vec::new());
+    let count_announcements = || {
+        let events = fixture.events.all().into_iter();
+        let announcements = events.filter(|event| {
             matches!(event, Event::Warning { code, message }
                 if code == "model_chosen" && message == "it is the only one")
         });
-        told.count()
+        announcements.count()
     };
-    let (one, other) = (desk.session(), desk.session());
+    let (one, other) = (fixture.session(), fixture.session());
     for (session, times) in [(&one, 1), (&one, 1), (&other, 2), (&one, 2)] {
-        desk.ask(session, "hello").await;
-        assert_eq!(told(), times);
+        fixture.ask(session, "hello").await;
+        assert_eq!(count_announcements(), times);
     }
     // Nor again after it is reloaded.
     tokio::time::sleep(Duration::from_secs(2_000)).await;
-    assert_eq!(desk.sessions.live_session_count(), 0);
-    desk.ask(&one, "hello").await;
-    assert_eq!(told(), 2);
-    desk.end().await;
+    assert_eq!(fixture.sessions.live_session_count(), 0);
+    fixture.ask(&one, "hello").await;
+    assert_eq!(count_announcements(), 2);
+    fixture.end().await;
 }

@@ -16,41 +16,41 @@ async fn changes_that_are_not_on_disk_are_neither_forked_nor_reverted() {
     let disk = fails.clone();
     let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(WriteFault::DiskFull));
     let model = scripted(json!([{"events": [{"text": "ok"}], "repeat": true}]));
-    let desk = TurnFixture::with(Mode::Full, model, Vec::new(), None, Some(fault));
-    let session = desk.session();
-    let refused = desk.sessions.fork_session(&session, None).await.unwrap_err();
+    let fixture = TurnFixture::with(Mode::Full, model, Vec::new(), None, Some(fault));
+    let session = fixture.session();
+    let refused = fixture.sessions.fork_session(&session, None).await.unwrap_err();
     assert!(
         matches!(&refused, CommandError::NothingToFork(id) if *id == session),
         "{refused:?}"
     );
-    desk.ask(&session, "one").await;
+    fixture.ask(&session, "one").await;
 
     fails.store(true, Ordering::Relaxed);
-    let kept = desk.ask(&session, "two").await.turn;
-    let refused = desk.sessions.fork_session(&session, None).await.unwrap_err();
+    let unsaved_turn = fixture.ask(&session, "two").await.turn;
+    let refused = fixture.sessions.fork_session(&session, None).await.unwrap_err();
     assert!(matches!(refused, CommandError::Store(_)), "{refused:?}");
     let revert = |reply| SessionCommand::Revert {
-        turn: kept.clone(),
+        turn: unsaved_turn.clone(),
         dry_run: true,
         redo: false,
         reply,
     };
-    let refused = desk.sessions.send_request(&session, revert).await.unwrap_err();
+    let refused = fixture.sessions.send_request(&session, revert).await.unwrap_err();
     assert!(matches!(refused, CommandError::Store(_)), "{refused:?}");
 
     fails.store(false, Ordering::Relaxed);
-    let store = &desk.sessions.services().store;
+    let store = &fixture.sessions.services().store;
     store
         .writes
         .until_health(|health| health == StoreHealth::Ok)
         .await;
-    let (fork, _) = desk.sessions.fork_session(&session, None).await.unwrap();
-    let mut pages = desk.sessions.services().store.reader.walk_events(&fork, 0);
+    let (fork, _) = fixture.sessions.fork_session(&session, None).await.unwrap();
+    let mut pages = fixture.sessions.services().store.reader.walk_events(&fork, 0);
     let mut ends = 0;
     while let Some(page) = pages.next().await.unwrap() {
-        let ended = |stored: &&StoredEvent| matches!(stored.event, Event::TurnEnded(_));
-        ends += page.events.iter().filter(ended).count();
+        let is_turn_end = |stored: &&StoredEvent| matches!(stored.event, Event::TurnEnded(_));
+        ends += page.events.iter().filter(is_turn_end).count();
     }
     assert_eq!(ends, 2);
-    desk.end().await;
+    fixture.end().await;
 }

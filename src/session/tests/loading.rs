@@ -207,7 +207,7 @@ fn wants_a_tool() -> Event {
     }))
 }
 
-fn asked() -> Event {
+fn approval_requested() -> Event {
     Event::ApprovalRequested(Approval {
         id: "appr_1".into(),
         tool_call: "call_1".into(),
@@ -222,7 +222,7 @@ fn asked() -> Event {
     })
 }
 
-fn ended(reason: TerminalReason) -> Event {
+fn turn_ended(reason: TerminalReason) -> Event {
     Event::TurnEnded(TurnEnd {
         reason,
         state: reason.to_turn_state(false),
@@ -238,8 +238,8 @@ async fn an_open_approval_is_counted_while_live_and_found_afterwards() {
     let events = vec![
         started(),
         wants_a_tool(),
-        asked(),
-        ended(TerminalReason::ServerStopped),
+        approval_requested(),
+        turn_ended(TerminalReason::ServerStopped),
     ];
     let rig = LoadingFixture::with(events, Vec::new()).await;
     let activity = rig.sessions.subscribe_activity();
@@ -273,12 +273,16 @@ async fn a_steer_of_a_lost_turn_is_returned_and_not_sent_to_another_turn() {
         turn: Some("turn_1".into()),
         content: vec![Block::Text("and the tests".to_owned())],
     };
-    let rig = LoadingFixture::with(vec![started(), ended(TerminalReason::StoreFailed)], vec![steer]).await;
-    let (_, told) = rig.load().await;
+    let rig = LoadingFixture::with(
+        vec![started(), turn_ended(TerminalReason::StoreFailed)],
+        vec![steer],
+    )
+    .await;
+    let (_, events) = rig.load().await;
     assert!(
-        matches!(&told[..], [Event::Warning { code, message }]
+        matches!(&events[..], [Event::Warning { code, message }]
             if code == "steer_unsettled" && message.ends_with(": and the tests")),
-        "{told:?}"
+        "{events:?}"
     );
     assert_eq!(rig.pending().await, 0);
 }
@@ -291,10 +295,10 @@ async fn a_steer_of_a_crashed_turn_is_returned_by_its_end() {
         content: vec![Block::Text("and the tests".to_owned())],
     };
     let rig = LoadingFixture::with(vec![started()], vec![steer]).await;
-    let (_, told) = rig.load().await;
+    let (_, events) = rig.load().await;
     assert!(
-        matches!(&told[..], [Event::TurnEnded(end)] if end.unused_steers.len() == 1),
-        "{told:?}"
+        matches!(&events[..], [Event::TurnEnded(end)] if end.unused_steers.len() == 1),
+        "{events:?}"
     );
     assert_eq!(rig.pending().await, 0);
 }
@@ -308,49 +312,57 @@ async fn partial_text_of_an_earlier_turn_does_not_leak_into_a_crashed_turn() {
         text: "half".to_owned(),
         reasoning: String::new(),
     };
-    let left = vec![partial("msg_0", "turn_0"), partial("msg_1", "turn_1")];
-    let (_, told) = LoadingFixture::with(vec![started()], left).await.load().await;
+    let partials = vec![partial("msg_0", "turn_0"), partial("msg_1", "turn_1")];
+    let (_, events) = LoadingFixture::with(vec![started()], partials).await.load().await;
     assert!(
-        matches!(&told[..], [Event::Message(message), Event::TurnEnded(_)] if message.id == "msg_1".into()),
-        "{told:?}"
+        matches!(&events[..], [Event::Message(message), Event::TurnEnded(_)] if message.id == "msg_1".into()),
+        "{events:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_result_was_lost_does_not_run_again() {
     let rig = LoadingFixture::with(
-        vec![started(), wants_a_tool(), ended(TerminalReason::StoppedByUser)],
+        vec![
+            started(),
+            wants_a_tool(),
+            turn_ended(TerminalReason::StoppedByUser),
+        ],
         Vec::new(),
     )
     .await;
     let resume = |reply| SessionCommand::Resume { reply };
     rig.sessions.send_request(&"ses_1".into(), resume).await.unwrap();
-    let (_, told) = rig.load().await;
+    let (_, events) = rig.load().await;
     assert!(
-        matches!(&told[..], [Event::ToolCall(update), Event::TurnStarted { .. }, ..]
+        matches!(&events[..], [Event::ToolCall(update), Event::TurnStarted { .. }, ..]
             if update.status == ToolCallStatus::Cancelled),
-        "{told:?}"
+        "{events:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_approval_of_a_finished_call_is_closed() {
     let rig = LoadingFixture::with(
-        vec![started(), asked(), ended(TerminalReason::StoreFailed)],
+        vec![
+            started(),
+            approval_requested(),
+            turn_ended(TerminalReason::StoreFailed),
+        ],
         Vec::new(),
     )
     .await;
-    let (open, told) = rig.load().await;
+    let (open, events) = rig.load().await;
     assert!(open.is_empty());
     assert!(
         matches!(
-            &told[..],
+            &events[..],
             [Event::ApprovalResolved {
                 by: ResolvedBy::Cancel,
                 ..
             }]
         ),
-        "{told:?}"
+        "{events:?}"
     );
     assert_eq!(rig.sessions.subscribe_activity().borrow().approvals, 0);
     assert_eq!(rig.pending().await, 0);
@@ -361,8 +373,8 @@ async fn commands_are_rejected_when_neither_disk_nor_memory_can_store_them() {
     let events = vec![
         started(),
         wants_a_tool(),
-        asked(),
-        ended(TerminalReason::ServerStopped),
+        approval_requested(),
+        turn_ended(TerminalReason::ServerStopped),
     ];
     let rig = LoadingFixture::with(events, Vec::new()).await;
     rig.load().await;
@@ -429,12 +441,12 @@ async fn a_long_session_loads_before_its_events_are_folded() {
             window: 2,
             provider: None,
         };
-        let said = Event::Message(Arc::new(Message::user_text("some words, and some more")));
+        let message = Event::Message(Arc::new(Message::user_text("some words, and some more")));
         let mut events = vec![settings];
         while events.len() < EVENTS - 4 {
-            events.extend([started(), said.clone(), ended(TerminalReason::Completed)]);
+            events.extend([started(), message.clone(), turn_ended(TerminalReason::Completed)]);
         }
-        events.extend([started(), said, spent, ended(end)]);
+        events.extend([started(), message, spent, turn_ended(end)]);
         let last = events.len() as u64;
         assert!(last >= EVENTS as u64);
         let rig = LoadingFixture::with(events, Vec::new()).await;
@@ -445,17 +457,17 @@ async fn a_long_session_loads_before_its_events_are_folded() {
         };
         let began = std::time::Instant::now();
         assert_eq!(rig.load().await, (Vec::new(), Vec::new()));
-        let shown = began.elapsed();
-        let held = inspect().await.unwrap();
+        let load_time = began.elapsed();
+        let snapshot = inspect().await.unwrap();
         assert_eq!(
-            (held.seq, &held.resumable, held.turn.as_ref()),
+            (snapshot.seq, &snapshot.resumable, snapshot.turn.as_ref()),
             (last, &resumable, None)
         );
         assert_eq!(
-            (held.choice.title.as_deref(), held.choice.mode),
+            (snapshot.choice.title.as_deref(), snapshot.choice.mode),
             (Some("long"), Mode::Plan)
         );
-        assert_eq!(held.metrics.usage, usage(3));
+        assert_eq!(snapshot.metrics.usage, usage(3));
         // The first write folds it.
         let began = std::time::Instant::now();
         let rename = |reply| SessionCommand::Rename {
@@ -464,9 +476,9 @@ async fn a_long_session_loads_before_its_events_are_folded() {
         };
         rig.sessions.send_request(&"ses_1".into(), rename).await.unwrap();
         let folded = inspect().await.unwrap();
-        println!("shown after {shown:?}, written after {:?}", began.elapsed());
+        println!("shown after {load_time:?}, written after {:?}", began.elapsed());
         assert_eq!(folded.seq, last + 1);
-        assert_eq!(SessionSnapshot { seq: last, ..folded }, held);
+        assert_eq!(SessionSnapshot { seq: last, ..folded }, snapshot);
     }
 }
 
@@ -474,7 +486,7 @@ async fn a_long_session_loads_before_its_events_are_folded() {
 #[tokio::test(start_paused = true)]
 async fn idle_sessions_are_unloaded_and_used_ones_stay() {
     const COUNT: usize = 1_000;
-    let rig = LoadingFixture::with(vec![started(), ended(TerminalReason::Completed)], Vec::new()).await;
+    let rig = LoadingFixture::with(vec![started(), turn_ended(TerminalReason::Completed)], Vec::new()).await;
     rig.load().await;
     let mut ids: Vec<SessionId> = vec!["ses_1".into()];
     let rename = async |id: &SessionId| {

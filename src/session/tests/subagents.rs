@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::turns::{Place, TurnFixture};
+use super::turns::{FaultPlace, TurnFixture};
 use crate::domain::*;
 use crate::tool::delegate::Delegate;
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
@@ -14,15 +14,15 @@ use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
 struct Stubborn(Arc<Notify>);
 
 impl Tool for Stubborn {
-    type Input = Place;
+    type Input = FaultPlace;
     const NAME: &'static str = "stubborn";
     const DESCRIPTION: &'static str = "Never ends, whoever asks.";
 
-    fn call_title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &FaultPlace) -> String {
         "stubborn".to_owned()
     }
 
-    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
@@ -30,7 +30,7 @@ impl Tool for Stubborn {
         true
     }
 
-    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, _: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
         self.0.notify_one();
         std::future::pending().await
     }
@@ -40,19 +40,19 @@ impl Tool for Stubborn {
 struct Until(Arc<Notify>);
 
 impl Tool for Until {
-    type Input = Place;
+    type Input = FaultPlace;
     const NAME: &'static str = "until";
     const DESCRIPTION: &'static str = "Waits.";
 
-    fn call_title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &FaultPlace) -> String {
         "until".to_owned()
     }
 
-    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, _: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
         self.0.notified().await;
         Ok(ToolOutput::text("it is time"))
     }
@@ -61,12 +61,12 @@ impl Tool for Until {
 /// Cancels the middle of three levels, while it and the level below use up their time to finish.
 #[tokio::test(start_paused = true)]
 async fn nested_calls_of_a_cut_sub_agent_end_once_and_before_their_parent() {
-    let begun = Arc::new(Notify::new());
+    let started = Arc::new(Notify::new());
     let call = |name: &str| json!({"tool": {"name": name, "input": {"at": "x"}}});
     let delegate = |input| json!({"tool": {"name": "delegate", "input": input}});
     let two =
         json!({"prompt": "", "join": "first_success", "tasks": [{"prompt": "dig"}, {"prompt": "wait"}]});
-    let desk = TurnFixture::new(
+    let fixture = TurnFixture::new(
         Mode::Full,
         json!([
             {"when": {"prompt": "go"}, "events": [delegate(two)]},
@@ -77,15 +77,15 @@ async fn nested_calls_of_a_cut_sub_agent_end_once_and_before_their_parent() {
         ]),
         vec![
             Arc::new(Delegate),
-            Arc::new(Stubborn(begun.clone())),
-            Arc::new(Until(begun)),
+            Arc::new(Stubborn(started.clone())),
+            Arc::new(Until(started)),
         ],
     );
-    let session = desk.session();
-    let ended = desk.ask(&session, "go").await;
-    assert_eq!(ended.end.reason, TerminalReason::Completed);
-    let ends: Vec<_> = desk
-        .seen
+    let session = fixture.session();
+    let outcome = fixture.ask(&session, "go").await;
+    assert_eq!(outcome.end.reason, TerminalReason::Completed);
+    let ends: Vec<_> = fixture
+        .events
         .all()
         .into_iter()
         .filter_map(|event| match event {
@@ -93,13 +93,13 @@ async fn nested_calls_of_a_cut_sub_agent_end_once_and_before_their_parent() {
             _ => None,
         })
         .collect();
-    let told: Vec<_> = ends
+    let reported_ends: Vec<_> = ends
         .iter()
         .map(|(name, status)| (name.as_str(), *status))
         .collect();
     let (well, cut) = (ToolCallStatus::Completed, ToolCallStatus::Cancelled);
     assert_eq!(
-        told,
+        reported_ends,
         [
             ("until", well),
             ("stubborn", cut),
@@ -107,5 +107,5 @@ async fn nested_calls_of_a_cut_sub_agent_end_once_and_before_their_parent() {
             ("delegate", well)
         ]
     );
-    desk.end().await;
+    fixture.end().await;
 }

@@ -30,7 +30,7 @@ use crate::workspace::{OnCancel, Workspace, WorkspaceShared};
 /// A server's sessions, without a server.
 pub(super) struct TurnFixture {
     pub(super) sessions: SessionManager,
-    pub(super) seen: SeenEvents,
+    pub(super) events: SeenEvents,
     /// Bounds what is on its way to the client.
     pub(super) pool: Arc<ByteBudget>,
     /// While it is locked, the settings do not answer questions about models.
@@ -89,7 +89,7 @@ impl ModelSource for Fixed {
             info,
             retry: RetryPolicy::default(),
             effort: None,
-            why: Some("it is the only one".to_owned()),
+            choice_reason: Some("it is the only one".to_owned()),
         };
         futures::future::ready(Ok(resolved)).boxed()
     }
@@ -153,8 +153,8 @@ impl TurnFixture {
         fault: Option<FaultHook>,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let seen = SeenEvents::default();
-        let (store, writer) = Store::start_inline(dir.path().to_path_buf(), Box::new(seen.clone()), fault);
+        let events = SeenEvents::default();
+        let (store, writer) = Store::start_inline(dir.path().to_path_buf(), Box::new(events.clone()), fault);
         let pool = ByteBudget::new(1 << 20);
         let judging = Arc::default();
         let services = Services {
@@ -178,7 +178,7 @@ impl TurnFixture {
         };
         Self {
             sessions: SessionManager::new(Arc::new(services)),
-            seen,
+            events,
             pool,
             judging,
             writer: spawn(writer),
@@ -231,28 +231,28 @@ pub(super) fn scripted(exchanges: Value) -> Arc<dyn Provider> {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Place {
+pub(super) struct FaultPlace {
     at: String,
 }
 
 /// A tool that panics at the named place.
 struct Bomb;
 
-fn bomb(input: &Place, here: &str) {
+fn bomb(input: &FaultPlace, here: &str) {
     assert!(input.at != here, "a bug in {here}");
 }
 
 impl Tool for Bomb {
-    type Input = Place;
+    type Input = FaultPlace;
     const NAME: &'static str = "bomb";
     const DESCRIPTION: &'static str = "Panics.";
 
-    fn call_title(&self, input: &Place) -> String {
+    fn call_title(&self, input: &FaultPlace) -> String {
         bomb(input, "title");
         format!("bomb {}", input.at)
     }
 
-    fn predict_effect(&self, input: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
         bomb(input, "effect");
         Ok(Effect {
             kind: crate::domain::EffectKind::Execute,
@@ -261,13 +261,13 @@ impl Tool for Bomb {
         })
     }
 
-    async fn preview_change(&self, input: &Place, _: &ToolContext) -> Result<CallPreview, ToolError> {
+    async fn preview_change(&self, input: &FaultPlace, _: &ToolContext) -> Result<CallPreview, ToolError> {
         tokio::task::yield_now().await;
         bomb(input, "preview");
         Ok(CallPreview::default())
     }
 
-    async fn run(&self, input: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
         bomb(&input, "run at once");
         tokio::task::yield_now().await;
         bomb(&input, "run");
@@ -279,19 +279,19 @@ impl Tool for Bomb {
 pub(super) struct Endless(pub(super) Arc<Notify>);
 
 impl Tool for Endless {
-    type Input = Place;
+    type Input = FaultPlace;
     const NAME: &'static str = "endless";
     const DESCRIPTION: &'static str = "Never ends.";
 
-    fn call_title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &FaultPlace) -> String {
         "endless".to_owned()
     }
 
-    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, _: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
         self.0.notify_one();
         std::future::pending().await
     }
@@ -309,7 +309,7 @@ async fn a_panicking_tool_fails_only_its_call() {
             }
             let well = json!({"tool": {"name": "fine", "input": {"at": "x"}}});
             let badly = json!({"tool": {"name": "bomb", "input": {"at": place}}});
-            let desk = TurnFixture::new(
+            let fixture = TurnFixture::new(
                 mode,
                 json!([
                     {"when": {"step": 0}, "events": [badly, well]},
@@ -318,12 +318,12 @@ async fn a_panicking_tool_fails_only_its_call() {
                 ]),
                 vec![Arc::new(Bomb), Arc::new(Fine)],
             );
-            let session = desk.session();
-            let ended = desk.ask(&session, "try").await;
-            assert_eq!(ended.end.reason, TerminalReason::Completed, "{place}");
-            assert_eq!(ended.text, "I saw it fail", "{place}");
-            let results: Vec<_> = desk
-                .seen
+            let session = fixture.session();
+            let outcome = fixture.ask(&session, "try").await;
+            assert_eq!(outcome.end.reason, TerminalReason::Completed, "{place}");
+            assert_eq!(outcome.text, "I saw it fail", "{place}");
+            let results: Vec<_> = fixture
+                .events
                 .all()
                 .into_iter()
                 .filter_map(|event| match event {
@@ -336,18 +336,18 @@ async fn a_panicking_tool_fails_only_its_call() {
             assert_eq!(results.len(), 2, "one result each: {results:?}");
             let of = |name: &str| results.iter().find(|result| result.0 == name).unwrap();
             assert_eq!(of("bomb").1, ToolCallStatus::Failed);
-            let says = of("bomb").2.as_str();
+            let error_text = of("bomb").2.as_str();
             assert!(
-                says.starts_with("the tool failed with an internal error (")
-                    && says.contains(&format!("a bug in {place}")),
-                "{place}: the model reads what happened: {says}"
+                error_text.starts_with("the tool failed with an internal error (")
+                    && error_text.contains(&format!("a bug in {place}")),
+                "{place}: the model reads what happened: {error_text}"
             );
             assert_eq!(
                 (of("fine").1, of("fine").2.as_str()),
                 (ToolCallStatus::Completed, "fine")
             );
-            assert_eq!(desk.ask(&session, "again").await.text, "still here");
-            desk.end().await;
+            assert_eq!(fixture.ask(&session, "again").await.text, "still here");
+            fixture.end().await;
         }
     }
 }
@@ -356,29 +356,29 @@ async fn a_panicking_tool_fails_only_its_call() {
 struct Fine;
 
 impl Tool for Fine {
-    type Input = Place;
+    type Input = FaultPlace;
     const NAME: &'static str = "fine";
     const DESCRIPTION: &'static str = "Works.";
 
-    fn call_title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &FaultPlace) -> String {
         "fine".to_owned()
     }
 
-    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, _: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
         Ok(ToolOutput::text("fine"))
     }
 }
 
 fn endless() -> (TurnFixture, Arc<Notify>) {
-    let begun = Arc::new(Notify::new());
+    let started = Arc::new(Notify::new());
     let call = json!({"tool": {"name": "endless", "input": {"at": "x"}}});
     let exchanges = json!([{"events": [call], "repeat": true}]);
-    let desk = TurnFixture::new(Mode::Full, exchanges, vec![Arc::new(Endless(begun.clone()))]);
-    (desk, begun)
+    let fixture = TurnFixture::new(Mode::Full, exchanges, vec![Arc::new(Endless(started.clone()))]);
+    (fixture, started)
 }
 
 #[tokio::test(start_paused = true)]
@@ -396,8 +396,8 @@ async fn an_unknown_cost_is_not_zero() {
         answer("four", Some(1.0)),
         answer("five", Some(1.0)),
     ];
-    let desk = TurnFixture::new(Mode::Full, json!(exchanges), Vec::new());
-    let session = desk.session();
+    let fixture = TurnFixture::new(Mode::Full, json!(exchanges), Vec::new());
+    let session = fixture.session();
     let dollars = |usd: f64| Some(crate::domain::Cost::from_usd(usd));
     for (prompt, turn, sum) in [
         ("one", dollars(1.0), dollars(1.0)),
@@ -409,77 +409,82 @@ async fn an_unknown_cost_is_not_zero() {
     ] {
         if prompt == "five" {
             tokio::time::sleep(Duration::from_secs(2_000)).await;
-            assert_eq!(desk.sessions.live_session_count(), 0);
+            assert_eq!(fixture.sessions.live_session_count(), 0);
         }
-        assert_eq!(desk.ask(&session, prompt).await.end.cost, turn, "{prompt}");
-        let told = desk.seen.all().into_iter().rev().find_map(|event| match event {
-            Event::Usage { session_cost, .. } => Some(session_cost),
-            _ => None,
-        });
-        assert_eq!(told, Some(sum), "{prompt}");
+        assert_eq!(fixture.ask(&session, prompt).await.end.cost, turn, "{prompt}");
+        let reported_cost = fixture
+            .events
+            .all()
+            .into_iter()
+            .rev()
+            .find_map(|event| match event {
+                Event::Usage { session_cost, .. } => Some(session_cost),
+                _ => None,
+            });
+        assert_eq!(reported_cost, Some(sum), "{prompt}");
     }
-    desk.end().await;
+    fixture.end().await;
 }
 
 /// A tool whose preview never returns, as on a disk that hangs.
 struct Unseen(Arc<Notify>);
 
 impl Tool for Unseen {
-    type Input = Place;
+    type Input = FaultPlace;
     const NAME: &'static str = "unseen";
     const DESCRIPTION: &'static str = "Cannot be previewed.";
 
-    fn call_title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &FaultPlace) -> String {
         "unseen".to_owned()
     }
 
-    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::from_command("unseen"))
     }
 
-    async fn preview_change(&self, _: &Place, _: &ToolContext) -> Result<CallPreview, ToolError> {
+    async fn preview_change(&self, _: &FaultPlace, _: &ToolContext) -> Result<CallPreview, ToolError> {
         self.0.notify_one();
         std::future::pending().await
     }
 
-    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, _: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
         Ok(ToolOutput::text("unseen"))
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_interrupts_a_preview() {
-    let begun = Arc::new(Notify::new());
+    let started = Arc::new(Notify::new());
     let call = json!({"tool": {"name": "unseen", "input": {"at": "x"}}});
     let exchanges = json!([{"events": [call], "repeat": true}]);
-    let desk = TurnFixture::new(Mode::Ask, exchanges, vec![Arc::new(Unseen(begun.clone()))]);
-    let session = desk.session();
-    let handle = desk.post(&session, "go").await.unwrap().unwrap();
-    begun.notified().await;
+    let fixture = TurnFixture::new(Mode::Ask, exchanges, vec![Arc::new(Unseen(started.clone()))]);
+    let session = fixture.session();
+    let handle = fixture.post(&session, "go").await.unwrap().unwrap();
+    started.notified().await;
     let start = crate::base::clock::now();
-    desk.sessions.cancel_turn(&session, None);
-    let ended = handle.wait_for_outcome().await.unwrap();
-    assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
+    fixture.sessions.cancel_turn(&session, None);
+    let outcome = handle.wait_for_outcome().await.unwrap();
+    assert_eq!(outcome.end.reason, TerminalReason::AbortedTools);
     assert!(
         start.elapsed() < Duration::from_millis(100),
         "{:?}",
         start.elapsed()
     );
-    desk.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 async fn a_cancel_takes_effect_with_a_full_mailbox() {
     for named in [false, true] {
-        let (desk, begun) = endless();
-        let session = desk.session();
-        let handle = desk.post(&session, "go").await.unwrap().unwrap();
-        begun.notified().await;
+        let (fixture, started) = endless();
+        let session = fixture.session();
+        let handle = fixture.post(&session, "go").await.unwrap().unwrap();
+        started.notified().await;
         // This task does not yield, so the actor takes none of these meanwhile.
         let mut answers = Vec::new();
         loop {
             let (reply, answer) = oneshot::channel();
-            match desk
+            match fixture
                 .sessions
                 .post_command(&session, SessionCommand::Inspect { reply })
             {
@@ -488,65 +493,67 @@ async fn a_cancel_takes_effect_with_a_full_mailbox() {
             }
         }
         assert!(answers.len() >= 256);
-        desk.sessions.cancel_turn(&session, named.then_some(&handle.turn));
-        let ended = handle.wait_for_outcome().await.unwrap();
-        assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
+        fixture
+            .sessions
+            .cancel_turn(&session, named.then_some(&handle.turn));
+        let outcome = handle.wait_for_outcome().await.unwrap();
+        assert_eq!(outcome.end.reason, TerminalReason::AbortedTools);
         for answer in answers {
             assert!(answer.await.unwrap().is_ok());
         }
-        desk.end().await;
+        fixture.end().await;
     }
 }
 
 #[tokio::test]
 async fn a_model_chosen_while_a_turn_begins_stays_chosen() {
     let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);
-    let desk = TurnFixture::new(Mode::Full, exchanges, Vec::new());
-    let session = desk.session();
-    desk.ask(&session, "one").await;
-    let handle = desk.post(&session, "two");
+    let fixture = TurnFixture::new(Mode::Full, exchanges, Vec::new());
+    let session = fixture.session();
+    fixture.ask(&session, "one").await;
+    let handle = fixture.post(&session, "two");
     // Both are in the mailbox before the turn has announced its model.
     let (reply, set) = oneshot::channel();
     let model = Some("other/two".to_owned());
     let effort = None;
-    let posted = desk
+    let posted = fixture
         .sessions
         .post_command(&session, SessionCommand::SetModel { model, effort, reply });
     posted.unwrap();
     handle.await.unwrap().unwrap().wait_for_outcome().await.unwrap();
     set.await.unwrap().unwrap();
-    let told = || {
-        let models = desk.seen.all().into_iter().filter_map(|event| match event {
+    let announced_models = || {
+        let models = fixture.events.all().into_iter().filter_map(|event| match event {
             Event::SessionUpdated { model, .. } => model,
             _ => None,
         });
         models.collect::<Vec<_>>()
     };
-    assert_eq!(told(), ["script/one", "other/two"]);
+    assert_eq!(announced_models(), ["script/one", "other/two"]);
     // The next turn calls the chosen model, and announces it.
-    desk.ask(&session, "three").await;
-    assert_eq!(told(), ["script/one", "other/two", "script/one"]);
-    desk.end().await;
+    fixture.ask(&session, "three").await;
+    assert_eq!(announced_models(), ["script/one", "other/two", "script/one"]);
+    fixture.end().await;
 }
 
 #[tokio::test]
 async fn a_cancel_applies_to_the_prompt_before_it() {
-    let (desk, begun) = endless();
-    let session = desk.session();
-    let first = desk.post(&session, "one");
-    desk.sessions.cancel_turn(&session, None);
+    let (fixture, started) = endless();
+    let session = fixture.session();
+    let first = fixture.post(&session, "one");
+    fixture.sessions.cancel_turn(&session, None);
     let stale = first.await.unwrap().unwrap();
     let turn = stale.turn.clone();
-    let ended = stale.wait_for_outcome().await.unwrap();
-    assert_eq!(ended.end.reason, TerminalReason::AbortedStreaming);
+    let outcome = stale.wait_for_outcome().await.unwrap();
+    assert_eq!(outcome.end.reason, TerminalReason::AbortedStreaming);
     // Without a turn, or with a finished one, it does nothing.
-    desk.sessions.cancel_turn(&session, None);
-    let second = desk.post(&session, "two");
-    desk.sessions.cancel_turn(&session, Some(&turn));
+    fixture.sessions.cancel_turn(&session, None);
+    let second = fixture.post(&session, "two");
+    fixture.sessions.cancel_turn(&session, Some(&turn));
     let second = second.await.unwrap().unwrap();
-    begun.notified().await;
-    desk.sessions.cancel_turn(&session, None);
-    let ended = second.wait_for_outcome().await.unwrap();
-    assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
-    desk.end().await;
+    started.notified().await;
+    fixture.sessions.cancel_turn(&session, None);
+    let outcome = second.wait_for_outcome().await.unwrap();
+    assert_eq!(outcome.end.reason, TerminalReason::AbortedTools);
+    fixture.end().await;
 }

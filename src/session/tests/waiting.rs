@@ -12,99 +12,99 @@ use crate::session::*;
 type Answer = oneshot::Receiver<Result<(), CommandError>>;
 
 fn post(
-    desk: &TurnFixture,
+    fixture: &TurnFixture,
     session: &SessionId,
     command: impl FnOnce(oneshot::Sender<Result<(), CommandError>>) -> SessionCommand,
 ) -> Answer {
     let (reply, answer) = oneshot::channel();
-    desk.sessions.post_command(session, command(reply)).unwrap();
+    fixture.sessions.post_command(session, command(reply)).unwrap();
     answer
 }
 
-fn set_model(desk: &TurnFixture, session: &SessionId, model: &str) -> Answer {
-    post(desk, session, |reply| SessionCommand::SetModel {
+fn set_model(fixture: &TurnFixture, session: &SessionId, model: &str) -> Answer {
+    post(fixture, session, |reply| SessionCommand::SetModel {
         model: Some(model.to_owned()),
         effort: None,
         reply,
     })
 }
 
-fn rename(desk: &TurnFixture, session: &SessionId) -> Answer {
+fn rename(fixture: &TurnFixture, session: &SessionId) -> Answer {
     let title = "new".to_owned();
-    post(desk, session, |reply| SessionCommand::Rename { title, reply })
+    post(fixture, session, |reply| SessionCommand::Rename { title, reply })
 }
 
-fn endless(begun: &Arc<Notify>) -> TurnFixture {
+fn endless(started: &Arc<Notify>) -> TurnFixture {
     let call = json!({"tool": {"name": "endless", "input": {"at": "x"}}});
     let exchanges = json!([{"events": [call]}, {"events": [call]}]);
-    TurnFixture::new(Mode::Full, exchanges, vec![Arc::new(Endless(begun.clone()))])
+    TurnFixture::new(Mode::Full, exchanges, vec![Arc::new(Endless(started.clone()))])
 }
 
 #[tokio::test]
 async fn a_hanging_command_holds_up_neither_a_cancel_nor_other_commands() {
-    let begun = Arc::new(Notify::new());
-    let desk = endless(&begun);
-    let session = desk.session();
-    let handle = desk.post(&session, "go").await.unwrap().unwrap();
-    begun.notified().await;
-    let judging = desk.judging.clone();
+    let started = Arc::new(Notify::new());
+    let fixture = endless(&started);
+    let session = fixture.session();
+    let handle = fixture.post(&session, "go").await.unwrap().unwrap();
+    started.notified().await;
+    let judging = fixture.judging.clone();
     let hangs = judging.lock().await;
-    let mut model = set_model(&desk, &session, "some/model");
-    assert_eq!(rename(&desk, &session).await.unwrap(), Ok(()));
-    desk.sessions.cancel_turn(&session, None);
-    let ended = handle.wait_for_outcome().await.unwrap();
-    assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
+    let mut model = set_model(&fixture, &session, "some/model");
+    assert_eq!(rename(&fixture, &session).await.unwrap(), Ok(()));
+    fixture.sessions.cancel_turn(&session, None);
+    let outcome = handle.wait_for_outcome().await.unwrap();
+    assert_eq!(outcome.end.reason, TerminalReason::AbortedTools);
     assert!(model.try_recv().is_err(), "the command still waits");
     drop(hangs);
     assert_eq!(model.await.unwrap(), Ok(()));
-    desk.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 async fn a_cancel_reaches_the_prompt_that_waits_behind_a_hanging_command() {
-    let begun = Arc::new(Notify::new());
-    let desk = endless(&begun);
-    let session = desk.session();
-    let judging = desk.judging.clone();
+    let started = Arc::new(Notify::new());
+    let fixture = endless(&started);
+    let session = fixture.session();
+    let judging = fixture.judging.clone();
     let hangs = judging.lock().await;
-    let model = set_model(&desk, &session, "some/model");
-    let prompt = desk.post(&session, "go");
-    desk.sessions.cancel_turn(&session, None);
+    let model = set_model(&fixture, &session, "some/model");
+    let prompt = fixture.post(&session, "go");
+    fixture.sessions.cancel_turn(&session, None);
     drop(hangs);
     assert_eq!(model.await.unwrap(), Ok(()));
     let handle = prompt.await.unwrap().unwrap();
-    let ended = handle.wait_for_outcome().await.unwrap();
+    let outcome = handle.wait_for_outcome().await.unwrap();
     assert!(
         matches!(
-            ended.end.reason,
+            outcome.end.reason,
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools
         ),
         "{:?}",
-        ended.end.reason
+        outcome.end.reason
     );
-    desk.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 async fn commands_of_one_kind_keep_their_order() {
-    let begun = Arc::new(Notify::new());
-    let desk = endless(&begun);
-    let session = desk.session();
-    let handle = desk.post(&session, "go").await.unwrap().unwrap();
-    begun.notified().await;
-    let judging = desk.judging.clone();
+    let started = Arc::new(Notify::new());
+    let fixture = endless(&started);
+    let session = fixture.session();
+    let handle = fixture.post(&session, "go").await.unwrap().unwrap();
+    started.notified().await;
+    let judging = fixture.judging.clone();
     let hangs = judging.lock().await;
-    let first = set_model(&desk, &session, "first/model");
-    let second = set_model(&desk, &session, "second/model");
+    let first = set_model(&fixture, &session, "first/model");
+    let second = set_model(&fixture, &session, "second/model");
     drop(hangs);
     assert_eq!((first.await.unwrap(), second.await.unwrap()), (Ok(()), Ok(())));
-    let snapshot = desk
+    let snapshot = fixture
         .sessions
         .send_request(&session, |reply| SessionCommand::Inspect { reply })
         .await
         .unwrap();
     assert_eq!(snapshot.choice.model.as_deref(), Some("second/model"));
-    desk.sessions.cancel_turn(&session, None);
+    fixture.sessions.cancel_turn(&session, None);
     handle.wait_for_outcome().await.unwrap();
-    desk.end().await;
+    fixture.end().await;
 }

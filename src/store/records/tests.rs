@@ -44,7 +44,7 @@ fn records_of_other_versions_are_read_or_refused() {
     );
     let older = r#"{"id": "msg_1", "role": "user", "content": [{"text": "hi"}]}"#;
     assert!(matches!(decode_event("message", older), Ok(Event::Message(_))));
-    for (kind, text, why) in [
+    for (kind, text, reason) in [
         ("hologram", "{}", "unknown kind `hologram`"),
         (
             "message",
@@ -53,7 +53,7 @@ fn records_of_other_versions_are_read_or_refused() {
         ),
         ("wait", "", "EOF while parsing a value at line 1 column 0"),
     ] {
-        assert_eq!(decode_event(kind, text).unwrap_err().to_string(), why);
+        assert_eq!(decode_event(kind, text).unwrap_err().to_string(), reason);
     }
 }
 

@@ -11,29 +11,30 @@ async fn a_full_disk_warns_once_and_events_are_written_later_in_order() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::DiskFull));
-    rig.send(append("ses_1", 1, note("a"))).await;
+    rig.send(append("ses_1", 1, build_warning("a"))).await;
     assert!(matches!(rig.barrier().await, StoreHealth::Degraded { bytes } if bytes > 0));
     rig.send(delta("ses_1", "b")).await;
-    rig.send(append("ses_1", 2, says("m", Role::User, "kept"))).await;
+    rig.send(append("ses_1", 2, build_message("m", Role::User, "kept")))
+        .await;
     rig.barrier().await;
-    let seen = rig.seen.take();
-    assert_eq!(seen.len(), 4, "{seen:?}");
+    let published = rig.published.take();
+    assert_eq!(published.len(), 4, "{published:?}");
     assert!(
-        seen[0].starts_with("!store: the session store failed: "),
-        "{seen:?}"
+        published[0].starts_with("!store: the session store failed: "),
+        "{published:?}"
     );
-    assert!(seen[0].ends_with("; keeping events in memory until the disk works again"));
-    assert_eq!(seen[1..], ["unstored 1", "+b", "unstored 2"]);
+    assert!(published[0].ends_with("; keeping events in memory until the disk works again"));
+    assert_eq!(published[1..], ["unstored 1", "+b", "unstored 2"]);
 
     rig.set_fault(None);
     rig.store
         .writes
         .until_health(|health| health == StoreHealth::Ok)
         .await;
-    rig.send(append("ses_1", 3, note("c"))).await;
+    rig.send(append("ses_1", 3, build_warning("c"))).await;
     rig.barrier().await;
     assert_eq!(
-        rig.seen.take(),
+        rig.published.take(),
         ["!store: the session store works again", "stored 3"]
     );
     let page = rig
@@ -49,17 +50,17 @@ async fn a_full_disk_warns_once_and_events_are_written_later_in_order() {
 async fn an_event_missing_from_its_page_is_sent_as_a_notification() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
-    rig.send(append_in_page("ses_1", 1, note("a"))).await;
+    rig.send(append_in_page("ses_1", 1, build_warning("a"))).await;
     rig.barrier().await;
-    assert_eq!(rig.seen.take(), ["stored 1 in page"]);
+    assert_eq!(rig.published.take(), ["stored 1 in page"]);
     rig.set_fault(Some(WriteFault::DiskFull));
-    rig.send(append_in_page("ses_1", 2, note("b"))).await;
+    rig.send(append_in_page("ses_1", 2, build_warning("b"))).await;
     rig.barrier().await;
-    assert_eq!(rig.seen.take()[1..], ["unstored 2"]);
+    assert_eq!(rig.published.take()[1..], ["unstored 2"]);
     rig.set_fault(None);
-    rig.send(append_in_page("ses_1", 3, note("c"))).await;
+    rig.send(append_in_page("ses_1", 3, build_warning("c"))).await;
     rig.barrier().await;
-    assert_eq!(rig.seen.take()[1..], ["stored 3 in page"]);
+    assert_eq!(rig.published.take()[1..], ["stored 3 in page"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +69,7 @@ async fn a_failing_disk_is_retried_every_second_and_not_with_every_event() {
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::Busy));
     for seq in 1..=100 {
-        rig.send(append("ses_1", seq, note("a"))).await;
+        rig.send(append("ses_1", seq, build_warning("a"))).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let tries = rig.commits();
@@ -85,24 +86,24 @@ async fn a_full_memory_drops_low_priority_events_and_keeps_the_rest() {
     while rig.store.writes.health() != StoreHealth::Gone(LossReason::Full) {
         seq += 1;
         assert!(seq < 40, "never gone");
-        rig.send(append("ses_1", seq, note(&big))).await;
+        rig.send(append("ses_1", seq, build_warning(&big))).await;
         rig.barrier().await;
         if let StoreHealth::Degraded { bytes } = rig.store.writes.health() {
             assert!(bytes <= MAX_BUFFERED_BYTES);
         }
     }
     assert_eq!(seq, 31, "30 of a bit more than a MiB fit beside the reserve");
-    rig.send(append("ses_1", 32, says("m", Role::User, "a prompt")))
+    rig.send(append("ses_1", 32, build_message("m", Role::User, "a prompt")))
         .await;
     rig.send(append("ses_1", 33, end_of_turn())).await;
     rig.barrier().await;
-    let seen = rig.seen.take();
-    assert_eq!(seen.iter().filter(|word| word.starts_with('!')).count(), 1);
-    assert_eq!(seen.len(), 34, "all are passed on");
+    let published = rig.published.take();
+    assert_eq!(published.iter().filter(|word| word.starts_with('!')).count(), 1);
+    assert_eq!(published.len(), 34, "all are passed on");
     rig.set_fault(None);
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     assert_eq!(
-        rig.seen.take(),
+        rig.published.take(),
         ["!store: the session store works again; lost 1 records that did not fit into memory"]
     );
     let page = rig
@@ -124,12 +125,14 @@ async fn critical_records_survive_a_full_memory() {
     let sizes = [24, 24].into_iter().chain((0..24).rev()).chain([0; 20]);
     for (size, seq) in sizes.zip(1..) {
         let text = "x".repeat(1 << size);
-        rig.send(append("ses_1", seq, says("m", Role::User, &text))).await;
+        rig.send(append("ses_1", seq, build_message("m", Role::User, &text)))
+            .await;
     }
     assert_eq!(rig.barrier().await, StoreHealth::Gone(LossReason::Full));
     let row = SessionRow::new("ses_2".into(), "/w", "/w", 1);
     rig.send(StoreWrite::CreateSession(Box::new(row))).await;
-    rig.send(append("ses_2", 1, says("m", Role::User, "lost"))).await;
+    rig.send(append("ses_2", 1, build_message("m", Role::User, "lost")))
+        .await;
     let settled = Event::ApprovalResolved {
         approval: "appr_1".into(),
         tool_call: "call_1".into(),
@@ -171,9 +174,9 @@ async fn an_unusable_folder_is_a_warning() {
         1,
     ))))
     .await;
-    rig.send(append("ses_1", 1, note("a"))).await;
+    rig.send(append("ses_1", 1, build_warning("a"))).await;
     assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
-    assert!(rig.seen.take()[0].starts_with("!store: opening "));
+    assert!(rig.published.take()[0].starts_with("!store: opening "));
     std::fs::remove_dir(rig.folder.path().join("store.db")).unwrap();
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     let row = rig
@@ -221,8 +224,8 @@ async fn a_newer_store_is_refused() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.database().pragma_update(None, "user_version", 99).unwrap();
-    let again = StoreFixture::in_folder(rig.kill());
-    let error = again
+    let reopened = StoreFixture::in_folder(rig.kill());
+    let error = reopened
         .store
         .reader
         .read_session(&"ses_1".into())
@@ -234,16 +237,16 @@ async fn a_newer_store_is_refused() {
             .starts_with("this store was written by a newer agentls (schema 99,"),
         "{error}"
     );
-    again.send(append("ses_1", 1, note("a"))).await;
+    reopened.send(append("ses_1", 1, build_warning("a"))).await;
     assert_eq!(
-        again.barrier().await,
+        reopened.barrier().await,
         StoreHealth::Gone(LossReason::Newer {
             found: 99,
             known: VERSION
         })
     );
     assert_eq!(
-        again.seen.take(),
+        reopened.published.take(),
         [format!("!store: {error}"), "unstored 1".to_owned()]
     );
 }
@@ -252,7 +255,7 @@ async fn a_newer_store_is_refused() {
 async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
-    rig.send(append("ses_1", 1, note("a"))).await;
+    rig.send(append("ses_1", 1, build_warning("a"))).await;
     rig.barrier().await;
     rig.database()
         .execute_batch(&format!(
@@ -260,8 +263,8 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
             VERSION + 1
         ))
         .unwrap();
-    rig.send(append("ses_1", 2, note("b"))).await;
-    rig.send(append("ses_1", 3, note("c"))).await;
+    rig.send(append("ses_1", 2, build_warning("b"))).await;
+    rig.send(append("ses_1", 3, build_warning("c"))).await;
     assert_eq!(
         rig.barrier().await,
         StoreHealth::Gone(LossReason::Newer {
@@ -270,16 +273,16 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
         })
     );
     assert!(rig.store.writes.delete_session("ses_1".into()).await.is_err());
-    let seen = rig.seen.take();
-    assert_eq!(seen[0], "stored 1");
+    let published = rig.published.take();
+    assert_eq!(published[0], "stored 1");
     assert!(
-        seen[1].contains(&format!(
+        published[1].contains(&format!(
             "newer agentls (schema {}, supported: {VERSION})",
             VERSION + 1
         )),
-        "{seen:?}"
+        "{published:?}"
     );
-    assert_eq!(seen[2..], ["unstored 2", "unstored 3"]);
+    assert_eq!(published[2..], ["unstored 2", "unstored 3"]);
     let count: i64 = rig
         .database()
         .query_row("SELECT count(*) FROM events", [], |row| row.get(0))
@@ -294,11 +297,11 @@ async fn a_write_to_a_store_locked_by_another_process_is_stored_later() {
     rig.create(&["ses_1"]).await;
     let other = rig.database();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    rig.send(append("ses_1", 1, note("a"))).await;
+    rig.send(append("ses_1", 1, build_warning("a"))).await;
     assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
-    rig.send(append("ses_1", 2, note("b"))).await;
+    rig.send(append("ses_1", 2, build_warning("b"))).await;
     rig.barrier().await;
     let page = rig
         .store
@@ -316,7 +319,7 @@ async fn pieces_stay_in_memory_until_their_message_is_complete() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::DiskFull));
-    let (mut before, mut kept) = (0, 0);
+    let (mut before, mut buffered) = (0, 0);
     for text in ["a", "bc", "def"] {
         rig.send(StoreWrite::Put {
             session: "ses_1".into(),
@@ -334,17 +337,21 @@ async fn pieces_stay_in_memory_until_their_message_is_complete() {
         let StoreHealth::Degraded { bytes } = rig.barrier().await else {
             panic!("the disk fails");
         };
-        assert!(bytes > kept, "{bytes}");
-        kept = bytes;
+        assert!(bytes > buffered, "{bytes}");
+        buffered = bytes;
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
-    rig.send(append("ses_1", 1, says("msg_1", Role::Assistant, "abcdef")))
-        .await;
+    rig.send(append(
+        "ses_1",
+        1,
+        build_message("msg_1", Role::Assistant, "abcdef"),
+    ))
+    .await;
     let StoreHealth::Degraded { bytes } = rig.barrier().await else {
         panic!("the disk fails");
     };
-    assert!(bytes < kept, "the pieces are gone: {bytes} of {kept}");
-    assert_eq!(rig.seen.take().len(), 2, "one warning, and the message");
+    assert!(bytes < buffered, "the pieces are gone: {bytes} of {buffered}");
+    assert_eq!(rig.published.take().len(), 2, "one warning, and the message");
     rig.set_fault(None);
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     assert_eq!(

@@ -18,9 +18,9 @@ use crate::domain::*;
 
 /// Everything that reached the outlet, as short words: `m1` a durable event, `+text` a delta, `!text` a warning.
 #[derive(Clone, Default)]
-pub(super) struct SeenWords(Arc<Mutex<Vec<String>>>);
+pub(super) struct PublishedWords(Arc<Mutex<Vec<String>>>);
 
-impl SeenWords {
+impl PublishedWords {
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -32,7 +32,7 @@ impl SeenWords {
 
 /// An outlet that records each event, and whether it was in the database by then.
 pub(super) struct Witness {
-    seen: SeenWords,
+    published: PublishedWords,
     database: std::path::PathBuf,
 }
 
@@ -42,15 +42,15 @@ impl EventSink for Witness {
         let stored = is_stored(&self.database, &envelope.session, seq);
         let page = if envelope.in_page { " in page" } else { "" };
         let word = format!("{}{seq}{page}", if stored { "stored " } else { "unstored " });
-        self.seen.push(word);
+        self.published.push(word);
     }
 
     fn publish_delta(&mut self, envelope: DeltaEnvelope) {
-        self.seen.push(format!("+{}", envelope.delta.text()));
+        self.published.push(format!("+{}", envelope.delta.text()));
     }
 
     fn publish_warning(&mut self, code: &str, message: &str) {
-        self.seen.push(format!("!{code}: {message}"));
+        self.published.push(format!("!{code}: {message}"));
     }
 }
 
@@ -72,7 +72,7 @@ fn is_stored(database: &Path, session: &SessionId, seq: u64) -> bool {
 pub(super) struct StoreFixture {
     pub(super) folder: Arc<tempfile::TempDir>,
     pub(super) store: Store,
-    pub(super) seen: SeenWords,
+    pub(super) published: PublishedWords,
     pub(super) commits: Arc<AtomicUsize>,
     pub(super) fault: Arc<Mutex<Option<WriteFault>>>,
     driver: Option<AbortOnDrop<()>>,
@@ -85,7 +85,7 @@ impl StoreFixture {
 
     /// Another server on the same store.
     pub(super) fn in_folder(folder: Arc<tempfile::TempDir>) -> Self {
-        let seen = SeenWords::default();
+        let published = PublishedWords::default();
         let (commits, fault) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
         let hook = {
             let (commits, fault) = (commits.clone(), fault.clone());
@@ -95,14 +95,14 @@ impl StoreFixture {
             })
         };
         let witness = Witness {
-            seen: seen.clone(),
+            published: published.clone(),
             database: folder.path().join("store.db"),
         };
         let (store, driver) = Store::start_inline(folder.path().to_owned(), Box::new(witness), Some(hook));
         Self {
             folder,
             store,
-            seen,
+            published,
             commits,
             fault,
             driver: Some(spawn(driver)),
@@ -132,7 +132,7 @@ impl StoreFixture {
             self.send(StoreWrite::CreateSession(Box::new(row))).await;
         }
         self.barrier().await;
-        self.seen.take();
+        self.published.take();
         self.commits();
     }
 
@@ -147,10 +147,10 @@ impl StoreFixture {
     }
 
     /// Ends the server in an orderly way.
-    pub(super) async fn close(mut self) -> (Arc<tempfile::TempDir>, SeenWords) {
+    pub(super) async fn close(mut self) -> (Arc<tempfile::TempDir>, PublishedWords) {
         drop(self.store);
         self.driver.take().unwrap().await.unwrap();
-        (self.folder, self.seen)
+        (self.folder, self.published)
     }
 }
 
@@ -202,14 +202,14 @@ pub(super) fn delta(session: &str, text: &str) -> StoreWrite {
     })
 }
 
-pub(super) fn note(text: &str) -> Event {
+pub(super) fn build_warning(text: &str) -> Event {
     Event::Warning {
         code: "x".into(),
         message: text.into(),
     }
 }
 
-pub(super) fn says(id: &str, role: Role, text: &str) -> Event {
+pub(super) fn build_message(id: &str, role: Role, text: &str) -> Event {
     Event::Message(Arc::new(Message {
         id: id.into(),
         role,

@@ -44,9 +44,9 @@ async fn events_of_schema_5_read_as_they_were_written() {
         .collect();
     let (events, skipped) = read_all_events(&fixture, "ses_3").await;
     assert_eq!(events, early);
-    let why: Vec<_> = skipped.iter().map(|row| row.why.as_str()).collect();
+    let reasons: Vec<_> = skipped.iter().map(|row| row.reason.as_str()).collect();
     assert_eq!(
-        why,
+        reasons,
         [
             "unknown kind `hologram`",
             "unknown word `oracle` at line 1 column 28",
@@ -97,10 +97,10 @@ async fn rows_of_schema_5_read_as_they_were_written() {
 async fn a_store_of_schema_5_accepts_writes() {
     let fixture = open_packed(SCHEMA_5);
     let seq = samples::events().len() as u64 + 1;
-    fixture.send(append("ses_1", seq, note("later"))).await;
+    fixture.send(append("ses_1", seq, build_warning("later"))).await;
     assert_eq!(fixture.barrier().await, StoreHealth::Ok);
     let (events, _) = read_all_events(&fixture, "ses_1").await;
-    assert_eq!(events.last(), Some(&note("later")));
+    assert_eq!(events.last(), Some(&build_warning("later")));
 }
 
 /// A kind without a sample would not be frozen.

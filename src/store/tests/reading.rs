@@ -27,7 +27,7 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
     for seq in 1..=6 {
-        rig.send(append("ses_1", seq, note("a"))).await;
+        rig.send(append("ses_1", seq, build_warning("a"))).await;
     }
     rig.send(StoreWrite::Put {
         session: id.clone(),
@@ -58,7 +58,7 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
     assert_eq!(loaded.page.span, Some((1, 6)));
     let broken: Vec<_> = loaded.page.skipped.iter().map(|s| s.record.as_str()).collect();
     assert_eq!(broken, ["event 2", "event 4", "event 6"]);
-    assert_eq!(loaded.page.skipped[1].why, "unknown kind `hologram`");
+    assert_eq!(loaded.page.skipped[1].reason, "unknown kind `hologram`");
     assert_eq!(loaded.skipped[0].record, "wish 1");
     assert_eq!(
         SkippedRow::format_warning(&"ses_1".into(), &loaded.skipped).unwrap(),
@@ -87,7 +87,7 @@ async fn read_turn_returns_only_the_events_of_that_turn() {
         rig.send(StoreWrite::Append {
             envelope: Envelope {
                 turn: Some(turn.into()),
-                ..envelope(session, seq, note("a"))
+                ..envelope(session, seq, build_warning("a"))
             },
             drops: Vec::new(),
             puts: Vec::new(),
@@ -120,7 +120,7 @@ proptest! {
             for session in ["ses_0", "ses_1", "ses_2"] {
                 let count = if session == "ses_1" { count } else { 3 };
                 for seq in 1..=count {
-                    rig.send(append(session, seq, note(session))).await;
+                    rig.send(append(session, seq, build_warning(session))).await;
                 }
             }
             rig.barrier().await;
@@ -195,7 +195,7 @@ proptest! {
 async fn search_finds_prompts_final_texts_and_titles() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2", "ses_3"]).await;
-    let asks = Event::Message(Arc::new(Message {
+    let tool_use_message = Event::Message(Arc::new(Message {
         id: "m".into(),
         role: Role::Assistant,
         content: vec![
@@ -218,13 +218,17 @@ async fn search_finds_prompts_final_texts_and_titles() {
         append(
             "ses_1",
             1,
-            says("m1", Role::User, "Please fix the flaky parser test"),
+            build_message("m1", Role::User, "Please fix the flaky parser test"),
         ),
-        append("ses_1", 2, asks),
+        append("ses_1", 2, tool_use_message),
         append("ses_1", 3, hidden),
-        append("ses_1", 4, says("m2", Role::Assistant, "The café is fixed.")),
-        append("ses_2", 1, says("m3", Role::User, "write a parser")),
-        append("ses_2", 2, says("m4", Role::Tool, "toolish")),
+        append(
+            "ses_1",
+            4,
+            build_message("m2", Role::Assistant, "The café is fixed."),
+        ),
+        append("ses_2", 1, build_message("m3", Role::User, "write a parser")),
+        append("ses_2", 2, build_message("m4", Role::Tool, "toolish")),
         StoreWrite::UpdateSession {
             session: "ses_3".into(),
             change: SessionChange {

@@ -10,17 +10,20 @@ async fn a_batch_is_one_commit_and_is_published_in_order_after_it() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2"]).await;
     for write in [
-        append("ses_1", 1, note("a")),
+        append("ses_1", 1, build_warning("a")),
         delta("ses_1", "b"),
-        append("ses_2", 1, note("c")),
+        append("ses_2", 1, build_warning("c")),
         delta("ses_2", "d"),
-        append("ses_1", 2, note("e")),
+        append("ses_1", 2, build_warning("e")),
     ] {
         rig.store.writes.try_send(write).unwrap();
     }
     rig.barrier().await;
     assert_eq!(rig.commits(), 1);
-    assert_eq!(rig.seen.take(), ["stored 1", "+b", "stored 1", "+d", "stored 2"]);
+    assert_eq!(
+        rig.published.take(),
+        ["stored 1", "+b", "stored 1", "+d", "stored 2"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,7 +33,7 @@ async fn deltas_alone_do_not_open_the_database() {
     rig.send(delta("ses_1", "b")).await;
     rig.barrier().await;
     assert_eq!(rig.commits(), 0);
-    assert_eq!(rig.seen.take(), ["+a", "+b"]);
+    assert_eq!(rig.published.take(), ["+a", "+b"]);
     assert!(
         !rig.folder.path().join("store.db").exists(),
         "opened without need"
@@ -41,33 +44,33 @@ async fn deltas_alone_do_not_open_the_database() {
 async fn done_is_signaled_after_the_event_is_published() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
-    let (done, told) = oneshot::channel();
+    let (done, reply) = oneshot::channel();
     rig.send(StoreWrite::Append {
-        envelope: envelope("ses_1", 1, note("a")),
+        envelope: envelope("ses_1", 1, build_warning("a")),
         drops: Vec::new(),
         puts: Vec::new(),
         done: Some(done),
     })
     .await;
-    told.await.unwrap();
-    assert_eq!(rig.seen.take(), ["stored 1"]);
+    reply.await.unwrap();
+    assert_eq!(rig.published.take(), ["stored 1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn reserved_permits_count_against_the_queue() {
     let rig = StoreFixture::new();
-    let mut rooms = Vec::new();
+    let mut permits = Vec::new();
     for _ in 0..1_024 {
-        rooms.push(rig.store.writes.reserve().await.unwrap());
+        permits.push(rig.store.writes.reserve().await.unwrap());
     }
     let mut waiting = Box::pin(rig.store.writes.reserve());
     assert!(futures::poll!(&mut waiting).is_pending());
     assert!(rig.store.writes.try_send(delta("ses_1", "x")).is_err());
-    rooms.pop().unwrap().send(delta("ses_1", "a"));
+    permits.pop().unwrap().send(delta("ses_1", "a"));
     waiting.await.unwrap().send(delta("ses_1", "b"));
-    drop(rooms);
+    drop(permits);
     rig.barrier().await;
-    assert_eq!(rig.seen.take(), ["+a", "+b"]);
+    assert_eq!(rig.published.take(), ["+a", "+b"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,11 +78,11 @@ async fn published_events_survive_a_kill() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     for seq in 1..=10 {
-        rig.send(append("ses_1", seq, note("a"))).await;
+        rig.send(append("ses_1", seq, build_warning("a"))).await;
     }
     rig.barrier().await;
-    let again = StoreFixture::in_folder(rig.kill());
-    let page = again
+    let reopened = StoreFixture::in_folder(rig.kill());
+    let page = reopened
         .store
         .reader
         .read_events(&"ses_1".into(), EventWindow::Tail, 100)
@@ -95,14 +98,14 @@ async fn queued_writes_are_stored_when_all_handles_are_dropped() {
     for seq in 1..=500 {
         rig.store
             .writes
-            .try_send(append("ses_1", seq, note("a")))
+            .try_send(append("ses_1", seq, build_warning("a")))
             .unwrap();
     }
-    let (folder, seen) = rig.close().await;
-    assert_eq!(seen.take().len(), 500);
+    let (folder, published) = rig.close().await;
+    assert_eq!(published.take().len(), 500);
     assert!(!folder.path().join("store.db-wal").exists(), "not closed");
-    let again = StoreFixture::in_folder(folder);
-    let row = again
+    let reopened = StoreFixture::in_folder(folder);
+    let row = reopened
         .store
         .reader
         .read_session(&"ses_1".into())
@@ -243,14 +246,14 @@ async fn pending_rows_live_until_an_event_settles_them() {
         partial("msg_1", 1, "b"),
         partial("msg_12", 0, "other"),
     ] {
-        let (done, told) = oneshot::channel();
+        let (done, reply) = oneshot::channel();
         rig.send(StoreWrite::Put {
             session: id.clone(),
             pending,
             done: Some(done),
         })
         .await;
-        told.await.unwrap();
+        reply.await.unwrap();
     }
     rig.send(append("ses_1", 1, Event::ApprovalRequested(question())))
         .await;
@@ -261,7 +264,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
     })
     .await;
     rig.barrier().await;
-    let asked = PendingEvent::Approval(OpenApproval {
+    let open_approval = PendingEvent::Approval(OpenApproval {
         approval: question(),
         seq: 1,
         turn: Some("turn_1".into()),
@@ -274,7 +277,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
         partial("msg_2", 0, "x"),
         partial("msg_1", 1, "b"),
         partial("msg_12", 0, "other"),
-        asked,
+        open_approval,
         decision,
     ];
     assert_eq!((pending, skipped), (expected, vec![]));
@@ -286,7 +289,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
         by: ResolvedBy::Person,
     };
     rig.send(append("ses_1", 2, resolved)).await;
-    rig.send(append("ses_1", 3, says("msg_1", Role::Assistant, "abc")))
+    rig.send(append("ses_1", 3, build_message("msg_1", Role::Assistant, "abc")))
         .await;
     let retracted = Event::MessageRetracted {
         message: "msg_2".into(),
@@ -307,8 +310,8 @@ async fn pending_rows_live_until_an_event_settles_them() {
         .await
         .unwrap()
         .unwrap();
-    let left = [partial("msg_12", 0, "other"), partial("msg_3", 0, "new")];
-    assert_eq!(loaded.pending, left);
+    let remaining = [partial("msg_12", 0, "other"), partial("msg_3", 0, "new")];
+    assert_eq!(loaded.pending, remaining);
     assert_eq!(loaded.session.last_seq, 4);
     for message in ["msg_3", "msg_12"] {
         rig.send(StoreWrite::Drop {
@@ -327,7 +330,8 @@ async fn deletion_removes_everything_and_late_writes_restore_nothing() {
     rig.create(&["ses_1", "ses_2"]).await;
     for id in ["ses_1", "ses_2"] {
         let session = SessionId::from(id);
-        rig.send(append(id, 1, says("m", Role::User, "needle"))).await;
+        rig.send(append(id, 1, build_message("m", Role::User, "needle")))
+            .await;
         rig.send(append(id, 2, Event::ApprovalRequested(question())))
             .await;
         rig.send(StoreWrite::UpdateSession {
@@ -355,8 +359,8 @@ async fn deletion_removes_everything_and_late_writes_restore_nothing() {
     }
     rig.store.writes.delete_session("ses_1".into()).await.unwrap();
     rig.store.writes.delete_session("never".into()).await.unwrap();
-    rig.seen.take();
-    rig.send(append("ses_1", 3, note("late"))).await;
+    rig.published.take();
+    rig.send(append("ses_1", 3, build_warning("late"))).await;
     rig.send(StoreWrite::Put {
         session: "ses_1".into(),
         pending: PendingEvent::Queued {
@@ -368,7 +372,7 @@ async fn deletion_removes_everything_and_late_writes_restore_nothing() {
     .await;
     rig.barrier().await;
     assert_eq!(
-        rig.seen.take(),
+        rig.published.take(),
         ["unstored 3"],
         "an event of a deleted session is still passed on"
     );
@@ -400,12 +404,12 @@ async fn deletion_removes_everything_and_late_writes_restore_nothing() {
 async fn an_event_with_a_used_number_is_not_stored() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
-    rig.send(append("ses_1", 1, note("first"))).await;
-    rig.send(append("ses_1", 1, note("second"))).await;
-    rig.send(append("ses_1", 2, note("third"))).await;
+    rig.send(append("ses_1", 1, build_warning("first"))).await;
+    rig.send(append("ses_1", 1, build_warning("second"))).await;
+    rig.send(append("ses_1", 2, build_warning("third"))).await;
     rig.barrier().await;
     assert_eq!(
-        rig.seen.take(),
+        rig.published.take(),
         [
             "!store: a record was not stored: event 1 of ses_1 was there before",
             "stored 1",
@@ -419,21 +423,21 @@ async fn an_event_with_a_used_number_is_not_stored() {
         .read_events(&"ses_1".into(), EventWindow::Tail, 9)
         .await
         .unwrap();
-    assert_eq!(page.events[0].event, note("first"));
+    assert_eq!(page.events[0].event, build_warning("first"));
 }
 
 #[tokio::test]
 async fn two_servers_can_write_one_store() {
     let folder = tempfile::tempdir().unwrap();
-    let start = |seen: &SeenWords| {
+    let start = |published: &PublishedWords| {
         let witness = Witness {
-            seen: seen.clone(),
+            published: published.clone(),
             database: folder.path().join("store.db"),
         };
         Store::start(folder.path().to_owned(), Box::new(witness)).unwrap()
     };
-    let seen = [SeenWords::default(), SeenWords::default()];
-    let servers = [start(&seen[0]), start(&seen[1])];
+    let published = [PublishedWords::default(), PublishedWords::default()];
+    let servers = [start(&published[0]), start(&published[1])];
     for (at, (store, _)) in servers.iter().enumerate() {
         let row = SessionRow::new(format!("ses_{at}").into(), "/w", "/w", 1);
         store
@@ -446,7 +450,7 @@ async fn two_servers_can_write_one_store() {
         for (at, (store, _)) in servers.iter().enumerate() {
             store
                 .writes
-                .send(append(&format!("ses_{at}"), seq, note("x")))
+                .send(append(&format!("ses_{at}"), seq, build_warning("x")))
                 .await
                 .unwrap();
         }
@@ -461,9 +465,12 @@ async fn two_servers_can_write_one_store() {
         assert_eq!(page.events.len(), 300);
         drop(store);
         assert!(thread.wait_until_ended().await);
-        let seen = seen[at].take();
-        assert_eq!(seen.len(), 300);
-        assert!(seen.iter().all(|word| word.starts_with("stored")), "{seen:?}");
+        let published = published[at].take();
+        assert_eq!(published.len(), 300);
+        assert!(
+            published.iter().all(|word| word.starts_with("stored")),
+            "{published:?}"
+        );
     }
 }
 
@@ -488,7 +495,7 @@ proptest! {
             }
             rig.barrier().await;
             let expected: Vec<_> = (1..=events.len()).map(|seq| format!("stored {seq}")).collect();
-            assert_eq!(rig.seen.take(), expected);
+            assert_eq!(rig.published.take(), expected);
             let mut walk = rig.store.reader.walk_events(&"ses_1".into(), 0);
             let mut read = Vec::new();
             while let Some(page) = walk.next().await.unwrap() {
@@ -546,13 +553,13 @@ async fn spending_of_a_day_is_kept_by_provider_and_server() {
     rig.barrier().await;
     assert_eq!(rig.store.reader.spent_elsewhere(0).await.unwrap(), []);
     // Another server, or this one after a restart.
-    let again = StoreFixture::in_folder(rig.kill());
+    let reopened = StoreFixture::in_folder(rig.kill());
     let row = |account: &str, spent, raised| (account.to_owned(), Cost(spent), Cost(raised));
     assert_eq!(
-        again.store.reader.spent_elsewhere(0).await.unwrap(),
+        reopened.store.reader.spent_elsewhere(0).await.unwrap(),
         [row("", 0, 9), row("p", 8, 0), row("q", 4, 9)]
     );
-    assert_eq!(again.store.reader.spent_elsewhere(1).await.unwrap(), []);
+    assert_eq!(reopened.store.reader.spent_elsewhere(1).await.unwrap(), []);
 }
 
 /// After a crash, the last change may not have been made: then the file is in the state before it.
@@ -585,13 +592,13 @@ async fn the_last_of_several_changes_of_a_file_is_reported_separately() {
             vec![change(&none, &two), change(&two, &none)],
         ),
     ];
-    for (made, found) in steps {
+    for (new_change, found) in steps {
         let (done, stored) = tokio::sync::oneshot::channel();
         let write = StoreWrite::Changes {
             session: "ses_1".into(),
             cause: "turn_1".to_owned(),
             replaces_earlier: false,
-            changes: vec![made],
+            changes: vec![new_change],
             done,
         };
         rig.send(write).await;

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn public_addresses_are_told_from_others() {
-        for (address, what) in [
+        for (address, expected) in [
             ("1.1.1.1", None),
             ("93.184.216.34", None),
             ("172.15.0.1", None),
@@ -103,7 +103,7 @@ mod tests {
             ("100::1", Some(NOWHERE)),
             ("5f00::1", Some(NOWHERE)),
         ] {
-            assert_eq!(not_public(address.parse().unwrap()), what, "{address}");
+            assert_eq!(not_public(address.parse().unwrap()), expected, "{address}");
         }
     }
 }

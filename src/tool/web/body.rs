@@ -106,12 +106,12 @@ impl FetchedBody {
         let text = match &kind {
             ContentKind::Other(_) => String::new(),
             ContentKind::Html | ContentKind::Text => {
-                let said = charset.or_else(|| {
+                let declared = charset.or_else(|| {
                     (kind == ContentKind::Html)
                         .then(|| find_declared_charset(bytes))
                         .flatten()
                 });
-                decode_text(bytes, said, cut)
+                decode_text(bytes, declared, cut)
             }
         };
         Self {
@@ -180,7 +180,7 @@ fn find_declared_charset(bytes: &[u8]) -> Option<&'static Encoding> {
 }
 
 /// Decodes text. A byte order mark wins over the declared encoding, which wins over a guess.
-fn decode_text(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> String {
+fn decode_text(bytes: &[u8], declared: Option<&'static Encoding>, cut: bool) -> String {
     let (bytes, marked) = match Encoding::for_bom(bytes) {
         Some((encoding, length)) => (&bytes[length..], Some(encoding)),
         None => (bytes, None),
@@ -191,7 +191,7 @@ fn decode_text(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> Stri
         Err(error) if cut && error.error_len().is_none() => UTF_8,
         Err(_) => WINDOWS_1252,
     };
-    let encoding = marked.or(said).unwrap_or_else(guess);
+    let encoding = marked.or(declared).unwrap_or_else(guess);
     encoding.decode_without_bom_handling(bytes).0.into_owned()
 }
 
@@ -211,14 +211,14 @@ struct BoundedDecoder {
 impl Write for BoundedDecoder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Exactly full is fine; only a byte beyond the limit means that the body is cut.
-        let room = MAX_BODY - self.bytes.len();
-        if room == 0 && !bytes.is_empty() {
+        let available = MAX_BODY - self.bytes.len();
+        if available == 0 && !bytes.is_empty() {
             self.full = true;
             return Err(io::Error::other("full"));
         }
-        let taken = bytes.len().min(room);
-        self.bytes.extend_from_slice(&bytes[..taken]);
-        Ok(taken)
+        let accepted = bytes.len().min(available);
+        self.bytes.extend_from_slice(&bytes[..accepted]);
+        Ok(accepted)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -311,13 +311,13 @@ mod tests {
 
     #[test]
     fn compressed_bodies_are_decompressed_fully_or_refused() {
-        let whole = packed(b"hello");
-        for at in 0..whole.len() {
-            let (bytes, cut) = unpacked("gzip", &[&whole[..at], &whole[at..]]).unwrap();
+        let compressed = packed(b"hello");
+        for at in 0..compressed.len() {
+            let (bytes, cut) = unpacked("gzip", &[&compressed[..at], &compressed[at..]]).unwrap();
             assert_eq!((&*bytes, cut), (&b"hello"[..], false), "{at}");
         }
         assert!(unpacked("gzip", &[b"no gzip at all"]).is_err());
-        assert!(unpacked("gzip", &[&whole[..whole.len() - 6]]).is_err());
+        assert!(unpacked("gzip", &[&compressed[..compressed.len() - 6]]).is_err());
         assert!(unpacked("br", &[]).unwrap_err().contains("br"));
     }
 

@@ -146,11 +146,11 @@ impl Web {
 
     /// Checks what the guard does not see: a host that is already an address, and names that a proxy looks up.
     async fn check_public_host(&self, url: &Url) -> Result<(), FetchError> {
-        let private = |what| FetchError::Private {
+        let private = |kind| FetchError::Private {
             host: url.host_str().unwrap_or_default().to_owned(),
-            what,
+            what: kind,
         };
-        let what = match url.host() {
+        let kind = match url.host() {
             Some(Host::Ipv4(address)) => not_public(address.into()),
             Some(Host::Ipv6(address)) => not_public(address.into()),
             Some(Host::Domain(name)) if self.find_proxy(url).is_some() => {
@@ -168,7 +168,7 @@ impl Web {
             }
             Some(Host::Domain(_)) | None => None,
         };
-        what.map_or(Ok(()), |what| Err(private(what)))
+        kind.map_or(Ok(()), |kind| Err(private(kind)))
     }
 
     fn find_proxy(&self, url: &Url) -> Option<&str> {
@@ -290,15 +290,15 @@ impl Resolve for PublicResolver {
         let is_proxy = self.proxies.iter().any(|proxy| proxy == name.as_str());
         async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let what = |address: IpAddr| if is_proxy { None } else { not_public(address) };
-            let first = found.iter().find_map(|address| what(address.ip()));
+            let non_public_kind = |address: IpAddr| if is_proxy { None } else { not_public(address) };
+            let first = found.iter().find_map(|address| non_public_kind(address.ip()));
             let public: Vec<SocketAddr> = found
                 .into_iter()
-                .filter(|address| what(address.ip()).is_none())
+                .filter(|address| non_public_kind(address.ip()).is_none())
                 .collect();
             // A name with both kinds of addresses is reached at the public ones only.
             match (public.is_empty(), first) {
-                (true, Some(what)) => Err(NotPublic(what).into()),
+                (true, Some(kind)) => Err(NotPublic(kind).into()),
                 _ => Ok(Box::new(public.into_iter()) as Addrs),
             }
         }
@@ -308,15 +308,15 @@ impl Resolve for PublicResolver {
 
 fn no_answer(url: &Url, error: &reqwest::Error) -> FetchError {
     let host = url.host_str().unwrap_or_default();
-    if let Some(NotPublic(what)) = find::<NotPublic>(error) {
+    if let Some(NotPublic(kind)) = find::<NotPublic>(error) {
         return FetchError::Private {
             host: host.to_owned(),
-            what,
+            what: kind,
         };
     }
     FetchError::NoAnswer(match (find::<rustls::Error>(error), error.is_timeout()) {
-        (Some(rustls::Error::General(why)), _) => {
-            format!("TLS connection to {host} failed: {why}")
+        (Some(rustls::Error::General(message)), _) => {
+            format!("TLS connection to {host} failed: {message}")
         }
         (Some(tls), _) => format!("TLS connection to {host} failed: {tls}"),
         (None, true) if error.is_connect() => {
@@ -356,7 +356,7 @@ mod tests {
             NetworkSettings::default(),
             vec!["localhost:3000".to_owned(), "10.0.0.5".to_owned()],
         );
-        for (address, why) in [
+        for (address, expected) in [
             ("http://127.0.0.1/", "this machine"),
             ("http://2130706433/", "this machine"),
             ("http://0x7f.1/", "this machine"),
@@ -365,7 +365,7 @@ mod tests {
             ("http://10.0.0.6/", "in a private network"),
         ] {
             let error = web.get(&url(address)).await.err().unwrap().to_string();
-            assert!(error.contains(why), "{address}: {error}");
+            assert!(error.contains(expected), "{address}: {error}");
         }
         assert!(web.is_named(&url("http://10.0.0.5:81/")) && web.is_named(&url("http://localhost:3000/")));
         assert!(!web.is_named(&url("http://localhost/")));

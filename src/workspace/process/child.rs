@@ -54,7 +54,7 @@ pub struct CommandEnd {
     /// Of the command itself.
     pub status: ExitStatus,
     /// No process of the command is left. False only for what the kernel does not let us kill.
-    pub gone: bool,
+    pub is_gone: bool,
 }
 
 /// How to stop a command (R-CANCEL).
@@ -125,7 +125,7 @@ async fn follow_helper(
     overdue: CancellationToken,
 ) {
     let mut status = None;
-    let mut left = None;
+    let mut remaining = None;
     loop {
         let report = tokio::select! {
             // Reports first: whatever the helper still managed to send counts.
@@ -136,28 +136,28 @@ async fn follow_helper(
         match report {
             Some(HelperReport::Exited(code)) => status = Some(ExitStatus::Code(code)),
             Some(HelperReport::Signalled(signal)) => status = Some(ExitStatus::Signal(signal)),
-            Some(HelperReport::Gone(count)) => left = Some(count),
+            Some(HelperReport::Gone(count)) => remaining = Some(count),
             // Both come before this handle exists.
             Some(HelperReport::Started(_) | HelperReport::Refused(..)) => {}
             None => break,
         }
         // The state must not go back from gone to ended.
-        if let (Some(status), None) = (status, left) {
+        if let (Some(status), None) = (status, remaining) {
             state.send_replace(State::Ended(status));
         }
     }
     #[cfg(target_os = "linux")]
-    if left.is_none() && !orphans::are_adopted() {
+    if remaining.is_none() && !orphans::are_adopted() {
         // The helper may have died without a report (SIGKILL).
         helper.kill_session().await;
     }
     let swept = helper.wait_for_cleanup(overdue.is_cancelled()).await;
     state.send_replace(State::Gone {
         status: status.unwrap_or(ExitStatus::Unknown),
-        left: if orphans::are_adopted() {
+        remaining: if orphans::are_adopted() {
             swept
         } else {
-            left.unwrap_or(0)
+            remaining.unwrap_or(0)
         },
         at: clock::now(),
     });
@@ -203,13 +203,15 @@ impl Process {
     pub async fn wait_until_gone(&self) -> CommandEnd {
         let mut state = self.state.clone();
         match state.wait_for(|state| state.gone_at().is_some()).await.as_deref() {
-            Ok(State::Gone { status, left, .. }) => CommandEnd {
+            Ok(State::Gone {
+                status, remaining, ..
+            }) => CommandEnd {
                 status: *status,
-                gone: *left == 0,
+                is_gone: *remaining == 0,
             },
             Ok(_) | Err(_) => CommandEnd {
                 status: ExitStatus::Unknown,
-                gone: false,
+                is_gone: false,
             },
         }
     }
@@ -234,12 +236,12 @@ impl Process {
         let _ = send(&*self.control, &[stage.to_byte()], SendFlags::DONTWAIT);
     }
 
-    /// Stops the command in stages and returns when no process is left; `hurry` (a second cancel) kills immediately.
+    /// Stops the command in stages and returns when no process is left; `force_cancel` (a second cancel) kills immediately.
     ///
     /// Takes at most 2.5 s, with [`StopMode::Finish`] its limit more. Read or drop the output meanwhile: otherwise a
     /// command that writes cannot finish.
-    pub async fn stop(&self, how: StopMode, hurry: &CancellationToken) -> CommandEnd {
-        let stages = match how {
+    pub async fn stop(&self, mode: StopMode, force_cancel: &CancellationToken) -> CommandEnd {
+        let stages = match mode {
             StopMode::Interrupt => vec![
                 (Some(StopStage::Interrupt), STEP),
                 (Some(StopStage::Terminate), STEP),
@@ -253,14 +255,14 @@ impl Process {
         };
         for (stage, limit) in stages {
             if let Some(stage) = stage
-                && !hurry.is_cancelled()
+                && !force_cancel.is_cancelled()
             {
                 self.send_stage(stage);
             }
             tokio::select! {
                 biased;
                 ending = self.wait_until_gone() => return ending,
-                () = hurry.cancelled() => break,
+                () = force_cancel.cancelled() => break,
                 () = tokio::time::sleep(limit) => {}
             }
         }
@@ -275,7 +277,10 @@ impl Process {
             }
         }
         let status = self.state.borrow().exit_status().unwrap_or(ExitStatus::Unknown);
-        CommandEnd { status, gone: false }
+        CommandEnd {
+            status,
+            is_gone: false,
+        }
     }
 }
 
@@ -299,13 +304,13 @@ impl Child {
         let (mut stdout, mut stderr, mut cut) = (Vec::new(), Vec::new(), false);
         // Read on beyond the limit: a command whose output is not read would never end.
         while let Some(chunk) = output.next().await {
-            let kept = match chunk.stream {
+            let buffer = match chunk.stream {
                 Stream::Stdout => &mut stdout,
                 Stream::Stderr => &mut stderr,
             };
-            let room = chunk.bytes.len().min(limit - kept.len());
-            kept.extend_from_slice(&chunk.bytes[..room]);
-            cut |= room < chunk.bytes.len();
+            let length = chunk.bytes.len().min(limit - buffer.len());
+            buffer.extend_from_slice(&chunk.bytes[..length]);
+            cut |= length < chunk.bytes.len();
         }
         let CommandEnd { status, .. } = process.wait_until_gone().await;
         Collected {

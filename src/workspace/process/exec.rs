@@ -74,17 +74,17 @@ fn run_exec_helper() -> io::Result<u32> {
         Ok(main) => {
             server.send_report(&HelperReport::Started(main.as_raw_nonzero().get().unsigned_abs()));
             let root = getpid();
-            let left = CommandSupervisor {
+            let remaining = CommandSupervisor {
                 server,
                 inbox,
                 process_tree: ProcessTree { root, main },
                 main_alive: true,
             }
             .supervise_command();
-            server.send_report(&HelperReport::Gone(left));
-            return Ok(left);
+            server.send_report(&HelperReport::Gone(remaining));
+            return Ok(remaining);
         }
-        Err((why, text)) => server.send_report(&HelperReport::Refused(why, text)),
+        Err((refusal, text)) => server.send_report(&HelperReport::Refused(refusal, text)),
     }
     Ok(0)
 }
@@ -204,8 +204,8 @@ impl Server {
     }
 }
 
-fn make_invalid_data_error(what: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
+fn make_invalid_data_error(message: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// Signals to the helper, as readable sockets.

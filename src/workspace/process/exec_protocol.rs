@@ -111,18 +111,18 @@ impl HelperReport {
     pub(super) fn to_line(&self) -> String {
         match self {
             Self::Started(pid) => format!("started {pid}\n"),
-            Self::Refused(why, text) => {
-                let why = match why {
+            Self::Refused(refusal, text) => {
+                let refusal = match refusal {
                     StartRefusal::Directory => "directory",
                     StartRefusal::Missing => "missing",
                     StartRefusal::Other => "other",
                 };
                 // A line feed in the text would end the report early.
-                format!("refused {why} {}\n", text.replace(['\n', '\r'], " "))
+                format!("refused {refusal} {}\n", text.replace(['\n', '\r'], " "))
             }
             Self::Exited(code) => format!("exited {code}\n"),
             Self::Signalled(signal) => format!("signalled {signal}\n"),
-            Self::Gone(left) => format!("gone {left}\n"),
+            Self::Gone(remaining) => format!("gone {remaining}\n"),
         }
     }
 
@@ -132,14 +132,14 @@ impl HelperReport {
         Some(match word {
             "started" => Self::Started(rest.parse().ok()?),
             "refused" => {
-                let (why, text) = rest.split_once(' ')?;
-                let why = match why {
+                let (refusal, text) = rest.split_once(' ')?;
+                let refusal = match refusal {
                     "directory" => StartRefusal::Directory,
                     "missing" => StartRefusal::Missing,
                     "other" => StartRefusal::Other,
                     _ => return None,
                 };
-                Self::Refused(why, text.to_owned())
+                Self::Refused(refusal, text.to_owned())
             }
             "exited" => Self::Exited(rest.parse().ok()?),
             "signalled" => Self::Signalled(rest.parse().ok()?),
@@ -192,10 +192,14 @@ mod tests {
             argv: vec!["a".into(), "b".into()],
         }
         .to_bytes();
-        let whole = [body.len() - 5, body.len() - 10];
+        let complete_lengths = [body.len() - 5, body.len() - 10];
         for cut in 0..body.len() {
             let decoded = ExecRequest::from_bytes(&body[..cut]);
-            assert_eq!(decoded.is_some(), whole[..1].contains(&cut), "cut at {cut}");
+            assert_eq!(
+                decoded.is_some(),
+                complete_lengths[..1].contains(&cut),
+                "cut at {cut}"
+            );
         }
     }
 

@@ -113,10 +113,10 @@ impl Helper {
 
     /// Waits until the helper has ended and nothing of its command is left; returns how many processes are.
     ///
-    /// `hurry` kills the helper immediately; otherwise it has 500 ms.
-    pub(super) async fn wait_for_cleanup(mut self, hurry: bool) -> u32 {
+    /// `force` kills the helper immediately; otherwise it has 500 ms.
+    pub(super) async fn wait_for_cleanup(mut self, force: bool) -> u32 {
         match self.child.take() {
-            Some(child) => wait_for_helper_cleanup(child, self.pid, hurry).await,
+            Some(child) => wait_for_helper_cleanup(child, self.pid, force).await,
             None => 0,
         }
     }
@@ -134,12 +134,12 @@ impl Drop for Helper {
     }
 }
 
-async fn wait_for_helper_cleanup(mut child: tokio::process::Child, pid: u32, hurry: bool) -> u32 {
+async fn wait_for_helper_cleanup(mut child: tokio::process::Child, pid: u32, force: bool) -> u32 {
     let mut status = None;
     if !are_adopted() {
         // Without adoption nothing else can end the command, so wait for the helper however long it takes.
         status = child.wait().await.ok();
-    } else if !hurry {
+    } else if !force {
         status = tokio::time::timeout(HELPER_ENDS_WITHIN, child.wait())
             .await
             .ok()

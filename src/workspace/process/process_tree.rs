@@ -89,12 +89,12 @@ pub(super) fn kill_row(row: &ProcessRow, signal: Signal) {
 }
 
 /// Signals a pid or group that may no longer exist, which is not an error here.
-fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<()>) {
+fn send(number: i32, signal: Signal, deliver: fn(Pid, Signal) -> rustix::io::Result<()>) {
     // 1 is never ours; 0 and negative numbers would address whole groups.
     if number > 1
         && let Some(pid) = Pid::from_raw(number)
     {
-        let _ = how(pid, signal);
+        let _ = deliver(pid, signal);
     }
 }
 

@@ -202,7 +202,9 @@ impl Launcher {
         };
         let pid = match report {
             Some(HelperReport::Started(pid)) => pid,
-            Some(HelperReport::Refused(why, reason)) => return Err(to_spawn_error(command, why, reason)),
+            Some(HelperReport::Refused(refusal, reason)) => {
+                return Err(to_spawn_error(command, refusal, reason));
+            }
             _ => {
                 // A quick command may have killed the helper, and would go on running.
                 give_up(&control, helper).await;
@@ -284,16 +286,16 @@ impl Launcher {
             clippy::disallowed_methods,
             reason = "what the command inherits is decided here"
         )]
-        let held: usize = std::env::var(COUNT)
+        let inherited: usize = std::env::var(COUNT)
             .ok()
             .filter(|_| !self.strip_env.contains(COUNT))
             .and_then(|count| count.parse().ok())
             .unwrap_or(0);
         for (at, (key, value)) in command.git.iter().enumerate() {
-            helper.env(format!("GIT_CONFIG_KEY_{}", held + at), key);
-            helper.env(format!("GIT_CONFIG_VALUE_{}", held + at), value);
+            helper.env(format!("GIT_CONFIG_KEY_{}", inherited + at), key);
+            helper.env(format!("GIT_CONFIG_VALUE_{}", inherited + at), value);
         }
-        helper.env(COUNT, (held + command.git.len()).to_string());
+        helper.env(COUNT, (inherited + command.git.len()).to_string());
     }
 }
 
@@ -316,8 +318,8 @@ async fn give_up(control: &UnixStream, helper: Helper) {
     }
 }
 
-fn to_spawn_error(command: &Command, why: StartRefusal, reason: String) -> SpawnError {
-    match why {
+fn to_spawn_error(command: &Command, refusal: StartRefusal, reason: String) -> SpawnError {
+    match refusal {
         StartRefusal::Directory => SpawnError::WorkingDirectory {
             path: command.cwd.clone(),
             reason,

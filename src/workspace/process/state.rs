@@ -25,7 +25,7 @@ pub(super) enum State {
     Ended(ExitStatus),
     Gone {
         status: ExitStatus,
-        left: u32,
+        remaining: u32,
         at: Instant,
     },
 }

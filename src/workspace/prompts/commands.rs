@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::file;
-use super::{PromptPlace, Sources};
+use super::{PromptFolder, Sources};
 use crate::base::front_matter;
 use crate::base::text::one_line;
 
@@ -53,10 +53,10 @@ impl Sources {
     /// Reads all commands as they are now. Blocks.
     pub fn load_commands(&self) -> Commands {
         let mut commands = Commands::default();
-        for place in self.list_places() {
-            for path in list_command_files(&place) {
+        for source in self.list_folders() {
+            for path in list_command_files(&source) {
                 // Places come nearest last, so a nearer command replaces a farther one of the same name.
-                if let Some(command) = load_command(&place, path) {
+                if let Some(command) = load_command(&source, path) {
                     commands.all.insert(command.name.clone(), command);
                 }
             }
@@ -98,12 +98,12 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().count() <= MAX_NAME && name.chars().all(usable)
 }
 
-fn list_command_files(place: &PromptPlace) -> Vec<PathBuf> {
-    let dir = match place.within {
-        None => place.dir.join("commands"),
-        Some(_) => place.dir.join(".agentls/commands"),
+fn list_command_files(source: &PromptFolder) -> Vec<PathBuf> {
+    let dir = match source.within {
+        None => source.dir.join("commands"),
+        Some(_) => source.dir.join(".agentls/commands"),
     };
-    let mut found: Vec<PathBuf> = file::list_entry_paths(place, &dir)
+    let mut found: Vec<PathBuf> = file::list_entry_paths(source, &dir)
         .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();
@@ -113,27 +113,27 @@ fn list_command_files(place: &PromptPlace) -> Vec<PathBuf> {
     found
 }
 
-fn load_command(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
+fn load_command(source: &PromptFolder, path: PathBuf) -> Option<PromptCommand> {
     let name = path
         .file_stem()?
         .to_str()
         .filter(|name| is_name(name))?
         .to_owned();
-    let read = file::read(place, &path)?;
+    let read = file::read(source, &path)?;
     let mut command = PromptCommand {
         name,
         description: None,
         argument_hint: None,
         path,
-        trusted: place.trusted,
+        trusted: source.trusted,
         problem: None,
         body: None,
     };
-    let parted = read.and_then(|taken| match taken.problem {
+    let parted = read.and_then(|prompt_file| match prompt_file.problem {
         // Half a prompt would be a different prompt.
         Some(problem) => Err(problem),
         None => {
-            let parted = front_matter::split_front_matter(&taken.text)?;
+            let parted = front_matter::split_front_matter(&prompt_file.text)?;
             Ok((parted.head, parted.body.trim().to_owned()))
         }
     });
@@ -145,7 +145,7 @@ fn load_command(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
             command.argument_hint = line("argument-hint");
             command.body = Some(body);
         }
-        Err(why) => command.problem = Some(why),
+        Err(reason) => command.problem = Some(reason),
     }
     Some(command)
 }
@@ -299,14 +299,14 @@ mod tests {
             Some(Ok("Look at a.rs.".to_owned()))
         );
         assert_eq!(commands.expand_prompt("/nothing"), None);
-        for (text, why) in [
+        for (text, expected) in [
             ("/leak", "outside"),
             ("/open x", "does not end"),
             ("/void", "it is empty"),
         ] {
             let error = commands.expand_prompt(text).unwrap().unwrap_err().to_string();
             assert!(
-                error.contains(why) && error.starts_with("the command /"),
+                error.contains(expected) && error.starts_with("the command /"),
                 "{error}"
             );
         }

@@ -5,7 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::PromptPlace;
+use super::PromptFolder;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::base::text::{escape_hidden_characters, prefix_within};
@@ -22,12 +22,12 @@ pub(super) struct PromptFile {
     pub(super) problem: Option<String>,
 }
 
-/// Reads a file of `place`; `None` if there is none. The error says why the file is skipped. Blocks.
-pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile, String>> {
-    let real = match resolve_prompt_path(place, path) {
+/// Reads a file of `source`; `None` if there is none. The error says why the file is skipped. Blocks.
+pub(super) fn read(source: &PromptFolder, path: &Path) -> Option<Result<PromptFile, String>> {
+    let real = match resolve_prompt_path(source, path) {
         Ok(Some(real)) => real,
         Ok(None) => return None,
-        Err(why) => return Some(Err(why)),
+        Err(reason) => return Some(Err(reason)),
     };
     let mut file = match RegularFile::open(&real) {
         Ok(file) => file,
@@ -36,18 +36,18 @@ pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile
         Err(OpenError::Io(error)) => return Some(Err(format_read_error(&error))),
         Err(error) => return Some(Err(error.to_string())),
     };
-    let whole = file.metadata().len();
+    let full_length = file.metadata().len();
     Some(
         // A few bytes more show that the file is longer, and complete a character that the limit cuts.
         file.read_start(MAX_FILE as u64 + 4)
             .map_err(|error| format_read_error(&error))
-            .and_then(|bytes| decode_prompt_file(bytes, whole))
-            .map(|taken| redact_keys(&place.redactor, taken)),
+            .and_then(|bytes| decode_prompt_file(bytes, full_length))
+            .map(|prompt_file| redact_keys(&source.redactor, prompt_file)),
     )
 }
 
 /// Resolves the path; `None` if nothing is there.
-fn resolve_prompt_path(place: &PromptPlace, path: &Path) -> Result<Option<PathBuf>, String> {
+fn resolve_prompt_path(source: &PromptFolder, path: &Path) -> Result<Option<PathBuf>, String> {
     let real = match real_path(path) {
         Ok(real) => real,
         Err(PathError::NotAFolder(_)) => return Ok(None),
@@ -58,7 +58,7 @@ fn resolve_prompt_path(place: &PromptPlace, path: &Path) -> Result<Option<PathBu
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         _ => {}
     }
-    let Some(roots) = &place.within else {
+    let Some(roots) = &source.within else {
         return Ok(Some(real));
     };
     if roots.find_containing(&real).is_none() {
@@ -73,9 +73,9 @@ fn resolve_prompt_path(place: &PromptPlace, path: &Path) -> Result<Option<PathBu
 /// Most entries examined in one folder.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Lists the paths of the entries in the folder `dir` of `place`; empty if it leads out of the workspace.
-pub(super) fn list_entry_paths(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
-    let Ok(Some(real)) = resolve_prompt_path(place, dir) else {
+/// Lists the paths of the entries in the folder `dir` of `source`; empty if it leads out of the workspace.
+pub(super) fn list_entry_paths(source: &PromptFolder, dir: &Path) -> Vec<PathBuf> {
+    let Ok(Some(real)) = resolve_prompt_path(source, dir) else {
         return Vec::new();
     };
     let entries = OpenFolder::open(&real).and_then(|folder| folder.read_entries());
@@ -85,18 +85,18 @@ pub(super) fn list_entry_paths(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> 
 }
 
 /// Removes keys: in a file for the agent they are there by mistake, and no model must receive them (R-SEC, I15).
-fn redact_keys(redactor: &Redactor, mut taken: PromptFile) -> PromptFile {
-    if let Some(clean) = redactor.redact_content(&taken.text) {
-        taken.text = clean;
+fn redact_keys(redactor: &Redactor, mut prompt_file: PromptFile) -> PromptFile {
+    if let Some(clean) = redactor.redact_content(&prompt_file.text) {
+        prompt_file.text = clean;
     }
-    taken
+    prompt_file
 }
 
 fn format_read_error(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
-fn decode_prompt_file(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> {
+fn decode_prompt_file(bytes: Vec<u8>, full_length: u64) -> Result<PromptFile, String> {
     if bytes.contains(&0) {
         return Err("it is not a text".to_owned());
     }
@@ -123,7 +123,7 @@ fn decode_prompt_file(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> 
         return Ok(PromptFile {
             text: start.to_owned(),
             problem: Some(format!(
-                "it is too long ({whole} bytes); used only its first {} bytes",
+                "it is too long ({full_length} bytes); used only its first {} bytes",
                 start.len()
             )),
         });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::file::{self, compute_fingerprint};
 use super::skills::{self, Skills};
-use super::{PromptPlace, Sources};
+use super::{PromptFolder, Sources};
 use crate::config::Redactor;
 use crate::domain::{InstructionFile, InstructionKind};
 use crate::workspace::resolve::real_path;
@@ -43,8 +43,8 @@ pub struct Instruction {
 impl Sources {
     /// Reads all instructions as they are now. Blocks.
     pub fn load_instructions(&self) -> LoadedInstructions {
-        let places = self.list_places();
-        let inner = self.inner_places(&places);
+        let folders = self.list_folders();
+        let inner = self.inner_folders(&folders);
         let mut found = LoadedInstructions::default();
         if let Some(path) = &self.prompt_file {
             found.take_prompt(&self.redactor, path);
@@ -55,24 +55,24 @@ impl Sources {
             (InstructionKind::Agents, "AGENTS.md"),
             (InstructionKind::Tools, "TOOLS.md"),
         ] {
-            for place in places.iter().chain(&inner) {
-                let path = place.dir.join(name);
+            for source in folders.iter().chain(&inner) {
+                let path = source.dir.join(name);
                 // A file with two names counts once.
                 if seen.insert(real_path(&path).unwrap_or_else(|_| path.clone())) {
-                    found.take(kind, place, &path);
+                    found.take(kind, source, &path);
                 }
             }
         }
         found.enforce_size_limit();
-        let (skills, files) = skills::find(&places);
+        let (skills, files) = skills::find(&folders);
         found.skills = Arc::new(skills);
         found.files.extend(files);
         found
     }
 
     /// Lists the folders below the nearest workspace folder, down to the working directory.
-    fn inner_places(&self, places: &[PromptPlace]) -> Vec<PromptPlace> {
-        let Some(nearest) = places.iter().rev().find(|place| place.within.is_some()) else {
+    fn inner_folders(&self, folders: &[PromptFolder]) -> Vec<PromptFolder> {
+        let Some(nearest) = folders.iter().rev().find(|source| source.within.is_some()) else {
             return Vec::new();
         };
         let inner = real_path(&self.cwd).ok().and_then(|cwd| {
@@ -89,26 +89,26 @@ impl Sources {
         let depth = below.components().count().min(MAX_DEPTH);
         // If there are too many, those nearest to the working directory.
         let dirs: Vec<&Path> = cwd.ancestors().take(depth).collect();
-        let place = |dir: &&Path| PromptPlace {
+        let to_source = |dir: &&Path| PromptFolder {
             dir: dir.to_path_buf(),
             ..nearest.clone()
         };
-        dirs.iter().rev().map(place).collect()
+        dirs.iter().rev().map(to_source).collect()
     }
 }
 
 impl LoadedInstructions {
     /// Loads the file that the configuration names; unlike other files, it is reported if missing.
     fn take_prompt(&mut self, redactor: &Redactor, path: &Path) {
-        let place = PromptPlace {
+        let source = PromptFolder {
             dir: PathBuf::new(),
             trusted: true,
             within: None,
             redactor: redactor.clone(),
         };
-        self.take(InstructionKind::Prompt, &place, path);
-        if let Some(taken) = self.texts.pop() {
-            self.prompt = Some(taken.text);
+        self.take(InstructionKind::Prompt, &source, path);
+        if let Some(instruction) = self.texts.pop() {
+            self.prompt = Some(instruction.text);
         } else if self.files.is_empty() {
             self.files.push(InstructionFile {
                 path: path.display().to_string(),
@@ -122,50 +122,55 @@ impl LoadedInstructions {
         }
     }
 
-    fn take(&mut self, kind: InstructionKind, place: &PromptPlace, path: &Path) {
-        let Some(read) = file::read(place, path) else {
+    fn take(&mut self, kind: InstructionKind, source: &PromptFolder, path: &Path) {
+        let Some(read) = file::read(source, path) else {
             return;
         };
-        let mut told = InstructionFile {
+        let mut instruction_file = InstructionFile {
             path: path.display().to_string(),
             kind,
             name: None,
             bytes: 0,
             fingerprint: String::new(),
-            trusted: place.trusted,
+            trusted: source.trusted,
             problem: None,
         };
         match read {
             // A blank file counts as missing.
             Ok(read) if read.text.trim().is_empty() => return,
             Ok(read) => {
-                told.bytes = read.text.len() as u64;
-                told.fingerprint = compute_fingerprint(&read.text);
-                told.problem = read.problem;
+                instruction_file.bytes = read.text.len() as u64;
+                instruction_file.fingerprint = compute_fingerprint(&read.text);
+                instruction_file.problem = read.problem;
                 self.texts.push(Instruction {
                     kind,
                     path: path.to_path_buf(),
                     text: read.text,
-                    trusted: place.trusted,
+                    trusted: source.trusted,
                 });
             }
-            Err(why) => told.problem = Some(format!("{why}; skipped")),
+            Err(reason) => instruction_file.problem = Some(format!("{reason}; skipped")),
         }
-        self.files.push(told);
+        self.files.push(instruction_file);
     }
 
     /// Drops the farthest texts if all together exceed the limit.
     fn enforce_size_limit(&mut self) {
-        let mut left = MAX_ALL;
-        let mut kept: Vec<bool> = Vec::new();
+        let mut remaining = MAX_ALL;
+        let mut retained: Vec<bool> = Vec::new();
         // The last text of each kind is the nearest. Kinds share the space, later kinds first.
         for text in self.texts.iter().rev() {
-            let fits = text.text.len() <= left;
-            left -= if fits { text.text.len() } else { 0 };
-            kept.push(fits);
+            let fits = text.text.len() <= remaining;
+            remaining -= if fits { text.text.len() } else { 0 };
+            retained.push(fits);
         }
-        kept.reverse();
-        for (text, _) in self.texts.iter().zip(&kept).filter(|(_, kept)| !**kept) {
+        retained.reverse();
+        for (text, _) in self
+            .texts
+            .iter()
+            .zip(&retained)
+            .filter(|(_, is_retained)| !**is_retained)
+        {
             let path = text.path.display().to_string();
             for file in self.files.iter_mut().filter(|file| file.path == path) {
                 file.bytes = 0;
@@ -174,8 +179,8 @@ impl LoadedInstructions {
                 ));
             }
         }
-        let mut kept = kept.into_iter();
-        self.texts.retain(|_| kept.next().unwrap_or(true));
+        let mut retained = retained.into_iter();
+        self.texts.retain(|_| retained.next().unwrap_or(true));
     }
 }
 
@@ -294,7 +299,7 @@ mod tests {
             let file = found.files.iter().find(|file| file.path == path).unwrap();
             (file.bytes > 0, file.problem.clone().unwrap_or_default())
         };
-        for (path, taken, why) in [
+        for (path, expected_taken, expected_problem) in [
             ("near/AGENTS.md", false, "outside the workspace; skipped"),
             ("near/TOOLS.md", false, "holds secrets; skipped"),
             ("user/AGENTS.md", true, ""),
@@ -309,8 +314,8 @@ mod tests {
             ),
         ] {
             let (is_taken, problem) = problem(path);
-            assert_eq!(is_taken, taken, "{path}: {problem}");
-            assert!(problem.contains(why), "{path}: {problem}");
+            assert_eq!(is_taken, expected_taken, "{path}: {problem}");
+            assert!(problem.contains(expected_problem), "{path}: {problem}");
         }
         assert!(
             !found.files.iter().any(|file| file.path.ends_with("far/TOOLS.md")),

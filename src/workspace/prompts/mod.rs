@@ -18,7 +18,7 @@ pub use skills::{Skill, SkillError, Skills};
 use super::roots::{Folder, Roots};
 use crate::config::Redactor;
 
-/// The places to search for prompt files.
+/// The folders to search for prompt files.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     pub user: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct SourceFolder {
 
 /// A folder to search, with its limits.
 #[derive(Clone, Debug)]
-struct PromptPlace {
+struct PromptFolder {
     dir: PathBuf,
     trusted: bool,
     /// Links must not lead out of these roots; `None` allows any target.
@@ -52,7 +52,7 @@ struct PromptPlace {
 
 impl Sources {
     /// Lists the user's folder first, then the workspace folders, the nearest last.
-    fn list_places(&self) -> Vec<PromptPlace> {
+    fn list_folders(&self) -> Vec<PromptFolder> {
         let folders: Vec<Folder> = self
             .folders
             .iter()
@@ -62,13 +62,13 @@ impl Sources {
             })
             .collect();
         let roots = Arc::new(Roots::new(&folders));
-        let user = self.user.iter().map(|dir| PromptPlace {
+        let user = self.user.iter().map(|dir| PromptFolder {
             dir: dir.clone(),
             trusted: true,
             within: None,
             redactor: self.redactor.clone(),
         });
-        let workspace = self.folders.iter().map(|folder| PromptPlace {
+        let workspace = self.folders.iter().map(|folder| PromptFolder {
             dir: folder.path.clone(),
             trusted: folder.trusted,
             within: Some(roots.clone()),

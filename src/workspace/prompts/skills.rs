@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::PromptPlace;
+use super::PromptFolder;
 use super::file::{self, compute_fingerprint};
 use crate::base::front_matter;
 use crate::base::text::one_line;
@@ -35,7 +35,7 @@ pub struct Skill {
     /// Whether the user trusts the folder that it comes from.
     pub trusted: bool,
     dir: PathBuf,
-    place: PromptPlace,
+    source: PromptFolder,
 }
 
 /// The reason why a skill cannot be read.
@@ -86,31 +86,31 @@ impl Skills {
 
 impl Skill {
     fn read(&self, file: Option<&str>) -> Result<String, SkillError> {
-        let asked = file.unwrap_or(FILE);
+        let requested = file.unwrap_or(FILE);
         // This checks the written path; `file::read` checks where links lead.
-        let inside = Path::new(asked)
+        let inside = Path::new(requested)
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        if !inside || asked.contains('\0') {
-            return Err(SkillError::Outside(asked.to_owned()));
+        if !inside || requested.contains('\0') {
+            return Err(SkillError::Outside(requested.to_owned()));
         }
-        let unreadable = |why: String| SkillError::Unreadable {
-            file: asked.to_owned(),
-            why,
+        let unreadable = |reason: String| SkillError::Unreadable {
+            file: requested.to_owned(),
+            why: reason,
         };
-        let taken = file::read(&self.place, &self.dir.join(asked))
-            .ok_or_else(|| SkillError::Missing(asked.to_owned()))?
+        let prompt_file = file::read(&self.source, &self.dir.join(requested))
+            .ok_or_else(|| SkillError::Missing(requested.to_owned()))?
             .map_err(unreadable)?;
         let mut text = match file {
-            Some(_) => taken.text,
+            Some(_) => prompt_file.text,
             // The model knows name and description already.
-            None => front_matter::split_front_matter(&taken.text)
+            None => front_matter::split_front_matter(&prompt_file.text)
                 .map_err(unreadable)?
                 .body
                 .trim()
                 .to_owned(),
         };
-        if let Some(problem) = taken.problem {
+        if let Some(problem) = prompt_file.problem {
             text.push_str(&format!("\n\n[{problem}]"));
         }
         if file.is_none() {
@@ -123,17 +123,17 @@ impl Skill {
     }
 }
 
-/// Finds all skills in `places`; of two with the same name, the nearer one counts.
-pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
+/// Finds all skills in `folders`; of two with the same name, the nearer one counts.
+pub(super) fn find(folders: &[PromptFolder]) -> (Skills, Vec<InstructionFile>) {
     let mut skills = Skills::default();
     let mut files: Vec<InstructionFile> = Vec::new();
-    for place in places {
-        let dir = match place.within {
-            None => place.dir.join("skills"),
-            Some(_) => place.dir.join(".agentls/skills"),
+    for source in folders {
+        let dir = match source.within {
+            None => source.dir.join("skills"),
+            Some(_) => source.dir.join(".agentls/skills"),
         };
-        for dir in list_skill_folders(place, &dir) {
-            let Some((told, skill)) = load_skill(place, &dir) else {
+        for dir in list_skill_folders(source, &dir) {
+            let Some((instruction_file, skill)) = load_skill(source, &dir) else {
                 continue;
             };
             if let Some(skill) = skill {
@@ -141,56 +141,56 @@ pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
                 files.retain(|file| file.name.as_ref() != Some(&skill.name));
                 skills.all.insert(skill.name.clone(), skill);
             }
-            files.push(told);
+            files.push(instruction_file);
         }
     }
     (skills, files)
 }
 
 /// Lists the entries of `dir`, sorted by name.
-fn list_skill_folders(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
-    let mut found = file::list_entry_paths(place, dir);
+fn list_skill_folders(source: &PromptFolder, dir: &Path) -> Vec<PathBuf> {
+    let mut found = file::list_entry_paths(source, dir);
     found.sort();
     found.truncate(MAX_SKILLS);
     found
 }
 
-fn load_skill(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Option<Skill>)> {
+fn load_skill(source: &PromptFolder, dir: &Path) -> Option<(InstructionFile, Option<Skill>)> {
     let path = dir.join(FILE);
-    let taken = file::read(place, &path)?;
-    let mut told = InstructionFile {
+    let prompt_file = file::read(source, &path)?;
+    let mut instruction_file = InstructionFile {
         path: path.display().to_string(),
         kind: InstructionKind::Skill,
         name: None,
         bytes: 0,
         fingerprint: String::new(),
-        trusted: place.trusted,
+        trusted: source.trusted,
         problem: None,
     };
-    let head = taken.and_then(|taken| {
-        told.fingerprint = compute_fingerprint(&taken.text);
-        told.problem = taken.problem;
-        told.bytes = taken.text.len() as u64;
-        let head = front_matter::split_front_matter(&taken.text)?.head;
+    let head = prompt_file.and_then(|prompt_file| {
+        instruction_file.fingerprint = compute_fingerprint(&prompt_file.text);
+        instruction_file.problem = prompt_file.problem;
+        instruction_file.bytes = prompt_file.text.len() as u64;
+        let head = front_matter::split_front_matter(&prompt_file.text)?.head;
         parse_skill_head(head, dir)
     });
     match head {
         Ok((name, description)) => {
-            told.name = Some(name.clone());
+            instruction_file.name = Some(name.clone());
             let skill = Skill {
                 name,
                 description,
-                trusted: place.trusted,
+                trusted: source.trusted,
                 dir: dir.to_path_buf(),
-                place: place.clone(),
+                source: source.clone(),
             };
-            Some((told, Some(skill)))
+            Some((instruction_file, Some(skill)))
         }
-        Err(why) => {
+        Err(reason) => {
             // Nothing of it is used.
-            told.bytes = 0;
-            told.problem = Some(format!("{why}; skipped the skill"));
-            Some((told, None))
+            instruction_file.bytes = 0;
+            instruction_file.problem = Some(format!("{reason}; skipped the skill"));
+            Some((instruction_file, None))
         }
     }
 }
@@ -301,7 +301,7 @@ mod tests {
         assert!(body.starts_with("Body.\n\n[The skill's folder: "), "{body}");
         assert_eq!(skills.read("b", Some("more/notes.md")).unwrap(), "notes");
         assert!(skills.read("both", None).unwrap().starts_with("near"));
-        for (name, file, why) in [
+        for (name, file, expected) in [
             ("none", None, "available: b, both"),
             ("b", Some("../a/SKILL.md"), "without `..`"),
             ("b", Some("/etc/passwd"), "without `..`"),
@@ -309,7 +309,7 @@ mod tests {
             ("both", Some("leak"), "outside the workspace"),
         ] {
             let error = skills.read(name, file).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         assert_eq!(
             found

@@ -18,7 +18,7 @@ pub struct Case {
     pub next: Vec<Reply>,
     pub at: Where,
     /// The wait that the first answer asks for, in ms: the least and the most.
-    pub asked: Option<(u64, u64)>,
+    pub requested_wait: Option<(u64, u64)>,
     /// The time that an attempt may take.
     pub takes: Duration,
     /// Extra settings of the provider.
@@ -42,14 +42,14 @@ impl Case {
             stand_in: Vec::new(),
             next: Vec::new(),
             at: Where::Mock,
-            asked: None,
+            requested_wait: None,
             takes: Duration::ZERO,
             settings: "",
         }
     }
 
     /// The first answer fails, the second succeeds.
-    fn once(name: &'static str, failure: Reply) -> Self {
+    fn fails_once(name: &'static str, failure: Reply) -> Self {
         Self::new(name, vec![failure, Reply::text("here I am")])
     }
 
@@ -68,8 +68,8 @@ impl Case {
         self
     }
 
-    fn asks(mut self, least: u64, most: u64) -> Self {
-        self.asked = Some((least, most));
+    fn requests_wait(mut self, least: u64, most: u64) -> Self {
+        self.requested_wait = Some((least, most));
         self
     }
 
@@ -115,10 +115,10 @@ const HASTY: &str = "first_event_timeout_s = 2\nevent_gap_timeout_s = 2";
 
 pub fn cases(api: Api) -> Vec<Case> {
     let mut all = statuses();
-    all.extend(waits());
+    all.extend(announced_waits());
     all.extend(permanent());
     all.extend(too_long());
-    all.extend(mended());
+    all.extend(fixed_by_shrinking());
     all.extend(connections());
     all.extend(streams(api));
     all.extend(routes());
@@ -179,12 +179,12 @@ fn statuses() -> Vec<Case> {
     };
     let overloaded = || Reply::error(529, "overloaded_error", "Overloaded");
     vec![
-        Case::once("408", Reply::error(408, "timeout", "the request took too long")),
-        Case::once("500", Reply::error(500, "api_error", "Internal server error")),
-        Case::once("502", page(502)),
-        Case::once("503", Reply::status(503)),
-        Case::once("504", page(504)),
-        Case::once("529", overloaded()),
+        Case::fails_once("408", Reply::error(408, "timeout", "the request took too long")),
+        Case::fails_once("500", Reply::error(500, "api_error", "Internal server error")),
+        Case::fails_once("502", page(502)),
+        Case::fails_once("503", Reply::status(503)),
+        Case::fails_once("504", page(504)),
+        Case::fails_once("529", overloaded()),
         Case::new(
             "529-thrice",
             vec![overloaded(), overloaded(), overloaded(), Reply::text("here I am")],
@@ -197,13 +197,13 @@ fn statuses() -> Vec<Case> {
 }
 
 /// Ways in which a throttled response announces the wait.
-fn waits() -> Vec<Case> {
-    let asking = |name, header, value: &str| Case::once(name, throttled().header(header, value));
+fn announced_waits() -> Vec<Case> {
+    let asking = |name, header, value: &str| Case::fails_once(name, throttled().header(header, value));
     vec![
-        Case::once("429", throttled()),
-        asking("429-seconds", "retry-after", "1").asks(1_000, 1_000),
-        asking("429-ms", "retry-after-ms", "120").asks(120, 120),
-        asking("429-date-ahead", "retry-after", &date(4)).asks(500, 4_000),
+        Case::fails_once("429", throttled()),
+        asking("429-seconds", "retry-after", "1").requests_wait(1_000, 1_000),
+        asking("429-ms", "retry-after-ms", "120").requests_wait(120, 120),
+        asking("429-date-ahead", "retry-after", &date(4)).requests_wait(500, 4_000),
         asking("429-date-now", "retry-after", &date(0)),
         asking("429-date-past", "retry-after", &date(-3_600)),
         asking("429-negative", "retry-after", "-5"),
@@ -212,7 +212,7 @@ fn waits() -> Vec<Case> {
         asking("429-garbage", "retry-after", "soon"),
         asking("429-other-headers", "x-ratelimit-reset-requests", "1s"),
         Case::new("429-an-hour", vec![throttled().header("retry-after", "3600")]),
-        Case::once(
+        Case::fails_once(
             "429-in-words",
             Reply::error(
                 429,
@@ -220,15 +220,15 @@ fn waits() -> Vec<Case> {
                 "Rate limit reached. Please try again in 150ms.",
             ),
         )
-        .asks(150, 150),
+        .requests_wait(150, 150),
     ]
 }
 
 /// Faults that no retry fixes.
 fn permanent() -> Vec<Case> {
-    let once = |name, reply| Case::new(name, vec![reply]);
+    let single_reply = |name, reply| Case::new(name, vec![reply]);
     vec![
-        once(
+        single_reply(
             "429-quota",
             Reply::error(
                 429,
@@ -236,11 +236,11 @@ fn permanent() -> Vec<Case> {
                 "You exceeded your current quota, please check your plan.",
             ),
         ),
-        once(
+        single_reply(
             "402",
             Reply::error(402, "payment_required", "Insufficient credits"),
         ),
-        once(
+        single_reply(
             "400-usage-limit",
             Reply::error(
                 400,
@@ -248,17 +248,17 @@ fn permanent() -> Vec<Case> {
                 "You have reached your specified API usage limits. You will regain access on 2099-12-01 at 00:00 UTC.",
             ),
         ),
-        once("401", Reply::error(401, "authentication_error", "invalid key")),
-        once("403", Reply::error(403, "permission_error", "not for you")),
-        once(
+        single_reply("401", Reply::error(401, "authentication_error", "invalid key")),
+        single_reply("403", Reply::error(403, "permission_error", "not for you")),
+        single_reply(
             "404",
             Reply::error(404, "not_found_error", "the model does not exist"),
         ),
-        once(
+        single_reply(
             "400",
             Reply::error(400, "invalid_request_error", "messages: nonsense"),
         ),
-        once(
+        single_reply(
             "400-policy",
             Reply::error(
                 400,
@@ -266,8 +266,8 @@ fn permanent() -> Vec<Case> {
                 "Your prompt was flagged as potentially violating our usage policy.",
             ),
         ),
-        once("200-html", Reply::html()),
-        once(
+        single_reply("200-html", Reply::html()),
+        single_reply(
             "302",
             Reply::status(302).header("location", "https://elsewhere.example/login?from=here"),
         ),
@@ -321,7 +321,7 @@ fn too_long() -> Vec<Case> {
 }
 
 /// Faults that a smaller request fixes.
-fn mended() -> Vec<Case> {
+fn fixed_by_shrinking() -> Vec<Case> {
     let read = |path: &str| Reply::tool("read_file", json!({"path": path}));
     let too_long = || {
         Reply::error(
@@ -335,7 +335,7 @@ fn mended() -> Vec<Case> {
         let steps = ["large.txt", "a.txt", "b.txt", "c.txt"].map(read);
         steps.into_iter().chain(more).collect()
     };
-    let seen = || {
+    let image_case = || {
         let mut case = Case::new("an-image", Vec::new());
         case.prompt = json!([{"type": "image", "mediaType": "image/png", "data": DOT}, {"type": "text", "text": "see"}]);
         case
@@ -354,12 +354,12 @@ fn mended() -> Vec<Case> {
         Case {
             name: "image-refused",
             replies: vec![image_refused(), Reply::text("here I am")],
-            ..seen()
+            ..image_case()
         },
         Case {
             name: "image-refused-twice",
             replies: vec![image_refused(), image_refused()],
-            ..seen()
+            ..image_case()
         },
     ]
 }
@@ -368,10 +368,12 @@ fn mended() -> Vec<Case> {
 fn connections() -> Vec<Case> {
     vec![
         Case::new("refused", Vec::new()).at(Where::Nobody),
-        Case::once("reset-before-headers", Reply::hang_up(Cut::Reset)),
-        Case::once("closed-before-headers", Reply::hang_up(Cut::Close)),
+        Case::fails_once("reset-before-headers", Reply::hang_up(Cut::Reset)),
+        Case::fails_once("closed-before-headers", Reply::hang_up(Cut::Close)),
         Case::new("tls", Vec::new()).at(Where::UnknownCertificate),
-        Case::once("no-response", Reply::silent()).with(HASTY).takes(4),
+        Case::fails_once("no-response", Reply::silent())
+            .with(HASTY)
+            .takes(4),
         Case::new("no-response-twice", vec![Reply::silent(), Reply::silent()])
             .with(HASTY)
             .takes(4),
@@ -384,7 +386,7 @@ fn streams(api: Api) -> Vec<Case> {
     let write = || Reply::new().call("write_file", json!({"path": "x", "content": "x"}));
     let ping = Duration::from_millis(200);
     let pinged = |reply: Reply| (0..20).fold(reply, |reply, _| reply.ping().delay(ping)).stall();
-    let again = match api {
+    let first_event = match api {
         Api::Anthropic => r#"{"type":"message_start","message":{"usage":{"input_tokens":0}}}"#,
         Api::OpenAi => r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
         Api::Responses => r#"{"type":"response.created","response":{"status":"in_progress"}}"#,
@@ -396,32 +398,32 @@ fn streams(api: Api) -> Vec<Case> {
     );
     let large = "a large piece ".repeat(4_000);
     vec![
-        Case::once("cut-after-nothing", Reply::text("half").cut_after(0)),
-        Case::once("cut-after-the-first-event", Reply::text("half").cut_after(1)),
-        Case::once("cut-in-text", Reply::text("half of the an").close()),
-        Case::once(
+        Case::fails_once("cut-after-nothing", Reply::text("half").cut_after(0)),
+        Case::fails_once("cut-after-the-first-event", Reply::text("half").cut_after(1)),
+        Case::fails_once("cut-in-text", Reply::text("half of the an").close()),
+        Case::fails_once(
             "cut-in-tool",
             Reply::text("I write.")
                 .call_raw("write_file", "{\"path\": \"x\", \"con", 9)
                 .close(),
         ),
-        Case::once("cut-behind-tool", write().close()),
-        Case::once(
+        Case::fails_once("cut-behind-tool", write().close()),
+        Case::fails_once(
             "cut-in-reasoning",
             Reply::new().unsigned_reasoning("hm, let me").close(),
         ),
-        Case::once("no-stop", Reply::text("half of the an").without_stop()),
-        Case::once("no-stop-behind-tool", write().without_stop()),
-        Case::once("stall", Reply::text("half of the an").stall())
+        Case::fails_once("no-stop", Reply::text("half of the an").without_stop()),
+        Case::fails_once("no-stop-behind-tool", write().without_stop()),
+        Case::fails_once("stall", Reply::text("half of the an").stall())
             .with(HASTY)
             .takes(4),
-        Case::once("stall-with-pings", pinged(Reply::text("half of the an")))
+        Case::fails_once("stall-with-pings", pinged(Reply::text("half of the an")))
             .with(HASTY)
             .takes(4),
-        Case::once("pings-alone", pinged(Reply::new()))
+        Case::fails_once("pings-alone", pinged(Reply::new()))
             .with(HASTY)
             .takes(4),
-        Case::once(
+        Case::fails_once(
             "malformed-sse",
             Reply::text("half")
                 .raw("<<<>>>\n\n\0\n: ???\nfoo\n\n")
@@ -435,26 +437,26 @@ fn streams(api: Api) -> Vec<Case> {
                     .with_text("I am"),
             ],
         ),
-        Case::once("malformed-json", Reply::text("half").raw(data("{nonsense"))),
-        Case::once(
+        Case::fails_once("malformed-json", Reply::text("half").raw(data("{nonsense"))),
+        Case::fails_once(
             "error-event",
             Reply::text("half").fail("overloaded_error", "Overloaded"),
         ),
-        Case::once("error-event-first", Reply::new().fail("api_error", "broke")),
+        Case::fails_once("error-event-first", Reply::new().fail("api_error", "broke")),
         Case::new(
             "error-event-permanent",
             vec![Reply::text("half").fail("authentication_error", "who are you?")],
         ),
-        Case::once(
+        Case::fails_once(
             "error-event-throttled",
             Reply::text("half").fail("rate_limit_exceeded", "Please try again in 150ms."),
         )
-        .asks(150, 150),
-        Case::once("empty", Reply::new()),
+        .requests_wait(150, 150),
+        Case::fails_once("empty", Reply::new()),
         Case::new("empty-for-ever", vec![Reply::new(), Reply::new(), Reply::new()]),
         Case::new(
             "begun-twice",
-            vec![Reply::new().raw(data(again)).with_text("here I am")],
+            vec![Reply::new().raw(data(first_event)).with_text("here I am")],
         ),
         Case::new(
             "unknown-events",
@@ -464,7 +466,7 @@ fn streams(api: Api) -> Vec<Case> {
                     .with_text("I am"),
             ],
         ),
-        Case::once("an-event-too-large", Reply::text("half").raw(huge)).takes(10),
+        Case::fails_once("an-event-too-large", Reply::text("half").raw(huge)).takes(10),
         Case::new("a-large-event", vec![Reply::deltas([large])]).takes(10),
         Case::new(
             "slow-drip",

@@ -27,28 +27,28 @@ struct SessionView {
     /// The last `seq` seen.
     seq: Option<u64>,
     /// Durable events that came as notifications, by `seq`.
-    told: HashMap<u64, (String, Value)>,
+    notified: HashMap<u64, (String, Value)>,
     /// The `seq` of every durable event that came in a page.
     paged: HashSet<u64>,
     /// The client has sent a request other than a load: its events may arrive before a page that contains them, too.
-    asked: bool,
+    has_sent_request: bool,
     /// Created over this connection, so that the client has seen all of it.
-    whole: bool,
+    is_complete: bool,
     running: Option<String>,
-    ended: HashMap<String, TurnEndedNotification>,
+    turn_ends: HashMap<String, TurnEndedNotification>,
     /// Messages in progress.
     open: HashMap<String, MessageProgress>,
     /// Messages that were completed or retracted.
     closed: HashSet<String>,
     /// The answer so far, by turn: the last message and the messages that it continues.
-    said: HashMap<String, String>,
+    answers: HashMap<String, String>,
     /// The next message of the turn continues its answer.
     continues: bool,
     calls: HashMap<String, ToolCallStatus>,
     /// Tool calls whose input was shown but whose message has not come yet: call id to message id.
-    begun: HashMap<String, String>,
+    started_calls: HashMap<String, String>,
     /// Tool calls whose input was shown, but which their message does not contain.
-    void: HashSet<String>,
+    stray_calls: HashSet<String>,
     /// Open approvals, limits and questions.
     approvals: HashSet<String>,
     settled: HashSet<String>,
@@ -61,22 +61,25 @@ struct MessageProgress {
 }
 
 impl Checker {
-    fn wrong(&mut self, what: impl Into<String>) {
-        self.violations.push(what.into());
+    fn wrong(&mut self, violation: impl Into<String>) {
+        self.violations.push(violation.into());
     }
 
     /// Records a session that was created over this connection.
     pub fn created(&mut self, session: &str, seq: u64) {
         let view = self.sessions.entry(session.to_owned()).or_default();
         view.seq = Some(seq);
-        view.whole = true;
-        view.asked = true;
+        view.is_complete = true;
+        view.has_sent_request = true;
     }
 
     /// Records a request that names a session.
-    pub fn asks(&mut self, session: &str, method: &str) {
+    pub fn record_request(&mut self, session: &str, method: &str) {
         if !session.is_empty() && method != "agent/loadSession" {
-            self.sessions.entry(session.to_owned()).or_default().asked = true;
+            self.sessions
+                .entry(session.to_owned())
+                .or_default()
+                .has_sent_request = true;
         }
     }
 
@@ -96,18 +99,19 @@ impl Checker {
         let view = self.sessions.entry(session.to_owned()).or_default();
         let mut wrong = Vec::new();
         view.page(result, &mut wrong);
-        let wrong = wrong.into_iter().map(|what| format!("{session}: {what}"));
+        let wrong = wrong.into_iter().map(|message| format!("{session}: {message}"));
         self.violations.extend(wrong);
         match view.seq {
             // The page contains all unseen events: they repaired a session that was only viewed before.
-            Some(seen)
-                if seen < result.seq && (seen + 1..=result.seq).all(|seq| view.paged.contains(&seq)) =>
+            Some(last_seq)
+                if last_seq < result.seq
+                    && (last_seq + 1..=result.seq).all(|seq| view.paged.contains(&seq)) =>
             {
                 view.seq = Some(result.seq);
             }
-            Some(seen) if seen < result.seq => {
-                let why = format!("{session}: loaded at seq {}, seen was {seen}", result.seq);
-                self.violations.push(why);
+            Some(last_seq) if last_seq < result.seq => {
+                let violation = format!("{session}: loaded at seq {}, seen was {last_seq}", result.seq);
+                self.violations.push(violation);
                 return;
             }
             // The client has already seen newer events.
@@ -127,9 +131,9 @@ impl Checker {
             return;
         }
         match view.open.get(&partial.message_id) {
-            Some(seen) if !seen.text.starts_with(&partial.text) => {
-                let why = format!("{session}: the partial text is not what was shown");
-                self.violations.push(why);
+            Some(progress_shown) if !progress_shown.text.starts_with(&partial.text) => {
+                let violation = format!("{session}: the partial text is not what was shown");
+                self.violations.push(violation);
             }
             Some(_) => {}
             None => {
@@ -172,7 +176,7 @@ impl Checker {
                 let mut wrong = Vec::new();
                 let view = self.sessions.entry(session.to_owned()).or_default();
                 view.check_event(durable, method, params, &typed, &mut wrong);
-                let wrong = wrong.into_iter().map(|what| format!("{session}: {what}"));
+                let wrong = wrong.into_iter().map(|message| format!("{session}: {message}"));
                 self.violations.extend(wrong);
             }
             None if matches!(method, "agent/status" | "agent/warning") => {}
@@ -182,24 +186,24 @@ impl Checker {
     }
 
     /// Checks the answer to a prompt, resume or compaction; a canceled one is the data of a -32800 error.
-    pub fn answered(&mut self, session: &str, result: &PromptResult) {
+    pub fn check_prompt_result(&mut self, session: &str, result: &PromptResult) {
         let view = self.sessions.entry(session.to_owned()).or_default();
         let turn = &result.turn_id;
-        let Some(end) = view.ended.get(turn) else {
+        let Some(end) = view.turn_ends.get(turn) else {
             return self.wrong(format!("{session}: turn {turn} is answered before its end"));
         };
         let same = end.reason == result.reason && end.state == result.state && end.usage == result.usage;
-        let said = view.said.get(turn).cloned().unwrap_or_default();
+        let answer = view.answers.get(turn).cloned().unwrap_or_default();
         if !same || end.cost_usd != result.cost_usd || end.error != result.error {
             self.wrong(format!(
                 "{session}: turn {turn} is answered otherwise than it ended"
             ));
         }
-        if view_whole(&self.sessions, session) && said != result.text {
+        if view_whole(&self.sessions, session) && answer != result.text {
             self.wrong(format!(
                 "{session}: turn {turn} is answered with a text of {} bytes, said were {}",
                 result.text.len(),
-                said.len()
+                answer.len()
             ));
         }
     }
@@ -213,8 +217,8 @@ impl Checker {
     }
 
     /// Records that the stream ended within a frame, which only a kill may cause.
-    pub fn cut(&mut self, why: String) {
-        self.cut = Some(why);
+    pub fn cut(&mut self, reason: String) {
+        self.cut = Some(reason);
     }
 
     /// Checks the end of the server; after a kill, open turns are fine.
@@ -235,13 +239,13 @@ impl Checker {
 }
 
 fn view_whole(sessions: &HashMap<String, SessionView>, session: &str) -> bool {
-    sessions.get(session).is_some_and(|view| view.whole)
+    sessions.get(session).is_some_and(|view| view.is_complete)
 }
 
 impl SessionView {
     /// Checks a page: its events were not sent before, unless the client already had the session; then they are equal.
     fn page(&mut self, result: &LoadSessionResult, wrong: &mut Vec<String>) {
-        let known = self.asked || !self.paged.is_empty();
+        let known = self.has_sent_request || !self.paged.is_empty();
         for event in &result.events {
             let seq = event.params["seq"].as_u64().unwrap_or(0);
             self.paged.insert(seq);
@@ -254,7 +258,7 @@ impl SessionView {
                 }
                 _ => {}
             }
-            match self.told.get(&seq) {
+            match self.notified.get(&seq) {
                 Some(_) if !known => {
                     wrong.push(format!(
                         "{} with seq {seq} is sent and stands in the page",
@@ -291,12 +295,12 @@ impl SessionView {
                     "{method} with seq {seq} stood in a page and is sent again"
                 ));
             }
-            self.told.insert(seq, (method.to_owned(), params.clone()));
+            self.notified.insert(seq, (method.to_owned(), params.clone()));
             self.seq = Some(seq);
         }
         let turn = params["turnId"].as_str();
         if let Some(turn) = turn {
-            if self.ended.contains_key(turn) {
+            if self.turn_ends.contains_key(turn) {
                 wrong.push(format!("{method} of turn {turn} after its end"));
             }
             let begins = method == "agent/turnStarted";
@@ -304,7 +308,7 @@ impl SessionView {
                 Some(running) if running != turn => {
                     wrong.push(format!("{method} of turn {turn} while {running} runs"));
                 }
-                None if self.whole && !begins => {
+                None if self.is_complete && !begins => {
                     wrong.push(format!("{method} of turn {turn} before its start"));
                 }
                 _ => {}
@@ -351,10 +355,10 @@ impl SessionView {
                 self.open.remove(&retracted.message_id);
                 let named = &retracted.tool_call_ids;
                 let unnamed = self.close_begun(&retracted.message_id, named);
-                if !unnamed.is_empty() && self.whole {
+                if !unnamed.is_empty() && self.is_complete {
                     wrong.push(format!("a retraction does not name {unnamed:?}"));
                 }
-                self.void.extend(named.iter().cloned());
+                self.stray_calls.extend(named.iter().cloned());
                 if !self.closed.insert(retracted.message_id.clone()) {
                     wrong.push("a message is retracted that was completed".to_owned());
                 }
@@ -363,26 +367,28 @@ impl SessionView {
                 wrong.push("input of a tool call after its message".to_owned());
             }
             ServerNotification::ToolInputDelta(delta) => {
-                self.begun
+                self.started_calls
                     .insert(delta.tool_call_id.clone(), delta.message_id.clone());
             }
             ServerNotification::ToolCall(call) => self.tool_call(call, wrong),
-            ServerNotification::ApprovalRequested(asked) => {
-                if self.settled.contains(&asked.approval_id) {
+            ServerNotification::ApprovalRequested(request) => {
+                if self.settled.contains(&request.approval_id) {
                     wrong.push("an approval is asked that was settled".to_owned());
                 }
-                self.approvals.insert(asked.approval_id.clone());
+                self.approvals.insert(request.approval_id.clone());
             }
             ServerNotification::ApprovalResolved(settled) => {
-                if !self.approvals.remove(&settled.approval_id) && self.whole {
+                if !self.approvals.remove(&settled.approval_id) && self.is_complete {
                     wrong.push("an approval is settled that was not asked".to_owned());
                 }
                 if !self.settled.insert(settled.approval_id.clone()) {
                     wrong.push("an approval is settled twice".to_owned());
                 }
             }
-            ServerNotification::LimitRequested(asked) => self.question_asked(&asked.limit_id, wrong),
-            ServerNotification::QuestionRequested(asked) => self.question_asked(&asked.question_id, wrong),
+            ServerNotification::LimitRequested(request) => self.question_asked(&request.limit_id, wrong),
+            ServerNotification::QuestionRequested(request) => {
+                self.question_asked(&request.question_id, wrong)
+            }
             ServerNotification::LimitResolved(settled) => self.question_settled(&settled.limit_id, wrong),
             ServerNotification::QuestionResolved(settled) => {
                 self.question_settled(&settled.question_id, wrong)
@@ -399,7 +405,7 @@ impl SessionView {
     }
 
     fn question_settled(&mut self, id: &str, wrong: &mut Vec<String>) {
-        if !self.approvals.remove(id) && self.whole {
+        if !self.approvals.remove(id) && self.is_complete {
             wrong.push("a question is settled that was not asked".to_owned());
         }
         if !self.settled.insert(id.to_owned()) {
@@ -408,19 +414,19 @@ impl SessionView {
     }
 
     /// Closes the calls whose input was shown for `message`. Returns the ones that the message does not contain.
-    fn close_begun(&mut self, message: &str, held: &[String]) -> Vec<String> {
-        let of_it = self.begun.extract_if(|_, begun_in| begun_in == message);
+    fn close_begun(&mut self, message: &str, tool_calls: &[String]) -> Vec<String> {
+        let of_it = self.started_calls.extract_if(|_, begun_in| begun_in == message);
         let stray: Vec<String> = of_it
             .map(|(call, _)| call)
-            .filter(|call| !held.contains(call))
+            .filter(|call| !tool_calls.contains(call))
             .collect();
-        self.void.extend(stray.iter().cloned());
+        self.stray_calls.extend(stray.iter().cloned());
         stray
     }
 
     fn turn_ended(&mut self, end: &TurnEndedNotification, wrong: &mut Vec<String>) {
         let turn = end.header.turn_id.clone().unwrap_or_default();
-        if self.ended.insert(turn, end.clone()).is_some() {
+        if self.turn_ends.insert(turn, end.clone()).is_some() {
             wrong.push("a turn ends twice".to_owned());
         }
         self.running = None;
@@ -431,27 +437,29 @@ impl SessionView {
                 ));
             }
         }
-        if !self.begun.is_empty() {
+        if !self.started_calls.is_empty() {
             wrong.push(format!(
                 "tool calls without a message at a turn's end: {:?}",
-                self.begun
+                self.started_calls
             ));
-            self.begun.clear();
+            self.started_calls.clear();
         }
         // Only an open approval may outlive its turn, and only if the server stopped.
         let stopped = end.reason == TerminalReason::ServerStopped;
         if !stopped && !self.approvals.is_empty() {
             wrong.push(format!("open at a turn's end: {:?}", self.approvals));
         }
-        let left: Vec<&String> = self
+        let unfinished: Vec<&String> = self
             .calls
             .iter()
             .filter(|(_, status)| !is_final(**status))
             .filter(|(_, status)| !stopped || **status != ToolCallStatus::AwaitingApproval)
             .map(|(id, _)| id)
             .collect();
-        if !left.is_empty() {
-            wrong.push(format!("tool calls without a result at a turn's end: {left:?}"));
+        if !unfinished.is_empty() {
+            wrong.push(format!(
+                "tool calls without a result at a turn's end: {unfinished:?}"
+            ));
         }
     }
 
@@ -465,7 +473,7 @@ impl SessionView {
         } else {
             &mut progress.text
         };
-        if offset != so_far.len() as u64 && (self.whole || !so_far.is_empty()) {
+        if offset != so_far.len() as u64 && (self.is_complete || !so_far.is_empty()) {
             wrong.push(format!(
                 "a delta of message {id} at {offset}, {} bytes were shown",
                 so_far.len()
@@ -485,40 +493,40 @@ impl SessionView {
         if message.role != Role::Assistant {
             return;
         }
-        let held = message.content.iter().filter_map(|block| match block {
+        let tool_calls = message.content.iter().filter_map(|block| match block {
             MessageBlock::ToolUse { tool_call_id, .. } => Some(tool_call_id.clone()),
             _ => None,
         });
-        self.close_begun(id, &held.collect::<Vec<_>>());
-        let shown = self.open.remove(id);
-        if !self.whole && shown.is_none() {
+        self.close_begun(id, &tool_calls.collect::<Vec<_>>());
+        let progress = self.open.remove(id);
+        if !self.is_complete && progress.is_none() {
             return;
         }
-        let shown = shown.unwrap_or_default();
+        let progress = progress.unwrap_or_default();
         if message.more.is_empty() {
             let text = join_blocks(message, |block| match block {
                 MessageBlock::Text { text, more } => Some((text, more)),
                 _ => None,
             });
-            compare_text(id, "text", &text, &shown.text, wrong);
+            compare_text(id, "text", &text, &progress.text, wrong);
             let reasoning = join_blocks(message, |block| match block {
                 MessageBlock::Reasoning { text, more } => Some((text, more)),
                 _ => None,
             });
-            compare_text(id, "reasoning", &reasoning, &shown.reasoning, wrong);
+            compare_text(id, "reasoning", &reasoning, &progress.reasoning, wrong);
         }
         if let Some(turn) = &message.header.turn_id {
-            let said = self.said.entry(turn.clone()).or_default();
+            let answer = self.answers.entry(turn.clone()).or_default();
             if !std::mem::take(&mut self.continues) {
-                said.clear();
+                answer.clear();
             }
-            said.push_str(&shown.text);
+            answer.push_str(&progress.text);
         }
     }
 
     fn tool_call(&mut self, call: &ToolCallNotification, wrong: &mut Vec<String>) {
         let id = &call.tool_call_id;
-        if self.void.contains(id) || self.begun.contains_key(id) {
+        if self.stray_calls.contains(id) || self.started_calls.contains_key(id) {
             wrong.push(format!("tool call {id} is told of, which no message holds"));
         }
         let before = self.calls.insert(id.clone(), call.status);
@@ -526,7 +534,7 @@ impl SessionView {
             // A cancel, a crash or the end of the message may prevent the announcement of a call.
             (None, ToolCallStatus::Pending | ToolCallStatus::Cancelled) => true,
             // It was announced over another connection.
-            (None, _) => !self.whole,
+            (None, _) => !self.is_complete,
             (Some(before), now) => !is_final(before) && rank(now) > rank(before) || asked_again(before, now),
         };
         if !fine {
@@ -584,19 +592,25 @@ fn join_blocks<'m>(
 }
 
 /// Checks I5: a message equals its joined deltas.
-fn compare_text(id: &str, what: &str, told: &(String, u64, bool), shown: &str, wrong: &mut Vec<String>) {
-    let (text, bytes, cut) = told;
+fn compare_text(
+    id: &str,
+    kind: &str,
+    complete: &(String, u64, bool),
+    streamed: &str,
+    wrong: &mut Vec<String>,
+) {
+    let (text, bytes, cut) = complete;
     let same = match cut {
-        true => shown.starts_with(text.as_str()),
-        false => shown == text,
+        true => streamed.starts_with(text.as_str()),
+        false => streamed == text,
     };
-    if !same || *bytes != shown.len() as u64 {
+    if !same || *bytes != streamed.len() as u64 {
         let excerpt = |text: &str| text.chars().take(80).collect::<String>();
         wrong.push(format!(
-            "message {id} has {what} of {bytes} bytes ({:?}…), shown were {} ({:?}…)",
+            "message {id} has {kind} of {bytes} bytes ({:?}…), shown were {} ({:?}…)",
             excerpt(text),
-            shown.len(),
-            excerpt(shown)
+            streamed.len(),
+            excerpt(streamed)
         ));
     }
 }
@@ -638,8 +652,8 @@ mod tests {
 
     fn message(seq: u64, message: &str, text: &str) -> (&'static str, Value) {
         let content = json!([{"type": "text", "text": text}]);
-        let said = json!({"messageId": message, "role": "assistant", "content": content});
-        ("agent/message", event(seq, said))
+        let params = json!({"messageId": message, "role": "assistant", "content": content});
+        ("agent/message", event(seq, params))
     }
 
     fn input(message: &str) -> (&'static str, Value) {
@@ -690,7 +704,7 @@ mod tests {
 
     #[test]
     fn each_violation_is_reported() {
-        for (events, says) in [
+        for (events, expected) in [
             (vec![start(1), end(3)], "has seq 3 after 1"),
             (vec![start(1), end(1)], "has seq 1 after 1"),
             (vec![start(1)], "has no end"),
@@ -760,7 +774,7 @@ mod tests {
             (vec![("agent/turnStarted", json!({}))], "does not parse"),
         ] {
             let verdict = verdict(events);
-            assert!(verdict.contains(says), "{says:?} is not in {verdict:?}");
+            assert!(verdict.contains(expected), "{expected:?} is not in {verdict:?}");
         }
     }
 
@@ -777,7 +791,7 @@ mod tests {
 
     #[test]
     fn duplicate_and_differing_events_are_reported() {
-        let told = |checker: &mut Checker, (method, params): (&str, Value)| {
+        let notify = |checker: &mut Checker, (method, params): (&str, Value)| {
             checker.notification(method, &params, 100);
         };
         type Case = (
@@ -785,37 +799,37 @@ mod tests {
             fn(&mut Checker, &dyn Fn(&mut Checker, (&str, Value))),
         );
         let cases: [Case; 5] = [
-            ("", |checker, told| {
+            ("", |checker, notify| {
                 loaded(checker, 2, vec![start(1), end(2)]);
-                told(checker, call(3, "pending"));
+                notify(checker, call(3, "pending"));
                 loaded(checker, 3, vec![call(3, "pending")]);
             }),
-            ("is sent and stands in the page", |checker, told| {
-                told(checker, end(2));
+            ("is sent and stands in the page", |checker, notify| {
+                notify(checker, end(2));
                 loaded(checker, 2, vec![start(1), end(2)]);
             }),
-            ("stood in a page", |checker, told| {
+            ("stood in a page", |checker, notify| {
                 loaded(checker, 2, vec![start(1), end(2)]);
-                told(checker, end(2));
+                notify(checker, end(2));
             }),
             ("beyond seq 1", |checker, _| {
                 loaded(checker, 1, vec![start(1), end(2)])
             }),
-            ("is another in the page", |checker, told| {
+            ("is another in the page", |checker, notify| {
                 loaded(checker, 1, vec![start(1)]);
-                told(checker, call(2, "pending"));
+                notify(checker, call(2, "pending"));
                 loaded(checker, 2, vec![call(2, "running")]);
             }),
         ];
-        for (says, case) in cases {
+        for (expected, case) in cases {
             let mut checker = Checker {
                 initialized: true,
                 ..Checker::default()
             };
-            case(&mut checker, &told);
+            case(&mut checker, &notify);
             let verdict = checker.violations.join("; ");
-            assert_eq!(verdict.is_empty(), says.is_empty(), "{verdict:?}");
-            assert!(verdict.contains(says), "{says:?} is not in {verdict:?}");
+            assert_eq!(verdict.is_empty(), expected.is_empty(), "{verdict:?}");
+            assert!(verdict.contains(expected), "{expected:?} is not in {verdict:?}");
         }
     }
 
@@ -836,8 +850,8 @@ mod tests {
                 match frames.next() {
                     Ok(Some(_)) => {}
                     Ok(None) => break,
-                    Err(why) => {
-                        verdict = Err(why);
+                    Err(error) => {
+                        verdict = Err(error);
                         break;
                     }
                 }

@@ -159,22 +159,22 @@ impl Client {
     /// Registers a request that the caller writes itself, so that its answer is expected.
     pub fn expect_answer(&self, id: &Value, method: &str, session: &str) -> Id {
         let id = Id(id.to_string());
-        let asked = (method.to_owned(), session.to_owned());
+        let request = (method.to_owned(), session.to_owned());
         // Registered before the frame is written: an answer that nobody expects is a violation.
         let mut state = self.shared.lock();
-        state.checker.asks(session, method);
-        state.waiting.insert(id.clone(), asked);
+        state.checker.record_request(session, method);
+        state.waiting.insert(id.clone(), request);
         drop(state);
         id
     }
 
     /// Waits for the server's next request, which must be `method`.
     pub fn server_asks(&self, method: &str) -> ServerRequest {
-        let asked = self.wait(&format!("the server's {method}"), |state| {
+        let request = self.wait(&format!("the server's {method}"), |state| {
             state.requests.as_mut().and_then(VecDeque::pop_front)
         });
-        assert_eq!(asked.method, method, "{asked:?}");
-        asked
+        assert_eq!(request.method, method, "{request:?}");
+        request
     }
 
     /// Returns the number of server requests that the test has not taken.
@@ -188,8 +188,8 @@ impl Client {
     }
 
     /// Answers a request of the server.
-    pub fn reply(&self, asked: &ServerRequest, result: Value) {
-        let answer = json!({"jsonrpc": "2.0", "id": asked.id, "result": result});
+    pub fn reply(&self, request: &ServerRequest, result: Value) {
+        let answer = json!({"jsonrpc": "2.0", "id": request.id, "result": result});
         self.frame(answer.to_string().as_bytes());
     }
 
@@ -251,11 +251,11 @@ impl Client {
     pub fn arrived(&self, known: usize, until: Instant) -> Vec<Arc<Notification>> {
         let mut state = self.shared.lock();
         loop {
-            let left = until.saturating_duration_since(now());
-            if state.notes.len() > known || state.ended || left.is_zero() {
+            let remaining = until.saturating_duration_since(now());
+            if state.notes.len() > known || state.ended || remaining.is_zero() {
                 return state.notes.get(known..).unwrap_or_default().to_vec();
             }
-            let waited = self.shared.changed.wait_timeout(state, left);
+            let waited = self.shared.changed.wait_timeout(state, remaining);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -295,8 +295,8 @@ impl Client {
 
     /// Opens a session with params.
     pub fn session_with(&self, params: Value) -> String {
-        let made: Value = self.call("agent/newSession", params);
-        made["sessionId"].as_str().expect("a session id").to_owned()
+        let created: Value = self.call("agent/newSession", params);
+        created["sessionId"].as_str().expect("a session id").to_owned()
     }
 
     /// Loads a session.
@@ -347,13 +347,13 @@ impl Client {
     ) -> Arc<Notification> {
         let key = (session.to_owned(), method.to_owned());
         self.wait(&format!("{method} of {session}"), |state| {
-            let from = state.given.get(&key).copied().unwrap_or(0);
-            let at = state.notes[from..]
-                .iter()
-                .position(|note| note.method == method && note.text("sessionId") == session && is(note));
+            let from = state.cursors.get(&key).copied().unwrap_or(0);
+            let at = state.notes[from..].iter().position(|notification| {
+                notification.method == method && notification.text("sessionId") == session && is(notification)
+            });
             match at {
                 Some(at) => {
-                    state.given.insert(key.clone(), from + at + 1);
+                    state.cursors.insert(key.clone(), from + at + 1);
                     Some(state.notes[from + at].clone())
                 }
                 None => None,
@@ -363,7 +363,9 @@ impl Client {
 
     /// Waits until a tool call has a status.
     pub fn tool_call(&self, session: &str, status: &str) -> Arc<Notification> {
-        self.next_where(session, "agent/toolCall", |note| note.text("status") == status)
+        self.next_where(session, "agent/toolCall", |notification| {
+            notification.text("status") == status
+        })
     }
 
     /// Waits for the next approval request.
@@ -372,8 +374,8 @@ impl Client {
     }
 
     /// Decides an approval.
-    pub fn decide(&self, asked: &Notification, decision: &str) {
-        self.respond(json!({"approvalId": asked.text("approvalId"), "decision": decision}));
+    pub fn decide(&self, approval: &Notification, decision: &str) {
+        self.respond(json!({"approvalId": approval.text("approvalId"), "decision": decision}));
     }
 
     /// Decides an approval with all params of `agent/approvalRespond`.
@@ -384,7 +386,9 @@ impl Client {
     /// Returns all notifications of a method in a session so far.
     pub fn all(&self, session: &str, method: &str) -> Vec<Arc<Notification>> {
         let state = self.shared.lock();
-        let is = |note: &&Arc<Notification>| note.method == method && note.text("sessionId") == session;
+        let is = |notification: &&Arc<Notification>| {
+            notification.method == method && notification.text("sessionId") == session
+        };
         state.notes.iter().filter(is).cloned().collect()
     }
 
@@ -398,14 +402,17 @@ impl Client {
         let transitions = self.all(session, "agent/transition");
         transitions
             .iter()
-            .map(|note| note.text("reason").to_owned())
+            .map(|notification| notification.text("reason").to_owned())
             .collect()
     }
 
     /// Returns the text of all deltas in a session so far, retracted or not.
-    pub fn shown(&self, session: &str) -> String {
+    pub fn streamed_text(&self, session: &str) -> String {
         let deltas = self.all(session, "agent/textDelta");
-        deltas.iter().map(|note| note.text("text").to_owned()).collect()
+        deltas
+            .iter()
+            .map(|notification| notification.text("text").to_owned())
+            .collect()
     }
 
     // The pipe and the process.
@@ -465,7 +472,7 @@ impl Client {
         *self.killed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.wait_end();
         let mut state = self.shared.lock();
-        let remains = KilledOutput {
+        let killed_output = KilledOutput {
             at,
             notes: state.notes.clone(),
             answers: state
@@ -475,7 +482,7 @@ impl Client {
                 .collect(),
         };
         drop(state);
-        remains
+        killed_output
     }
 
     fn wait_end(&self) {
@@ -516,17 +523,17 @@ impl Client {
     }
 
     /// Waits until `found` returns something; panics with a report after [`PATIENCE`] or at the server's end.
-    fn wait<T>(&self, what: &str, mut found: impl FnMut(&mut State) -> Option<T>) -> T {
+    fn wait<T>(&self, description: &str, mut found: impl FnMut(&mut State) -> Option<T>) -> T {
         let deadline = now() + WAIT_LIMIT;
         let mut state = self.shared.lock();
         loop {
             if let Some(found) = found(&mut state) {
                 return found;
             }
-            let left = deadline.saturating_duration_since(now());
+            let remaining = deadline.saturating_duration_since(now());
             // A server that has ended sends nothing more.
-            if left.is_zero() || state.ended {
-                let why = if state.ended {
+            if remaining.is_zero() || state.ended {
+                let reason = if state.ended {
                     "the server ended"
                 } else {
                     "it did not come in time"
@@ -534,12 +541,12 @@ impl Client {
                 let report = report(&state);
                 drop(state);
                 panic!(
-                    "waiting for {what}: {why}\n{report}\nstderr: {}\nlog: {}",
+                    "waiting for {description}: {reason}\n{report}\nstderr: {}\nlog: {}",
                     self.stderr(),
                     self.log()
                 );
             }
-            let waited = self.shared.changed.wait_timeout(state, left);
+            let waited = self.shared.changed.wait_timeout(state, remaining);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -594,20 +601,20 @@ impl Client {
                 state
                     .waiting
                     .iter()
-                    .map(|(id, what)| format!("request {} ({what:?}) was not answered", id.0)),
+                    .map(|(id, details)| format!("request {} ({details:?}) was not answered", id.0)),
             );
             wrong.extend(
                 state
                     .answers
                     .iter()
-                    .map(|(id, what)| format!("nobody looked at the answer to {}: {what:?}", id.0)),
+                    .map(|(id, details)| format!("nobody looked at the answer to {}: {details:?}", id.0)),
             );
             wrong.extend(
                 state
                     .requests
                     .iter()
                     .flatten()
-                    .map(|asked| format!("nobody looked at {asked:?}")),
+                    .map(|request| format!("nobody looked at {request:?}")),
             );
             wrong.extend(
                 state
@@ -637,8 +644,8 @@ impl Client {
         let deadline = now() + Duration::from_secs(15);
         let mut state = self.shared.lock();
         while !state.ended && now() < deadline {
-            let left = deadline.saturating_duration_since(now());
-            let waited = self.shared.changed.wait_timeout(state, left);
+            let remaining = deadline.saturating_duration_since(now());
+            let waited = self.shared.changed.wait_timeout(state, remaining);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let ended = state.ended;
@@ -663,12 +670,12 @@ impl Client {
     fn survivors(&self) -> Vec<String> {
         let deadline = now() + Duration::from_secs(2);
         loop {
-            let left = folders::marked_processes(&self.mark);
-            if left.is_empty() {
+            let remaining = folders::marked_processes(&self.mark);
+            if remaining.is_empty() {
                 return Vec::new();
             }
             if now() >= deadline {
-                return vec![format!("processes that survived: {left:?}")];
+                return vec![format!("processes that survived: {remaining:?}")];
             }
             std::thread::yield_now();
         }

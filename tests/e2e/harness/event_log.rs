@@ -14,27 +14,27 @@ pub fn event_log(client: &Client, session: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     // The preceding deltas: what they belong to, and their joined text.
     let mut piece: Option<(String, String)> = None;
-    for note in client.notes() {
-        if note.text("sessionId") != session {
+    for notification in client.notes() {
+        if notification.text("sessionId") != session {
             continue;
         }
-        if note.method.ends_with("Delta") {
+        if notification.method.ends_with("Delta") {
             let of = format!(
                 "{}{}{}",
-                note.method,
-                note.text("messageId"),
-                note.text("toolCallId")
+                notification.method,
+                notification.text("messageId"),
+                notification.text("toolCallId")
             );
             match &mut piece {
-                Some((known, text)) if *known == of => text.push_str(note.text("text")),
+                Some((known, text)) if *known == of => text.push_str(notification.text("text")),
                 _ => {
                     flush(&mut piece, &mut lines);
-                    piece = Some((of, note.text("text").to_owned()));
+                    piece = Some((of, notification.text("text").to_owned()));
                 }
             }
             continue;
         }
-        let Some(line) = line(&note) else { continue };
+        let Some(line) = line(&notification) else { continue };
         flush(&mut piece, &mut lines);
         lines.push(line);
     }
@@ -46,26 +46,26 @@ pub fn event_log(client: &Client, session: &str) -> Vec<String> {
 /// message replaces it.
 pub fn screen(client: &Client, session: &str) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
-    let mut shown: BTreeMap<String, String> = BTreeMap::new();
-    for note in client.notes() {
-        let id = note.text("messageId").to_owned();
-        if note.text("sessionId") != session || id.is_empty() {
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    for notification in client.notes() {
+        let id = notification.text("messageId").to_owned();
+        if notification.text("sessionId") != session || id.is_empty() {
             continue;
         }
         if !order.contains(&id) {
             order.push(id.clone());
         }
-        match note.method.as_str() {
-            "agent/textDelta" => shown.entry(id).or_default().push_str(note.text("text")),
-            "agent/messageRetracted" => _ = shown.remove(&id),
-            "agent/message" if note.text("role") == "assistant" => {
-                _ = shown.insert(id, message_text(&note.params))
+        match notification.method.as_str() {
+            "agent/textDelta" => texts.entry(id).or_default().push_str(notification.text("text")),
+            "agent/messageRetracted" => _ = texts.remove(&id),
+            "agent/message" if notification.text("role") == "assistant" => {
+                _ = texts.insert(id, message_text(&notification.params))
             }
             _ => {}
         }
     }
-    let shown = order.into_iter().filter_map(|id| shown.remove(&id));
-    shown.filter(|text| !text.is_empty()).collect()
+    let texts = order.into_iter().filter_map(|id| texts.remove(&id));
+    texts.filter(|text| !text.is_empty()).collect()
 }
 
 fn flush(piece: &mut Option<(String, String)>, lines: &mut Vec<String>) {
@@ -92,9 +92,9 @@ fn message_text(params: &Value) -> String {
     blocks.filter_map(|block| block["text"].as_str()).collect()
 }
 
-fn line(note: &Notification) -> Option<String> {
-    let params = &note.params;
-    Some(match note.method.trim_start_matches("agent/") {
+fn line(notification: &Notification) -> Option<String> {
+    let params = &notification.params;
+    Some(match notification.method.trim_start_matches("agent/") {
         "turnStarted" => "turnStarted".to_owned(),
         "message" => {
             let flag = |name: &str| {
@@ -109,7 +109,7 @@ fn line(note: &Notification) -> Option<String> {
                 .map(|block| block["type"].as_str().unwrap_or("?"))
                 .collect();
             let text = short(&message_text(params));
-            let role = note.text("role");
+            let role = notification.text("role");
             format!(
                 "message {role}{}{} [{}] {text}",
                 flag("incomplete"),
@@ -124,14 +124,18 @@ fn line(note: &Notification) -> Option<String> {
                 _ => format!("messageRetracted, with {calls} tool call"),
             }
         }
-        "toolCall" => format!("toolCall {} {}", note.text("name"), note.text("status")),
+        "toolCall" => format!(
+            "toolCall {} {}",
+            notification.text("name"),
+            notification.text("status")
+        ),
         "transition" => {
-            let detail = note.text("detail");
+            let detail = notification.text("detail");
             let colon = if detail.is_empty() { "" } else { ": " };
             format!(
                 "transition {} {}{colon}{detail}",
-                note.text("kind"),
-                note.text("reason")
+                notification.text("kind"),
+                notification.text("reason")
             )
         }
         "retry" => {
@@ -139,7 +143,7 @@ fn line(note: &Notification) -> Option<String> {
             let error = error(&params["error"]);
             format!(
                 "retry {attempt} of {of} after {error}; then: {}",
-                note.text("next")
+                notification.text("next")
             )
         }
         "compacted" => {
@@ -151,20 +155,32 @@ fn line(note: &Notification) -> Option<String> {
             let [before, after] = ["messagesBefore", "messagesAfter"].map(|name| &params[name]);
             format!(
                 "compacted {}{by}: {before} to {after} messages",
-                note.text("trigger")
+                notification.text("trigger")
             )
         }
-        "wait" => format!("wait: {}", note.text("why")),
+        "wait" => format!("wait: {}", notification.text("why")),
         "modelSwitched" => format!(
             "modelSwitched from {} to {}: {}",
-            note.text("from"),
-            note.text("to"),
-            note.text("why")
+            notification.text("from"),
+            notification.text("to"),
+            notification.text("why")
         ),
-        "circuit" => format!("circuit {} {}", note.text("name"), note.text("state")),
-        "warning" => format!("warning {}: {}", note.text("code"), note.text("message")),
+        "circuit" => format!(
+            "circuit {} {}",
+            notification.text("name"),
+            notification.text("state")
+        ),
+        "warning" => format!(
+            "warning {}: {}",
+            notification.text("code"),
+            notification.text("message")
+        ),
         "turnEnded" => {
-            let end = format!("turnEnded {} / {}", note.text("reason"), note.text("state"));
+            let end = format!(
+                "turnEnded {} / {}",
+                notification.text("reason"),
+                notification.text("state")
+            );
             if params["error"].is_null() {
                 end
             } else {

@@ -8,15 +8,15 @@ use memchr::memmem;
 /// Returns every file below `root` with its content.
 pub fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
-    let mut left = vec![root.to_path_buf()];
-    while let Some(folder) = left.pop() {
+    let mut pending = vec![root.to_path_buf()];
+    while let Some(folder) = pending.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else {
             continue;
         };
         for entry in entries.flatten() {
             let path = entry.path();
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => left.push(path),
+                Ok(kind) if kind.is_dir() => pending.push(path),
                 Ok(kind) if kind.is_file() => {
                     if let Ok(bytes) = std::fs::read(&path) {
                         found.insert(path, bytes);

@@ -29,8 +29,8 @@ impl Frames {
         let rest = &self.buffer[self.start..];
         let known = rest.len().min(NAME.len());
         if rest[..known] != NAME[..known] {
-            let shown = String::from_utf8_lossy(&rest[..rest.len().min(200)]).into_owned();
-            return Err(format!("stray bytes on stdout: {shown:?}"));
+            let excerpt = String::from_utf8_lossy(&rest[..rest.len().min(200)]).into_owned();
+            return Err(format!("stray bytes on stdout: {excerpt:?}"));
         }
         let Some(end) = rest.windows(4).take(64).position(|window| window == b"\r\n\r\n") else {
             return if rest.len() > 64 {
@@ -53,7 +53,7 @@ impl Frames {
     }
 
     /// Returns the number of bytes of an incomplete frame.
-    pub fn left(&self) -> usize {
+    pub fn incomplete_bytes(&self) -> usize {
         self.buffer.len() - self.start
     }
 }

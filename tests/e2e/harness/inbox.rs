@@ -67,7 +67,7 @@ pub(super) struct State {
     pub(super) waiting: HashMap<Id, (String, String)>,
     pub(super) checker: Checker,
     /// The index after the last notification that `next` returned, by session and method.
-    pub(super) given: HashMap<(String, String), usize>,
+    pub(super) cursors: HashMap<(String, String), usize>,
     /// Unexpected answers are ignored.
     pub(super) tolerant: bool,
     /// Requests of the server, in order; `None` if it must not send any.
@@ -92,13 +92,13 @@ impl Shared {
 /// Summarizes what has arrived, for a failed test.
 pub(super) fn report(state: &State) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for note in &state.notes {
-        *counts.entry(&note.method).or_default() += 1;
+    for notification in &state.notes {
+        *counts.entry(&notification.method).or_default() += 1;
     }
     let last = state.notes.iter().rev().take(12).rev();
     let last: Vec<String> = last
-        .map(|note| {
-            let mut line = format!("  {} {}", note.method, note.params);
+        .map(|notification| {
+            let mut line = format!("  {} {}", notification.method, notification.params);
             line.truncate(line.floor_char_boundary(400));
             line
         })
@@ -126,7 +126,7 @@ pub(super) fn read_all(mut stdout: ChildStdout, shared: &Shared, secrets: &[Stri
             match frames.next() {
                 Ok(Some(body)) => bodies.push(body),
                 Ok(None) => break None,
-                Err(why) => break Some(why),
+                Err(violation) => break Some(violation),
             }
         };
         let at = now();
@@ -153,11 +153,14 @@ pub(super) fn read_all(mut stdout: ChildStdout, shared: &Shared, secrets: &[Stri
             }
         }
         let stop = broken.is_some() || !more;
-        if let Some(why) = broken {
-            state.checker.violations.push(why);
-        } else if !more && frames.left() > 0 {
-            let why = format!("{} bytes of a frame that was not finished", frames.left());
-            state.checker.cut(why);
+        if let Some(violation) = broken {
+            state.checker.violations.push(violation);
+        } else if !more && frames.incomplete_bytes() > 0 {
+            let violation = format!(
+                "{} bytes of a frame that was not finished",
+                frames.incomplete_bytes()
+            );
+            state.checker.cut(violation);
         }
         state.ended |= !more;
         drop(state);
@@ -262,7 +265,7 @@ impl State {
             _ => return,
         };
         match serde_json::from_value::<PromptResult>(turn.clone()) {
-            Ok(result) => self.checker.answered(session, &result),
+            Ok(result) => self.checker.check_prompt_result(session, &result),
             Err(error) => self.checker.violations.push(format!("{method}: {error}: {turn}")),
         }
     }

@@ -28,20 +28,20 @@ pub fn now() -> Instant {
 
 /// Waits until `look` returns the same value for 700 ms, and returns that value. There is no event for "nothing
 /// happens any more", so it polls.
-pub fn wait_until_stable<T: PartialEq + std::fmt::Debug>(what: &str, look: impl Fn() -> T) -> T {
+pub fn wait_until_stable<T: PartialEq + std::fmt::Debug>(description: &str, look: impl Fn() -> T) -> T {
     const STILL: Duration = Duration::from_millis(700);
     let start = now();
-    let (mut seen, mut since) = (look(), start);
+    let (mut value, mut since) = (look(), start);
     while since.elapsed() < STILL {
         assert!(
             start.elapsed() < WAIT_LIMIT,
-            "{what} does not come to rest: {seen:?}"
+            "{description} does not come to rest: {value:?}"
         );
         std::thread::sleep(Duration::from_millis(20));
         let newer = look();
-        if newer != seen {
-            (seen, since) = (newer, now());
+        if newer != value {
+            (value, since) = (newer, now());
         }
     }
-    seen
+    value
 }

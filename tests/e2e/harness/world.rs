@@ -23,7 +23,7 @@ pub struct Config {
     /// Complete tables.
     pub tables: String,
     /// Replaces the whole file.
-    pub whole: Option<String>,
+    pub full_text: Option<String>,
 }
 
 /// Options for starting a server.
@@ -77,7 +77,7 @@ impl World {
             .filter(char::is_ascii_alphanumeric)
             .collect();
         let secrets = ["env", "header", "config", "tool"]
-            .map(|place| format!("sk-canary-{place}-{unique}"))
+            .map(|source| format!("sk-canary-{source}-{unique}"))
             .to_vec();
         let world = Self {
             inner: Arc::new(Inner {
@@ -100,7 +100,7 @@ impl World {
 
     /// Rewrites the configuration file.
     pub fn configure(&self, config: Config) {
-        let text = config.whole.clone().unwrap_or_else(|| self.usual(&config));
+        let text = config.full_text.clone().unwrap_or_else(|| self.usual(&config));
         std::fs::write(self.path("config/agentls/config.toml"), text).expect("a config file");
     }
 
@@ -174,13 +174,13 @@ filter = "debug"
     }
 
     /// Waits for request number `index` at the mock.
-    pub fn seen(&self, index: usize) -> Arc<RecordedRequest> {
+    pub fn wait_for_request(&self, index: usize) -> Arc<RecordedRequest> {
         self.inner.runtime.block_on(self.inner.mock.request(index))
     }
 
     /// Waits until the connection of a request is closed.
-    pub fn closed(&self, seen: &Arc<RecordedRequest>) -> Progress {
-        self.inner.runtime.block_on(self.inner.mock.wait_closed(seen))
+    pub fn closed(&self, request: &Arc<RecordedRequest>) -> Progress {
+        self.inner.runtime.block_on(self.inner.mock.wait_closed(request))
     }
 
     /// Waits until a stream has reached the gate.
@@ -292,14 +292,14 @@ filter = "debug"
         if !copy.exists() && std::fs::hard_link(&program, &copy).is_err() {
             std::fs::copy(&program, &copy).expect("a copy of the program");
         }
-        let mut left = vec![self.path("")];
-        while let Some(path) = left.pop() {
+        let mut pending = vec![self.path("")];
+        while let Some(path) = pending.pop() {
             if path != copy {
                 std::os::unix::fs::lchown(&path, Some(NOBODY), Some(NOBODY)).expect("a new owner");
             }
             if path.is_dir() {
                 let entries = std::fs::read_dir(&path).expect("a folder");
-                left.extend(entries.map(|entry| entry.expect("an entry").path()));
+                pending.extend(entries.map(|entry| entry.expect("an entry").path()));
             }
         }
         (Some(NOBODY), copy)

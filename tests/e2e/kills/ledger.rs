@@ -18,11 +18,11 @@ const LOSS: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub(super) struct Ledger {
     /// Durable events that were shown, in a page or as notifications.
-    told: BTreeMap<u64, (String, Value)>,
+    shown_events: BTreeMap<u64, (String, Value)>,
     /// Messages that were in progress in the last server life.
-    shown: HashMap<String, ShownMessage>,
+    open_messages: HashMap<String, ShownMessage>,
     /// Prompts and steers: the text, and whether the server certainly accepted it.
-    said: BTreeMap<String, bool>,
+    inputs: BTreeMap<String, bool>,
     /// Approvals that were allowed or denied.
     decided: BTreeMap<String, Decision>,
     /// References to content that have not been read yet.
@@ -62,12 +62,12 @@ impl ShownText {
 }
 
 impl Ledger {
-    pub(super) fn says(&mut self, what: &str) {
-        self.said.insert(what.to_owned(), false);
+    pub(super) fn record_input(&mut self, input: &str) {
+        self.inputs.insert(input.to_owned(), false);
     }
 
-    pub(super) fn accepted(&mut self, what: &str) {
-        self.said.insert(what.to_owned(), true);
+    pub(super) fn accepted(&mut self, input: &str) {
+        self.inputs.insert(input.to_owned(), true);
     }
 
     pub(super) fn decides(&mut self, approval: &str, allow: bool) {
@@ -89,19 +89,19 @@ impl Ledger {
                 .get(id)
                 .is_some_and(|decided| decided.tried.contains(&true))
         };
-        self.told.values().any(|(method, params)| {
+        self.shown_events.values().any(|(method, params)| {
             let id = params["approvalId"].as_str().unwrap_or_default();
             method == "agent/approvalRequested" && of(params) && allowed(id)
         })
     }
 
-    pub(super) fn has_said(&self, what: &str) -> bool {
-        self.said.contains_key(what)
+    pub(super) fn has_said(&self, input: &str) -> bool {
+        self.inputs.contains_key(input)
     }
 
     /// Returns the last `seq` that was shown.
     pub(super) fn last(&self) -> u64 {
-        self.told.keys().next_back().copied().unwrap_or(0)
+        self.shown_events.keys().next_back().copied().unwrap_or(0)
     }
 
     /// Takes the references to read now.
@@ -110,30 +110,34 @@ impl Ledger {
     }
 
     /// Records what a killed server had shown.
-    pub(super) fn bury(&mut self, session: &str, remains: &KilledOutput, wrong: &mut Vec<String>) {
-        self.shown.clear();
-        for note in remains
+    pub(super) fn bury(&mut self, session: &str, killed_output: &KilledOutput, wrong: &mut Vec<String>) {
+        self.open_messages.clear();
+        for notification in killed_output
             .notes
             .iter()
-            .filter(|note| note.text("sessionId") == session)
+            .filter(|notification| notification.text("sessionId") == session)
         {
-            self.note(note, wrong);
+            self.record_notification(notification, wrong);
         }
     }
 
-    fn note(&mut self, note: &Notification, wrong: &mut Vec<String>) {
-        if let Some(seq) = note.params["seq"].as_u64() {
-            return self.record_event(seq, &note.method, &note.params, wrong);
+    fn record_notification(&mut self, notification: &Notification, wrong: &mut Vec<String>) {
+        if let Some(seq) = notification.params["seq"].as_u64() {
+            return self.record_event(seq, &notification.method, &notification.params, wrong);
         }
-        let shown = || note.text("messageId").to_owned();
-        match note.method.as_str() {
+        let message_id = || notification.text("messageId").to_owned();
+        match notification.method.as_str() {
             "agent/textDelta" => {
-                let shown = self.shown.entry(shown()).or_default();
-                shown.text.grow(note.text("text"), note.at);
+                let shown_message = self.open_messages.entry(message_id()).or_default();
+                shown_message
+                    .text
+                    .grow(notification.text("text"), notification.at);
             }
             "agent/reasoningDelta" => {
-                let shown = self.shown.entry(shown()).or_default();
-                shown.reasoning.grow(note.text("text"), note.at);
+                let shown_message = self.open_messages.entry(message_id()).or_default();
+                shown_message
+                    .reasoning
+                    .grow(notification.text("text"), notification.at);
             }
             _ => {}
         }
@@ -144,9 +148,9 @@ impl Ledger {
             let refs = more.values().filter_map(|more| more["ref"].as_str());
             self.refs.extend(refs.map(str::to_owned));
         }
-        match self.told.get(&seq) {
+        match self.shown_events.get(&seq) {
             None => {
-                self.told.insert(seq, (method.to_owned(), params.clone()));
+                self.shown_events.insert(seq, (method.to_owned(), params.clone()));
             }
             Some((was, before)) if was != method || before != params => {
                 wrong.push(format!("event {seq} was {was} {before} and is {method} {params}"));
@@ -161,7 +165,7 @@ impl Ledger {
         let page: BTreeSet<u64> = loaded.events.iter().map(seq_of).collect();
         if let (Some(first), Some(last)) = (page.first(), page.last()) {
             let missing: Vec<u64> = self
-                .told
+                .shown_events
                 .range(first..=last)
                 .map(|(seq, _)| *seq)
                 .filter(|seq| !page.contains(seq))
@@ -192,19 +196,22 @@ impl Ledger {
         }
         let before = self.last();
         self.page(loaded, wrong);
-        if !self.told.keys().copied().eq(1..=loaded.seq) {
-            let known: Vec<u64> = self.told.keys().copied().collect();
+        if !self.shown_events.keys().copied().eq(1..=loaded.seq) {
+            let known: Vec<u64> = self.shown_events.keys().copied().collect();
             wrong.push(format!("seq is {}, known are {known:?}", loaded.seq));
         }
         if loaded.state.running_turn_id.is_some() {
             wrong.push("a turn runs that nobody has started".to_owned());
         }
-        let mended = self.told.range(before + 1..).filter(|(_, (method, params))| {
-            method == "agent/turnEnded" && params["reason"] == "server_stopped"
-        });
-        figures.mended += mended.count();
-        for (id, shown) in std::mem::take(&mut self.shown) {
-            self.check_message(&id, &shown, killed, figures, wrong);
+        let cut_turns = self
+            .shown_events
+            .range(before + 1..)
+            .filter(|(_, (method, params))| {
+                method == "agent/turnEnded" && params["reason"] == "server_stopped"
+            });
+        figures.cut_turns += cut_turns.count();
+        for (id, shown_message) in std::mem::take(&mut self.open_messages) {
+            self.check_message(&id, &shown_message, killed, figures, wrong);
         }
         self.check_turns(loaded, wrong);
         self.check_said(wrong);
@@ -215,27 +222,30 @@ impl Ledger {
     fn check_message(
         &self,
         id: &str,
-        shown: &ShownMessage,
+        shown_message: &ShownMessage,
         killed: Instant,
         figures: &mut Figures,
         wrong: &mut Vec<String>,
     ) {
         let of_it = |params: &Value| params["messageId"] == id;
         let mut retracted = self
-            .told
+            .shown_events
             .values()
             .filter(|(method, _)| method == "agent/messageRetracted");
         if retracted.any(|(_, params)| of_it(params)) {
             return;
         }
         let message = self
-            .told
+            .shown_events
             .values()
             .find(|(method, params)| method == "agent/message" && of_it(params))
             .map(|(_, params)| params);
         let incomplete = message.is_none_or(|message| message["incomplete"] == true);
         figures.incomplete += usize::from(message.is_some() && incomplete);
-        for (kind, stream) in [("text", &shown.text), ("reasoning", &shown.reasoning)] {
+        for (kind, stream) in [
+            ("text", &shown_message.text),
+            ("reasoning", &shown_message.reasoning),
+        ] {
             let stored = message.map(|message| joined(message, kind)).unwrap_or_default();
             if !stored.starts_with(&stream.text) && !stream.text.starts_with(&stored) {
                 wrong.push(format!(
@@ -268,17 +278,17 @@ impl Ledger {
             .collect();
         let mut running: Option<&str> = None;
         let mut prompted = true;
-        let mut ended = HashSet::new();
+        let mut ended_turns = HashSet::new();
         let mut messages = HashSet::new();
         let mut calls: BTreeMap<&str, bool> = BTreeMap::new();
         let mut spent = [0; 4];
-        for (seq, (method, params)) in &self.told {
+        for (seq, (method, params)) in &self.shown_events {
             let text = |field: &str| params[field].as_str().unwrap_or_default();
             let turn = params["turnId"].as_str();
-            let mut bad = |what: &str| wrong.push(format!("event {seq}: {what}: {method} {params}"));
+            let mut bad = |problem: &str| wrong.push(format!("event {seq}: {problem}: {method} {params}"));
             match method.as_str() {
                 "agent/turnStarted" => {
-                    if running.is_some() || ended.contains(text("turnId")) {
+                    if running.is_some() || ended_turns.contains(text("turnId")) {
                         bad("a turn begins in another or again");
                     }
                     running = turn;
@@ -290,7 +300,7 @@ impl Ledger {
                         bad("a turn without its prompt");
                     }
                     running = None;
-                    ended.insert(text("turnId"));
+                    ended_turns.insert(text("turnId"));
                     for (sum, of) in spent.iter_mut().zip(tokens(&params["usage"])) {
                         *sum += of;
                     }
@@ -300,15 +310,15 @@ impl Ledger {
                     if !messages.insert(text("messageId")) {
                         bad("a message comes twice");
                     }
-                    let asks = params["content"].as_array().into_iter().flatten();
-                    let asks = asks.filter(|block| block["type"] == "toolUse");
-                    for id in asks.filter_map(|block| block["toolCallId"].as_str()) {
+                    let blocks = params["content"].as_array().into_iter().flatten();
+                    let blocks = blocks.filter(|block| block["type"] == "toolUse");
+                    for id in blocks.filter_map(|block| block["toolCallId"].as_str()) {
                         calls.entry(id).or_insert(false);
                     }
                 }
                 "agent/toolCall" => {
-                    let over = params.get("output").is_some();
-                    if calls.insert(text("toolCallId"), over) == Some(true) {
+                    let is_finished = params.get("output").is_some();
+                    if calls.insert(text("toolCallId"), is_finished) == Some(true) {
                         bad("a tool call goes on after its result");
                     }
                 }
@@ -318,12 +328,12 @@ impl Ledger {
         if let Some(turn) = running {
             wrong.push(format!("turn {turn} has no end"));
         }
-        let left: Vec<_> = calls
+        let unfinished: Vec<_> = calls
             .iter()
-            .filter(|(id, over)| !**over && !open.contains(**id))
+            .filter(|(id, is_finished)| !**is_finished && !open.contains(**id))
             .collect();
-        if !left.is_empty() {
-            wrong.push(format!("tool calls without a result: {left:?}"));
+        if !unfinished.is_empty() {
+            wrong.push(format!("tool calls without a result: {unfinished:?}"));
         }
         let usage = serde_json::to_value(loaded.state.usage).expect("usage");
         if tokens(&usage) != spent {
@@ -334,7 +344,7 @@ impl Ledger {
     /// Checks I16: an accepted text is stored somewhere, and no text is stored twice.
     fn check_said(&self, wrong: &mut Vec<String>) {
         let mut found: HashMap<&str, usize> = HashMap::new();
-        for (method, params) in self.told.values() {
+        for (method, params) in self.shown_events.values() {
             let blocks: Vec<&Value> = match method.as_str() {
                 "agent/message" if params["role"] == "user" => {
                     params["content"].as_array().into_iter().flatten().collect()
@@ -349,10 +359,10 @@ impl Ledger {
                 *found.entry(text).or_default() += 1;
             }
         }
-        for (what, accepted) in &self.said {
-            let times = found.get(what.as_str()).copied().unwrap_or(0);
+        for (input, accepted) in &self.inputs {
+            let times = found.get(input.as_str()).copied().unwrap_or(0);
             if times > 1 || *accepted && times == 0 {
-                wrong.push(format!("{what:?} is there {times} times, accepted: {accepted}"));
+                wrong.push(format!("{input:?} is there {times} times, accepted: {accepted}"));
             }
         }
     }
@@ -360,7 +370,7 @@ impl Ledger {
     fn check_decisions(&self, loaded: &LoadSessionResult, wrong: &mut Vec<String>) {
         let mut open = BTreeSet::new();
         let mut settled = BTreeMap::new();
-        for (method, params) in self.told.values() {
+        for (method, params) in self.shown_events.values() {
             let id = params["approvalId"].as_str().unwrap_or_default();
             match method.as_str() {
                 "agent/approvalRequested" => {
@@ -373,13 +383,13 @@ impl Ledger {
                 _ => {}
             }
         }
-        let told: BTreeSet<&str> = loaded
+        let listed: BTreeSet<&str> = loaded
             .open_approvals
             .iter()
             .map(|open| open.approval_id.as_str())
             .collect();
-        if told != open {
-            wrong.push(format!("open approvals are {told:?}, they should be {open:?}"));
+        if listed != open {
+            wrong.push(format!("open approvals are {listed:?}, they should be {open:?}"));
         }
         for (id, decided) in &self.decided {
             let Decision { tried, accepted } = decided;

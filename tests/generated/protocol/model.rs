@@ -75,7 +75,7 @@ impl ProtocolModel {
     pub(super) fn read(definitions: Map<String, Value>) -> Self {
         let mut order = TypeOrder {
             definitions: &definitions,
-            seen: BTreeSet::new(),
+            visited: BTreeSet::new(),
             names: Vec::new(),
         };
         for of_type in list_types() {
@@ -97,14 +97,14 @@ impl ProtocolModel {
 
 struct TypeOrder<'a> {
     definitions: &'a Map<String, Value>,
-    seen: BTreeSet<String>,
+    visited: BTreeSet<String>,
     names: Vec<String>,
 }
 
 impl TypeOrder<'_> {
     /// Lists a type, then the types that it uses.
     fn visit_type(&mut self, name: &str) {
-        if self.seen.insert(name.to_owned()) {
+        if self.visited.insert(name.to_owned()) {
             self.names.push(name.to_owned());
             self.visit_value(&self.definitions[name]);
         }

@@ -50,17 +50,17 @@ impl Checker {
     /// A hook of the turn starts.
     pub(crate) fn note_hook_run(&mut self, session: &SessionId, turn: &TurnId) {
         self.count_case("hook");
-        let seen = self.sessions.get_mut(session);
-        if let Some(known) = seen.and_then(|seen| seen.turns.get_mut(turn)) {
+        let shown_session = self.sessions.get_mut(session);
+        if let Some(known) = shown_session.and_then(|shown_session| shown_session.turns.get_mut(turn)) {
             known.hooks += 1;
-            known.met.phase = TurnPhase::Hook;
+            known.conditions.phase = TurnPhase::Hook;
         }
     }
 
     /// A hook of the turn ends.
     pub(crate) fn hook_ended(&mut self, session: &SessionId, turn: &TurnId) {
-        let seen = self.sessions.get_mut(session);
-        if let Some(known) = seen.and_then(|seen| seen.turns.get_mut(turn)) {
+        let shown_session = self.sessions.get_mut(session);
+        if let Some(known) = shown_session.and_then(|shown_session| shown_session.turns.get_mut(turn)) {
             known.hooks = known.hooks.saturating_sub(1);
         }
     }
@@ -173,8 +173,8 @@ impl ShownSession {
                 let result_text = update.result.as_ref().map_or("", |result| &result.text);
                 known.nudged |= result_text.starts_with("Not run: this is what you did");
                 // The call broke before it ran, but still counts as a failed call.
-                let ran = update.duration_ms.is_some();
-                known.calls += u32::from(status == ToolCallStatus::Failed && !ran);
+                let has_run = update.duration_ms.is_some();
+                known.calls += u32::from(status == ToolCallStatus::Failed && !has_run);
                 known.failed |= status == ToolCallStatus::Failed;
             }
             _ => {}

@@ -18,40 +18,42 @@ impl Checker {
         let degraded = self.degraded;
         let turn = turn.ok_or("a delta has no turn")?;
         self.note_delta(session, turn, delta);
-        let seen = self
+        let shown_session = self
             .sessions
             .get_mut(session)
             .ok_or_else(|| format!("a delta belongs to the unknown session {session}"))?;
-        seen.is_running(turn)?;
+        shown_session.is_running(turn)?;
         match delta {
             Delta::Text {
                 message,
                 offset,
                 text,
             } => {
-                let shown = seen.open_message(message, turn)?;
-                shown.degraded |= degraded;
-                append_piece(&mut shown.text, *offset, text, message)?;
-                shown.trail.push((clock::wall_ms(), shown.text.len()));
+                let shown_message = shown_session.open_message(message, turn)?;
+                shown_message.degraded |= degraded;
+                append_piece(&mut shown_message.text, *offset, text, message)?;
+                shown_message
+                    .trail
+                    .push((clock::wall_ms(), shown_message.text.len()));
             }
             Delta::Reasoning {
                 message,
                 offset,
                 text,
             } => {
-                let shown = seen.open_message(message, turn)?;
-                append_piece(&mut shown.reasoning, *offset, text, message)?;
+                let shown_message = shown_session.open_message(message, turn)?;
+                append_piece(&mut shown_message.reasoning, *offset, text, message)?;
             }
             Delta::ToolInput {
                 message, tool_call, ..
             } => {
-                let shown = seen.open_message(message, turn)?;
-                if !shown.tools.contains(tool_call) {
-                    shown.tools.push(tool_call.clone());
+                let shown_message = shown_session.open_message(message, turn)?;
+                if !shown_message.tools.contains(tool_call) {
+                    shown_message.tools.push(tool_call.clone());
                 }
             }
             Delta::ToolOutput { tool_call, .. } => {
-                let call = seen.calls.get(tool_call);
+                let call = shown_session.calls.get(tool_call);
                 let runs = call.is_some_and(|c| c.status == Some(ToolCallStatus::Running) && c.turn == *turn);
                 if !runs {
                     return Err(format!("I8: output of {tool_call}, which is not running"));
@@ -75,12 +77,12 @@ fn append_piece(so_far: &mut String, offset: u64, piece: &str, message: &Message
 
 impl ShownSession {
     fn open_message(&mut self, id: &MessageId, turn: &TurnId) -> Result<&mut ShownMessage, String> {
-        let shown = self.messages.entry(id.clone()).or_default();
-        if let Some(end) = shown.over {
+        let shown_message = self.messages.entry(id.clone()).or_default();
+        if let Some(end) = shown_message.end {
             return Err(format!("I5: a delta of {id}, which has ended as {end:?}"));
         }
-        shown.turn.get_or_insert_with(|| turn.clone());
-        Ok(shown)
+        shown_message.turn.get_or_insert_with(|| turn.clone());
+        Ok(shown_message)
     }
 
     /// Compares a complete message with its deltas. A message that a crash cut may lack its last moments.
@@ -91,11 +93,11 @@ impl ShownSession {
         cut: bool,
     ) -> Result<(), String> {
         let cut_at = self.cut_at;
-        let shown = self.messages.entry(message.id.clone()).or_default();
-        if shown.over.replace(CallEnd::Done).is_some() {
+        let shown_message = self.messages.entry(message.id.clone()).or_default();
+        if shown_message.end.replace(CallEnd::Done).is_some() {
             return Err(format!("I5: message {} ended twice", message.id));
         }
-        shown.turn.get_or_insert_with(|| turn.clone());
+        shown_message.turn.get_or_insert_with(|| turn.clone());
         let (text, reasoning) = (message.text(), reasoning_of(message));
         let same = |a: &str, b: &str| {
             if cut {
@@ -104,20 +106,20 @@ impl ShownSession {
                 a == b
             }
         };
-        if !same(&text, &shown.text) || !same(&reasoning, &shown.reasoning) {
+        if !same(&text, &shown_message.text) || !same(&reasoning, &shown_message.reasoning) {
             return Err(format!(
                 "I5: message {} contains {:?} / {:?}; its deltas add up to {:?} / {:?}",
-                message.id, text, reasoning, shown.text, shown.reasoning
+                message.id, text, reasoning, shown_message.text, shown_message.reasoning
             ));
         }
         let old = |(at, _): &&(i64, usize)| *at < cut_at - LOSS_WINDOW_MS;
-        let kept = shown
+        let durable_len = shown_message
             .trail
             .iter()
             .take_while(old)
             .last()
             .map_or(0, |(_, length)| *length);
-        if cut && message.incomplete && !shown.degraded && text.len() < kept {
+        if cut && message.incomplete && !shown_message.degraded && text.len() < durable_len {
             return Err(format!(
                 "R-SESS-1: message {} lost text older than 250 ms",
                 message.id

@@ -38,8 +38,8 @@ impl Checker {
             at_ms: envelope.at_ms,
             event: envelope.event.clone(),
         };
-        if let Err(why) = self.check_stored_event(&envelope.session, stored) {
-            self.record_violation(why);
+        if let Err(violation) = self.check_stored_event(&envelope.session, stored) {
+            self.record_violation(violation);
         }
     }
 
@@ -51,8 +51,8 @@ impl Checker {
         if self.is_forked_now(session) {
             return;
         }
-        if let Err(why) = self.check_delta(session, turn, &envelope.delta) {
-            self.record_violation(why);
+        if let Err(violation) = self.check_delta(session, turn, &envelope.delta) {
+            self.record_violation(violation);
         }
     }
 
@@ -62,8 +62,11 @@ impl Checker {
         if message.contains("keeping events in memory") {
             self.degraded = true;
             self.count_case("store degraded");
-            for seen in self.sessions.values_mut() {
-                seen.messages.values_mut().for_each(|shown| shown.degraded = true);
+            for shown_session in self.sessions.values_mut() {
+                shown_session
+                    .messages
+                    .values_mut()
+                    .for_each(|shown_message| shown_message.degraded = true);
             }
         } else if message.contains("session store works again") {
             self.degraded = false;
@@ -71,13 +74,13 @@ impl Checker {
             if message.contains("did not fit into memory") {
                 (self.lost, self.lost_at) = (true, Some(clock::wall_ms()));
                 self.count_case("records lost, as warned");
-                for seen in self.sessions.values_mut() {
-                    seen.is_cut_off = true;
-                    seen.rules.clear();
+                for shown_session in self.sessions.values_mut() {
+                    shown_session.is_cut_off = true;
+                    shown_session.rules.clear();
                 }
             }
-            for seen in self.sessions.values_mut() {
-                seen.safe = seen.events.len();
+            for shown_session in self.sessions.values_mut() {
+                shown_session.safe = shown_session.events.len();
             }
         } else {
             self.record_violation(format!("I7: {code}: {message}"));
@@ -85,11 +88,11 @@ impl Checker {
     }
 
     pub(super) fn check_stored_event(&mut self, session: &SessionId, stored: StoredEvent) -> CheckResult {
-        let seen = self
+        let shown_session = self
             .sessions
             .get_mut(session)
             .ok_or_else(|| format!("an event belongs to {session}, which does not exist or was deleted"))?;
-        let expected = seen.base + seen.events.len() as u64 + 1;
+        let expected = shown_session.base + shown_session.events.len() as u64 + 1;
         if stored.seq != expected {
             return Err(format!(
                 "I6: {session} shows event {}; expected {expected}",
@@ -99,30 +102,32 @@ impl Checker {
         if let Some(turn) = &stored.turn
             && !matches!(stored.event, Event::TurnStarted { .. })
         {
-            seen.is_running(turn)?;
+            shown_session.is_running(turn)?;
         }
         let of_turn = || {
             let turn = stored.turn.as_ref();
             turn.ok_or_else(|| "a turn's event has no turn".to_owned())
         };
-        if let Some(granted) = seen.granted.take() {
+        if let Some(granted) = shown_session.granted.take() {
             let settled = matches!(&stored.event,
                 Event::ApprovalResolved { approval, by: ResolvedBy::Rule, .. } if *approval == granted);
             if !settled {
                 return Err(format!(
                     "the server requested {granted} although a rule grants it: modes {:?}, rules {:?}",
-                    seen.modes, seen.rules
+                    shown_session.modes, shown_session.rules
                 ));
             }
         }
         self.check_spending(session, &stored)?;
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return Ok(());
         };
-        let (before, reloading) = (seen.fold.turns.open_turn.clone(), self.reloading);
-        let was_cut = stored.turn.is_some() && seen.cut == stored.turn;
+        let (before, reloading) = (shown_session.fold.turns.open_turn.clone(), self.reloading);
+        let was_cut = stored.turn.is_some() && shown_session.cut == stored.turn;
         match &stored.event {
-            Event::TurnStarted { by, resumes } => seen.turn_started(of_turn()?, *by, resumes.as_ref())?,
+            Event::TurnStarted { by, resumes } => {
+                shown_session.turn_started(of_turn()?, *by, resumes.as_ref())?
+            }
             Event::TurnEnded(end) => {
                 let turn = of_turn()?.clone();
                 self.turn_ended(session, &turn, end)?;
@@ -132,34 +137,36 @@ impl Checker {
                 self.check_message(session, &turn, message)?;
             }
             Event::MessageRetracted { message, tool_calls } => {
-                seen.check_retraction(message, tool_calls, reloading)?
+                shown_session.check_retraction(message, tool_calls, reloading)?
             }
             // A call continues without a turn only if the store lost the record that ended it.
-            Event::ToolCall(update) if seen.is_cut_off && stored.turn.is_none() => {
+            Event::ToolCall(update) if shown_session.is_cut_off && stored.turn.is_none() => {
                 if update.status != ToolCallStatus::Cancelled {
                     return Err(format!(
                         "call {} continues without a turn: {:?}",
                         update.id, update.status
                     ));
                 }
-                if let Some(call) = seen.calls.get_mut(&update.id) {
+                if let Some(call) = shown_session.calls.get_mut(&update.id) {
                     call.status = Some(update.status);
                 }
             }
             Event::ToolCall(update) => {
                 if let Some(parent) = &update.parent {
-                    seen.nested_call(of_turn()?, update, parent)?;
+                    shown_session.nested_call(of_turn()?, update, parent)?;
                 }
-                seen.check_open_circuit(of_turn()?, update, self.policy_record)?;
-                seen.tool_call(of_turn()?, update)?;
+                shown_session.check_open_circuit(of_turn()?, update, self.policy_record)?;
+                shown_session.tool_call(of_turn()?, update)?;
                 self.joined_agents(session, update)?;
             }
             Event::Nested(nested) => {
                 let turn = of_turn()?;
-                seen.is_delegating(&nested.parent)?;
-                seen.track_circuit(turn, &nested.event);
+                shown_session.is_delegating(&nested.parent)?;
+                shown_session.track_circuit(turn, &nested.event);
             }
-            Event::ApprovalRequested(approval) => seen.check_approval_request(of_turn()?, approval)?,
+            Event::ApprovalRequested(approval) => {
+                shown_session.check_approval_request(of_turn()?, approval)?
+            }
             Event::ApprovalResolved {
                 approval,
                 decision,
@@ -167,15 +174,21 @@ impl Checker {
                 ..
             } => {
                 let timeouts = self.approvals_time_out;
-                seen.check_approval_resolution(approval, decision, *by, timeouts, &self.folder_rules)?;
+                shown_session.check_approval_resolution(
+                    approval,
+                    decision,
+                    *by,
+                    timeouts,
+                    &self.folder_rules,
+                )?;
             }
             Event::InquiryRequested(inquiry) => {
                 of_turn()?;
-                seen.check_inquiry(inquiry)?;
+                shown_session.check_inquiry(inquiry)?;
             }
             Event::InquiryResolved { inquiry, reply, by } => {
                 of_turn()?;
-                seen.check_reply(inquiry, reply, *by)?;
+                shown_session.check_reply(inquiry, reply, *by)?;
             }
             Event::Usage {
                 step,
@@ -183,8 +196,8 @@ impl Checker {
                 session: sum,
                 ..
             } => {
-                let total = seen.fold.spending.usage + *step;
-                let known = seen.turns.entry(of_turn()?.clone()).or_default();
+                let total = shown_session.fold.spending.usage + *step;
+                let known = shown_session.turns.entry(of_turn()?.clone()).or_default();
                 known.usage += *step;
                 known.nudge_tokens = known.nudge_tokens.map(|tokens| tokens + step.output);
                 if known.usage != *turn || total != *sum {
@@ -195,22 +208,22 @@ impl Checker {
             }
             Event::Transition { transition, .. } => {
                 let (bounds, policy_record) = (self.bounds, self.policy_record);
-                let known = seen.turns.entry(of_turn()?.clone()).or_default();
+                let known = shown_session.turns.entry(of_turn()?.clone()).or_default();
                 known.count_transition(*transition, bounds)?;
                 known.check_continue(*transition, policy_record)?;
             }
             Event::Compacted(compaction) => {
                 of_turn()?;
-                seen.check_compaction(compaction)?;
+                shown_session.check_compaction(compaction)?;
             }
             Event::SessionUpdated { mode, model, .. } => {
                 // If the turn's first model is unknown, later ones cannot be checked.
-                if !seen.models.is_empty() {
-                    seen.models.extend(model.clone());
+                if !shown_session.models.is_empty() {
+                    shown_session.models.extend(model.clone());
                 }
                 if let Some(mode) = mode {
-                    seen.unconfirmed.retain(|sent| sent != mode);
-                    seen.modes.push(*mode);
+                    shown_session.unconfirmed.retain(|sent| sent != mode);
+                    shown_session.modes.push(*mode);
                 }
             }
             Event::Plan { .. } | Event::Retry { .. } | Event::Wait { .. } => {
@@ -218,19 +231,19 @@ impl Checker {
             }
             Event::ModelSwitched { from, to, .. } => {
                 of_turn()?;
-                let known = seen.models.is_empty() || seen.models.contains(from);
-                if from == to || !seen.is_cut_off && !known {
+                let known = shown_session.models.is_empty() || shown_session.models.contains(from);
+                if from == to || !shown_session.is_cut_off && !known {
                     return Err(format!(
                         "the model switches from {from} to {to}; it could only be one of {:?}",
-                        seen.models
+                        shown_session.models
                     ));
                 }
-                seen.models.insert(to.clone());
+                shown_session.models.insert(to.clone());
             }
             Event::Circuit {
                 subject: CircuitSubject::Tool,
                 ..
-            } => seen.track_circuit(of_turn()?, &stored.event),
+            } => shown_session.track_circuit(of_turn()?, &stored.event),
             Event::Circuit {
                 subject: CircuitSubject::Provider,
                 name,
@@ -238,41 +251,43 @@ impl Checker {
                 until,
             } => {
                 of_turn()?;
-                let is_news = *state != CircuitState::Closed || seen.fold.route.open_circuits.contains(name);
-                if until.is_some() != (*state == CircuitState::Open) || !is_news && !seen.is_cut_off {
+                let is_news =
+                    *state != CircuitState::Closed || shown_session.fold.route.open_circuits.contains(name);
+                if until.is_some() != (*state == CircuitState::Open) || !is_news && !shown_session.is_cut_off
+                {
                     return Err(format!(
                         "the circuit of {name} cannot change to {state:?} until {until:?}"
                     ));
                 }
             }
             // A steer outlives its turn only if the store lost the record that settled it.
-            Event::Warning { code, message } if code == "steer_unsettled" && !seen.is_cut_off => {
+            Event::Warning { code, message } if code == "steer_unsettled" && !shown_session.is_cut_off => {
                 return Err(format!("I16: a steer outlived its turn: {message}"));
             }
             Event::QueueChanged(queue) => self.queue_shown(session, queue)?,
             Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions { .. } => {}
         }
         self.goes_on(session, &stored, was_cut);
-        if let Some(what) = coverage_label(&stored.event) {
-            self.count_case(what);
+        if let Some(label) = coverage_label(&stored.event) {
+            self.count_case(label);
         }
         let degraded = self.degraded;
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return Ok(());
         };
-        seen.fold.apply(&stored);
-        seen.comes_from_outside(&stored.event);
-        let usage_check = seen.check_usage(&stored.event);
+        shown_session.fold.apply(&stored);
+        shown_session.comes_from_outside(&stored.event);
+        let usage_check = shown_session.check_usage(&stored.event);
         if let (Event::TurnEnded(_), Some(turn)) = (&stored.event, before)
-            && let Some(turn) = seen.turns.get_mut(&turn)
+            && let Some(turn) = shown_session.turns.get_mut(&turn)
         {
             turn.ended = true;
         }
-        seen.events.push(stored);
+        shown_session.events.push(stored);
         if !degraded {
-            seen.safe = seen.events.len();
+            shown_session.safe = shown_session.events.len();
         }
-        usage_check.and_then(|()| seen.match_sent())
+        usage_check.and_then(|()| shown_session.match_sent())
     }
 
     fn turn_ended(&mut self, session: &SessionId, turn: &TurnId, end: &TurnEnd) -> CheckResult {
@@ -285,32 +300,40 @@ impl Checker {
         let running: Vec<&ToolCallId> = self
             .in_hand
             .iter()
-            .filter(|(_, hand)| hand.session == *session)
+            .filter(|(_, call_state)| call_state.session == *session)
             .map(|(call, _)| call)
             .collect();
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return Ok(());
         };
-        let was_cut = seen.cut.as_ref() == Some(turn);
+        let was_cut = shown_session.cut.as_ref() == Some(turn);
         if was_cut {
-            seen.cut = None;
+            shown_session.cut = None;
         }
         for call in running {
-            if seen.calls.get(call).is_none_or(|known| known.turn == *turn) {
+            if shown_session
+                .calls
+                .get(call)
+                .is_none_or(|known| known.turn == *turn)
+            {
                 return Err(format!("I8: {call} is still running when {turn} ends"));
             }
         }
-        seen.turns.entry(turn.clone()).or_default().prompts += prompts;
-        seen.ends_well(turn, end, was_cut, (self.ending, self.policy_record))?;
-        seen.modes = [vec![seen.fold.choice.mode], seen.unconfirmed.clone()].concat();
-        seen.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+        shown_session.turns.entry(turn.clone()).or_default().prompts += prompts;
+        shown_session.ends_well(turn, end, was_cut, (self.ending, self.policy_record))?;
+        shown_session.modes = [
+            vec![shown_session.fold.choice.mode],
+            shown_session.unconfirmed.clone(),
+        ]
+        .concat();
+        shown_session.is_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
         self.turns += 1;
-        let how = match (was_cut, self.degraded) {
+        let suffix = match (was_cut, self.degraded) {
             (true, _) => " after a crash",
             (false, true) => " while the store fails",
             (false, false) => "",
         };
-        self.count_case(format!("end {}{how}", end.reason.name()));
+        self.count_case(format!("end {}{suffix}", end.reason.name()));
         self.count_many("steer given back", end.unused_steers.len());
         self.nothing_lost(turn)
     }
@@ -328,7 +351,7 @@ impl Checker {
         }
         let reloading = self.reloading;
         match self.sessions.get_mut(session) {
-            Some(seen) => seen.check_user_message(turn, message, reloading),
+            Some(shown_session) => shown_session.check_user_message(turn, message, reloading),
             None => Ok(()),
         }
     }
@@ -365,7 +388,7 @@ impl ShownSession {
             queued: by == TurnTrigger::Queue,
             ..ShownTurn::default()
         };
-        if known.queued && self.held && !std::mem::take(&mut self.sent_now) && !self.is_cut_off {
+        if known.queued && self.is_paused && !std::mem::take(&mut self.sent_now) && !self.is_cut_off {
             return Err(format!(
                 "R-CANCEL: {turn} starts with a prompt from a paused queue"
             ));
@@ -415,9 +438,9 @@ impl ShownSession {
             .calls
             .get_mut(&update.id)
             .ok_or_else(|| format!("no message requested the call {}", update.id))?;
-        let again = call.turn != *turn && update.status == ToolCallStatus::AwaitingApproval;
+        let is_reopened = call.turn != *turn && update.status == ToolCallStatus::AwaitingApproval;
         call.turn = turn.clone();
-        if status_rank(call.status) >= status_rank(Some(update.status)) && !again && !self.is_cut_off {
+        if status_rank(call.status) >= status_rank(Some(update.status)) && !is_reopened && !self.is_cut_off {
             return Err(format!(
                 "call {} changes to {:?} after {:?}",
                 update.id, update.status, call.status
@@ -577,10 +600,13 @@ impl ShownSession {
         if !stopped && let Some((id, _)) = self.inquiries.iter().find(|(_, inquiry)| inquiry.open) {
             return Err(format!("inquiry {id} is still open after the end of {turn}"));
         }
-        for (id, shown) in &self.messages {
-            let is_unfinished = shown.turn.as_ref() == Some(turn) && shown.over.is_none();
-            let old = shown.trail.first().is_some_and(|(at, _)| *at < self.cut_at - 260);
-            if is_unfinished && (!was_cut || old && !shown.degraded) {
+        for (id, shown_message) in &self.messages {
+            let is_unfinished = shown_message.turn.as_ref() == Some(turn) && shown_message.end.is_none();
+            let old = shown_message
+                .trail
+                .first()
+                .is_some_and(|(at, _)| *at < self.cut_at - 260);
+            if is_unfinished && (!was_cut || old && !shown_message.degraded) {
                 return Err(format!(
                     "I5: message {id} was shown but never completed or retracted"
                 ));
@@ -703,17 +729,17 @@ impl ShownSession {
         tools: &[ToolCallId],
         reloading: bool,
     ) -> CheckResult {
-        let shown = self.messages.entry(id.clone()).or_default();
-        if shown.over.replace(CallEnd::Retracted).is_some() {
+        let shown_message = self.messages.entry(id.clone()).or_default();
+        if shown_message.end.replace(CallEnd::Retracted).is_some() {
             return Err(format!("I5: message {id} is retracted after its end"));
         }
         // A crash between the commit and the client loses the deltas before the retraction as well.
-        if shown.tools == tools || reloading && tools.starts_with(&shown.tools) {
+        if shown_message.tools == tools || reloading && tools.starts_with(&shown_message.tools) {
             Ok(())
         } else {
             Err(format!(
                 "message {id} is retracted with the calls {tools:?}; its deltas showed {:?}",
-                shown.tools
+                shown_message.tools
             ))
         }
     }

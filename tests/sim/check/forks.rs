@@ -34,16 +34,20 @@ impl Checker {
         self.log_line(format!("the fork of {session} is refused: {refused:?}"));
         self.forking -= 1;
         let running = |turn: &TurnId| {
-            let seen = self.sessions.get(session);
-            seen.is_none_or(|seen| seen.is_cut_off || seen.turns.get(turn).is_none_or(|turn| !turn.ended))
+            let shown_session = self.sessions.get(session);
+            shown_session.is_none_or(|shown_session| {
+                shown_session.is_cut_off || shown_session.turns.get(turn).is_none_or(|turn| !turn.ended)
+            })
         };
         let is_justified = match refused {
             CommandError::UnknownTurn(_) => turn.is_some_and(running),
             // Once a turn's end was shown, the store contains the turn, unless a failing store lost it.
             CommandError::NothingToFork(_) => {
-                let seen = self.sessions.get(session);
+                let shown_session = self.sessions.get(session);
                 self.lost
-                    || seen.is_none_or(|seen| seen.is_cut_off || !seen.turns.values().any(|turn| turn.ended))
+                    || shown_session.is_none_or(|shown_session| {
+                        shown_session.is_cut_off || !shown_session.turns.values().any(|turn| turn.ended)
+                    })
             }
             _ => self.check_refusal(session, TypedKind::Prompt, refused).is_ok(),
         };
@@ -73,20 +77,20 @@ impl Checker {
         };
         if let Some(parent) = self.sessions.get(session)
             && !parent.is_cut_off
-            && let Err(why) = parent.is_parent_of(&events)
+            && let Err(violation) = parent.is_parent_of(&events)
         {
-            return self.record_violation(format!("{fork}, a fork of {session}: {why}"));
+            return self.record_violation(format!("{fork}, a fork of {session}: {violation}"));
         }
         self.strays.remove(fork);
-        let mut seen = ShownSession::new(row.mode);
+        let mut shown_session = ShownSession::new(row.mode);
         let parent = self.sessions.get(session);
-        seen.is_cut_off = parent.is_none_or(|parent| parent.is_cut_off);
-        seen.cut_short = parent.is_none_or(|parent| parent.cut_short);
+        shown_session.is_cut_off = parent.is_none_or(|parent| parent.is_cut_off);
+        shown_session.cut_short = parent.is_none_or(|parent| parent.cut_short);
         for stored in &events {
-            seen.learn_event(stored);
+            shown_session.learn_event(stored);
         }
-        seen.safe = seen.events.len();
-        self.sessions.insert(fork.clone(), seen);
+        shown_session.safe = shown_session.events.len();
+        self.sessions.insert(fork.clone(), shown_session);
         if self.paused.contains(session) {
             self.paused.insert(fork.clone());
         }

@@ -61,13 +61,13 @@ impl Checker {
     /// The user answers an inquiry.
     pub(crate) fn note_reply_sent(&mut self, session: &SessionId, id: &InquiryId, reply: &InquiryReply) {
         self.log_line(format!("answers {id} {reply:?}"));
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return;
         };
-        if let Some(inquiry) = seen.fold.open_inquiry(id) {
+        if let Some(inquiry) = shown_session.fold.open_inquiry(id) {
             self.money.record_raise(session, inquiry, reply);
         }
-        if let Some(known) = seen.inquiries.get_mut(id) {
+        if let Some(known) = shown_session.inquiries.get_mut(id) {
             known.sent.push(reply.clone());
         }
     }
@@ -84,11 +84,11 @@ impl Checker {
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
         let degraded = self.degraded || agentls::base::clock::wall_ms() < self.failed_until;
         let has_prompt = self.has_prompt_in_flight(session);
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return;
         };
-        let is_idle = seen.fold.turns.open_turn.is_none() && !has_prompt;
-        let Some(known) = seen.inquiries.get_mut(id) else {
+        let is_idle = shown_session.fold.turns.open_turn.is_none() && !has_prompt;
+        let Some(known) = shown_session.inquiries.get_mut(id) else {
             return;
         };
         let is_violation = match answer {
@@ -111,9 +111,9 @@ impl Checker {
 
     /// All open inquiries, and whether the turn of each is running.
     pub(crate) fn open_inquiries(&self) -> Vec<(SessionId, Inquiry, bool)> {
-        let open = self.sessions.iter().flat_map(|(id, seen)| {
-            let running = seen.fold.turns.open_turn.is_some();
-            let open = seen.fold.open.inquiries.clone();
+        let open = self.sessions.iter().flat_map(|(id, shown_session)| {
+            let running = shown_session.fold.turns.open_turn.is_some();
+            let open = shown_session.fold.open.inquiries.clone();
             open.into_iter()
                 .map(move |open| (id.clone(), open.inquiry.as_ref().clone(), running))
         });

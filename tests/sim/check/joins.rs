@@ -29,7 +29,10 @@ impl Checker {
             _ if update.status == ToolCallStatus::Completed => ("met", Some(JoinOutcome::Met)),
             _ => ("refused, or its only one failed", None),
         };
-        let calls = self.sessions.get(session).map(|seen| &seen.calls);
+        let calls = self
+            .sessions
+            .get(session)
+            .map(|shown_session| &shown_session.calls);
         let call = calls.and_then(|calls| calls.get(&update.id));
         // A sub-agent's answer may list the ends of its own sub-agents. Then the counts are ambiguous, so no
         // check applies.
@@ -55,16 +58,17 @@ impl Checker {
         }
         match (update.status, requested_join) {
             (ToolCallStatus::Completed | ToolCallStatus::Failed, Some(requested_join)) => {
-                let met = update.status == ToolCallStatus::Completed;
-                check_join(&requested_join, ends, met).map_err(|why| format!("R-SUB: {}: {why}", update.id))
+                let is_met = update.status == ToolCallStatus::Completed;
+                check_join(&requested_join, ends, is_met)
+                    .map_err(|violation| format!("R-SUB: {}: {violation}", update.id))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Checks that `met` is correct for a call with this join and these ends of its sub-agents.
-fn check_join(join: &str, ends: [usize; ChildState::ALL.len()], met: bool) -> Result<(), String> {
+/// Checks that `is_met` is correct for a call with this join and these ends of its sub-agents.
+fn check_join(join: &str, ends: [usize; ChildState::ALL.len()], is_met: bool) -> Result<(), String> {
     let all: usize = ends.iter().sum();
     let succeeded = |(state, times): (ChildState, usize)| match state {
         ChildState::Completed | ChildState::Degraded => times,
@@ -82,11 +86,11 @@ fn check_join(join: &str, ends: [usize; ChildState::ALL.len()], met: bool) -> Re
                 .map_err(|_| format!("the unknown join {quorum} was accepted"))?
         }
     };
-    if (succeeded >= needed) == met {
+    if (succeeded >= needed) == is_met {
         Ok(())
     } else {
         Err(format!(
-            "join {join}: {succeeded} of {all} sub-agents succeeded, but the call reports met = {met}"
+            "join {join}: {succeeded} of {all} sub-agents succeeded, but the call reports met = {is_met}"
         ))
     }
 }

@@ -14,28 +14,28 @@ impl Checker {
         session: &SessionId,
         call: &ToolCallId,
         name: &str,
-        how: &str,
+        ending: &str,
         patient: bool,
     ) {
         if sim_schedule::is_frozen() {
             return;
         }
-        self.log_line(format!("effect {call} {name} {how}"));
-        let hand = ShownCallState {
+        self.log_line(format!("effect {call} {name} {ending}"));
+        let call_state = ShownCallState {
             session: session.clone(),
             patient,
         };
-        if self.in_hand.insert(call.clone(), hand).is_some() {
+        if self.in_hand.insert(call.clone(), call_state).is_some() {
             return self.record_violation(format!("{call} runs twice at the same time"));
         }
-        let Some(seen) = self.sessions.get(session) else {
+        let Some(shown_session) = self.sessions.get(session) else {
             return self.record_violation(format!("{call} runs for the unknown session {session}"));
         };
-        let checked = seen
-            .may_begin(call, (name, how), self.by_hook.get(call), &self.folder_rules)
-            .and_then(|()| seen.is_alive(call));
-        if let Err(why) = checked {
-            self.record_violation(why);
+        let checked = shown_session
+            .may_begin(call, (name, ending), self.by_hook.get(call), &self.folder_rules)
+            .and_then(|()| shown_session.is_alive(call));
+        if let Err(violation) = checked {
+            self.record_violation(violation);
         }
     }
 
@@ -44,9 +44,12 @@ impl Checker {
         if sim_schedule::is_frozen() {
             return;
         }
-        let alive = self.sessions.get(session).map(|seen| seen.is_alive(call));
-        if let Some(Err(why)) = alive {
-            self.record_violation(why);
+        let alive = self
+            .sessions
+            .get(session)
+            .map(|shown_session| shown_session.is_alive(call));
+        if let Some(Err(violation)) = alive {
+            self.record_violation(violation);
         }
     }
 
@@ -62,7 +65,7 @@ impl ShownSession {
     fn may_begin(
         &self,
         call: &ToolCallId,
-        (name, how): (&str, &str),
+        (name, ending): (&str, &str),
         by_hook: Option<&serde_json::Value>,
         folder_rules: &[String],
     ) -> Result<(), String> {
@@ -89,7 +92,7 @@ impl ShownSession {
             return Ok(());
         };
         let matches_how =
-            |input: &serde_json::Value| input.get("how").and_then(|how| how.as_str()) == Some(how);
+            |input: &serde_json::Value| input.get("how").and_then(|value| value.as_str()) == Some(ending);
         let edited = || {
             questions()
                 .flat_map(|question| &question.sent)
@@ -101,7 +104,7 @@ impl ShownSession {
                 || edited().any(|input| matches_how(input)))
         {
             return Err(format!(
-                "I9: {call} runs with arguments from neither the model, a hook nor the user: {name} {how}"
+                "I9: {call} runs with arguments from neither the model, a hook nor the user: {name} {ending}"
             ));
         }
         Ok(())

@@ -151,10 +151,10 @@ impl Checker {
     }
 
     /// Records the first violation and freezes the world, so that the log ends where it happened.
-    pub(super) fn record_violation(&mut self, what: String) {
+    pub(super) fn record_violation(&mut self, violation: String) {
         if self.failure.is_none() {
-            self.log_line(format!("VIOLATION {what}"));
-            self.failure = Some(what);
+            self.log_line(format!("VIOLATION {violation}"));
+            self.failure = Some(violation);
         }
         sim_schedule::freeze_tasks();
     }
@@ -187,13 +187,13 @@ impl Checker {
         (self.hash, self.lines)
     }
 
-    pub(super) fn count_case(&mut self, what: impl Into<String>) {
-        *self.counts.entry(what.into()).or_default() += 1;
+    pub(super) fn count_case(&mut self, label: impl Into<String>) {
+        *self.counts.entry(label.into()).or_default() += 1;
     }
 
-    fn count_many(&mut self, what: &str, times: usize) {
+    fn count_many(&mut self, label: &str, times: usize) {
         for _ in 0..times {
-            self.count_case(what);
+            self.count_case(label);
         }
     }
 
@@ -276,14 +276,14 @@ impl Checker {
     pub(super) fn has_question(&self, session: &SessionId) -> bool {
         self.sessions
             .get(session)
-            .is_some_and(|seen| !seen.fold.open.approvals.is_empty())
+            .is_some_and(|shown_session| !shown_session.fold.open.approvals.is_empty())
     }
 
     /// All open approvals, and whether the turn of each is running.
     pub(super) fn open_approvals(&self) -> Vec<(SessionId, Approval, bool)> {
-        let approvals_of = |(id, seen): (&SessionId, &ShownSession)| {
-            let (id, running) = (id.clone(), seen.fold.turns.open_turn.is_some());
-            let open = seen.fold.open.approvals.clone();
+        let approvals_of = |(id, shown_session): (&SessionId, &ShownSession)| {
+            let (id, running) = (id.clone(), shown_session.fold.turns.open_turn.is_some());
+            let open = shown_session.fold.open.approvals.clone();
             open.into_iter()
                 .map(move |open| (id.clone(), open.approval, running))
         };
@@ -294,7 +294,7 @@ impl Checker {
     pub(super) fn running_turns(&self) -> BTreeSet<TurnId> {
         self.sessions
             .values()
-            .filter_map(|seen| seen.fold.turns.open_turn.clone())
+            .filter_map(|shown_session| shown_session.fold.turns.open_turn.clone())
             .collect()
     }
 }

@@ -115,10 +115,13 @@ impl Checker {
             }
         }
         let max_tool_calls = self.money.max_tool_calls;
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return Ok(());
         };
-        let turn = stored.turn.as_ref().and_then(|turn| seen.turns.get_mut(turn));
+        let turn = stored
+            .turn
+            .as_ref()
+            .and_then(|turn| shown_session.turns.get_mut(turn));
         let Some(turn) = turn else { return Ok(()) };
         match &stored.event {
             Event::Usage {
@@ -148,10 +151,13 @@ impl Checker {
             Event::ToolCall(update)
                 if update.status == ToolCallStatus::Running && turn.announced.contains(&update.id) =>
             {
-                turn.ran += 1;
+                turn.run_count += 1;
                 let limit = max_tool_calls.map(|limit| u64::from(limit) + turn.more_calls);
-                if limit.is_some_and(|limit| turn.ran > limit) {
-                    return Err(format!("{} tool calls ran; the limit is {limit:?}", turn.ran));
+                if limit.is_some_and(|limit| turn.run_count > limit) {
+                    return Err(format!(
+                        "{} tool calls ran; the limit is {limit:?}",
+                        turn.run_count
+                    ));
                 }
             }
             _ => {}
@@ -166,8 +172,8 @@ impl Checker {
 
     /// A call has ended, in whatever way.
     pub(crate) fn settle_call(&mut self, provider: &str, about: Cost) {
-        if let Some(held) = self.money.in_flight.get_mut(provider) {
-            held.0 = held.0.saturating_sub(about.0);
+        if let Some(in_flight) = self.money.in_flight.get_mut(provider) {
+            in_flight.0 = in_flight.0.saturating_sub(about.0);
         }
     }
 
@@ -190,28 +196,28 @@ impl Checker {
         provider: &str,
         (request, about): (&ModelRequest, Cost),
     ) -> Result<(), String> {
-        let Some(seen) = self.sessions.get(session) else {
+        let Some(shown_session) = self.sessions.get(session) else {
             return Ok(());
         };
-        let check_limit = |what: &str, spent: Cost, limit: Option<Cost>, raised: Cost| match limit {
+        let check_limit = |scope: &str, spent: Cost, limit: Option<Cost>, raised: Cost| match limit {
             Some(limit) if spent > limit + raised => Err(format!(
-                "I14: {session} raises the cost of {what} to {}; the limit is {}, raised by {}",
+                "I14: {session} raises the cost of {scope} to {}; the limit is {}, raised by {}",
                 spent.0, limit.0, raised.0
             )),
             Some(_) | None => Ok(()),
         };
         let budgets = &self.money.budgets;
         let raised = |limit, session| self.money.raised_amount(limit, session);
-        if !seen.is_cut_off {
+        if !shown_session.is_cut_off {
             check_limit(
                 "the session",
-                seen.fold.spending.known_cost + about,
+                shown_session.fold.spending.known_cost + about,
                 budgets.session,
                 raised(LimitName::SessionCost, Some(session)),
             )?;
-            if let Some(turn) = seen.fold.turns.open_turn.as_ref()
+            if let Some(turn) = shown_session.fold.turns.open_turn.as_ref()
                 && !self.begins_another(request, turn)
-                && let Some(turn) = seen.turns.get(turn)
+                && let Some(turn) = shown_session.turns.get(turn)
             {
                 check_limit(
                     "the turn",

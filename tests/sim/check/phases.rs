@@ -13,62 +13,62 @@ impl Checker {
     pub(super) fn goes_on(&mut self, session: &SessionId, stored: &StoredEvent, was_cut: bool) {
         let (degraded, ending) = (self.degraded, self.ending);
         let Some(turn) = &stored.turn else { return };
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return;
         };
-        let known = seen.turns.entry(turn.clone()).or_default();
+        let known = shown_session.turns.entry(turn.clone()).or_default();
         // Calls run in parallel: the result of one does not end the hook of another.
         let tools = match known.hooks {
             0 => TurnPhase::Tools,
             _ => TurnPhase::Hook,
         };
-        let met = &mut known.met;
+        let conditions = &mut known.conditions;
         if degraded {
-            met.add_fault(SimFault::Disk);
+            conditions.add_fault(SimFault::Disk);
         }
         match &stored.event {
             // A wait for a slow hook.
-            Event::Wait { .. } if met.phase == TurnPhase::Hook => {}
-            Event::Retry { .. } | Event::Wait { .. } => met.phase = TurnPhase::Waiting,
+            Event::Wait { .. } if conditions.phase == TurnPhase::Hook => {}
+            Event::Retry { .. } | Event::Wait { .. } => conditions.phase = TurnPhase::Waiting,
             // An inquiry about a time limit does not pause the turn before its next step.
             Event::InquiryRequested(inquiry) if !is_about_time(inquiry) && inquiry.parent.is_none() => {
-                met.phase = TurnPhase::Question;
+                conditions.phase = TurnPhase::Question;
             }
             // The results of a sub-agent's calls leave the turn in its tool phase.
             Event::ToolCall(update) if update.parent.is_some() => {}
             Event::ToolCall(update) => match update.status {
                 // A denied or canceled call does not change the turn's phase.
                 ToolCallStatus::Pending | ToolCallStatus::Denied | ToolCallStatus::Cancelled => {}
-                ToolCallStatus::AwaitingApproval => met.phase = TurnPhase::Question,
-                ToolCallStatus::Running | ToolCallStatus::Completed => met.phase = tools,
+                ToolCallStatus::AwaitingApproval => conditions.phase = TurnPhase::Question,
+                ToolCallStatus::Running | ToolCallStatus::Completed => conditions.phase = tools,
                 ToolCallStatus::Failed => {
-                    met.phase = tools;
-                    met.add_fault(SimFault::Tool);
+                    conditions.phase = tools;
+                    conditions.add_fault(SimFault::Tool);
                 }
             },
             Event::ApprovalResolved { decision, by, .. }
                 if decision.kind == DecisionKind::Deny && *by == ResolvedBy::Person =>
             {
-                met.add_fault(SimFault::Denied);
+                conditions.add_fault(SimFault::Denied);
             }
             Event::Transition {
                 transition: decision @ Transition::Continue(_),
                 ..
-            } => self.coverage.record_decision(*decision, met),
+            } => self.coverage.record_decision(*decision, conditions),
             Event::Transition {
                 transition: Transition::Terminal(reason),
                 ..
-            } => met.note_closing(*reason),
+            } => conditions.note_closing(*reason),
             Event::TurnEnded(end) => {
                 if was_cut {
-                    met.add_fault(SimFault::Crashed);
+                    conditions.add_fault(SimFault::Crashed);
                 }
                 if ending {
-                    met.add_fault(SimFault::Ended);
+                    conditions.add_fault(SimFault::Ended);
                 }
-                met.note_end(end.reason);
+                conditions.note_end(end.reason);
                 self.coverage
-                    .record_decision(Transition::Terminal(end.reason), met);
+                    .record_decision(Transition::Terminal(end.reason), conditions);
             }
             _ => {}
         }
@@ -79,36 +79,36 @@ impl Checker {
         if matches!(delta, Delta::ToolOutput { .. }) {
             return;
         }
-        if let Some(met) = self.met_of_turn(session, Some(turn)) {
-            met.phase = TurnPhase::Streaming;
+        if let Some(conditions) = self.met_of_turn(session, Some(turn)) {
+            conditions.phase = TurnPhase::Streaming;
         }
     }
 
     /// The session's running turn calls a provider.
     pub(super) fn note_provider_call(&mut self, session: &SessionId) {
-        if let Some(met) = self.met_of_turn(session, None) {
-            met.phase = TurnPhase::Asking;
+        if let Some(conditions) = self.met_of_turn(session, None) {
+            conditions.phase = TurnPhase::Asking;
         }
     }
 
     /// The session's running turn calls a provider for a compaction summary.
     pub(super) fn note_compaction_call(&mut self, session: &SessionId) {
-        if let Some(met) = self.met_of_turn(session, None) {
-            met.phase = TurnPhase::Compacting;
+        if let Some(conditions) = self.met_of_turn(session, None) {
+            conditions.phase = TurnPhase::Compacting;
         }
     }
 
     /// A fault affects the session's running turn.
     pub(crate) fn note_fault(&mut self, session: &SessionId, fault: SimFault) {
-        if let Some(met) = self.met_of_turn(session, None) {
-            met.add_fault(fault);
+        if let Some(conditions) = self.met_of_turn(session, None) {
+            conditions.add_fault(fault);
         }
     }
 
     fn met_of_turn(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut SeenConditions> {
-        let seen = self.sessions.get_mut(session)?;
-        let turn = turn.or(seen.fold.turns.open_turn.as_ref())?;
-        Some(&mut seen.turns.get_mut(turn)?.met)
+        let shown_session = self.sessions.get_mut(session)?;
+        let turn = turn.or(shown_session.fold.turns.open_turn.as_ref())?;
+        Some(&mut shown_session.turns.get_mut(turn)?.conditions)
     }
 }
 

@@ -13,7 +13,7 @@ const QUEUE_START_TIMEOUT_MS: i64 = 2_000;
 impl Checker {
     /// Labels and keys of the queued prompts, as far as the user knows them.
     pub(crate) fn waiting_prompts(&self, session: &SessionId) -> Vec<(u64, String)> {
-        let waiting_key = |(label, typed): (&u64, &super::typed::TypedInputs)| match &typed.answered {
+        let waiting_key = |(label, typed): (&u64, &super::typed::TypedInputs)| match &typed.answer {
             Some(TypedAnswer::Waits(Some(key))) if !typed.is_settled() && !typed.removed => {
                 Some((*label, key.clone()))
             }
@@ -63,22 +63,22 @@ impl Checker {
     /// The user asks the server to send the queued prompts now.
     pub(crate) fn sends_now(&mut self, session: &SessionId) {
         self.log_line(format!("sends now, in {session}"));
-        if let Some(seen) = self.sessions.get_mut(session) {
-            seen.sent_now = true;
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.sent_now = true;
         }
     }
 
     /// The server refuses a request about the queue.
     pub(crate) fn queue_refused(&mut self, session: &SessionId, refused: &CommandError) {
-        if let Err(why) = self.check_refusal(session, TypedKind::Queued, refused) {
-            self.record_violation(why);
+        if let Err(violation) = self.check_refusal(session, TypedKind::Queued, refused) {
+            self.record_violation(violation);
         }
     }
 
     /// Whether this input started the turn.
     pub(super) fn begins_turn(&self, session: &SessionId, turn: &TurnId, kind: TypedKind) -> bool {
-        let seen = self.sessions.get(session);
-        let known = seen.and_then(|seen| seen.turns.get(turn));
+        let shown_session = self.sessions.get(session);
+        let known = shown_session.and_then(|shown_session| shown_session.turns.get(turn));
         kind == TypedKind::Queued && known.is_some_and(|turn| turn.queued && turn.prompts == 0)
     }
 
@@ -92,14 +92,14 @@ impl Checker {
                 .typed
                 .get_mut(&label)
                 .ok_or("I16: the queue contains a prompt that the user never sent")?;
-            let seen = self.sessions.get(session);
+            let shown_session = self.sessions.get(session);
             // A full store may have lost the record that removed the prompt; it warned the user about that.
-            if let Some(seen) = seen.filter(|seen| seen.is_cut_off) {
+            if let Some(shown_session) = shown_session.filter(|shown_session| shown_session.is_cut_off) {
                 (typed.returned, typed.removed) = (None, false);
                 typed.joined = typed
                     .joined
                     .take()
-                    .filter(|turn| !seen.was_started_for_nothing(turn));
+                    .filter(|turn| !shown_session.was_started_for_nothing(turn));
             }
             if typed.session != *session
                 || typed.kind != TypedKind::Queued
@@ -111,9 +111,9 @@ impl Checker {
                 ));
             }
         }
-        if let Some(seen) = self.sessions.get_mut(session) {
+        if let Some(shown_session) = self.sessions.get_mut(session) {
             let due = !queue.paused && !queue.prompts.is_empty();
-            seen.due = due.then(|| (queue.prompts.len(), clock::wall_ms()));
+            shown_session.due = due.then(|| (queue.prompts.len(), clock::wall_ms()));
         }
         Ok(())
     }

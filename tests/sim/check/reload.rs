@@ -39,24 +39,24 @@ impl Checker {
         self.in_hand.clear();
         self.circuits.clear();
         for typed in self.typed.values_mut() {
-            typed.excused |= typed.answered.is_none() || lossy;
+            typed.excused |= typed.answer.is_none() || lossy;
         }
         for session in self.session_ids() {
-            if let Some(seen) = self.sessions.get_mut(&session) {
-                seen.compactions = 0;
-                seen.cut_short |= lossy;
+            if let Some(shown_session) = self.sessions.get_mut(&session) {
+                shown_session.compactions = 0;
+                shown_session.cut_short |= lossy;
             }
             let checked = match found.remove(&session) {
                 Some(found) => self.check_reloaded_session(&session, found, lossy, lost),
                 None => self.check_missing_session(&session),
             };
-            if let Err(why) = checked {
-                return self.record_violation(format!("after a restart: {session}: {why}"));
+            if let Err(violation) = checked {
+                return self.record_violation(format!("after a restart: {session}: {violation}"));
             }
         }
         // Nothing reports the tokens of an answer that a crash cut.
-        for seen in self.sessions.values_mut() {
-            seen.tokens = CountedTokens::default();
+        for shown_session in self.sessions.values_mut() {
+            shown_session.tokens = CountedTokens::default();
         }
         self.reloading = false;
         self.deleting.clear();
@@ -77,30 +77,35 @@ impl Checker {
         if self.degraded || self.lost {
             return;
         }
-        for (session, seen) in &self.sessions {
+        for (session, shown_session) in &self.sessions {
             let checked = match found.get(session) {
-                Some(found) if found.events.len() != seen.events.len() => Err(format!(
+                Some(found) if found.events.len() != shown_session.events.len() => Err(format!(
                     "I7: the store contains {} events; {} were shown",
                     found.events.len(),
-                    seen.events.len()
+                    shown_session.events.len()
                 )),
-                Some(found) => seen
+                Some(found) => shown_session
                     .is_stored(found)
-                    .and_then(|()| seen.fits_row(found))
-                    .and_then(|()| seen.check_queue_progress())
-                    .and_then(|()| seen.check_all_usage_reported()),
-                None if seen.events.is_empty() => Ok(()),
+                    .and_then(|()| shown_session.fits_row(found))
+                    .and_then(|()| shown_session.check_queue_progress())
+                    .and_then(|()| shown_session.check_all_usage_reported()),
+                None if shown_session.events.is_empty() => Ok(()),
                 None => Err("I7: the store does not contain the session".to_owned()),
             };
-            if let Err(why) = checked {
-                return self.record_violation(format!("at rest: {session}: {why}"));
+            if let Err(violation) = checked {
+                return self.record_violation(format!("at rest: {session}: {violation}"));
             }
         }
     }
 
     fn check_missing_session(&mut self, session: &SessionId) -> Result<(), String> {
         let deleted = self.deleting.contains(session);
-        if !deleted && self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
+        if !deleted
+            && self
+                .sessions
+                .get(session)
+                .is_some_and(|shown_session| shown_session.safe > 0)
+        {
             return Err("I7: the store lost the session".to_owned());
         }
         if !deleted {
@@ -118,75 +123,82 @@ impl Checker {
         lossy: bool,
         lost: bool,
     ) -> Result<(), String> {
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return Ok(());
         };
-        let shown = seen.events.len();
-        seen.granted = None;
+        let shown_count = shown_session.events.len();
+        shown_session.granted = None;
         // The time that the server was down does not count toward the bound on cancels.
-        seen.cancels
+        shown_session
+            .cancels
             .iter_mut()
             .for_each(|cancel| cancel.at = clock::wall_ms());
-        let is_cut_off = lost && (found.events.len() != shown || seen.is_stored(&found).is_err());
+        let is_cut_off =
+            lost && (found.events.len() != shown_count || shown_session.is_stored(&found).is_err());
         if is_cut_off {
             self.relearn_session(session, &found);
             return self.check_reloaded_session(session, found, lossy, false);
         }
-        if found.events.len() < seen.safe {
+        if found.events.len() < shown_session.safe {
             return Err(format!(
                 "I7: the store contains {} events; at least {} had been stored",
                 found.events.len(),
-                seen.safe
+                shown_session.safe
             ));
         }
-        seen.is_stored(&found)?;
-        if found.events.len() < shown {
+        shown_session.is_stored(&found)?;
+        if found.events.len() < shown_count {
             self.relearn_session(session, &found);
         } else {
-            for stored in &found.events[shown..] {
+            for stored in &found.events[shown_count..] {
                 self.log_line(format!("stored unseen: {session} {stored:?}"));
                 self.check_stored_event(session, stored.clone())?;
             }
         }
         self.is_kept(session, &found, lossy)?;
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return Ok(());
         };
-        seen.safe = seen.events.len();
-        seen.sent.clear();
-        seen.cancels.clear();
-        seen.reverted = None;
-        seen.last_sent.clear();
-        seen.matched.clear();
-        if seen.cut != seen.fold.turns.open_turn {
-            seen.cut.clone_from(&seen.fold.turns.open_turn);
-            seen.cut_at = self.crashed_at;
+        shown_session.safe = shown_session.events.len();
+        shown_session.sent.clear();
+        shown_session.cancels.clear();
+        shown_session.reverted = None;
+        shown_session.last_sent.clear();
+        shown_session.matched.clear();
+        if shown_session.cut != shown_session.fold.turns.open_turn {
+            shown_session.cut.clone_from(&shown_session.fold.turns.open_turn);
+            shown_session.cut_at = self.crashed_at;
         }
-        let open = seen.fold.open.approvals.len();
-        seen.modes = [vec![seen.fold.choice.mode], seen.unconfirmed.clone()].concat();
+        let open = shown_session.fold.open.approvals.len();
+        shown_session.modes = [
+            vec![shown_session.fold.choice.mode],
+            shown_session.unconfirmed.clone(),
+        ]
+        .concat();
         if lossy {
-            seen.rules.clear();
+            shown_session.rules.clear();
         }
-        let fits = seen.fits_row(&found);
+        let fits = shown_session.fits_row(&found);
         self.count_many("question open over a night", open);
         fits
     }
 
     /// I16: the store contains everything the server accepted.
     fn is_kept(&mut self, session: &SessionId, found: &ReloadedSession, lossy: bool) -> Result<(), String> {
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return Ok(());
         };
         // After a restart the user does not expect the queue to start a turn.
-        seen.held |= (found.pending.iter()).any(|pending| matches!(pending, PendingEvent::Queued { .. }));
-        (seen.sent_now, seen.due) = (false, None);
+        shown_session.is_paused |=
+            (found.pending.iter()).any(|pending| matches!(pending, PendingEvent::Queued { .. }));
+        (shown_session.sent_now, shown_session.due) = (false, None);
         let mut steers = Vec::new();
         for pending in &found.pending {
             match pending {
                 PendingEvent::Steer { content, .. } | PendingEvent::Queued { content, .. } => {
                     steers.extend(label_of(content));
                 }
-                PendingEvent::Partial { message, .. } => seen.is_open(message)?,
+                PendingEvent::Partial { message, .. } => shown_session.is_open(message)?,
                 PendingEvent::Decision { .. }
                 | PendingEvent::Approval(_)
                 | PendingEvent::Inquiry(_)
@@ -198,43 +210,44 @@ impl Checker {
             .iter_mut()
             .filter(|(_, typed)| typed.session == *session)
         {
-            let (waits, is_settled) = (steers.contains(label), typed.is_settled());
+            let (is_pending, is_settled) = (steers.contains(label), typed.is_settled());
             // If the store lost records, input that a turn returned or the user removed may be queued again.
-            if waits && (typed.joined.is_some() || (is_settled || typed.removed) && !lossy) {
+            if is_pending && (typed.joined.is_some() || (is_settled || typed.removed) && !lossy) {
                 return Err(format!(
                     "I16: #{label} was delivered, returned or removed, but the store lists it as pending"
                 ));
             }
-            typed.removed &= !waits;
-            typed.returned = typed.returned.take().filter(|_| !waits);
-            if waits
+            typed.removed &= !is_pending;
+            typed.returned = typed.returned.take().filter(|_| !is_pending);
+            if is_pending
                 && lossy
                 && matches!(
-                    (typed.kind, &typed.answered),
+                    (typed.kind, &typed.answer),
                     (TypedKind::Queued, Some(TypedAnswer::Accepted(_)))
                 )
             {
-                typed.answered = Some(TypedAnswer::Waits(None));
+                typed.answer = Some(TypedAnswer::Waits(None));
             }
-            match &typed.answered {
+            match &typed.answer {
                 // The server answers a prompt at its turn's end; if no event shows the turn, the user never
                 // learned of it.
                 Some(TypedAnswer::Accepted(turn)) => {
-                    typed.excused |= typed.kind == TypedKind::Prompt && !seen.turns.contains_key(turn);
+                    typed.excused |=
+                        typed.kind == TypedKind::Prompt && !shown_session.turns.contains_key(turn);
                 }
                 Some(TypedAnswer::Waits(_)) if !typed.removed => {}
                 _ => continue,
             }
-            if !is_settled && !typed.excused && !waits {
+            if !is_settled && !typed.excused && !is_pending {
                 return Err(format!("I16: the server accepted #{label} but lost it"));
             }
         }
-        for (id, question) in &mut seen.approvals {
-            let waits = found
+        for (id, question) in &mut shown_session.approvals {
+            let is_pending = found
                 .pending
                 .iter()
                 .any(|pending| matches!(pending, PendingEvent::Decision { approval, .. } if approval == id));
-            if question.accepted.is_some() && question.open && !waits {
+            if question.accepted.is_some() && question.open && !is_pending {
                 if !lossy {
                     return Err(format!(
                         "I16: the server accepted the decision on {id} but lost it"
@@ -243,21 +256,26 @@ impl Checker {
                 question.accepted = None;
             }
         }
-        for (id, known) in &mut seen.inquiries {
-            let waits = found
+        for (id, known) in &mut shown_session.inquiries {
+            let is_pending = found
                 .pending
                 .iter()
                 .any(|pending| matches!(pending, PendingEvent::Reply { inquiry, .. } if inquiry == id));
-            if known.accepted.is_some() && known.open && !waits {
+            if known.accepted.is_some() && known.open && !is_pending {
                 if !lossy {
                     return Err(format!("I16: the server accepted the answer to {id} but lost it"));
                 }
                 known.accepted = None;
             }
         }
-        for what in std::mem::take(&mut seen.confirmed) {
-            if !lossy && !seen.events.iter().any(|stored| confirms(&stored.event, &what)) {
-                return Err(format!("I16: the server confirmed {what} but lost it"));
+        for change in std::mem::take(&mut shown_session.confirmed) {
+            if !lossy
+                && !shown_session
+                    .events
+                    .iter()
+                    .any(|stored| confirms(&stored.event, &change))
+            {
+                return Err(format!("I16: the server confirmed {change} but lost it"));
             }
         }
         Ok(())
@@ -275,32 +293,35 @@ impl Checker {
         for typed in self.typed.values_mut().filter(|typed| typed.session == *session) {
             (typed.joined, typed.returned, typed.excused) = (None, None, true);
         }
-        let mut seen = ShownSession::new(old.first_mode);
-        seen.base = found.row.last_seq - events.len() as u64;
-        seen.is_cut_off = old.is_cut_off || seen.base > 0;
-        seen.cut_short = old.cut_short;
-        seen.rules_sent = old.rules_sent;
-        seen.modes = old.modes;
-        seen.unconfirmed = old.unconfirmed;
-        seen.cancels = old.cancels;
-        seen.abandoned = old.abandoned;
-        seen.messages = old.messages;
-        seen.messages.values_mut().for_each(|shown| shown.over = None);
+        let mut shown_session = ShownSession::new(old.first_mode);
+        shown_session.base = found.row.last_seq - events.len() as u64;
+        shown_session.is_cut_off = old.is_cut_off || shown_session.base > 0;
+        shown_session.cut_short = old.cut_short;
+        shown_session.rules_sent = old.rules_sent;
+        shown_session.modes = old.modes;
+        shown_session.unconfirmed = old.unconfirmed;
+        shown_session.cancels = old.cancels;
+        shown_session.abandoned = old.abandoned;
+        shown_session.messages = old.messages;
+        shown_session
+            .messages
+            .values_mut()
+            .for_each(|shown_message| shown_message.end = None);
         for stored in events {
-            seen.learn_event(stored);
+            shown_session.learn_event(stored);
             self.learn_typed(stored);
         }
         for (id, question) in old.approvals {
-            if let Some(known) = seen.approvals.get_mut(&id) {
+            if let Some(known) = shown_session.approvals.get_mut(&id) {
                 known.sent = question.sent;
             }
         }
         for (id, old_inquiry) in old.inquiries {
-            if let Some(known) = seen.inquiries.get_mut(&id) {
+            if let Some(known) = shown_session.inquiries.get_mut(&id) {
                 known.sent = old_inquiry.sent;
             }
         }
-        self.sessions.insert(session.clone(), seen);
+        self.sessions.insert(session.clone(), shown_session);
     }
 
     fn learn_typed(&mut self, stored: &StoredEvent) {
@@ -330,11 +351,11 @@ impl ShownSession {
             .events
             .iter()
             .zip(&found.events)
-            .find(|(shown, stored)| shown != stored)
+            .find(|(shown_event, stored)| shown_event != stored)
         {
             None => Ok(()),
-            Some((shown, stored)) => Err(format!(
-                "I7: the store contains {stored:?}; the event shown was {shown:?}"
+            Some((shown_event, stored)) => Err(format!(
+                "I7: the store contains {stored:?}; the event shown was {shown_event:?}"
             )),
         }
     }
@@ -390,7 +411,11 @@ impl ShownSession {
 
     /// The store keeps partial text only for messages in progress.
     fn is_open(&self, message: &MessageId) -> Result<(), String> {
-        match self.messages.get(message).and_then(|shown| shown.over) {
+        match self
+            .messages
+            .get(message)
+            .and_then(|shown_message| shown_message.end)
+        {
             None => Ok(()),
             Some(end) => Err(format!(
                 "I5: the store keeps partial text of message {message}, which has ended as {end:?}"
@@ -410,7 +435,7 @@ impl ShownSession {
                 }
                 Event::TurnEnded(end) => {
                     known.ended = true;
-                    self.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+                    self.is_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
                 }
                 Event::Transition { .. } => known.transitions += 1,
                 Event::Usage { step, .. } => {
@@ -423,7 +448,7 @@ impl ShownSession {
                 _ => {}
             }
             if let Event::Message(message) = &stored.event {
-                self.messages.entry(message.id.clone()).or_default().over = Some(CallEnd::Done);
+                self.messages.entry(message.id.clone()).or_default().end = Some(CallEnd::Done);
                 for (id, name, input) in message.tool_uses() {
                     let call = ShownCall {
                         turn: turn.clone(),
@@ -438,7 +463,7 @@ impl ShownSession {
         }
         match &stored.event {
             Event::MessageRetracted { message, .. } => {
-                self.messages.entry(message.clone()).or_default().over = Some(CallEnd::Retracted);
+                self.messages.entry(message.clone()).or_default().end = Some(CallEnd::Retracted);
             }
             Event::ToolCall(update) => {
                 if let (Some(turn), Some(_)) = (&stored.turn, &update.parent) {
@@ -496,12 +521,12 @@ impl ShownSession {
 }
 
 /// Whether the event shows the change that the server confirmed.
-fn confirms(event: &Event, what: &str) -> bool {
+fn confirms(event: &Event, change: &str) -> bool {
     let Event::SessionUpdated { title, mode, .. } = event else {
         return false;
     };
     title
         .as_ref()
-        .is_some_and(|title| what == format!("title {title}"))
-        || mode.is_some_and(|mode| what == format!("mode {mode}"))
+        .is_some_and(|title| change == format!("title {title}"))
+        || mode.is_some_and(|mode| change == format!("mode {mode}"))
 }

@@ -25,8 +25,8 @@ impl Checker {
             return Cost(0);
         }
         let about = self.money.least_cost(request);
-        if let Err(why) = self.may_spend(session, provider, (request, about)) {
-            self.record_violation(why);
+        if let Err(violation) = self.may_spend(session, provider, (request, about)) {
+            self.record_violation(violation);
         }
         self.takes_off(provider, about);
         self.check_history_sent(session, request);
@@ -56,7 +56,7 @@ impl Checker {
             }
             return;
         }
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return self.record_violation(format!(
                 "a provider request belongs to the unknown session {session}"
             ));
@@ -64,26 +64,26 @@ impl Checker {
         // If the store lost records, those between two model messages may be missing.
         let mut checked = check_history(
             &request.messages,
-            self.paused.contains(session) || seen.is_cut_off,
+            self.paused.contains(session) || shown_session.is_cut_off,
         );
-        let is_repeat = is_same_history(&request.messages, &seen.last_sent);
-        seen.last_sent.clone_from(&request.messages);
+        let is_repeat = is_same_history(&request.messages, &shown_session.last_sent);
+        shown_session.last_sent.clone_from(&request.messages);
         if !is_repeat {
-            seen.sent.push_back(request.messages.clone());
-            checked = checked.and(seen.match_sent());
+            shown_session.sent.push_back(request.messages.clone());
+            checked = checked.and(shown_session.match_sent());
         }
-        if let Err(why) = checked {
+        if let Err(violation) = checked {
             let messages: Vec<&Message> = request.messages.iter().map(|item| &item.message).collect();
             self.log_line(format!("{messages:?}"));
-            self.record_violation(format!("I4: {why}"));
+            self.record_violation(format!("I4: {violation}"));
         }
     }
 
     /// A sub-agent calls a provider: its request contains a valid history, or one rendered as text.
     fn sent_by_child(&mut self, request: &ModelRequest) {
         self.count_case("request of a sub-agent");
-        if let Err(why) = check_history(&request.messages, true) {
-            self.record_violation(format!("I4: a sub-agent: {why}"));
+        if let Err(violation) = check_history(&request.messages, true) {
+            self.record_violation(format!("I4: a sub-agent: {violation}"));
         }
     }
 
@@ -154,11 +154,11 @@ impl ShownSession {
         };
         let n = 6.min(before.len().saturating_sub(1));
         if self.is_cut_off || ids(&before, n) == ids(&after, n) {
-            check_history(&after, true).or_else(|why| {
+            check_history(&after, true).or_else(|violation| {
                 if self.is_cut_off {
                     Ok(())
                 } else {
-                    Err(format!("I4 after a compaction: {why}"))
+                    Err(format!("I4 after a compaction: {violation}"))
                 }
             })
         } else {
@@ -196,9 +196,8 @@ fn check_history(items: &[Arc<HistoryItem>], pauses: bool) -> Result<(), String>
             return Err(format!("message {at} is empty"));
         }
         match message.role {
-            Role::Tool => {
-                check_results(message, &std::mem::take(&mut due)).map_err(|why| format!("{at}: {why}"))?
-            }
+            Role::Tool => check_results(message, &std::mem::take(&mut due))
+                .map_err(|violation| format!("{at}: {violation}"))?,
             _ if !due.is_empty() => return Err(format!("the calls before message {at} have no results")),
             Role::Assistant if before == Some(Role::Assistant) && !pauses => {
                 return Err(format!("message {at} of the model follows another one"));

@@ -42,13 +42,13 @@ impl Checker {
         session: &SessionId,
         pick: u64,
     ) -> Option<TurnId> {
-        let seen = self.sessions.get(session)?;
+        let shown_session = self.sessions.get(session)?;
         let known = files.lock_known();
         let calls = known
             .changed
             .iter()
             .rev()
-            .filter_map(|(_, call, _)| seen.calls.get(call));
+            .filter_map(|(_, call, _)| shown_session.calls.get(call));
         let turns: Vec<&TurnId> = calls.map(|call| &call.turn).take(8).collect();
         match pick.checked_rem(turns.len() as u64) {
             Some(at) => turns.get(at as usize).map(|turn| (*turn).clone()),
@@ -75,13 +75,15 @@ impl Checker {
             Err(CommandError::UnknownTurn(_)) if self.is_torn(&request.session) => Ok(()),
             Err(refused) => self.check_refusal(&request.session, TypedKind::Steer, refused),
         };
-        if let Err(why) = checked {
-            self.record_violation(why);
+        if let Err(violation) = checked {
+            self.record_violation(violation);
         }
     }
 
     fn is_torn(&self, session: &SessionId) -> bool {
-        self.sessions.get(session).is_none_or(|seen| seen.is_cut_off)
+        self.sessions
+            .get(session)
+            .is_none_or(|shown_session| shown_session.is_cut_off)
     }
 
     fn revert_made(
@@ -90,13 +92,13 @@ impl Checker {
         request: RequestedRevert,
         reply: &RevertReply,
     ) -> Result<(), String> {
-        let what = if request.redo { "redo" } else { "revert" };
-        self.count_case(format!("{what} of {} files", reply.files.len()));
+        let action = if request.redo { "redo" } else { "revert" };
+        self.count_case(format!("{action} of {} files", reply.files.len()));
         self.count_many("conflict of a revert", reply.conflicts.len());
-        let Some(seen) = self.sessions.get_mut(&request.session) else {
+        let Some(shown_session) = self.sessions.get_mut(&request.session) else {
             return Ok(());
         };
-        let last = seen.reverted.take();
+        let last = shown_session.reverted.take();
         if !request.alone {
             return Ok(());
         }
@@ -110,14 +112,16 @@ impl Checker {
                 continue;
             }
             if request.dry_run || !is_reported {
-                return Err(format!("R-SESS-3: a {what} changed {name} without reporting it"));
+                return Err(format!(
+                    "R-SESS-3: a {action} changed {name} without reporting it"
+                ));
             }
             let was_known = before.as_ref().is_none_or(|text| {
                 recorded.is_some_and(|recorded| recorded.contains(&hash::sha256(text.as_bytes())))
             });
             if !was_known {
                 return Err(format!(
-                    "R-SESS-3: a {what} overwrote the unrecorded content {before:?} of {name}"
+                    "R-SESS-3: a {action} overwrote the unrecorded content {before:?} of {name}"
                 ));
             }
         }
@@ -128,26 +132,28 @@ impl Checker {
         for path in &paths {
             let now = request.after.get(Path::new(path)).cloned().flatten();
             let wanted = match (request.redo, &last) {
-                (true, Some(made)) if made.turn == request.turn && made.moves == request.moves.0 => made
-                    .paths
-                    .contains(path)
-                    .then(|| made.before.get(Path::new(path)).cloned().flatten()),
+                (true, Some(change)) if change.turn == request.turn && change.moves == request.moves.0 => {
+                    change
+                        .paths
+                        .contains(path)
+                        .then(|| change.before.get(Path::new(path)).cloned().flatten())
+                }
                 (true, _) => None,
                 // A crash may have lost changes that a failing store kept only in memory.
-                (false, _) if seen.cut_short => None,
-                (false, _) => seen.content_before(&request.turn, path, &known.changed)?,
+                (false, _) if shown_session.cut_short => None,
+                (false, _) => shown_session.content_before(&request.turn, path, &known.changed)?,
             };
             if wanted
                 .as_ref()
                 .is_some_and(|wanted| !is_content(wanted.as_deref(), now.as_deref()))
             {
                 return Err(format!(
-                    "R-SESS-3: {path} contains {now:?} after a {what}; expected {wanted:?}"
+                    "R-SESS-3: {path} contains {now:?} after a {action}; expected {wanted:?}"
                 ));
             }
         }
         if !request.redo && !paths.is_empty() {
-            seen.reverted = Some(MadeChange {
+            shown_session.reverted = Some(MadeChange {
                 turn: request.turn,
                 paths,
                 before: request.before,
@@ -180,8 +186,8 @@ impl Checker {
                 .rev()
                 .find(|(_, _, change)| is_hash(&change.after, &hash));
             let Some((session, call, _)) = by else { continue };
-            let kept = recorded.iter().find(|(id, _)| id == session);
-            let Some((_, changes)) = kept else { continue };
+            let record = recorded.iter().find(|(id, _)| id == session);
+            let Some((_, changes)) = record else { continue };
             if !lossy && !changes.iter().any(|change| is_hash(&change.after, &hash)) {
                 return self.record_violation(format!(
                     "R-SESS-3: {call} of {session} changed {} without a record: {changes:?}; all: {:?}",

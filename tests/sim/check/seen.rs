@@ -66,7 +66,7 @@ pub(super) struct ShownSession {
     /// The sender of a prompt disconnected, so its turn may be canceled.
     pub(super) abandoned: bool,
     /// The last turn did not complete, so the queue is paused.
-    pub(super) held: bool,
+    pub(super) is_paused: bool,
     /// The user asked the server to send the queued prompts now.
     pub(super) sent_now: bool,
     /// The last revert, if nothing was written since.
@@ -103,7 +103,7 @@ pub(super) struct ShownTurn {
     pub(super) more_steps: u64,
     /// Tool calls that the turn announced, and how many of them ran.
     pub(super) announced: BTreeSet<ToolCallId>,
-    pub(super) ran: u64,
+    pub(super) run_count: u64,
     /// The number of objections from stop hooks.
     pub(super) objections: u32,
     pub(super) planned: bool,
@@ -122,7 +122,7 @@ pub(super) struct ShownTurn {
     /// The number of hooks running.
     pub(super) hooks: u32,
     /// The phase and the faults since the last decision.
-    pub(super) met: SeenConditions,
+    pub(super) conditions: SeenConditions,
 }
 
 /// A message, as its deltas show it.
@@ -134,7 +134,7 @@ pub(super) struct ShownMessage {
     /// The length of the text over time.
     pub(super) trail: Vec<(i64, usize)>,
     pub(super) tools: Vec<ToolCallId>,
-    pub(super) over: Option<CallEnd>,
+    pub(super) end: Option<CallEnd>,
     /// The store was failing while the message arrived.
     pub(super) degraded: bool,
 }
@@ -229,7 +229,7 @@ impl ShownSession {
             cut_at: 0,
             confirmed: Vec::new(),
             abandoned: false,
-            held: false,
+            is_paused: false,
             sent_now: false,
             due: None,
             reverted: None,

@@ -22,8 +22,8 @@ impl Checker {
             return;
         }
         self.log_line(format!("{session} is counted {usage:?}"));
-        if let Some(seen) = self.sessions.get_mut(session) {
-            seen.tokens.counted += usage;
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.tokens.counted += usage;
         }
     }
 }
@@ -33,8 +33,8 @@ impl ShownSession {
     /// product.
     pub(super) fn comes_from_outside(&mut self, event: &Event) {
         if let Event::ToolCall(update) = event {
-            let ran = update.status.is_final() && update.duration_ms.is_some();
-            self.foreign |= ran && tools::NAMES.contains(&update.name.as_str());
+            let has_run = update.status.is_final() && update.duration_ms.is_some();
+            self.foreign |= has_run && tools::NAMES.contains(&update.name.as_str());
         }
     }
 

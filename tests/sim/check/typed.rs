@@ -33,7 +33,7 @@ pub(crate) enum TypedAnswer {
 pub(super) struct TypedInputs {
     pub(super) session: SessionId,
     pub(super) kind: TypedKind,
-    pub(super) answered: Option<TypedAnswer>,
+    pub(super) answer: Option<TypedAnswer>,
     /// The turn whose history the input joined.
     pub(super) joined: Option<TurnId>,
     /// The turn that returned the input at its end.
@@ -67,7 +67,7 @@ impl Checker {
         let typed = TypedInputs {
             session: session.clone(),
             kind,
-            answered: None,
+            answer: None,
             joined: None,
             returned: None,
             excused: false,
@@ -100,11 +100,11 @@ impl Checker {
             return;
         };
         let (session, kind) = (typed.session.clone(), typed.kind);
-        typed.answered = Some(answer.clone());
+        typed.answer = Some(answer.clone());
         if let TypedAnswer::Unanswered = answer
-            && let Some(seen) = self.sessions.get_mut(&session)
+            && let Some(shown_session) = self.sessions.get_mut(&session)
         {
-            seen.abandoned = true;
+            shown_session.abandoned = true;
         }
         let checked = match &answer {
             TypedAnswer::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => Err(format!(
@@ -114,8 +114,8 @@ impl Checker {
             TypedAnswer::Accepted(turn) => self.check_all_settled(&session, turn),
             TypedAnswer::Unanswered | TypedAnswer::Waits(_) => Ok(()),
         };
-        if let Err(why) = checked {
-            self.record_violation(why);
+        if let Err(violation) = checked {
+            self.record_violation(violation);
         }
     }
 
@@ -171,13 +171,16 @@ impl Checker {
         let for_nothing = |turn: &TurnId| {
             self.sessions
                 .get(session)
-                .is_some_and(|seen| seen.was_started_for_nothing(turn))
+                .is_some_and(|shown_session| shown_session.was_started_for_nothing(turn))
         };
-        let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
-        let elsewhere = matches!(&typed.answered, Some(TypedAnswer::Accepted(other)) if other != turn && !for_nothing(other));
+        let refused = matches!(typed.answer, Some(TypedAnswer::Refused(_)));
+        let elsewhere = matches!(&typed.answer, Some(TypedAnswer::Accepted(other)) if other != turn && !for_nothing(other));
         // A full store may have lost the record that removed the input, as when the queue shows it again.
-        let lost =
-            typed.kind == TypedKind::Queued && self.sessions.get(session).is_some_and(|seen| seen.is_cut_off);
+        let lost = typed.kind == TypedKind::Queued
+            && self
+                .sessions
+                .get(session)
+                .is_some_and(|shown_session| shown_session.is_cut_off);
         let was_withdrawn = typed.returned.is_some() || typed.removed;
         if typed.session != *session || refused || elsewhere || was_withdrawn && !lost {
             return Err(format!(
@@ -203,7 +206,7 @@ impl Checker {
             .typed
             .get_mut(&label)
             .ok_or("I16: the turn returned input that the user never sent")?;
-        let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
+        let refused = matches!(typed.answer, Some(TypedAnswer::Refused(_)));
         let wrong = typed.session != *session
             || typed.kind == TypedKind::Prompt && !self.policy_record.holds_back()
             || refused
@@ -216,7 +219,10 @@ impl Checker {
 
     /// Checks that no input accepted for the turn is lost, if the turn has ended.
     pub(super) fn check_all_settled(&self, session: &SessionId, turn: &TurnId) -> Result<(), String> {
-        let turns = self.sessions.get(session).map(|seen| &seen.turns);
+        let turns = self
+            .sessions
+            .get(session)
+            .map(|shown_session| &shown_session.turns);
         match turns.and_then(|turns| turns.get(turn)) {
             Some(known) if known.ended => self.nothing_lost(turn),
             Some(_) | None => Ok(()),
@@ -226,7 +232,7 @@ impl Checker {
     /// Checks that every input accepted for the turn joined a history or was returned.
     pub(super) fn nothing_lost(&self, turn: &TurnId) -> Result<(), String> {
         for (label, typed) in &self.typed {
-            let was_accepted = matches!(&typed.answered, Some(TypedAnswer::Accepted(of)) if of == turn);
+            let was_accepted = matches!(&typed.answer, Some(TypedAnswer::Accepted(of)) if of == turn);
             if was_accepted && !typed.is_settled() && !typed.excused {
                 return Err(format!(
                     "I16: the server accepted #{label} for {turn} but lost it"
@@ -247,14 +253,14 @@ impl Checker {
         let patient = self
             .in_hand
             .values()
-            .any(|hand| hand.session == *session && hand.patient);
-        let Some(seen) = self.sessions.get_mut(session) else {
+            .any(|call_state| call_state.session == *session && call_state.patient);
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return;
         };
-        seen.cancels.push(Cancel {
+        shown_session.cancels.push(Cancel {
             turn: turn.cloned(),
             at: clock::wall_ms(),
-            running: seen.fold.turns.open_turn.clone(),
+            running: shown_session.fold.turns.open_turn.clone(),
             patient,
         });
     }
@@ -262,16 +268,16 @@ impl Checker {
     /// The user sends a decision.
     pub(crate) fn note_decision(&mut self, session: &SessionId, approval: &Approval, decision: &Decision) {
         self.log_line(format!("decides {} {decision:?}", approval.id));
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return;
         };
         if decision.kind != agentls::domain::DecisionKind::Allow && is_permission(decision.kind) {
             let rule = decision.rule.clone().or_else(|| approval.rule.clone());
-            for rules in [&mut self.folder_rules, &mut seen.rules_sent] {
+            for rules in [&mut self.folder_rules, &mut shown_session.rules_sent] {
                 rules.extend(rule.clone().filter(|rule| !rules.contains(rule)));
             }
         }
-        if let Some(question) = seen.approvals.get_mut(&approval.id) {
+        if let Some(question) = shown_session.approvals.get_mut(&approval.id) {
             question.sent.push(decision.clone());
         }
     }
@@ -288,16 +294,19 @@ impl Checker {
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
         let degraded = self.degraded || clock::wall_ms() < self.failed_until;
         let has_prompt = self.has_prompt_in_flight(session);
-        let Some(seen) = self.sessions.get_mut(session) else {
+        let Some(shown_session) = self.sessions.get_mut(session) else {
             return;
         };
-        let Some(question) = seen.approvals.get_mut(&approval.id) else {
+        let Some(question) = shown_session.approvals.get_mut(&approval.id) else {
             return;
         };
         let is_violation = match answer {
             Ok(()) => question.accepted.is_some(),
             Err(CommandError::UnknownApproval(_)) => {
-                question.open && question.sent.len() < 2 && seen.fold.turns.open_turn.is_none() && !has_prompt
+                question.open
+                    && question.sent.len() < 2
+                    && shown_session.fold.turns.open_turn.is_none()
+                    && !has_prompt
             }
             Err(CommandError::NoRule) => approval.rule.is_some(),
             Err(CommandError::Ending) => !ending,
@@ -319,10 +328,11 @@ impl Checker {
     /// A prompt is in flight: the server settles what an interrupted turn left open before it shows the new
     /// turn.
     pub(super) fn has_prompt_in_flight(&self, session: &SessionId) -> bool {
-        let compacts = (self.sessions.get(session)).is_some_and(|seen| seen.compactions > 0);
+        let compacts =
+            (self.sessions.get(session)).is_some_and(|shown_session| shown_session.compactions > 0);
         compacts
             || self.typed.values().any(|typed| {
-                let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
+                let refused = matches!(typed.answer, Some(TypedAnswer::Refused(_)));
                 typed.session == *session
                     && typed.kind == TypedKind::Prompt
                     && typed.joined.is_none()
@@ -332,24 +342,24 @@ impl Checker {
 
     /// The user requests a compaction.
     pub(crate) fn asks_compaction(&mut self, session: &SessionId) {
-        if let Some(seen) = self.sessions.get_mut(session) {
-            seen.compactions += 1;
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.compactions += 1;
         }
     }
 
     /// The server refused the compaction.
     pub(crate) fn compaction_refused(&mut self, session: &SessionId) {
-        if let Some(seen) = self.sessions.get_mut(session) {
-            seen.compactions = seen.compactions.saturating_sub(1);
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.compactions = shown_session.compactions.saturating_sub(1);
         }
     }
 
     /// The user sends a mode.
     pub(crate) fn sends_mode(&mut self, session: &SessionId, mode: Mode) {
         self.log_line(format!("sends the mode {mode}"));
-        if let Some(seen) = self.sessions.get_mut(session) {
-            seen.modes.push(mode);
-            seen.unconfirmed.push(mode);
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.modes.push(mode);
+            shown_session.unconfirmed.push(mode);
         }
     }
 
@@ -357,36 +367,36 @@ impl Checker {
     pub(crate) fn check_change_answer(
         &mut self,
         session: &SessionId,
-        what: &str,
+        change: &str,
         answer: &Result<(), CommandError>,
     ) {
-        self.log_line(format!("{what} is answered {answer:?}"));
+        self.log_line(format!("{change} is answered {answer:?}"));
         let is_justified = match answer {
             Ok(()) => true,
             Err(refused) => self.check_refusal(session, TypedKind::Prompt, refused).is_ok(),
         };
         if !is_justified {
             return self.record_violation(format!(
-                "I1: the server refused {what} without a valid reason: {answer:?}"
+                "I1: the server refused {change} without a valid reason: {answer:?}"
             ));
         }
         if answer.is_ok()
-            && let Some(seen) = self.sessions.get_mut(session)
+            && let Some(shown_session) = self.sessions.get_mut(session)
         {
-            seen.confirmed.push(what.to_owned());
+            shown_session.confirmed.push(change.to_owned());
         }
     }
 
     /// The server answers a prompt only after it has shown the turn's end (R-WIRE-1).
     pub(crate) fn check_outcome(&mut self, session: &SessionId, outcome: &TurnOutcome) {
-        let Some(seen) = self.sessions.get(session) else {
+        let Some(shown_session) = self.sessions.get(session) else {
             return;
         };
-        let shown = seen.events.iter().rev().any(|stored| {
+        let was_shown = shown_session.events.iter().rev().any(|stored| {
             stored.turn.as_ref() == Some(&outcome.turn)
                 && matches!(&stored.event, Event::TurnEnded(end) if *end == outcome.end)
         });
-        if !shown {
+        if !was_shown {
             self.record_violation(format!(
                 "R-WIRE-1: the outcome of {} arrived before its end was shown",
                 outcome.turn
@@ -402,14 +412,14 @@ impl Checker {
         partial: Option<&PartialMessage>,
         read_only: bool,
     ) {
-        let Some(seen) = self.sessions.get(session) else {
+        let Some(shown_session) = self.sessions.get(session) else {
             return;
         };
-        if seen.is_cut_off {
+        if shown_session.is_cut_off {
             return;
         }
-        let Some(events) = seen.events.get(..snapshot.seq as usize) else {
-            let known = seen.events.len();
+        let Some(events) = shown_session.events.get(..snapshot.seq as usize) else {
+            let known = shown_session.events.len();
             return self.record_violation(format!(
                 "I6: {session} was loaded at event {}; only {known} were shown",
                 snapshot.seq
@@ -417,7 +427,7 @@ impl Checker {
         };
         let mut fold = SessionState {
             choice: SessionChoice {
-                mode: seen.first_mode,
+                mode: shown_session.first_mode,
                 ..SessionChoice::default()
             },
             ..SessionState::default()
@@ -433,10 +443,11 @@ impl Checker {
             && fold.spending.usage == snapshot.metrics.usage
             && fold.spending.cost == snapshot.metrics.cost
             && (read_only || fold.turns.open_turn == snapshot.turn);
-        let same = |shown: &str, kept: &str| shown.starts_with(kept);
+        let same = |streamed: &str, prefix: &str| streamed.starts_with(prefix);
         let partial_fits = partial.is_none_or(|partial| {
-            let shown = seen.messages.get(&partial.message);
-            shown.is_some_and(|s| same(&s.text, &partial.text) && same(&s.reasoning, &partial.reasoning))
+            let shown_message = shown_session.messages.get(&partial.message);
+            shown_message
+                .is_some_and(|s| same(&s.text, &partial.text) && same(&s.reasoning, &partial.reasoning))
         });
         if !fits || !partial_fits {
             self.record_violation(format!(
@@ -447,8 +458,8 @@ impl Checker {
 
     /// The server refuses to load a session.
     pub(crate) fn not_loaded(&mut self, session: &SessionId, refused: &CommandError) {
-        if let Err(why) = self.check_refusal(session, TypedKind::Prompt, refused) {
-            self.record_violation(why);
+        if let Err(violation) = self.check_refusal(session, TypedKind::Prompt, refused) {
+            self.record_violation(violation);
         }
     }
 }

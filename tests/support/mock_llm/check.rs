@@ -73,8 +73,8 @@ fn anthropic(body: &Value, messages: &[Value], paused: bool, wrong: &mut Vec<Str
     if messages[0]["role"] != "user" || !(*last == "user" || paused && *last == "assistant") {
         wrong.push("the first and the last message must be the user's".to_owned());
     }
-    let mut owed: Vec<String> = Vec::new();
-    let mut seen = HashSet::new();
+    let mut unanswered: Vec<String> = Vec::new();
+    let mut call_ids = HashSet::new();
     for (at, message) in messages.iter().enumerate() {
         let blocks = match &message["content"] {
             Value::String(text) if !text.trim().is_empty() => {
@@ -88,7 +88,7 @@ fn anthropic(body: &Value, messages: &[Value], paused: bool, wrong: &mut Vec<Str
         };
         let mut answers = Vec::new();
         let mut other = false;
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         for block in &blocks {
             match (message["role"].as_str(), block["type"].as_str()) {
                 (Some("user"), Some("tool_result")) => {
@@ -124,7 +124,7 @@ fn anthropic(body: &Value, messages: &[Value], paused: bool, wrong: &mut Vec<Str
                 }
                 (Some("assistant"), Some("tool_use")) => {
                     let id = block["id"].as_str().unwrap_or_default().to_owned();
-                    if !is_name(&id, 64) || !seen.insert(id.clone()) {
+                    if !is_name(&id, 64) || !call_ids.insert(id.clone()) {
                         wrong.push(format!(
                             "message {at}: tool use id {id:?} is invalid or used twice"
                         ));
@@ -135,20 +135,20 @@ fn anthropic(body: &Value, messages: &[Value], paused: bool, wrong: &mut Vec<Str
                     if !block["input"].is_object() {
                         wrong.push(format!("message {at}: tool input is not an object"));
                     }
-                    asked.push(id);
+                    requested.push(id);
                 }
                 (role, kind) => wrong.push(format!("message {at}: block {kind:?} of role {role:?}")),
             }
         }
-        if answers != owed {
+        if answers != unanswered {
             wrong.push(format!(
-                "message {at}: tool results {answers:?}, owed were {owed:?}"
+                "message {at}: tool results {answers:?}, owed were {unanswered:?}"
             ));
         }
-        owed = asked;
+        unanswered = requested;
     }
-    if !owed.is_empty() {
-        wrong.push(format!("tool calls {owed:?} have no result"));
+    if !unanswered.is_empty() {
+        wrong.push(format!("tool calls {unanswered:?} have no result"));
     }
     if body["thinking"]["type"] == "enabled" && loop_lost_its_reasoning(messages) {
         wrong.push("thinking is on, but the open tool loop does not begin with its reasoning".to_owned());
@@ -169,9 +169,9 @@ fn loop_lost_its_reasoning(messages: &[Value]) -> bool {
 }
 
 /// Reports signatures of reasoning that this API never issued for this model: the real APIs refuse them.
-pub(super) fn foreign_proofs(api: Api, body: &Value, given: &HashSet<(String, String)>) -> Vec<String> {
+pub(super) fn foreign_proofs(api: Api, body: &Value, issued: &HashSet<(String, String)>) -> Vec<String> {
     let model = body["model"].as_str().unwrap_or_default();
-    let asked = format!("{api:?} {model}");
+    let issuer = format!("{api:?} {model}");
     let messages = body[key(api)].as_array().into_iter().flatten();
     messages
         .flat_map(|message| {
@@ -187,7 +187,7 @@ pub(super) fn foreign_proofs(api: Api, body: &Value, given: &HashSet<(String, St
             "reasoning" => block["encrypted_content"].as_str(),
             _ => None,
         })
-        .filter(|proof| !given.contains(&(asked.clone(), (*proof).to_owned())))
+        .filter(|proof| !issued.contains(&(issuer.clone(), (*proof).to_owned())))
         .map(|proof| format!("reasoning with the proof {proof:?}, which {model} never gave"))
         .collect()
 }
@@ -198,25 +198,27 @@ fn openai(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
         |tool| (&tool["function"]["name"], &tool["function"]["parameters"]),
         wrong,
     );
-    let mut owed: Vec<String> = Vec::new();
-    let mut seen = HashSet::new();
+    let mut unanswered: Vec<String> = Vec::new();
+    let mut call_ids = HashSet::new();
     let mut spoken = false;
     for (at, message) in messages.iter().enumerate() {
         let role = message["role"].as_str().unwrap_or_default();
         if role == "tool" {
             let id = message["tool_call_id"].as_str().unwrap_or_default();
-            match owed.first() {
-                Some(first) if first == id => drop(owed.remove(0)),
-                _ => wrong.push(format!("message {at}: result for {id:?}, owed were {owed:?}")),
+            match unanswered.first() {
+                Some(first) if first == id => drop(unanswered.remove(0)),
+                _ => wrong.push(format!(
+                    "message {at}: result for {id:?}, owed were {unanswered:?}"
+                )),
             }
             if message["content"].as_str().is_none_or(str::is_empty) {
                 wrong.push(format!("message {at}: empty tool result"));
             }
             continue;
         }
-        if !owed.is_empty() {
-            wrong.push(format!("message {at}: tool calls {owed:?} have no result"));
-            owed.clear();
+        if !unanswered.is_empty() {
+            wrong.push(format!("message {at}: tool calls {unanswered:?} have no result"));
+            unanswered.clear();
         }
         let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
         let empty = match &message["content"] {
@@ -235,7 +237,7 @@ fn openai(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
         }
         for call in &calls {
             let id = call["id"].as_str().unwrap_or_default().to_owned();
-            if !is_name(&id, 40) || !seen.insert(id.clone()) {
+            if !is_name(&id, 40) || !call_ids.insert(id.clone()) {
                 wrong.push(format!(
                     "message {at}: tool call id {id:?} is invalid or used twice"
                 ));
@@ -248,14 +250,14 @@ fn openai(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
             if serde_json::from_str::<Value>(arguments).is_err() {
                 wrong.push(format!("message {at}: arguments are not JSON"));
             }
-            owed.push(id);
+            unanswered.push(id);
         }
         if !calls.is_empty() && role != "assistant" {
             wrong.push(format!("message {at}: tool calls of role {role:?}"));
         }
     }
-    if !owed.is_empty() {
-        wrong.push(format!("tool calls {owed:?} have no result"));
+    if !unanswered.is_empty() {
+        wrong.push(format!("tool calls {unanswered:?} have no result"));
     }
     if !spoken {
         wrong.push("no user message".to_owned());

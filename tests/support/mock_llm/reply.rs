@@ -498,16 +498,19 @@ impl Reply {
     }
 }
 
-fn cut_frames(frames: Vec<Frame>, mut left: usize, cut: Cut) -> Vec<Frame> {
+fn cut_frames(frames: Vec<Frame>, mut remaining: usize, cut: Cut) -> Vec<Frame> {
     let mut kept = Vec::new();
     for frame in frames {
         match frame {
-            Frame::Event { bytes, times } if times >= left => {
-                kept.push(Frame::Event { bytes, times: left });
+            Frame::Event { bytes, times } if times >= remaining => {
+                kept.push(Frame::Event {
+                    bytes,
+                    times: remaining,
+                });
                 break;
             }
             Frame::Event { times, .. } => {
-                left -= times;
+                remaining -= times;
                 kept.push(frame);
             }
             _ => kept.push(frame),

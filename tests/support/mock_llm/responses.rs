@@ -45,8 +45,8 @@ impl Renderer {
         deltas.push(json!({"type": "response.output_text.done", "content_index": 0, "text": text}));
         let message =
             |content: Value| json!({"id": id, "type": "message", "role": "assistant", "content": content});
-        let whole = json!([{"type": "output_text", "text": text, "annotations": []}]);
-        self.item(message(json!([])), deltas, message(whole));
+        let full_content = json!([{"type": "output_text", "text": text, "annotations": []}]);
+        self.item(message(json!([])), deltas, message(full_content));
     }
 
     pub(super) fn item_flood(&mut self, text: &str, times: usize) {
@@ -85,12 +85,12 @@ impl Renderer {
             .map(|delta| json!({"type": "response.function_call_arguments.delta", "delta": delta}))
             .collect();
         let arguments = pieces.concat();
-        let whole = serde_json::from_str::<Value>(&arguments).is_ok();
+        let is_complete = serde_json::from_str::<Value>(&arguments).is_ok();
         let call = |arguments: &str, status: &str| {
             json!({"id": id, "type": "function_call", "call_id": call_id, "name": name,
                 "arguments": arguments, "status": status})
         };
-        let status = if whole { "completed" } else { "incomplete" };
+        let status = if is_complete { "completed" } else { "incomplete" };
         self.item(call("", "in_progress"), deltas, call(&arguments, status));
     }
 
@@ -139,9 +139,9 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
         |tool| (&tool["name"], &tool["parameters"]),
         wrong,
     );
-    let mut owed: Vec<String> = Vec::new();
+    let mut unanswered: Vec<String> = Vec::new();
     let mut answering = false;
-    let mut seen = HashSet::new();
+    let mut call_ids = HashSet::new();
     let mut spoken = false;
     for (at, item) in items.iter().enumerate() {
         let kind = item["type"].as_str().unwrap_or_default();
@@ -150,9 +150,9 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
             (kind, role),
             ("function_call" | "reasoning", _) | ("message", "assistant")
         );
-        if kind != "function_call_output" && !owed.is_empty() && (answering || !of_answer) {
-            wrong.push(format!("item {at}: function calls {owed:?} have no output"));
-            owed.clear();
+        if kind != "function_call_output" && !unanswered.is_empty() && (answering || !of_answer) {
+            wrong.push(format!("item {at}: function calls {unanswered:?} have no output"));
+            unanswered.clear();
         }
         if kind != "reasoning" && !item["id"].is_null() {
             wrong.push(format!("item {at}: an id, but nothing is stored"));
@@ -178,7 +178,7 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
             }
             "function_call" => {
                 let id = item["call_id"].as_str().unwrap_or_default().to_owned();
-                if !is_name(&id, 64) || !seen.insert(id.clone()) {
+                if !is_name(&id, 64) || !call_ids.insert(id.clone()) {
                     wrong.push(format!("item {at}: call id {id:?} is invalid or used twice"));
                 }
                 if !item["name"].as_str().is_some_and(|name| is_name(name, 64)) {
@@ -187,13 +187,13 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
                 if serde_json::from_str::<Value>(item["arguments"].as_str().unwrap_or_default()).is_err() {
                     wrong.push(format!("item {at}: arguments are not JSON"));
                 }
-                owed.push(id);
+                unanswered.push(id);
             }
             "function_call_output" => {
                 let id = item["call_id"].as_str().unwrap_or_default();
-                match owed.first() {
-                    Some(first) if first == id => drop(owed.remove(0)),
-                    _ => wrong.push(format!("item {at}: output for {id:?}, owed were {owed:?}")),
+                match unanswered.first() {
+                    Some(first) if first == id => drop(unanswered.remove(0)),
+                    _ => wrong.push(format!("item {at}: output for {id:?}, owed were {unanswered:?}")),
                 }
                 if item["output"].as_str().is_none_or(str::is_empty) {
                     wrong.push(format!("item {at}: empty output"));
@@ -202,8 +202,8 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
             other => wrong.push(format!("item {at}: type {other:?}")),
         }
     }
-    if !owed.is_empty() {
-        wrong.push(format!("function calls {owed:?} have no output"));
+    if !unanswered.is_empty() {
+        wrong.push(format!("function calls {unanswered:?} have no output"));
     }
     if !spoken {
         wrong.push("no user message".to_owned());

@@ -123,7 +123,7 @@ struct Ground {
 impl Ground {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for (place, name, says) in [
+        for (subfolder, name, marker) in [
             ("bin", "ls", "ls"),
             ("bin", "cat", "cat"),
             ("bin", "touch", "touch"),
@@ -135,10 +135,10 @@ impl Ground {
             ("ws/11", "ls", "evil"),
             ("ws/12", "ls", "evil"),
         ] {
-            let path = folder.path().join(place);
+            let path = folder.path().join(subfolder);
             fs::create_dir_all(&path).unwrap();
-            let ran = folder.path().join("ran");
-            let script = format!("#!/bin/sh\necho {says} >>'{}'\n", ran.display());
+            let log_path = folder.path().join("ran");
+            let script = format!("#!/bin/sh\necho {marker} >>'{}'\n", log_path.display());
             fs::write(path.join(name), script).unwrap();
             fs::set_permissions(path.join(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -149,8 +149,8 @@ impl Ground {
     /// Runs the line and returns the markers that recorded themselves.
     #[expect(clippy::disallowed_methods, reason = "the real bash, in a folder of its own")]
     fn run(&self, line: &str) -> Vec<String> {
-        let ran = self.folder.path().join("ran");
-        fs::write(&ran, "").unwrap();
+        let log_path = self.folder.path().join("ran");
+        fs::write(&log_path, "").unwrap();
         let mut child = Command::new("/bin/bash")
             .args(["--norc", "--noprofile", "-c", line])
             .env_clear()
@@ -167,7 +167,7 @@ impl Ground {
             .spawn()
             .unwrap();
         child.wait().unwrap();
-        fs::read_to_string(ran)
+        fs::read_to_string(log_path)
             .unwrap()
             .lines()
             .map(str::to_owned)
@@ -210,10 +210,10 @@ fn policies() -> [Policy; 2] {
 fn check(line: &str) -> Result<(), String> {
     for policy in policies() {
         if is_allowed(&policy, line) {
-            let ran = GROUND.with(|ground| ground.run(line));
-            if ran.iter().any(|name| name == "evil") {
+            let markers = GROUND.with(|ground| ground.run(line));
+            if markers.iter().any(|name| name == "evil") {
                 return Err(format!(
-                    "{line:?} ran {ran:?} although it was allowed by {policy:?}"
+                    "{line:?} ran {markers:?} although it was allowed by {policy:?}"
                 ));
             }
         }

@@ -174,11 +174,11 @@ fn a_command_outside_the_workspace_asks() {
 #[test]
 fn questions_state_the_reason_the_risk_and_the_offered_rule() {
     let ask = |tool: &str, effect: &Effect| match judge_tool_call(&sample(Mode::Ask), tool, effect) {
-        Verdict::Ask { why, risk, rule } => (why, risk, rule),
+        Verdict::Ask { reason, risk, rule } => (reason, risk, rule),
         other => panic!("{other:?}"),
     };
     use Risk::{High, Medium};
-    for (command, why, risk, rule) in [
+    for (command, reason, risk, rule) in [
         (
             "make",
             "not in your allow rules: `make`",
@@ -221,8 +221,8 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
         ("f() { make; }; f", "defines a function", High, None),
     ] {
         let found = ask("bash", &Effect::from_command(command));
-        let why = format!("runs a command · {why}");
-        assert_eq!(found, (why, risk, rule.map(str::to_owned)), "{command}");
+        let reason = format!("runs a command · {reason}");
+        assert_eq!(found, (reason, risk, rule.map(str::to_owned)), "{command}");
     }
     let forced = Policy {
         require_approval: rules(&["bash"]),
@@ -235,7 +235,7 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
     assert_eq!(
         judge_tool_call(&forced, "bash", &effect),
         Verdict::Ask {
-            why: "runs a command · `bash` always asks".to_owned(),
+            reason: "runs a command · `bash` always asks".to_owned(),
             risk: Risk::Low,
             rule: Some("bash(ls -la)".to_owned()),
         }
@@ -251,12 +251,12 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
     assert_eq!(
         judge_tool_call(&Policy::default(), "bash", &outside),
         Verdict::Ask {
-            why: "runs a command · reads outside the workspace: /etc/hosts".to_owned(),
+            reason: "runs a command · reads outside the workspace: /etc/hosts".to_owned(),
             risk: Risk::High,
             rule: Some("bash(cat /etc/hosts)".to_owned()),
         }
     );
-    for (tool, kind, subject, why, risk, rule) in [
+    for (tool, kind, subject, reason, risk, rule) in [
         (
             "edit_file",
             EffectKind::Write,
@@ -301,11 +301,11 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
         let found = ask(tool, &on_file(kind, subject));
         assert_eq!(
             found,
-            (why.to_owned(), risk, rule.map(str::to_owned)),
+            (reason.to_owned(), risk, rule.map(str::to_owned)),
             "{tool} {subject}"
         );
     }
-    for (tool, kind, subject, why, rule) in [
+    for (tool, kind, subject, reason, rule) in [
         (
             "web_fetch",
             EffectKind::Network,
@@ -342,7 +342,7 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
         };
         assert_eq!(
             found,
-            (why.to_owned(), risk, rule.map(str::to_owned)),
+            (reason.to_owned(), risk, rule.map(str::to_owned)),
             "{tool} {subject}"
         );
     }
@@ -376,8 +376,8 @@ fn while_a_deny_rule_is_invalid_only_plain_reading_is_free() {
                 policy.invalid_rules = vec![WHY.to_owned()];
                 policy.grants = rules(&["*", "bash(ls *)"]);
                 let verdict = judge_tool_call(&policy, tool, &effect);
-                if let Verdict::Ask { why, rule, .. } = &verdict {
-                    assert!(why.starts_with(WHY), "{why}");
+                if let Verdict::Ask { reason, rule, .. } = &verdict {
+                    assert!(reason.starts_with(WHY), "{reason}");
                     assert_eq!(*rule, None);
                 }
                 letter(&verdict)

@@ -69,7 +69,7 @@ fn rules_that_can_match_are_accepted() {
 
 #[test]
 fn rules_that_never_match_are_refused_with_the_nearest_valid_one() {
-    for (text, why) in [
+    for (text, expected) in [
         ("bsh(touch*)", "there is no tool `bsh`; write `bash(touch*)`"),
         ("BASH(touch:*)", "there is no tool `BASH`; write `bash(touch *)`"),
         ("edt_file", "there is no tool `edt_file`; write `edit_file`"),
@@ -182,7 +182,7 @@ fn rules_that_never_match_are_refused_with_the_nearest_valid_one() {
     ] {
         let error = Rule::read(text, OWN).unwrap_err().to_string();
         assert!(
-            error.ends_with(why) || error.contains(&format!("{why};")) || error.contains(why),
+            error.ends_with(expected) || error.contains(&format!("{expected};")) || error.contains(expected),
             "{text}: {error}"
         );
         assert!(

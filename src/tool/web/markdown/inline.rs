@@ -138,16 +138,16 @@ impl InlineLine {
         let Some((from, Some(to))) = self.link.take() else {
             return;
         };
-        let held = self.text.get(from..).unwrap_or_default().trim();
+        let label = self.text.get(from..).unwrap_or_default().trim();
         self.total += to.len();
-        if held.is_empty() || self.is_full() {
+        if label.is_empty() || self.is_full() {
             return;
         }
         // Marks that begin in the link and are still open would be split.
         self.open.retain(|(_, at)| *at <= from);
-        let whole = format!("[{}]({to})", held.replace('\n', " "));
+        let link = format!("[{}]({to})", label.replace('\n', " "));
         self.text.truncate(from);
-        self.text.push_str(&whole);
+        self.text.push_str(&link);
     }
 
     /// Takes the finished paragraph and begins the next one.
@@ -156,7 +156,7 @@ impl InlineLine {
         let text = &self.text;
         let later = self
             .link
-            .take_if(|(from, _)| text.get(*from..).is_none_or(|held| held.trim().is_empty()));
+            .take_if(|(from, _)| text.get(*from..).is_none_or(|label| label.trim().is_empty()));
         self.end_link();
         self.link = later.map(|(_, to)| (0, to));
         self.open.clear();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn said(html: &str) -> String {
+fn to_markdown(html: &str) -> String {
     convert_html(html, &Url::parse("https://a.org/docs/x").unwrap(), || false).text
 }
 
@@ -61,7 +61,7 @@ fn pages_become_markdown() {
         ("&amp;lt; &nbsp;&copy; &#x41;", "&lt; \u{a0}© A"),
         ("", ""),
     ] {
-        assert_eq!(said(html), want, "{html}");
+        assert_eq!(to_markdown(html), want, "{html}");
     }
 }
 
@@ -81,7 +81,7 @@ fn invisible_parts_are_left_out() {
         "a<iframe><p>no</iframe>b",
         "a<select><option>no</select>b",
     ] {
-        let text = said(html).replace("\n\n", "");
+        let text = to_markdown(html).replace("\n\n", "");
         assert_eq!(text, "ab", "{html}");
     }
 }
@@ -95,9 +95,12 @@ fn the_main_part_and_the_title_are_found() {
     );
     let page = convert_html(&html, &Url::parse("https://a.org/").unwrap(), || false);
     assert_eq!((page.title.as_str(), page.text.as_str()), ("A page", long.trim()));
-    assert_eq!(said("<header>Menu</header><main>little</main>"), "Menu\n\nlittle");
     assert_eq!(
-        said("<base href='https://b.org/x/'><a href=y>z</a>"),
+        to_markdown("<header>Menu</header><main>little</main>"),
+        "Menu\n\nlittle"
+    );
+    assert_eq!(
+        to_markdown("<base href='https://b.org/x/'><a href=y>z</a>"),
         "[z](https://b.org/x/y)"
     );
 }
@@ -114,27 +117,27 @@ fn a_conversion_can_be_stopped() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a bound is measured")]
 fn malicious_pages_are_read_in_time() {
-    let many = 200_000;
+    let count = 200_000;
     let url = Url::parse("https://a.org/docs/x").unwrap();
     for html in [
-        "<div>".repeat(many),
-        "<b>".repeat(many) + &"text ".repeat(many) + &"</b>".repeat(many),
-        "<blockquote>".repeat(many) + &"x<br>".repeat(many),
-        "<ul><li>".repeat(many) + "x",
-        "<ol><li>".repeat(many) + &"</li></ol>".repeat(many),
-        "<table><tr><td>".repeat(many) + "x",
-        "<table><tr>".to_owned() + &"<td>x".repeat(many) + &"<tr>".repeat(many),
-        "<a href=x>y".repeat(many),
-        "<svg>".repeat(many),
-        "<pre>".repeat(many),
-        "`".repeat(many),
-        "<p>".repeat(many),
-        "&".repeat(many),
-        "<".repeat(many),
-        format!("<p {}>x", "a=b ".repeat(many)),
-        (0..many).fold("<p ".to_owned(), |html, n| html + &format!("a{n} ")) + ">x",
-        format!("<base href='https://a.org/{}/'>", "x".repeat(1_900)) + &"<a href=x>y</a>".repeat(many),
-        "<script>".repeat(many),
+        "<div>".repeat(count),
+        "<b>".repeat(count) + &"text ".repeat(count) + &"</b>".repeat(count),
+        "<blockquote>".repeat(count) + &"x<br>".repeat(count),
+        "<ul><li>".repeat(count) + "x",
+        "<ol><li>".repeat(count) + &"</li></ol>".repeat(count),
+        "<table><tr><td>".repeat(count) + "x",
+        "<table><tr>".to_owned() + &"<td>x".repeat(count) + &"<tr>".repeat(count),
+        "<a href=x>y".repeat(count),
+        "<svg>".repeat(count),
+        "<pre>".repeat(count),
+        "`".repeat(count),
+        "<p>".repeat(count),
+        "&".repeat(count),
+        "<".repeat(count),
+        format!("<p {}>x", "a=b ".repeat(count)),
+        (0..count).fold("<p ".to_owned(), |html, n| html + &format!("a{n} ")) + ">x",
+        format!("<base href='https://a.org/{}/'>", "x".repeat(1_900)) + &"<a href=x>y</a>".repeat(count),
+        "<script>".repeat(count),
     ] {
         let started = std::time::Instant::now();
         let _ = convert_html(&html, &url, || started.elapsed() > Duration::from_secs(2));
@@ -157,9 +160,9 @@ proptest! {
         ]).prop_map(str::to_owned),
     ], 0..60)) {
         let html = parts.concat();
-        let _ = said(&html);
+        let _ = to_markdown(&html);
         for at in (0..html.len()).step_by(17).filter(|at| html.is_char_boundary(*at)) {
-            let _ = said(&html[..at]);
+            let _ = to_markdown(&html[..at]);
         }
     }
 }
