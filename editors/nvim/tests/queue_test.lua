@@ -40,7 +40,7 @@ local function wait_for_question(nvim)
     return 'the question in:\n' .. nvim.chat()
   end, function()
     local state = nvim.state()
-    return state and state.asked[1]
+    return state and state.inquiries[1]
   end)
 end
 
@@ -243,10 +243,10 @@ return function(_, drive)
     nvim.stub_select()
     nvim.run_twice('AgentAnswer')
     nvim.wait_for_select()
-    eq(#nvim.state().asked, 1)
+    eq(#nvim.state().inquiries, 1)
     nvim.cmd('AgentCancel')
     nvim.wait_for_turn_end()
-    eq(nvim.state().asked, {})
+    eq(nvim.state().inquiries, {})
     nvim.see('  → not answered')
   end)
 

@@ -220,7 +220,7 @@ return function(_, drive)
       return 'the limit in:\n' .. nvim.chat() .. vim.inspect(nvim.notices())
     end, function()
       local state = nvim.state()
-      return state and state.asked[1]
+      return state and state.inquiries[1]
     end)
   end
 
@@ -269,7 +269,7 @@ return function(_, drive)
     end)
     nvim.cmd('AgentAnswer!')
     nvim.wait_for_notification('another session asks: ')
-    eq(nvim.lua('return #require("agentls.sessions").all[...].state.asked', first), 1)
+    eq(nvim.lua('return #require("agentls.sessions").all[...].state.inquiries', first), 1)
     nvim.lua("local all = ... require('agentls.view').open_chat(require('agentls.sessions').all[all])", first)
     nvim.run_twice('AgentAnswer!')
     wait('the end', function()

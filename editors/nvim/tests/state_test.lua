@@ -53,7 +53,7 @@ local function project_state(state)
       return item.kind ~= 'note'
     end, state.items),
     approvals = map_field(state.approvals, 'approvalId'),
-    asked = map_field(state.asked, 'id'),
+    inquiries = map_field(state.inquiries, 'id'),
     notices = map_field(state.notices, 'kind'),
   })
 end
@@ -151,7 +151,7 @@ return function(test)
     end
     local function get_open_ids(state)
       local found = {}
-      for _, item in ipairs(state.asked) do
+      for _, item in ipairs(state.inquiries) do
         table.insert(found, item.id)
       end
       table.sort(found)

@@ -17,9 +17,9 @@ local M = {}
 ---@param question agentls.Question
 ---@param method string
 ---@param answer table
----@param done string What to report before the subject.
+---@param report string What to report before the subject.
 ---@param subject? string Default: what the question asks.
-local function send_answer(question, method, answer, done, subject)
+local function send_answer(question, method, answer, report, subject)
   local session = question.session
   if not sessions.ensure_writable(session) then
     return
@@ -35,23 +35,23 @@ local function send_answer(question, method, answer, done, subject)
       return sessions.report_error(err)
     end
     if not session.state.running and session.state.resumable then
-      done = 'answer saved; continue with :AgentResume: ' .. done
+      report = 'answer saved; continue with :AgentResume: ' .. report
     end
     subject = subject or questions.summarize_question(question)
-    local after = next
+    local next_hint = next
         and ' · next: ' .. format.display_text(format.single_line(questions.summarize_question(next), 40))
       or ''
-    notifications.notify_line(done .. ': ', subject, after)
+    notifications.notify_line(report .. ': ', subject, next_hint)
   end)
 end
 
 ---@param question agentls.Question
 ---@param answer table
----@param done string
+---@param report string
 ---@param subject? string
-local function send_decision(question, answer, done, subject)
-  answer.approvalId = question.asked.approvalId
-  send_answer(question, 'agent/approvalRespond', answer, done, subject)
+local function send_decision(question, answer, report, subject)
+  answer.approvalId = question.request.approvalId
+  send_answer(question, 'agent/approvalRespond', answer, report, subject)
 end
 
 ---What to report for a decision that keeps a rule.
@@ -72,10 +72,10 @@ function M.approve_call(decision, repeat_hint)
     return
   elseif decision == 'allow' then
     return send_decision(question, { decision = decision }, 'allowed once')
-  elseif not question.asked.rule then
+  elseif not question.request.rule then
     return notifications.notify_line('this can only be allowed once', nil, nil, vim.log.levels.WARN)
   end
-  send_decision(question, { decision = decision }, RULE_REPORTS[decision], question.asked.rule)
+  send_decision(question, { decision = decision }, RULE_REPORTS[decision], question.request.rule)
 end
 
 ---Denies the call whose card is under the cursor; otherwise shows the oldest open question.
@@ -109,7 +109,7 @@ function M.edit_call(repeat_hint)
   if not question then
     return
   end
-  local approval = question.asked
+  local approval = question.request
   local function edit_arguments(json)
     local bar = (' arguments of %s · :w allows the call with them · :q leaves it open'):format(
       format.display_text(approval.name)
@@ -125,10 +125,10 @@ function M.edit_call(repeat_hint)
       return true
     end)
   end
-  local more = approval.more and approval.more.input
-  if more then
-    return sessions.read_content(question.session, more.ref, function(whole)
-      edit_arguments(M.format_json(vim.json.decode(whole)))
+  local truncated = approval.more and approval.more.input
+  if truncated then
+    return sessions.read_content(question.session, truncated.ref, function(full_text)
+      edit_arguments(M.format_json(vim.json.decode(full_text)))
     end)
   end
   edit_arguments(M.format_json(approval.input))
@@ -202,17 +202,20 @@ function M.format_json(value, indent)
   if type(value) ~= 'table' or next(value) == nil then
     return vim.json.encode(value)
   end
-  local inner, parts = indent .. '  ', {}
+  local inner_indent, parts = indent .. '  ', {}
   if vim.islist(value) then
     for _, element in ipairs(value) do
-      table.insert(parts, inner .. M.format_json(element, inner))
+      table.insert(parts, inner_indent .. M.format_json(element, inner_indent))
     end
     return '[\n' .. table.concat(parts, ',\n') .. '\n' .. indent .. ']'
   end
   local names = vim.tbl_keys(value)
   table.sort(names)
   for _, name in ipairs(names) do
-    table.insert(parts, ('%s%s: %s'):format(inner, vim.json.encode(name), M.format_json(value[name], inner)))
+    table.insert(
+      parts,
+      ('%s%s: %s'):format(inner_indent, vim.json.encode(name), M.format_json(value[name], inner_indent))
+    )
   end
   return '{\n' .. table.concat(parts, ',\n') .. '\n' .. indent .. '}'
 end
@@ -249,10 +252,10 @@ function M.show_diff(turn)
   local function show_text(diff)
     scratch.show_lines('diff/' .. item.id, 'diff', format.split_lines(format.reveal_hidden(diff)))
   end
-  local more = item.more and item.more.diff
+  local truncated = item.more and item.more.diff
     or (item.approval and item.approval.more and item.approval.more.diff)
-  if more then
-    return sessions.read_content(session, more.ref, show_text)
+  if truncated then
+    return sessions.read_content(session, truncated.ref, show_text)
   end
   show_text(item.diff)
 end
@@ -274,9 +277,9 @@ function M.show_output()
     )
   end
   local owner = item.approval or item
-  local more = owner.more and owner.more[item.approval and 'shown' or 'output']
-  if more then
-    return sessions.read_content(session, more.ref, show_text)
+  local truncated = owner.more and owner.more[item.approval and 'shown' or 'output']
+  if truncated then
+    return sessions.read_content(session, truncated.ref, show_text)
   end
   show_text(item.approval and item.approval.shown or item.output)
 end
@@ -294,7 +297,7 @@ local UNITS = {
 ---@param question agentls.Question
 local function answer_limit(question)
   local item = question.item --[[@as agentls.Item.limit]]
-  local is_unknown_price = item.asked.limit == 'unknown_price'
+  local is_unknown_price = item.request.limit == 'unknown_price'
   local choices = { is_unknown_price and 'Continue anyway' or 'Raise the limit …', 'Stop the turn' }
   vim.ui.select(choices, { prompt = format.reveal_hidden(render.get_inquiry_text(item)) }, function(choice)
     if choice == choices[2] then
@@ -304,7 +307,7 @@ local function answer_limit(question)
     elseif is_unknown_price then
       return send_answer(question, 'agent/limitRespond', { limitId = item.id }, 'accepted')
     end
-    local unit = UNITS[item.asked.limit]
+    local unit = UNITS[item.request.limit]
     vim.ui.input(
       { prompt = ('Raise it by how much%s? '):format(unit and ' (' .. unit .. ')' or '') },
       function(text)
@@ -323,7 +326,7 @@ end
 ---@param question agentls.Question
 local function answer_question(question)
   local item = question.item --[[@as agentls.Item.limit]]
-  local fields, answers = item.asked.fields or {}, {}
+  local fields, answers = item.request.fields or {}, {}
   local ask_field
 
   local function store_answer(i, name, values)
@@ -332,15 +335,15 @@ local function answer_question(question)
   end
 
   ---Asks for one choice; or for several, one after another, until the user picks "Done".
-  local function choose_value(i, field, prompt, picked)
+  local function choose_value(i, field, prompt, selected)
     local list = vim.tbl_filter(function(choice)
-      return not vim.list_contains(picked, choice.value)
+      return not vim.list_contains(selected, choice.value)
     end, field.choices)
     if field.free then
       table.insert(list, { label = 'Something else …', free = true })
     end
-    if field.several and #picked > 0 then
-      table.insert(list, 1, { label = ('Done: %s'):format(table.concat(picked, ', ')), done = true })
+    if field.several and #selected > 0 then
+      table.insert(list, 1, { label = ('Done: %s'):format(table.concat(selected, ', ')), done = true })
     end
     vim.ui.select(list, {
       prompt = prompt,
@@ -351,15 +354,15 @@ local function answer_question(question)
       if not choice then
         return
       elseif choice.done then
-        return store_answer(i, field.name, picked)
+        return store_answer(i, field.name, selected)
       elseif choice.free then
         vim.ui.input({ prompt = prompt .. ' ' }, function(text)
           if text then
-            store_answer(i, field.name, vim.list_extend(picked, { text }))
+            store_answer(i, field.name, vim.list_extend(selected, { text }))
           end
         end)
       elseif field.several then
-        choose_value(i, field, prompt, vim.list_extend(picked, { choice.value }))
+        choose_value(i, field, prompt, vim.list_extend(selected, { choice.value }))
       else
         store_answer(i, field.name, { choice.value })
       end

@@ -11,19 +11,19 @@ local SPINNER = { '⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇',
 ---@param line [string, string][]
 ---@param width integer
 local function fit_chunks(line, width)
-  local fitted = {}
+  local fitted_chunks = {}
   for _, chunk in ipairs(line) do
-    local wide = vim.fn.strdisplaywidth(chunk[1])
-    if wide > width then
+    local chunk_width = vim.fn.strdisplaywidth(chunk[1])
+    if chunk_width > width then
       if width > 0 then
-        table.insert(fitted, { draw.fit_columns(chunk[1], width), chunk[2] })
+        table.insert(fitted_chunks, { draw.fit_columns(chunk[1], width), chunk[2] })
       end
       break
     end
-    width = width - wide
-    table.insert(fitted, chunk)
+    width = width - chunk_width
+    table.insert(fitted_chunks, chunk)
   end
-  return fitted
+  return fitted_chunks
 end
 
 ---The interval between two frames of the animation, in ms.
@@ -64,8 +64,8 @@ function M.format_queue(state, width)
     end
     local mark = queue.paused and '⧗ queued (paused): ' or '⧗ queued: '
     local hint = i == 1 and (' · %s'):format(keys and keys.queue or ':AgentQueue') or ''
-    local room = math.max(12, width - vim.fn.strdisplaywidth(mark .. hint) - 4)
-    local text = draw.fit_columns(format.single_line(prompt.text, 4 * room), room)
+    local columns = math.max(12, width - vim.fn.strdisplaywidth(mark .. hint) - 4)
+    local text = draw.fit_columns(format.single_line(prompt.text, 4 * columns), columns)
     table.insert(lines, {
       { mark, queue.paused and 'AgentlsWarn' or 'AgentlsDim' },
       { text, 'AgentlsUser' },
@@ -79,13 +79,13 @@ end
 ---@param state agentls.State
 ---@return [string, string][][]
 local function format_unconfirmed(state)
-  local lines, all = {}, state.said or {}
-  for i = 1, math.min(MAX_PROMPTS, #all) do
+  local lines, prompts = {}, state.unconfirmedPrompts or {}
+  for i = 1, math.min(MAX_PROMPTS, #prompts) do
     local mark = state.running and '↪ waiting: ' or '↪ sending: '
-    table.insert(lines, { { mark, 'AgentlsDim' }, { format.single_line(all[i], 400), 'AgentlsUser' } })
+    table.insert(lines, { { mark, 'AgentlsDim' }, { format.single_line(prompts[i], 400), 'AgentlsUser' } })
   end
-  if #all > MAX_PROMPTS then
-    table.insert(lines, { { ('↪ and %d more'):format(#all - MAX_PROMPTS), 'AgentlsDim' } })
+  if #prompts > MAX_PROMPTS then
+    table.insert(lines, { { ('↪ and %d more'):format(#prompts - MAX_PROMPTS), 'AgentlsDim' } })
   end
   return lines
 end
@@ -108,7 +108,7 @@ function M.format_lines(state, width)
     return not notice.parent
   end, state.notices)
   for _, notice in ipairs(notices) do
-    local remaining_ms = notice.till and notice.till - now
+    local remaining_ms = notice.endsAt and notice.endsAt - now
     if not (notice.kind == 'circuit' and remaining_ms and remaining_ms <= 0) then
       local group = NOTICE_GROUPS[notice.kind] or 'AgentlsDim'
       local text = notice.text
@@ -126,8 +126,8 @@ function M.format_lines(state, width)
   vim.list_extend(lines, M.format_queue(state, width))
   if state.offline then
     add_wrapped('■ ', state.offline, 'AgentlsError')
-  elseif #state.approvals + #state.asked > 0 then
-    local count = #state.approvals + #state.asked
+  elseif #state.approvals + #state.inquiries > 0 then
+    local count = #state.approvals + #state.inquiries
     local text = count == 1 and 'a question needs your answer'
       or ('%d questions need your answers'):format(count)
     add_wrapped('? ', text, 'AgentlsAsk')
@@ -145,11 +145,11 @@ function M.format_lines(state, width)
         'AgentlsBusy',
       },
     }
-    local since = state.startedAt and now - state.startedAt or 0
-    if since >= 1000 then
+    local elapsed_ms = state.startedAt and now - state.startedAt or 0
+    if elapsed_ms >= 1000 then
       table.insert(
         line,
-        { ' · ' .. format.duration(math.floor(since / 1000) * 1000):gsub('%.0', ''), 'AgentlsDim' }
+        { ' · ' .. format.duration(math.floor(elapsed_ms / 1000) * 1000):gsub('%.0', ''), 'AgentlsDim' }
       )
     end
     local stop = keys and keys.cancel or ':AgentCancel'

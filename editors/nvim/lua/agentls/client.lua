@@ -89,13 +89,13 @@ end
 
 ---Kills the current server after `ms`, unless it has answered by then.
 ---@param ms integer
----@param why string
+---@param reason string
 ---@param has_answered? fun(): boolean
-local function kill_after_timeout(ms, why, has_answered)
+local function kill_after_timeout(ms, reason, has_answered)
   local client = self.lsp
   vim.defer_fn(function()
     if client and self.lsp == client and not (has_answered and has_answered()) then
-      self.kill_reason = why
+      self.kill_reason = reason
       kill_server()
     end
   end, ms)
@@ -105,19 +105,19 @@ end
 ---delays the checks, so it does not cause a false report.
 ---@param client vim.lsp.Client
 local function watch_for_hang(client)
-  local asked, rounds = false, 0
+  local is_awaiting_reply, missed_checks = false, 0
   local function check_server()
     if self.lsp ~= client then
       return
-    elseif asked then
-      rounds = rounds + 1
-      if rounds == 2 and not is_hanging then
+    elseif is_awaiting_reply then
+      missed_checks = missed_checks + 1
+      if missed_checks == 2 and not is_hanging then
         is_hanging = true
         M.on_hang(true)
       end
     elseif pending_requests > 0 then
-      asked = send_ping(function()
-        asked, rounds = false, 0
+      is_awaiting_reply = send_ping(function()
+        is_awaiting_reply, missed_checks = false, 0
         if is_hanging and self.lsp == client then
           is_hanging = false
           M.on_hang(false)
@@ -144,26 +144,26 @@ function M.find_command()
     return vim.fn.executable(cmd[1]) == 1 and cmd or nil, { cmd[1] }
   end
   local root = find_repository()
-  local places = {
+  local candidates = {
     'agentls',
     root .. '/target/release/agentls',
     root .. '/target/debug/agentls',
     vim.fn.expand('~/.cargo/bin/agentls'),
   }
-  for _, place in ipairs(places) do
-    if vim.fn.executable(place) == 1 then
-      return { place }, places
+  for _, candidate in ipairs(candidates) do
+    if vim.fn.executable(candidate) == 1 then
+      return { candidate }, candidates
     end
   end
-  places[1] = 'agentls in PATH'
-  return nil, places
+  candidates[1] = 'agentls in PATH'
+  return nil, candidates
 end
 
 ---Returns what to tell a user who has no server.
 function M.explain_missing_server()
-  local _, places = M.find_command()
-  local reason = config.current.cmd and ('`%s` (the option `cmd`) is not executable'):format(places[1])
-    or 'searched ' .. table.concat(places, ', ')
+  local _, candidates = M.find_command()
+  local reason = config.current.cmd and ('`%s` (the option `cmd`) is not executable'):format(candidates[1])
+    or 'searched ' .. table.concat(candidates, ', ')
   return table.concat({
     ('agentls: the server was not found: %s.'):format(reason),
     'Install it with `cargo install --path .` in its repository,',
@@ -201,14 +201,15 @@ function M.find_incompatibility(capabilities)
   if type(version) ~= 'table' or type(version.major) ~= 'number' then
     return 'agentls: `cmd` does not start an agentls server: it does not announce the agent protocol.'
   end
-  local ours = protocol.version
-  if version.major ~= ours.major then
+  local plugin_version = protocol.version
+  if version.major ~= plugin_version.major then
     return ('agentls: the server uses protocol %d.%d, but this plugin uses %d.%d; update %s.'):format(
       version.major,
       version.minor or 0,
-      ours.major,
-      ours.minor,
-      version.major > ours.major and 'the plugin' or 'the server (`cargo install --path .` in its repository)'
+      plugin_version.major,
+      plugin_version.minor,
+      version.major > plugin_version.major and 'the plugin'
+        or 'the server (`cargo install --path .` in its repository)'
     )
   end
 end
@@ -268,8 +269,8 @@ local function attach_buffer(buffer)
 end
 
 local function build_capabilities()
-  local announced = vim.lsp.protocol.make_client_capabilities()
-  return vim.tbl_deep_extend('force', announced, {
+  local defaults = vim.lsp.protocol.make_client_capabilities()
+  return vim.tbl_deep_extend('force', defaults, {
     workspace = {
       applyEdit = true,
       workspaceEdit = {
@@ -292,15 +293,15 @@ local function handle_crash(code, signal)
     return now - at < CRASH_WINDOW_MS
   end, crash_times)
   table.insert(crash_times, now)
-  local why = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
+  local reason = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
   local will_restart = #crash_times <= MAX_CRASHES
   if self.kill_reason then
-    why, self.kill_reason = self.kill_reason, nil
+    reason, self.kill_reason = self.kill_reason, nil
   end
-  M.on_crash(why, will_restart)
+  M.on_crash(reason, will_restart)
   if will_restart then
     notifications.notify(
-      ('the server ended unexpectedly (%s); restarting it'):format(why),
+      ('the server ended unexpectedly (%s); restarting it'):format(reason),
       vim.log.levels.WARN
     )
     start_server(function(err)
@@ -311,7 +312,7 @@ local function handle_crash(code, signal)
   else
     notifications.notify(
       ('the server ended unexpectedly (%s), %d times in 2 minutes; not restarting it. '):format(
-        why,
+        reason,
         #crash_times
       ) .. 'See :AgentLog; the next command starts it again.',
       vim.log.levels.ERROR
@@ -349,11 +350,11 @@ local function make_rpc_starter(cmd, process)
       process.code, process.signal = code, signal
       on_exit(0, 0)
     end
-    local before = vim.api.nvim_get_proc_children(vim.fn.getpid())
+    local old_children = vim.api.nvim_get_proc_children(vim.fn.getpid())
     local rpc = vim.lsp.rpc.start(cmd, dispatchers, { cwd = process.cwd, env = process.env })
     self.pid = nil
     for _, pid in ipairs(vim.api.nvim_get_proc_children(vim.fn.getpid())) do
-      self.pid = not vim.list_contains(before, pid) and pid or self.pid
+      self.pid = not vim.list_contains(old_children, pid) and pid or self.pid
     end
     local notify, request = rpc.notify, rpc.request
     rpc.notify = function(method, params)
@@ -373,25 +374,25 @@ local function handle_exit(code, signal, id)
       stop_callbacks[id] = nil
       return
     end
-    local was = self.state
+    local old_state = self.state
     self.lsp, self.agent, self.state, self.pid = nil, nil, 'off', nil
     pending_requests, is_hanging = 0, false
     if is_leaving or stop_callbacks[id] then
-      local after = stop_callbacks[id] or function() end
+      local on_stopped = stop_callbacks[id] or function() end
       stop_callbacks[id] = nil
-      return after()
+      return on_stopped()
     end
-    if was == 'starting' then
-      local why = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
-      return resolve_waiting(('agentls: the server did not start (%s); see :AgentLog'):format(why))
+    if old_state == 'starting' then
+      local reason = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
+      return resolve_waiting(('agentls: the server did not start (%s); see :AgentLog'):format(reason))
     end
     handle_crash(code, signal)
   end)
 end
 
 local function handle_initialized(client, result)
-  local refused = M.find_incompatibility(result.capabilities)
-  if refused then
+  local incompatibility = M.find_incompatibility(result.capabilities)
+  if incompatibility then
     stop_callbacks[client.id] = function() end
     if NEW_API then
       client:stop()
@@ -400,7 +401,7 @@ local function handle_initialized(client, result)
     end
     self.lsp, self.agent, self.state = nil, nil, 'off'
     return vim.schedule(function()
-      resolve_waiting(refused)
+      resolve_waiting(incompatibility)
     end)
   end
   self.agent = result.capabilities.experimental.agent
@@ -577,13 +578,13 @@ function M.request(method, params, callback)
       end
     end
     pending_requests = pending_requests + 1
-    local sent = call_lsp('request', method, params, function(err, result)
+    local is_sent = call_lsp('request', method, params, function(err, result)
       if self.lsp == target then
         pending_requests = math.max(0, pending_requests - 1)
       end
       callback(err, result)
     end)
-    if not sent then
+    if not is_sent then
       pending_requests = math.max(0, pending_requests - 1)
       callback({ code = 0, message = 'agentls: the server has exited' })
     end
@@ -621,8 +622,8 @@ function M.has_feature(feature)
 end
 
 ---Kills the server if it does not answer within `STOP_MS`. For actions that must succeed even if the server hangs.
----@param why string
-function M.kill_if_unresponsive(why)
+---@param reason string
+function M.kill_if_unresponsive(reason)
   if self.state ~= 'ready' then
     return
   end
@@ -630,7 +631,7 @@ function M.kill_if_unresponsive(why)
   send_ping(function()
     answered = true
   end)
-  kill_after_timeout(M.STOP_MS, why, function()
+  kill_after_timeout(M.STOP_MS, reason, function()
     return answered
   end)
 end

@@ -32,9 +32,9 @@ local function get_args(command)
   return text ~= '' and text or nil
 end
 
-local function filter_by_prefix(lead, names)
+local function filter_by_prefix(arg_lead, names)
   return vim.tbl_filter(function(name)
-    return vim.startswith(name, lead)
+    return vim.startswith(name, arg_lead)
   end, names)
 end
 
@@ -51,10 +51,10 @@ local function build_selection(command)
     local character = vim.fn.strpart((lines[#lines] or ''):sub(mark_to[2] + 1), 0, 1, 1)
     to = math.min(to, mark_to[2] + #character)
   end
-  local picked = vim.list_slice(lines)
-  picked[#picked] = (picked[#picked] or ''):sub(1, to)
-  picked[1] = (picked[1] or ''):sub(from + 1)
-  local text = table.concat(picked, '\n')
+  local selected_lines = vim.list_slice(lines)
+  selected_lines[#selected_lines] = (selected_lines[#selected_lines] or ''):sub(1, to)
+  selected_lines[1] = (selected_lines[1] or ''):sub(from + 1)
+  local text = table.concat(selected_lines, '\n')
   local name = vim.api.nvim_buf_get_name(buffer)
   if name == '' or vim.bo[buffer].buftype ~= '' then
     return { type = 'text', text = '```\n' .. text .. '\n```' }
@@ -113,8 +113,8 @@ M.definitions = {
   AgentAgent = {
     desc = 'Start a session with a named agent',
     nargs = '?',
-    complete = function(lead)
-      return filter_by_prefix(lead, picker.list_agent_names())
+    complete = function(arg_lead)
+      return filter_by_prefix(arg_lead, picker.list_agent_names())
     end,
     run = function(command)
       picker.pick_agent(get_args(command))
@@ -123,9 +123,9 @@ M.definitions = {
   AgentPrompt = {
     desc = 'Send a prompt, also to a running turn; without text: go to the prompt window',
     nargs = '*',
-    complete = function(lead, line)
+    complete = function(arg_lead, line)
       -- A slash command is the first word.
-      return line:match('^%S+%s+%S*$') and prompts.complete_command(lead) or {}
+      return line:match('^%S+%s+%S*$') and prompts.complete_command(arg_lead) or {}
     end,
     run = function(command)
       local text = trim_args(command)
@@ -170,9 +170,9 @@ M.definitions = {
     run = function(command)
       local text = trim_args(command)
       local block
-      local function ask(asked)
+      local function send_question(question)
         sessions.ensure_session(function(session)
-          sessions.send_prompt(session, { { type = 'text', text = asked }, block })
+          sessions.send_prompt(session, { { type = 'text', text = question }, block })
           view.open_chat(session)
         end)
       end
@@ -186,11 +186,11 @@ M.definitions = {
           block = build_selection(command)
         end)
         if text ~= '' then
-          return ask(text)
+          return send_question(text)
         end
-        vim.ui.input({ prompt = 'Ask about the selection: ' }, function(asked)
-          if asked and vim.trim(asked) ~= '' then
-            ask(asked)
+        vim.ui.input({ prompt = 'Ask about the selection: ' }, function(question)
+          if question and vim.trim(question) ~= '' then
+            send_question(question)
           end
         end)
       end)
@@ -212,8 +212,8 @@ M.definitions = {
   AgentApprove = {
     desc = 'Show the open approval, then allow it: once, session, or always',
     nargs = '?',
-    complete = function(lead)
-      return filter_by_prefix(lead, { 'once', 'session', 'always' })
+    complete = function(arg_lead)
+      return filter_by_prefix(arg_lead, { 'once', 'session', 'always' })
     end,
     run = function(command)
       local decisions = { [''] = 'allow', once = 'allow', session = 'allowSession', always = 'allowAlways' }
@@ -264,8 +264,8 @@ M.definitions = {
     desc = 'Revert the file changes of a turn and all later turns; with !: without asking',
     nargs = '?',
     bang = true,
-    complete = function(lead)
-      return turn_actions.complete_changed(lead)
+    complete = function(arg_lead)
+      return turn_actions.complete_changed(arg_lead)
     end,
     run = function(command)
       turn_actions.revert_turn(get_args(command), { force = command.bang })
@@ -275,8 +275,8 @@ M.definitions = {
     desc = 'Reapply reverted changes; with !: without asking',
     nargs = '?',
     bang = true,
-    complete = function(lead)
-      return turn_actions.complete_changed(lead)
+    complete = function(arg_lead)
+      return turn_actions.complete_changed(arg_lead)
     end,
     run = function(command)
       turn_actions.revert_turn(get_args(command), { redo = true, force = command.bang })
@@ -285,8 +285,8 @@ M.definitions = {
   AgentFork = {
     desc = 'Fork the session at the end of a turn',
     nargs = '?',
-    complete = function(lead)
-      return turn_actions.complete_ended(lead)
+    complete = function(arg_lead)
+      return turn_actions.complete_ended(arg_lead)
     end,
     run = function(command)
       turn_actions.fork_session(get_args(command))
@@ -295,8 +295,8 @@ M.definitions = {
   AgentQueue = {
     desc = 'Queue a prompt until the turn ends; without text: list the queued prompts',
     nargs = '*',
-    complete = function(lead, line)
-      return line:match('^%S+%s+%S*$') and prompts.complete_command(lead) or {}
+    complete = function(arg_lead, line)
+      return line:match('^%S+%s+%S*$') and prompts.complete_command(arg_lead) or {}
     end,
     run = function(command)
       sessions.ensure_session(function(session)
@@ -315,8 +315,8 @@ M.definitions = {
     desc = 'Show the session as Markdown, or write it to a file (*.json: as JSON); with !: overwrite the file',
     nargs = '?',
     bang = true,
-    complete = function(lead)
-      return vim.fn.getcompletion(lead, 'file')
+    complete = function(arg_lead)
+      return vim.fn.getcompletion(arg_lead, 'file')
     end,
     run = function(command)
       turn_actions.export_session(get_args(command), command.bang)
@@ -334,9 +334,12 @@ M.definitions = {
   AgentModel = {
     desc = 'Choose the model and its effort',
     nargs = '*',
-    complete = function(lead, line)
-      local count = #vim.split(vim.trim(line:sub(1, #line - #lead)), '%s+')
-      return filter_by_prefix(lead, count > 1 and { 'low', 'medium', 'high' } or picker.list_model_names())
+    complete = function(arg_lead, line)
+      local count = #vim.split(vim.trim(line:sub(1, #line - #arg_lead)), '%s+')
+      return filter_by_prefix(
+        arg_lead,
+        count > 1 and { 'low', 'medium', 'high' } or picker.list_model_names()
+      )
     end,
     run = function(command)
       picker.pick_model(command.fargs[1], command.fargs[2])
@@ -345,8 +348,8 @@ M.definitions = {
   AgentMode = {
     desc = 'Choose what needs approval',
     nargs = '?',
-    complete = function(lead)
-      return filter_by_prefix(lead, picker.list_mode_names())
+    complete = function(arg_lead)
+      return filter_by_prefix(arg_lead, picker.list_mode_names())
     end,
     run = function(command)
       local text = trim_args(command)

@@ -151,8 +151,9 @@ local RULES = {
           return true
         end
       end
-      local near = type(value) == 'string' and format.find_nearest(value, POSITIONS)
-      return false, 'one of ' .. table.concat(POSITIONS, ', ') .. (near and (' (%s?)'):format(near) or '')
+      local suggestion = type(value) == 'string' and format.find_nearest(value, POSITIONS)
+      return false,
+        'one of ' .. table.concat(POSITIONS, ', ') .. (suggestion and (' (%s?)'):format(suggestion) or '')
     end,
     size = function(value)
       return type(value) == 'number' and value > 0, 'a number above 0'
@@ -171,40 +172,43 @@ for name in pairs(M.defaults.keys) do
 end
 
 local function format_value(value)
-  local text_of = vim.inspect(value, { newline = ' ', indent = '' })
-  return format.truncate(text_of, 60)
+  local text = vim.inspect(value, { newline = ' ', indent = '' })
+  return format.truncate(text, 60)
 end
 
----Copies valid options from `given` to `config`, and adds a message for each invalid one to `problems`.
-local function merge_options(config, given, rules, path, problems)
+---Copies valid options from `options` to `config`, and adds a message for each invalid one to `problems`.
+local function merge_options(config, options, rules, path, problems)
   local names = vim.tbl_keys(rules)
   table.sort(names)
-  local order = vim.tbl_keys(given)
+  local order = vim.tbl_keys(options)
   table.sort(order, function(a, b)
     return tostring(a) < tostring(b)
   end)
   for _, name in ipairs(order) do
-    local value, rule = given[name], rules[name]
-    local full = path .. tostring(name)
+    local value, rule = options[name], rules[name]
+    local full_name = path .. tostring(name)
     if rule == nil then
-      local near = format.find_nearest(tostring(name), names)
+      local suggestion = format.find_nearest(tostring(name), names)
       table.insert(
         problems,
-        ('unknown option `%s`%s'):format(full, near and ('; did you mean `%s%s`?'):format(path, near) or '')
+        ('unknown option `%s`%s'):format(
+          full_name,
+          suggestion and ('; did you mean `%s%s`?'):format(path, suggestion) or ''
+        )
       )
     elseif type(rule) == 'table' and type(value) == 'table' then
       config[name] = type(config[name]) == 'table' and config[name] or {}
-      merge_options(config[name], value, rule, full .. '.', problems)
-    elseif full == 'keys' and value == false then
+      merge_options(config[name], value, rule, full_name .. '.', problems)
+    elseif full_name == 'keys' and value == false then
       config.keys = false
     elseif type(rule) == 'table' then
-      table.insert(problems, ('`%s` must be a table, not %s'):format(full, format_value(value)))
+      table.insert(problems, ('`%s` must be a table, not %s'):format(full_name, format_value(value)))
     else
       local is_valid, expected = rule(value)
       if is_valid then
         config[name] = value
       else
-        table.insert(problems, ('`%s` must be %s, not %s'):format(full, expected, format_value(value)))
+        table.insert(problems, ('`%s` must be %s, not %s'):format(full_name, expected, format_value(value)))
       end
     end
   end
@@ -220,40 +224,40 @@ end
 
 ---Unmaps an action whose key another action has. If a user gives `a` to one action, `a` must not also trigger the
 ---default action of that key.
-local function resolve_key_conflicts(config, given, problems)
+local function resolve_key_conflicts(config, options, problems)
   if not config.keys then
     return
   end
-  local named = type(given.keys) == 'table' and given.keys or {}
-  local owner = {}
-  for _, by_person in ipairs({ true, false }) do
+  local user_keys = type(options.keys) == 'table' and options.keys or {}
+  local action_by_key = {}
+  for _, is_user_mapping in ipairs({ true, false }) do
     for _, name in ipairs(CHAT_ORDER) do
       local value = config.keys[name]
-      if value and (named[name] == value) == by_person then
+      if value and (user_keys[name] == value) == is_user_mapping then
         local code = vim.keycode(value)
-        if owner[code] then
+        if action_by_key[code] then
           config.keys[name] = false
           local text = '`keys.%s` and `keys.%s` are both `%s`; `%s` is not mapped'
-          table.insert(problems, text:format(owner[code], name, value, name))
+          table.insert(problems, text:format(action_by_key[code], name, value, name))
         else
-          owner[code] = name
+          action_by_key[code] = name
         end
       end
     end
   end
 end
 
----Merges `given` into the defaults. An invalid option keeps its default.
----@param given? table
+---Merges `options` into the defaults. An invalid option keeps its default.
+---@param options? table
 ---@return agentls.Config config
 ---@return string[] problems
-function M.resolve_options(given)
+function M.resolve_options(options)
   local config, problems = vim.deepcopy(M.defaults), {}
-  if given ~= nil and type(given) ~= 'table' then
-    return config, { ('the options must be a table, not %s'):format(format_value(given)) }
+  if options ~= nil and type(options) ~= 'table' then
+    return config, { ('the options must be a table, not %s'):format(format_value(options)) }
   end
-  merge_options(config, given or {}, RULES, '', problems)
-  resolve_key_conflicts(config, given or {}, problems)
+  merge_options(config, options or {}, RULES, '', problems)
+  resolve_key_conflicts(config, options or {}, problems)
   return config, problems
 end
 
@@ -264,9 +268,9 @@ M.current = M.resolve_options()
 ---@type string[]
 M.problems = {}
 
----@param given? table
-function M.set_options(given)
-  M.current, M.problems = M.resolve_options(given)
+---@param options? table
+function M.set_options(options)
+  M.current, M.problems = M.resolve_options(options)
   if #M.problems > 0 then
     local lines = vim.list_extend({ 'setup():' }, M.problems)
     notifications.notify(table.concat(lines, '\n  '), vim.log.levels.WARN)

@@ -37,12 +37,12 @@ function M.resolve_path(session, path)
   if vim.uv.fs_stat(session_path) then
     return session_path
   end
-  local root, rest = path:match('^([^/]+)/(.+)$')
+  local root, relative_path = path:match('^([^/]+)/(.+)$')
   local lsp = client.get_lsp_client()
   for _, folder in ipairs(lsp and lsp.workspace_folders or {}) do
     local folder_path = vim.uri_to_fname(folder.uri)
-    if vim.fs.basename(folder_path) == root and vim.uv.fs_stat(folder_path .. '/' .. rest) then
-      return folder_path .. '/' .. rest
+    if vim.fs.basename(folder_path) == root and vim.uv.fs_stat(folder_path .. '/' .. relative_path) then
+      return folder_path .. '/' .. relative_path
     end
   end
   return session_path
@@ -67,13 +67,13 @@ end
 
 ---Creates a buffer for the side of a diff that is not on disk.
 local function create_side_buffer(name, lines, filetype)
-  local full = 'agentls://' .. format.display_text(name)
-  local stale = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
-  if stale ~= -1 then
-    vim.api.nvim_buf_delete(stale, { force = true })
+  local buffer_name = 'agentls://' .. format.display_text(name)
+  local old_buffer = vim.fn.bufnr('^' .. vim.fn.escape(buffer_name, '[]*?\\') .. '$')
+  if old_buffer ~= -1 then
+    vim.api.nvim_buf_delete(old_buffer, { force = true })
   end
   local buffer = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_name(buffer, full)
+  vim.api.nvim_buf_set_name(buffer, buffer_name)
   vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
   vim.bo[buffer].bufhidden = 'wipe'
   vim.bo[buffer].modifiable = false
@@ -118,14 +118,14 @@ function M.show_file(session, changes, file)
   end
   local path, is_reverted = M.resolve_path(session, file.path), changes.standing == 'reverted'
   local exists = vim.uv.fs_stat(path) ~= nil or vim.fn.bufloaded(path) == 1
-  local now, lines = nil, {}
+  local file_buffer, lines = nil, {}
   if exists then
-    now = editor.load_buffer(path)
-    lines = vim.api.nvim_buf_get_lines(now, 0, -1, false)
+    file_buffer = editor.load_buffer(path)
+    lines = vim.api.nvim_buf_get_lines(file_buffer, 0, -1, false)
     lines = #lines == 1 and lines[1] == '' and {} or lines
   end
-  local other = patch.apply_diff(lines, file.diff, not is_reverted)
-  if not other then
+  local other_lines = patch.apply_diff(lines, file.diff, not is_reverted)
+  if not other_lines then
     notifications.notify(
       ('%s has changed since the turn; showing the diff as text'):format(format.display_text(file.path)),
       vim.log.levels.INFO
@@ -136,23 +136,26 @@ function M.show_file(session, changes, file)
       format.split_lines(format.reveal_hidden(file.diff))
     )
   end
-  local filetype = now and vim.bo[now].filetype or vim.filetype.match({ filename = path }) or ''
-  local when = is_reverted and 'after' or 'before'
-  local other_side = create_side_buffer(('%s/%s/%s'):format(when, changes.id, file.path), other, filetype)
-  if now then
-    vim.bo[now].buflisted = true
+  local filetype = file_buffer and vim.bo[file_buffer].filetype
+    or vim.filetype.match({ filename = path })
+    or ''
+  local label = is_reverted and 'after' or 'before'
+  local other_side =
+    create_side_buffer(('%s/%s/%s'):format(label, changes.id, file.path), other_lines, filetype)
+  if file_buffer then
+    vim.bo[file_buffer].buflisted = true
   else
-    now = create_side_buffer(('gone/%s/%s'):format(changes.id, file.path), {}, filetype)
+    file_buffer = create_side_buffer(('gone/%s/%s'):format(changes.id, file.path), {}, filetype)
   end
   -- A new tab page has a plain window, whatever the current window is.
   vim.cmd('tabnew')
   local left = vim.api.nvim_get_current_win()
   local empty = vim.api.nvim_get_current_buf()
   vim.bo[empty].bufhidden = 'wipe'
-  vim.api.nvim_win_set_buf(0, is_reverted and now or other_side)
+  vim.api.nvim_win_set_buf(0, is_reverted and file_buffer or other_side)
   vim.cmd('diffthis')
   vim.cmd('rightbelow vsplit')
-  vim.api.nvim_win_set_buf(0, is_reverted and other_side or now)
+  vim.api.nvim_win_set_buf(0, is_reverted and other_side or file_buffer)
   vim.cmd('diffthis')
   -- When the user closes the file's window, close the other side, too.
   local right = vim.api.nvim_get_current_win()
@@ -166,7 +169,7 @@ function M.show_file(session, changes, file)
     end),
   })
   if exists then
-    map_close_key(now, { left, right })
+    map_close_key(file_buffer, { left, right })
   end
   vim.cmd('normal! gg')
   pcall(vim.cmd --[[@as fun(c: string)]], 'silent! normal! ]c')
@@ -186,15 +189,15 @@ function M.show_changes(session, changes, as_text)
     return
   end
   local list = format.sort_by_path(changes.files)
-  table.insert(list, { whole = true })
+  table.insert(list, { shows_all = true })
   vim.ui.select(list, {
     prompt = 'Changes',
     kind = 'agentls.change',
     format_item = function(entry)
-      return entry.whole and '≡ all files as one text' or format_file(entry)
+      return entry.shows_all and '≡ all files as one text' or format_file(entry)
     end,
   }, function(entry)
-    if entry and entry.whole then
+    if entry and entry.shows_all then
       M.show_as_text(changes)
     elseif entry then
       M.show_file(session, changes, entry)

@@ -19,16 +19,16 @@ local M = {}
 ---@field is_settled boolean Whether the main loop ran since the last change, so that the server has the buffer's text.
 
 ---@type table<string, agentls.SentDocument>
-local sent = {}
+local sent_documents = {}
 
 ---Later, forgets the document if the buffer has no unsaved changes; else lets ranges follow.
 ---@param uri string
 ---@param buffer integer
 local function settle_later(uri, buffer)
   vim.schedule(function()
-    local document = sent[uri]
+    local document = sent_documents[uri]
     if document and (not api.nvim_buf_is_loaded(buffer) or not vim.bo[buffer].modified) then
-      sent[uri] = nil
+      sent_documents[uri] = nil
     elseif document then
       document.is_settled = true
     end
@@ -41,14 +41,14 @@ end
 ---@return table
 local function build_full_change(uri, buffer)
   local lines = api.nvim_buf_get_lines(buffer, 0, -1, true)
-  local bare = table.concat(lines)
-  sent[uri] = {
+  local text = table.concat(lines)
+  sent_documents[uri] = {
     -- In Neovim's changes the last line always has an end. A line feed inside a buffer line is a NUL.
-    needs_full_text = not vim.bo[buffer].endofline or vim.bo[buffer].fileformat == 'mac' or bare:find(
+    needs_full_text = not vim.bo[buffer].endofline or vim.bo[buffer].fileformat == 'mac' or text:find(
       '\r',
       1,
       true
-    ) ~= nil or bare:find('\n', 1, true) ~= nil or not format.is_valid_utf8(bare),
+    ) ~= nil or text:find('\n', 1, true) ~= nil or not format.is_valid_utf8(text),
     line_count = #lines,
     format = vim.bo[buffer].fileformat,
     eol = vim.bo[buffer].endofline,
@@ -69,11 +69,13 @@ local function is_incremental(document, buffer, changes)
     if not change.range then
       return false
     end
-    local bare, added = change.text:gsub(ending, '')
-    if bare:find('[\r\n]') or not format.is_valid_utf8(bare) then
+    local text, line_count = change.text:gsub(ending, '')
+    if text:find('[\r\n]') or not format.is_valid_utf8(text) then
       return false
     end
-    document.line_count = document.line_count + added - (change.range['end'].line - change.range.start.line)
+    document.line_count = document.line_count
+      + line_count
+      - (change.range['end'].line - change.range.start.line)
   end
   return document.line_count == api.nvim_buf_line_count(buffer)
 end
@@ -87,20 +89,20 @@ function M.rewrite_notification(method, params)
   if not uri or not vim.startswith(method, 'textDocument/did') then
     return params
   elseif method ~= 'textDocument/didChange' then
-    sent[uri] = nil
+    sent_documents[uri] = nil
     return params
   end
   local buffer = vim.uri_to_bufnr(uri)
   if not api.nvim_buf_is_loaded(buffer) then
     return params
   end
-  local document = sent[uri]
-  local known = document
+  local document = sent_documents[uri]
+  local can_send_ranges = document
     and document.is_settled
     and not document.needs_full_text
     and document.format == vim.bo[buffer].fileformat
     and document.eol == vim.bo[buffer].endofline
-  if known and is_incremental(document, buffer, params.contentChanges) then
+  if can_send_ranges and is_incremental(document, buffer, params.contentChanges) then
     settle_later(uri, buffer)
     return params
   end
@@ -112,7 +114,7 @@ end
 ---@return table[] params Of `textDocument/didChange`.
 function M.build_full_changes()
   local list = {}
-  for uri in pairs(sent) do
+  for uri in pairs(sent_documents) do
     local buffer = vim.uri_to_bufnr(uri)
     if api.nvim_buf_is_loaded(buffer) then
       table.insert(list, {
@@ -126,7 +128,7 @@ end
 
 ---Forgets all documents, because a new server has none.
 function M.reset_all()
-  sent = {}
+  sent_documents = {}
 end
 
 return M

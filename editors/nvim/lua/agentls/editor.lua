@@ -26,11 +26,11 @@ end
 ---@return integer?
 local function find_loaded_buffer(uri)
   local path = vim.uri_to_fname(uri)
-  local real = vim.uv.fs_realpath(path)
+  local real_path = vim.uv.fs_realpath(path)
   for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
     if vim.api.nvim_buf_is_loaded(buffer) and vim.bo[buffer].buftype == '' then
       local name = vim.api.nvim_buf_get_name(buffer)
-      if name == path or (real and name ~= '' and vim.uv.fs_realpath(name) == real) then
+      if name == path or (real_path and name ~= '' and vim.uv.fs_realpath(name) == real_path) then
         return buffer
       end
     end
@@ -85,10 +85,10 @@ local function end_undo_step(buffer)
 end
 
 local function apply_changes(buffer, edits, encoding)
-  local before = last_edit[buffer]
+  local previous = last_edit[buffer]
   local tick = vim.api.nvim_buf_get_changedtick(buffer)
   vim.api.nvim_buf_call(buffer, function()
-    local can_join = before and before.turn == turn and before.tick == tick
+    local can_join = previous and previous.turn == turn and previous.tick == tick
     end_undo_step(buffer)
     if can_join then
       -- Fails after an undo. Then the edit is a separate step.
@@ -149,7 +149,7 @@ end
 ---Whether a buffer's file changed since it was read or written. Never prompts.
 local function is_changed_on_disk(buffer)
   local is_changed = false
-  local watch = vim.api.nvim_create_autocmd('FileChangedShell', {
+  local autocmd = vim.api.nvim_create_autocmd('FileChangedShell', {
     buffer = buffer,
     callback = function()
       is_changed = true
@@ -157,7 +157,7 @@ local function is_changed_on_disk(buffer)
     end,
   })
   pcall(vim.cmd --[[@as fun(c: string)]], ('silent! checktime %d'):format(buffer))
-  pcall(vim.api.nvim_del_autocmd, watch)
+  pcall(vim.api.nvim_del_autocmd, autocmd)
   return is_changed
 end
 
@@ -173,12 +173,12 @@ local function save_document(uri)
   elseif is_changed_on_disk(buffer) then
     return 'it has changed on disk since it was read'
   end
-  local quiet = config.current.save_autocmds and '' or 'noautocmd '
+  local modifier = config.current.save_autocmds and '' or 'noautocmd '
   -- Do not add a missing final line end.
   local fixendofline = vim.bo[buffer].fixendofline
   vim.bo[buffer].fixendofline = fixendofline and vim.bo[buffer].endofline
   local is_ok, error_message = pcall(vim.api.nvim_buf_call, buffer, function()
-    vim.cmd('silent lockmarks keepjumps ' .. quiet .. 'write')
+    vim.cmd('silent lockmarks keepjumps ' .. modifier .. 'write')
   end)
   vim.bo[buffer].fixendofline = fixendofline
   if not is_ok then
@@ -187,9 +187,9 @@ local function save_document(uri)
     return 'it is still modified after :write'
   end
   -- Saving does not end the undo step.
-  local before = last_edit[buffer]
-  if before and before.turn == turn then
-    before.tick = vim.api.nvim_buf_get_changedtick(buffer)
+  local previous = last_edit[buffer]
+  if previous and previous.turn == turn then
+    previous.tick = vim.api.nvim_buf_get_changedtick(buffer)
   end
 end
 
@@ -224,8 +224,9 @@ function M.get_diagnostics(params, encoding)
     end
   end
   ---Converts to a protocol position: lines from 0, characters in units of the encoding.
-  local function to_position(of, row, column)
-    local line = vim.api.nvim_buf_is_loaded(of) and vim.api.nvim_buf_get_lines(of, row, row + 1, false)[1]
+  local function to_position(target, row, column)
+    local line = vim.api.nvim_buf_is_loaded(target)
+        and vim.api.nvim_buf_get_lines(target, row, row + 1, false)[1]
       or ''
     local bytes = math.min(math.max(column, 0), #line)
     if encoding == 'utf-8' or line == '' then
@@ -237,12 +238,12 @@ function M.get_diagnostics(params, encoding)
     local utf32, utf16 = vim.str_utfindex(line, bytes)
     return { line = row, character = encoding == 'utf-16' and utf16 or utf32 }
   end
-  local found = {}
+  local diagnostics = {}
   for _, diagnostic in ipairs(vim.diagnostic.get(buffer)) do
     local name = vim.api.nvim_buf_is_valid(diagnostic.bufnr) and vim.api.nvim_buf_get_name(diagnostic.bufnr)
       or ''
     if name ~= '' and vim.bo[diagnostic.bufnr].buftype == '' then
-      table.insert(found, {
+      table.insert(diagnostics, {
         uri = vim.uri_from_bufnr(diagnostic.bufnr),
         range = {
           start = to_position(diagnostic.bufnr, diagnostic.lnum, diagnostic.col),
@@ -258,7 +259,7 @@ function M.get_diagnostics(params, encoding)
       })
     end
   end
-  return { diagnostics = found }
+  return { diagnostics = diagnostics }
 end
 
 ---Returns a window in this tab page that shows files, or nil. Prefers the current and the previous window.
@@ -270,9 +271,9 @@ function M.find_file_window()
       and vim.bo[buffer].buftype == ''
       and not vim.wo[window].winfixbuf
   end
-  local before = vim.fn.win_getid(vim.fn.winnr('#'))
+  local previous_window = vim.fn.win_getid(vim.fn.winnr('#'))
   local candidates =
-    vim.list_extend({ vim.api.nvim_get_current_win(), before }, vim.api.nvim_tabpage_list_wins(0))
+    vim.list_extend({ vim.api.nvim_get_current_win(), previous_window }, vim.api.nvim_tabpage_list_wins(0))
   for _, window in ipairs(candidates) do
     if window ~= 0 and vim.api.nvim_win_is_valid(window) and is_file_window(window) then
       return window
@@ -289,16 +290,16 @@ function M.load_buffer(path)
     return buffer
   end
   -- `bufload` triggers no SwapExists autocommand, and fails where it would prompt.
-  local before = vim.o.shortmess
+  local saved_shortmess = vim.o.shortmess
   vim.opt.shortmess:append('A')
-  local is_loaded, why = pcall(vim.fn.bufload, buffer)
-  vim.o.shortmess = before
+  local is_loaded, error_message = pcall(vim.fn.bufload, buffer)
+  vim.o.shortmess = saved_shortmess
   if not is_loaded then
-    notifications.notify_truncated(tostring(why), vim.log.levels.ERROR)
+    notifications.notify_truncated(tostring(error_message), vim.log.levels.ERROR)
   end
-  local swap = vim.fn.swapname(buffer)
+  local swap_file = vim.fn.swapname(buffer)
   -- `.swp` is the first swap file; another extension means that the file already has one.
-  if swap ~= '' and not swap:find('%.swp$') then
+  if swap_file ~= '' and not swap_file:find('%.swp$') then
     vim.bo[buffer].readonly = true
     notifications.notify_line(
       '',

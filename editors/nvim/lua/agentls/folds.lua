@@ -42,7 +42,7 @@ end
 ---@param to integer
 ---@return agentls.Fold[]
 local function collect_folds(entries, rows, from, to)
-  local found, open = {}, {} ---@type agentls.Fold[], table<integer, agentls.Fold>
+  local folds, open = {}, {} ---@type agentls.Fold[], table<integer, agentls.Fold>
   for i = from, to do
     local entry, row = entries[i], rows[i]
     local block, last = entry.block, rows[i] + #entry.block.lines - 1
@@ -54,21 +54,21 @@ local function collect_folds(entries, rows, from, to)
           fold.last = last
         end
       end
-      local own = block.level + 1
+      local fold_level = block.level + 1
       for number, lines in ipairs(block.folds) do
         local fold = {
           first = row + lines[1],
           last = row + lines[2],
-          level = own,
+          level = fold_level,
           key = ('%s %d'):format(entry.key, number),
         }
         -- The entries of its sub-agents follow, and belong to this fold.
-        open[own] = fold.last == last and fold or nil
-        table.insert(found, fold)
+        open[fold_level] = fold.last == last and fold or nil
+        table.insert(folds, fold)
       end
     end
   end
-  return found
+  return folds
 end
 
 ---Widens a range of entries until it contains the call of each sub-agent entry in it.
@@ -95,7 +95,7 @@ end
 ---@param to integer
 ---@return table<integer, table<string, boolean>>? opened nil if the range has no folds.
 function M.find_opened(folds, entries, rows, from, to)
-  local list, opened = collect_folds(entries, rows, from, to), {}
+  local list, opened_keys = collect_folds(entries, rows, from, to), {}
   if #list == 0 then
     return nil
   end
@@ -106,9 +106,9 @@ function M.find_opened(folds, entries, rows, from, to)
         keys[fold.key] = vim.fn.foldclosed(fold.first + 1) == -1 or nil
       end
     end)
-    opened[window] = keys
+    opened_keys[window] = keys
   end
-  return opened
+  return opened_keys
 end
 
 local function run_quietly(command)
@@ -118,18 +118,18 @@ end
 ---Replaces the folds of a window by those in `list`.
 ---@param window integer
 ---@param list agentls.Fold[] Outer folds first.
----@param opened table<string, boolean>
----@param stale? [integer, integer] The rows whose folds to replace. Default: all.
-local function replace_folds(window, list, opened, stale)
+---@param opened_keys table<string, boolean>
+---@param range? [integer, integer] The rows whose folds to replace. Default: all.
+local function replace_folds(window, list, opened_keys, range)
   if vim.wo[window].foldmethod ~= 'manual' then
     return
   end
   api.nvim_win_call(window, function()
-    local saved = vim.fn.winsaveview()
-    if not stale then
+    local saved_view = vim.fn.winsaveview()
+    if not range then
       run_quietly('normal! zE')
     else
-      for row = stale[1], stale[2] do
+      for row = range[1], range[2] do
         for _ = 1, vim.fn.foldlevel(row + 1) do
           run_quietly(('%dnormal! zD'):format(row + 1))
         end
@@ -143,30 +143,30 @@ local function replace_folds(window, list, opened, stale)
       run_quietly(('%d,%dfold'):format(fold.first + 1, fold.last + 1))
     end
     for _, fold in ipairs(list) do
-      if opened[fold.key] then
+      if opened_keys[fold.key] then
         run_quietly(('%dfoldopen'):format(fold.first + 1))
       end
     end
-    vim.fn.winrestview(saved)
+    vim.fn.winrestview(saved_view)
   end)
 end
 
 ---Rebuilds the folds of redrawn entries in the windows that have folds.
 ---@param folds agentls.Folds
----@param opened? table<integer, table<string, boolean>>
+---@param opened_keys? table<integer, table<string, boolean>>
 ---@param entries agentls.ChatEntry[]
 ---@param rows integer[]
 ---@param from integer
 ---@param to integer
-function M.rebuild_range(folds, opened, entries, rows, from, to)
+function M.rebuild_range(folds, opened_keys, entries, rows, from, to)
   local list = collect_folds(entries, rows, from, to)
-  if #list == 0 and not opened then
+  if #list == 0 and not opened_keys then
     return
   end
   local first = rows[from] or 0
   local last = entries[to] and rows[to] + #entries[to].block.lines - 1 or first
   for _, window in ipairs(find_valid_windows(folds)) do
-    replace_folds(window, list, opened and opened[window] or {}, { first, last })
+    replace_folds(window, list, opened_keys and opened_keys[window] or {}, { first, last })
   end
 end
 

@@ -96,15 +96,15 @@ function M.is_valid_utf8(text)
   if not has_non_ascii(text) then
     return true
   end
-  local rest = text
+  local remaining = text
   for _, pattern in ipairs(CHARACTERS) do
-    if not rest:find('[\128-\255]') then
+    if not remaining:find('[\128-\255]') then
       return true
     end
     -- No character contains another one. The space keeps the neighbors from forming a new one.
-    rest = rest:gsub(pattern, ' ')
+    remaining = remaining:gsub(pattern, ' ')
   end
-  return not rest:find('[\128-\255]')
+  return not remaining:find('[\128-\255]')
 end
 
 ---Replaces each byte that is not valid UTF-8 by U+FFFD.
@@ -238,8 +238,8 @@ function M.reveal_hidden_json(json)
       elseif code < 0x10000 then
         return ('\\u%04x'):format(code)
       end
-      local rest = code - 0x10000
-      return ('\\u%04x\\u%04x'):format(0xd800 + math.floor(rest / 0x400), 0xdc00 + rest % 0x400)
+      local offset = code - 0x10000
+      return ('\\u%04x\\u%04x'):format(0xd800 + math.floor(offset / 0x400), 0xdc00 + offset % 0x400)
     end)
   )
 end
@@ -302,26 +302,26 @@ end
 ---@param get_width fun(letter: string): integer Returns the columns of a character.
 ---@return string[]
 function M.split_columns(line, width, get_width)
-  local pieces, from, at, used, blank, after_blank = {}, 1, 1, 0, nil, 0
+  local segments, from, at, used_columns, blank, after_blank = {}, 1, 1, 0, nil, 0
   while at <= #line do
     local length = line:byte(at) < 0x80 and 1 or get_character_length(line, at) or 1
     local letter = line:sub(at, at + length - 1)
-    local wide = length == 1 and letter ~= '\t' and 1 or get_width(letter)
-    if used + wide > width and at > from then
+    local columns = length == 1 and letter ~= '\t' and 1 or get_width(letter)
+    if used_columns + columns > width and at > from then
       -- A break far from the edge would waste the line.
-      local to = blank and blank - from >= width / 2 and blank or at - 1
-      pieces[#pieces + 1] = line:sub(from, to)
-      used = to == blank and used - after_blank or 0
-      from, blank = to + 1, nil
+      local last = blank and blank - from >= width / 2 and blank or at - 1
+      segments[#segments + 1] = line:sub(from, last)
+      used_columns = last == blank and used_columns - after_blank or 0
+      from, blank = last + 1, nil
     end
-    used = used + wide
+    used_columns = used_columns + columns
     at = at + length
     if letter == ' ' then
-      blank, after_blank = at - 1, used
+      blank, after_blank = at - 1, used_columns
     end
   end
-  pieces[#pieces + 1] = line:sub(from)
-  return pieces
+  segments[#segments + 1] = line:sub(from)
+  return segments
 end
 
 ---Returns the files sorted by path.
@@ -329,14 +329,14 @@ end
 ---@param files F[]
 ---@return F[]
 function M.sort_by_path(files)
-  local sorted = {}
+  local sorted_files = {}
   for i, file in ipairs(files) do
-    sorted[i] = file
+    sorted_files[i] = file
   end
-  table.sort(sorted, function(a, b)
+  table.sort(sorted_files, function(a, b)
     return a.path < b.path
   end)
-  return sorted
+  return sorted_files
 end
 
 ---Truncates a text to `width` bytes, between two characters.
@@ -386,27 +386,27 @@ local function edit_distance(a, b)
     local diagonal, left = row[0], i
     row[0] = i
     for j = 1, #b do
-      local same = a:byte(i) == b:byte(j) and 0 or 1
-      local best = math.min(row[j] + 1, left + 1, diagonal + same)
-      diagonal, row[j], left = row[j], best, best
+      local substitution_cost = a:byte(i) == b:byte(j) and 0 or 1
+      local cost = math.min(row[j] + 1, left + 1, diagonal + substitution_cost)
+      diagonal, row[j], left = row[j], cost, cost
     end
   end
   return row[#b]
 end
 
----Returns the name in `known` that the user probably meant by `name`, or nil.
+---Returns the name in `candidates` that the user probably meant by `name`, or nil.
 ---@param name string
----@param known string[]
+---@param candidates string[]
 ---@return string?
-function M.find_nearest(name, known)
-  local best, nearest
-  for _, candidate in ipairs(known) do
+function M.find_nearest(name, candidates)
+  local best_distance, nearest
+  for _, candidate in ipairs(candidates) do
     local distance = edit_distance(name:lower(), candidate:lower())
-    if not best or distance < best then
-      best, nearest = distance, candidate
+    if not best_distance or distance < best_distance then
+      best_distance, nearest = distance, candidate
     end
   end
-  return best and best <= math.max(2, math.floor(#name / 3)) and nearest or nil
+  return best_distance and best_distance <= math.max(2, math.floor(#name / 3)) and nearest or nil
 end
 
 ---The notice for each decision of the agent loop that the user should know.

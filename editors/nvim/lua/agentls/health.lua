@@ -17,10 +17,10 @@ end
 local function check_server()
   vim.health.start('server')
   local client = require('agentls.client')
-  local cmd, places = client.find_command()
+  local cmd, candidates = client.find_command()
   if not cmd then
     vim.health.error('the server was not found', {
-      'searched: ' .. table.concat(places, ', '),
+      'searched: ' .. table.concat(candidates, ', '),
       'install it: run `cargo install --path .` in the repository of agentls',
       'or set its path: require("agentls").setup({ cmd = { "/path/to/agentls" } })',
     })
@@ -88,9 +88,9 @@ local function check_files()
   end
   vim.health.start('agents, commands, and instructions')
   local session = require('agentls.sessions').get_current()
-  local about = { sessionId = session and session.id }
+  local params = { sessionId = session and session.id }
   local function fetch_list(method, field)
-    local result = client.supports_method(method) and client.request_sync(method, about, 5000)
+    local result = client.supports_method(method) and client.request_sync(method, params, 5000)
     return result and result[field] or {}
   end
   local agents = vim.tbl_map(function(agent)

@@ -49,8 +49,8 @@ local function build_lines(width, max)
   for i = #visible, 1, -1 do
     local notice, mark = visible[i], #visible > 1 and '• ' or ''
     for _, line in ipairs(vim.split(notice.text, '\n')) do
-      for _, piece in ipairs(format.split_columns(format.display_text(line), width - 2, api.nvim_strwidth)) do
-        table.insert(lines, { mark .. piece, GROUPS[notice.level] or 'NormalFloat' })
+      for _, segment in ipairs(format.split_columns(format.display_text(line), width - 2, api.nvim_strwidth)) do
+        table.insert(lines, { mark .. segment, GROUPS[notice.level] or 'NormalFloat' })
         mark = #visible > 1 and '  ' or ''
       end
     end
@@ -182,19 +182,19 @@ function M.notify(text, level)
 end
 
 ---Shows a notification on one line. Truncates `subject` if necessary.
----@param before string
+---@param prefix string
 ---@param subject? string Text from the model or the repository.
----@param after? string
+---@param suffix? string
 ---@param level? integer
-function M.notify_line(before, subject, after, level)
-  after = after or ''
+function M.notify_line(prefix, subject, suffix, level)
+  suffix = suffix or ''
   local columns = vim.fn.strdisplaywidth
-  local available = vim.v.echospace - columns(PREFIX .. before) - columns(after)
+  local available = vim.v.echospace - columns(PREFIX .. prefix) - columns(suffix)
   local text = format.display_text(format.single_line(subject or '', 4000))
   if columns(text) > available then
     text = format.split_columns(text, math.max(available - 1, 12), vim.api.nvim_strwidth)[1] .. '…'
   end
-  M.notify(before .. text .. after, level)
+  M.notify(prefix .. text .. suffix, level)
 end
 
 ---How many bytes of a long text `notify_truncated` shows.

@@ -55,8 +55,8 @@ function M.apply_diff(lines, diff, is_reverse)
       result[#result + 1] = lines[i]
     end
     for i, line in ipairs(expected) do
-      local found = lines[first + i - 1]
-      if not found or found:gsub('\r$', '') ~= line then
+      local actual = lines[first + i - 1]
+      if not actual or actual:gsub('\r$', '') ~= line then
         return nil
       end
     end

@@ -30,8 +30,11 @@ end
 ---@param mode? agentls.Mode|string
 function M.pick_mode(mode)
   if mode and not vim.list_contains(M.list_mode_names(), mode) then
-    local near = format.find_nearest(mode, M.list_mode_names())
-    local text = ('unknown mode `%s`%s'):format(mode, near and ('; did you mean `%s`?'):format(near) or '')
+    local suggestion = format.find_nearest(mode, M.list_mode_names())
+    local text = ('unknown mode `%s`%s'):format(
+      mode,
+      suggestion and ('; did you mean `%s`?'):format(suggestion) or ''
+    )
     notifications.notify(text, vim.log.levels.ERROR)
     return
   end
@@ -236,10 +239,10 @@ end
 
 ---Lists the open circuit breakers and closes the chosen one.
 function M.pick_circuit()
-  local list, known = {}, {}
+  local list, listed_keys = {}, {}
   local function add_circuit(subject, name)
-    if not known[subject .. ' ' .. name] then
-      known[subject .. ' ' .. name] = true
+    if not listed_keys[subject .. ' ' .. name] then
+      listed_keys[subject .. ' ' .. name] = true
       table.insert(list, { subject = subject, name = name })
     end
   end
@@ -247,9 +250,9 @@ function M.pick_circuit()
     add_circuit(circuit.subject, circuit.name)
   end
   local session = sessions.get_current()
-  for _, passing in ipairs(session and session.state.notices or {}) do
-    if passing.kind == 'circuit' then
-      add_circuit(passing.subject, passing.name)
+  for _, notice in ipairs(session and session.state.notices or {}) do
+    if notice.kind == 'circuit' then
+      add_circuit(notice.subject, notice.name)
     end
   end
   if #list == 0 then
@@ -280,8 +283,8 @@ local function format_session(entry)
     format.single_line(entry.title or '(no prompt yet)', 70),
     format.relative_time(entry.updatedAt, get_now_ms()),
   }
-  local known = sessions.all[entry.sessionId]
-  if known and #known.state.approvals + #known.state.asked > 0 then
+  local loaded_session = sessions.all[entry.sessionId]
+  if loaded_session and #loaded_session.state.approvals + #loaded_session.state.inquiries > 0 then
     table.insert(parts, '? needs your answer')
   elseif entry.running then
     table.insert(parts, 'running')
@@ -294,14 +297,14 @@ end
 
 ---Lists sessions, or those that contain `query`, and opens the chosen one.
 ---@param query? string
----@param everywhere? boolean Lists sessions of all folders.
+---@param all_folders? boolean Lists sessions of all folders.
 ---@param cursor? string
-function M.pick_session(query, everywhere, cursor)
+function M.pick_session(query, all_folders, cursor)
   client.ensure_ready(function(failed)
     if failed then
       return sessions.report_error({ code = 0, message = failed })
     end
-    local cwd = not everywhere and client.get_workspace_folders()[1] or nil
+    local cwd = not all_folders and client.get_workspace_folders()[1] or nil
     local params = { query = query, cwd = cwd, cursor = cursor, limit = 50 }
     sessions.request('agent/listSessions', params, function(result)
       local list = {}
@@ -313,7 +316,7 @@ function M.pick_session(query, everywhere, cursor)
         table.insert(list, { action = 'more', text = '… older sessions' })
       end
       table.insert(list, { action = 'search', text = '/ search' })
-      if not everywhere then
+      if not all_folders then
         table.insert(list, { action = 'everywhere', text = '~ sessions in all folders' })
       end
       local prompt = query
@@ -328,13 +331,13 @@ function M.pick_session(query, everywhere, cursor)
           elseif entry.action == 'new' then
             sessions.create_session({}, open_session)
           elseif entry.action == 'more' then
-            M.pick_session(query, everywhere, result.nextCursor)
+            M.pick_session(query, all_folders, result.nextCursor)
           elseif entry.action == 'everywhere' then
             M.pick_session(query, true)
           elseif entry.action == 'search' then
             vim.ui.input({ prompt = 'Search sessions for: ' }, function(text)
               if text and text ~= '' then
-                M.pick_session(text, everywhere)
+                M.pick_session(text, all_folders)
               end
             end)
           else

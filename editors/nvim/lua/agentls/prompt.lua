@@ -44,8 +44,8 @@ function M.render_winbar()
     text = ('sends now, %s after the turn'):format(keys.prompt_queue)
   end
   text = format.display_text(('%s %s'):format(table.concat(send, ' or '), text))
-  local room = math.max(1, api.nvim_win_get_width(window) - 4)
-  return (' › %%#AgentlsDim#%s'):format(buffers.escape_statusline(draw.fit_columns(text, room)))
+  local columns = math.max(1, api.nvim_win_get_width(window) - 4)
+  return (' › %%#AgentlsDim#%s'):format(buffers.escape_statusline(draw.fit_columns(text, columns)))
 end
 
 ---Describes a slash command in a few words.
@@ -59,17 +59,17 @@ local function describe_command(command)
 end
 
 ---Completes slash commands on the command line.
----@param lead string
+---@param arg_lead string
 ---@return string[]
-function M.complete_command(lead)
+function M.complete_command(arg_lead)
   local session = sessions.get_current()
-  if not session or lead:sub(1, 1) ~= '/' then
+  if not session or arg_lead:sub(1, 1) ~= '/' then
     return {}
   end
   local result = client.request_sync('agent/listCommands', { sessionId = session.id }, 500)
   local names = {}
   for _, command in ipairs(result and result.commands or commands[session.id] or {}) do
-    if vim.startswith('/' .. command.name, lead) then
+    if vim.startswith('/' .. command.name, arg_lead) then
       table.insert(names, '/' .. command.name)
     end
   end
@@ -89,7 +89,7 @@ local CHECK_MS = 1000
 
 ---By session: a prompt with an unknown slash command. If the user sends it again, it goes out unchanged.
 ---@type table<string, string>
-local questioned = {}
+local warned_prompts = {}
 
 ---Calls `send`, unless the prompt starts with an unknown slash command. Then the prompt goes back to the user.
 ---@param session agentls.Session
@@ -97,8 +97,8 @@ local questioned = {}
 ---@param send fun()
 function M.check_command(session, text, send)
   local name = find_command_name(text)
-  if not name or questioned[session.id] == text or not client.supports_method('agent/listCommands') then
-    questioned[session.id] = nil
+  if not name or warned_prompts[session.id] == text or not client.supports_method('agent/listCommands') then
+    warned_prompts[session.id] = nil
     return send()
   end
   local is_finished = false
@@ -113,9 +113,9 @@ function M.check_command(session, text, send)
     if not result or vim.list_contains(names, name) then
       return send()
     end
-    questioned[session.id] = text
-    local near = format.find_nearest(name, names)
-    local hint = near and ('; did you mean /%s?'):format(format.display_text(near)) or '.'
+    warned_prompts[session.id] = text
+    local suggestion = format.find_nearest(name, names)
+    local hint = suggestion and ('; did you mean /%s?'):format(format.display_text(suggestion)) or '.'
     notifications.notify(
       ('unknown slash command /%s%s Send it again to send it unchanged.'):format(
         format.display_text(name),
@@ -136,14 +136,14 @@ end
 ---@param id string The session.
 local function offer_commands(id)
   local row, column = unpack(api.nvim_win_get_cursor(0))
-  local before = api.nvim_get_current_line():sub(1, column)
-  local space, lead = before:match('^(%s*)/([^%s/]*)$')
-  if row > 1 or not lead or api.nvim_get_mode().mode ~= 'i' then
+  local text_before_cursor = api.nvim_get_current_line():sub(1, column)
+  local indent, typed_name = text_before_cursor:match('^(%s*)/([^%s/]*)$')
+  if row > 1 or not typed_name or api.nvim_get_mode().mode ~= 'i' then
     return
   end
   local items = {}
   for _, command in ipairs(commands[id] or {}) do
-    if vim.startswith(command.name, lead) and command.name ~= lead then
+    if vim.startswith(command.name, typed_name) and command.name ~= typed_name then
       table.insert(items, {
         word = command.name,
         abbr = '/' .. format.display_text(command.name),
@@ -153,7 +153,7 @@ local function offer_commands(id)
     end
   end
   if #items > 0 then
-    vim.fn.complete(#space + 2, items)
+    vim.fn.complete(#indent + 2, items)
   end
 end
 
@@ -177,7 +177,7 @@ end
 ---@param id string
 local function enable_completion(buffer, id)
   -- Before Neovim 0.11, 'completeopt' is global only.
-  local is_local, before = pcall(api.nvim_get_option_value, 'completeopt', { buf = buffer })
+  local is_local, saved_completeopt = pcall(api.nvim_get_option_value, 'completeopt', { buf = buffer })
   is_local = is_local and api.nvim_get_option_info2('completeopt', {}).global_local
   if is_local then
     vim.bo[buffer].completeopt = COMPLETION
@@ -186,7 +186,7 @@ local function enable_completion(buffer, id)
     buffer = buffer,
     callback = function()
       if not is_local then
-        before = vim.o.completeopt
+        saved_completeopt = vim.o.completeopt
         vim.o.completeopt = COMPLETION
       end
       fetch_commands(buffer, id)
@@ -196,7 +196,7 @@ local function enable_completion(buffer, id)
     buffer = buffer,
     callback = function()
       if not is_local then
-        vim.o.completeopt = before
+        vim.o.completeopt = saved_completeopt
       end
     end,
   })

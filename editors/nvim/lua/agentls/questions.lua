@@ -22,7 +22,7 @@ end
 
 ---@class agentls.Question
 ---@field kind 'approval'|'limit'|'question'
----@field asked table The params of the request. A repeated request has other params.
+---@field request table The params of the request. A repeated request has other params.
 ---@field item agentls.Item
 ---@field session agentls.Session
 
@@ -33,14 +33,14 @@ end
 
 ---The question under the cursor of a window.
 ---@class agentls.QuestionFocus
----@field asked? table
+---@field request? table
 ---@field focused_at number
 ---@field is_announced? boolean Whether a notification told what it asks.
 ---@field is_gone? boolean Whether it was resolved elsewhere.
 ---@field was_following? boolean Whether the window followed the end before the cursor moved to the question.
 
 ---@type table<integer, agentls.QuestionFocus>
-local focused = {}
+local focus_by_window = {}
 
 ---Requests with an answer that the server has not confirmed yet.
 ---@type table<table, boolean>
@@ -56,14 +56,14 @@ local function get_open_question(item, session)
   if not item then
     return nil
   end
-  local kind, asked
+  local kind, request
   if item.kind == 'tool' then
-    kind, asked = 'approval', item.approval
+    kind, request = 'approval', item.approval
   elseif (item.kind == 'limit' or item.kind == 'question') and not item.resolved then
-    kind, asked = item.kind, item.asked
+    kind, request = item.kind, item.request
   end
-  if asked and not answering[asked] then
-    return { kind = kind, asked = asked, item = item, session = session }
+  if request and not answering[request] then
+    return { kind = kind, request = request, item = item, session = session }
   end
 end
 
@@ -72,22 +72,22 @@ end
 ---@param session agentls.Session
 ---@return agentls.Question[]
 function M.list_open(session)
-  local found = {}
+  local open_questions = {}
   for _, item in ipairs(session.state.items) do
     local question = get_open_question(item, session)
     if question then
-      table.insert(found, question)
+      table.insert(open_questions, question)
     end
   end
-  return found
+  return open_questions
 end
 
 ---Whether a question is still open.
----@param question { asked: table, session: agentls.Session }
+---@param question { request: table, session: agentls.Session }
 ---@return boolean
 function M.is_open(question)
   for _, open in ipairs(M.list_open(question.session)) do
-    if open.asked == question.asked then
+    if open.request == question.request then
       return true
     end
   end
@@ -98,12 +98,12 @@ end
 ---@param question agentls.Question
 ---@return string
 function M.summarize_question(question)
-  local asked = question.asked
+  local request = question.request
   if question.kind == 'approval' then
-    return asked.shown or asked.title
+    return request.shown or request.title
   end
-  return asked.message
-    or asked.text
+  return request.message
+    or request.text
     or (question.kind == 'limit' and 'a limit is reached' or 'the agent asks')
 end
 
@@ -117,15 +117,15 @@ end
 ---Updates which question is under the cursor of a window.
 ---@param window integer
 local function update_focus(window)
-  local question, was = get_question_at_cursor(window), focused[window]
+  local question, old_focus = get_question_at_cursor(window), focus_by_window[window]
   if question then
-    if not was or was.asked ~= question.asked then
-      focused[window] = { asked = question.asked, focused_at = M.now_ms() }
+    if not old_focus or old_focus.request ~= question.request then
+      focus_by_window[window] = { request = question.request, focused_at = M.now_ms() }
     end
-  elseif was and was.asked and not answering[was.asked] then
+  elseif old_focus and old_focus.request and not answering[old_focus.request] then
     local session = view.get_session_in(window)
-    local is_gone = session and not M.is_open({ asked = was.asked, session = session })
-    focused[window] = is_gone and { focused_at = M.now_ms(), is_gone = true } or nil
+    local is_gone = session and not M.is_open({ request = old_focus.request, session = session })
+    focus_by_window[window] = is_gone and { focused_at = M.now_ms(), is_gone = true } or nil
   end
 end
 
@@ -138,11 +138,15 @@ end
 ---@param window integer
 ---@param question agentls.Question
 local function focus_question(window, question)
-  local was = focused[window]
-  local was_following = view.is_following(window) or (was and was.was_following)
+  local old_focus = focus_by_window[window]
+  local was_following = view.is_following(window) or (old_focus and old_focus.was_following)
   if view.scroll_to_card(window, question.item) then
-    focused[window] =
-      { asked = question.asked, focused_at = M.now_ms(), is_announced = true, was_following = was_following }
+    focus_by_window[window] = {
+      request = question.request,
+      focused_at = M.now_ms(),
+      is_announced = true,
+      was_following = was_following,
+    }
     vim.cmd('redraw')
   end
 end
@@ -150,10 +154,10 @@ end
 ---Returns the session that the user means: of the current window, else of this tab page, else the current session.
 ---@return agentls.Session?
 local function find_target_session()
-  local here = view.get_session_in(vim.api.nvim_get_current_win())
+  local visible_session = view.get_session_in(vim.api.nvim_get_current_win())
     or sessions.all[vim.b.agentls_session or '']
-  local chat = not here and view.find_windows()
-  return here or (chat and view.get_session_in(chat)) or sessions.get_current()
+  local chat = not visible_session and view.find_windows()
+  return visible_session or (chat and view.get_session_in(chat)) or sessions.get_current()
 end
 
 ---Returns the oldest open question of all other sessions.
@@ -163,7 +167,7 @@ local function find_other_question(session)
   local oldest
   for _, other in pairs(sessions.all) do
     local question = other ~= session and M.list_open(other)[1]
-    if question and (not oldest or (question.asked.at or 0) < (oldest.asked.at or 0)) then
+    if question and (not oldest or (question.request.at or 0) < (oldest.request.at or 0)) then
       oldest = question
     end
   end
@@ -178,7 +182,7 @@ local function notify_none_open(session, message)
   if not other then
     return notifications.notify_line(message)
   end
-  last_reported = other.asked
+  last_reported = other.request
   notifications.notify_line(
     'another session asks: ',
     M.summarize_question(other),
@@ -192,8 +196,9 @@ local function notify_question(question, request)
   local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
   local hint = is_match and request.repeat_hint
     or (question.kind == 'approval' and ':AgentApprove or :AgentDeny answers' or ':AgentAnswer answers')
-  local lead = question.kind == 'approval' and ('asks (%s risk): '):format(question.asked.risk) or 'asks: '
-  notifications.notify_line(lead, M.summarize_question(question), ' · ' .. hint)
+  local prefix = question.kind == 'approval' and ('asks (%s risk): '):format(question.request.risk)
+    or 'asks: '
+  notifications.notify_line(prefix, M.summarize_question(question), ' · ' .. hint)
 end
 
 ---Returns the question under the cursor of the chat if the user has had time to see it. Otherwise shows the oldest open
@@ -205,8 +210,8 @@ function M.take_question(request)
   local session = find_target_session()
   local open = session and M.list_open(session) or {}
   if not session or #open == 0 then
-    local gone = focused[vim.api.nvim_get_current_win()]
-    if gone and gone.is_gone and M.now_ms() - gone.focused_at < M.SETTLE_MS then
+    local focus = focus_by_window[vim.api.nvim_get_current_win()]
+    if focus and focus.is_gone and M.now_ms() - focus.focused_at < M.SETTLE_MS then
       return notifications.notify_line('this question has already been answered')
     end
     return notify_none_open(session, request.is_inquiry and 'no open question' or 'no open approval')
@@ -218,10 +223,11 @@ function M.take_question(request)
     window = assert(view.find_window(session))
   end
   update_focus(window)
-  local question, focus = get_question_at_cursor(window), focused[window]
+  local question, focus = get_question_at_cursor(window), focus_by_window[window]
   if question and focus then
-    local here = window == vim.api.nvim_get_current_win()
-    local is_settled = M.now_ms() - focus.focused_at >= M.SETTLE_MS and (here or focus.is_announced)
+    local is_current_window = window == vim.api.nvim_get_current_win()
+    local is_settled = M.now_ms() - focus.focused_at >= M.SETTLE_MS
+      and (is_current_window or focus.is_announced)
     local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
     if is_settled and is_match then
       return question
@@ -245,7 +251,7 @@ end
 ---@return boolean
 function M.has_question_for_keys()
   local window = vim.api.nvim_get_current_win()
-  local session, focus = view.get_session_in(window), focused[window]
+  local session, focus = view.get_session_in(window), focus_by_window[window]
   if not session then
     return false
   elseif
@@ -254,7 +260,7 @@ function M.has_question_for_keys()
     return true
   end
   local other = find_other_question(session)
-  return other ~= nil and other.asked ~= last_reported
+  return other ~= nil and other.request ~= last_reported
 end
 
 ---Whether the question under the cursor of the session's chat can be answered. For tests.
@@ -262,20 +268,20 @@ end
 function M.is_answerable()
   local session = find_target_session()
   local window = session and view.find_window(session)
-  local focus = window and focused[window]
-  return focus ~= nil and focus.asked ~= nil and M.now_ms() - focus.focused_at >= M.SETTLE_MS
+  local focus = window and focus_by_window[window]
+  return focus ~= nil and focus.request ~= nil and M.now_ms() - focus.focused_at >= M.SETTLE_MS
 end
 
 ---Marks a question as answered, so that it cannot be answered twice.
 ---@param question agentls.Question
 function M.begin_answer(question)
-  answering[question.asked] = true
+  answering[question.request] = true
 end
 
 ---Reopens a question whose answer did not arrive.
 ---@param question agentls.Question
 function M.fail_answer(question)
-  answering[question.asked] = nil
+  answering[question.request] = nil
 end
 
 ---Moves to the next open question of the session, if the cursor is still on the answered one. After the last question,
@@ -294,11 +300,11 @@ function M.focus_next(question)
     focus_question(window, next)
     return next
   end
-  local focus = focused[window]
+  local focus = focus_by_window[window]
   if focus and focus.was_following then
     view.scroll_to_end(window)
   end
-  focused[window] = nil
+  focus_by_window[window] = nil
 end
 
 return M

@@ -13,10 +13,10 @@ end
 
 ---@param session agentls.Session
 ---@param action agentls.QueueAction
----@param more? table
+---@param extra_params? table
 ---@param callback? fun(result: agentls.QueueResult)
-local function send_action(session, action, more, callback)
-  local params = vim.tbl_extend('force', { sessionId = session.id, action = action }, more or {})
+local function send_action(session, action, extra_params, callback)
+  local params = vim.tbl_extend('force', { sessionId = session.id, action = action }, extra_params or {})
   sessions.request('agent/queue', params, callback)
 end
 
@@ -41,14 +41,14 @@ local function build_reference(session, block)
   if not vim.uv.fs_stat(path) then
     return { type = 'text', text = ('%s:\n%s'):format(block.path, block.text) }
   end
-  local sent = { type = 'reference', uri = vim.uri_from_fname(path) }
+  local reference = { type = 'reference', uri = vim.uri_from_fname(path) }
   if block.startLine then
-    sent.range = {
+    reference.range = {
       start = { line = block.startLine - 1, character = 0 },
       ['end'] = { line = block.endLine or block.startLine, character = 0 },
     }
   end
-  return sent
+  return reference
 end
 
 ---Builds a prompt with new text and the attachments of a stored prompt.

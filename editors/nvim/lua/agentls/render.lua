@@ -24,8 +24,8 @@ local renderers = {
 function renderers.user(block, item, options)
   local lines = format.split_lines(item.text)
   for i, line in ipairs(lines) do
-    local lead = item.steer and i == 1 and '> ↪ ' or '> '
-    add_line(block, (lead .. line):gsub('%s+$', ''), 'AgentlsUser')
+    local prefix = item.steer and i == 1 and '> ↪ ' or '> '
+    add_line(block, (prefix .. line):gsub('%s+$', ''), 'AgentlsUser')
   end
   local root = options.cwd and options.cwd .. '/'
   for _, reference in ipairs(item.references) do
@@ -98,8 +98,8 @@ end
 ---@param item agentls.Item.limit
 ---@return string
 function M.get_inquiry_text(item)
-  return item.asked.message
-    or item.asked.text
+  return item.request.message
+    or item.request.text
     or (item.kind == 'limit' and 'a limit is reached' or 'the agent asks')
 end
 
@@ -109,13 +109,13 @@ local OUTCOMES = { raised = 'raised', accepted = 'accepted', stopped = 'stopped'
 local function format_outcome(item)
   local resolution = item.resolved
   if item.kind == 'limit' then
-    local by = resolution.raisedBy and (' by %g'):format(resolution.raisedBy) or ''
-    return (OUTCOMES[resolution.outcome] or tostring(resolution.outcome)) .. by
+    local amount = resolution.raisedBy and (' by %g'):format(resolution.raisedBy) or ''
+    return (OUTCOMES[resolution.outcome] or tostring(resolution.outcome)) .. amount
   elseif not resolution.answers then
     return 'not answered'
   end
   local text = {}
-  for _, field in ipairs(item.asked.fields or {}) do
+  for _, field in ipairs(item.request.fields or {}) do
     text[#text + 1] = table.concat(resolution.answers[field.name] or {}, ', ')
   end
   return table.concat(text, ' · ')
@@ -125,12 +125,12 @@ end
 local function render_inquiry(block, item, options)
   local resolution = item.resolved
   local text = format.split_lines(format.reveal_hidden(M.get_inquiry_text(item)))
-  if item.asked.detail then
-    vim.list_extend(text, format.split_lines(format.reveal_hidden(item.asked.detail)))
+  if item.request.detail then
+    vim.list_extend(text, format.split_lines(format.reveal_hidden(item.request.detail)))
   end
   for i, line in ipairs(text) do
-    local lead = i == 1 and (resolution and '✓ ' or '? ') or '  '
-    add_escaped(block, lead, line, not resolution and 'AgentlsAsk' or 'AgentlsDim')
+    local prefix = i == 1 and (resolution and '✓ ' or '? ') or '  '
+    add_escaped(block, prefix, line, not resolution and 'AgentlsAsk' or 'AgentlsDim')
   end
   if resolution then
     add_escaped(block, '  → ', format.single_line(format_outcome(item), 400), 'AgentlsDim')
@@ -144,29 +144,29 @@ end
 renderers.limit, renderers.question = render_inquiry, render_inquiry
 
 ---Whether an item needs no empty line between itself and the item above it.
-local function is_adjacent(before, item)
+local function is_adjacent(previous, item)
   if item.parentToolCallId then
     -- Items of a sub-agent belong to its call.
-    return not before.approval
+    return not previous.approval
   end
-  local call = before.kind == 'tool' or before.parentToolCallId ~= nil
-  return (call and item.kind == 'tool' and not before.approval)
-    or (before.kind == 'changes' and item.kind == 'turnEnd')
+  local call = previous.kind == 'tool' or previous.parentToolCallId ~= nil
+  return (call and item.kind == 'tool' and not previous.approval)
+    or (previous.kind == 'changes' and item.kind == 'turnEnd')
 end
 
----Renders an item. `before` is the item above it.
+---Renders an item. `previous` is the item above it.
 ---@param item agentls.Item
----@param before agentls.Item?
+---@param previous agentls.Item?
 ---@param options agentls.RenderOptions
 ---@param placement? agentls.SubagentPlacement Set if the item belongs to a sub-agent or has one.
 ---@param latest? boolean Whether these are the latest changes.
 ---@return agentls.Block
-function M.render_item(item, before, options, placement, latest)
+function M.render_item(item, previous, options, placement, latest)
   local block = draw.new()
   if placement then
     block.depth, block.level = placement.depth, placement.level
   end
-  if before and not is_adjacent(before, item) then
+  if previous and not is_adjacent(previous, item) then
     add_line(block, '')
   end
   local margin = #block.lines

@@ -13,11 +13,11 @@ local M = {}
 ---@param on_top? boolean At the top of the screen, where a prompt does not cover them.
 function M.show_lines(name, filetype, lines, on_top)
   notifications.dismiss_all()
-  local full = 'agentls://' .. format.display_text(name)
-  local buffer = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
+  local buffer_name = 'agentls://' .. format.display_text(name)
+  local buffer = vim.fn.bufnr('^' .. vim.fn.escape(buffer_name, '[]*?\\') .. '$')
   if buffer == -1 then
     buffer = vim.api.nvim_create_buf(false, true)
-    vim.api.nvim_buf_set_name(buffer, full)
+    vim.api.nvim_buf_set_name(buffer, buffer_name)
     vim.bo[buffer].bufhidden = 'wipe'
     vim.keymap.set('n', 'q', '<Cmd>close<CR>', { buffer = buffer, nowait = true, desc = 'close' })
   end
@@ -79,9 +79,9 @@ function M.open_float(title, lines)
   -- Leave room for a prompt below.
   local max = math.max(3, vim.o.lines - 12)
   if #lines > max then
-    local rest = #lines - max + 1
+    local hidden_count = #lines - max + 1
     lines = vim.list_slice(lines, 1, max - 1)
-    table.insert(lines, ('  … and %d more'):format(rest))
+    table.insert(lines, ('  … and %d more'):format(hidden_count))
   end
   title, lines = format.display_text(title), vim.tbl_map(format.display_text, lines)
   local width = vim.fn.strdisplaywidth(title) + 2

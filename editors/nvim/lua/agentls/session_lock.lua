@@ -16,8 +16,8 @@ local function find_process(holder)
   if not pid or vim.fn.executable('ps') == 0 then
     return nil
   end
-  local found = vim.system({ 'ps', '-p', tostring(pid), '-o', 'comm=' }, { text = true }):wait(1000)
-  return (found.stdout or ''):find('agentls', 1, true) and pid or nil
+  local ps_result = vim.system({ 'ps', '-p', tostring(pid), '-o', 'comm=' }, { text = true }):wait(1000)
+  return (ps_result.stdout or ''):find('agentls', 1, true) and pid or nil
 end
 
 ---Terminates a server, and kills it after a timeout.
@@ -36,24 +36,24 @@ end
 
 ---Asks what to do with a session that another server has open.
 ---@param holder? string
----@param on_choice fun(choice: 'look'|'take'|nil)
+---@param on_choice fun(choice: 'open_read_only'|'take_over'|nil)
 function M.ask_action(holder, on_choice)
   local text = holder and (' (%s)'):format(format.display_text(holder)) or ''
   local pid = find_process(holder)
-  local look, leave = 'Open it read-only', 'Cancel'
-  local take = pid and ('Take it over: stop process %d and its work'):format(pid)
+  local read_only_label, cancel_label = 'Open it read-only', 'Cancel'
+  local take_over_label = pid and ('Take it over: stop process %d and its work'):format(pid)
   vim.ui.select(
     vim.tbl_filter(function(choice)
       return choice
-    end, { look, take or false, leave }),
+    end, { read_only_label, take_over_label or false, cancel_label }),
     { prompt = 'The session is open in another server' .. text, kind = 'agentls.lock' },
     function(choice)
-      if choice == look then
-        on_choice('look')
-      elseif choice and choice == take and pid then
+      if choice == read_only_label then
+        on_choice('open_read_only')
+      elseif choice and choice == take_over_label and pid then
         notifications.notify(('stopping process %d and taking over the session'):format(pid))
         end_process(pid, function()
-          on_choice('take')
+          on_choice('take_over')
         end)
       else
         on_choice(nil)

@@ -116,10 +116,13 @@ end
 ---@param unconfirmed agentls.UnconfirmedPrompt[]
 local function set_unconfirmed(session, unconfirmed)
   session.unconfirmed = unconfirmed
-  local text = vim.tbl_map(function(sent)
-    return sent.text
+  local text = vim.tbl_map(function(prompt)
+    return prompt.text
   end, unconfirmed)
-  set_state(session, states.reduce(session.state, { method = 'client/said', params = { text = text } }))
+  set_state(
+    session,
+    states.reduce(session.state, { method = 'client/unconfirmedPrompts', params = { text = text } })
+  )
 end
 
 ---Removes prompts that reached the chat or went back to the user.
@@ -128,13 +131,13 @@ end
 ---@param only_first? boolean
 local function remove_unconfirmed(session, matches, only_first)
   local has_removed = false
-  local rest = vim.tbl_filter(function(sent)
-    local is_match = not (only_first and has_removed) and matches(sent)
+  local remaining = vim.tbl_filter(function(prompt)
+    local is_match = not (only_first and has_removed) and matches(prompt)
     has_removed = has_removed or is_match
     return not is_match
   end, session.unconfirmed or {})
   if has_removed then
-    set_unconfirmed(session, rest)
+    set_unconfirmed(session, remaining)
   end
 end
 
@@ -191,9 +194,9 @@ local function restore_unsent(session)
   local unsent = session.unsent
   session.unsent = {}
   set_unconfirmed(session, {})
-  for _, sent in ipairs(unsent) do
-    local text = M.get_prompt_text(sent.prompt)
-    local has_arrived = sent.is_queued and is_queued(session.state, text)
+  for _, entry in ipairs(unsent) do
+    local text = M.get_prompt_text(entry.prompt)
+    local has_arrived = entry.is_queued and is_queued(session.state, text)
     for i = #session.state.items, math.max(1, #session.state.items - 20), -1 do
       local item = session.state.items[i]
       has_arrived = has_arrived or (item.kind == 'user' and item.text == text)
@@ -213,16 +216,16 @@ effects['agent/turnStarted'] = function(session, params)
   emit_event('AgentTurnStarted', session, params)
 end
 
-effects['agent/turnEnded'] = function(session, params, before)
+effects['agent/turnEnded'] = function(session, params, old_state)
   for _, steer in ipairs(params.unusedSteers or {}) do
     M.observer.restore_prompt(session, M.get_prompt_text(steer))
   end
-  remove_unconfirmed(session, function(sent)
-    return sent.is_steer
+  remove_unconfirmed(session, function(prompt)
+    return prompt.is_steer
   end)
   editor.reload_buffers()
-  local took = before.startedAt and params.at and params.at - before.startedAt or 0
-  if took >= config.current.notify_turn_ms and not M.observer.is_visible(session) then
+  local duration_ms = old_state.startedAt and params.at and params.at - old_state.startedAt or 0
+  if duration_ms >= config.current.notify_turn_ms and not M.observer.is_visible(session) then
     notify(('%s: %s'):format(session.state.title or 'the turn', params.state))
   end
   emit_event('AgentTurnEnded', session, params)
@@ -233,16 +236,16 @@ effects['agent/message'] = function(session, params)
     return
   end
   local text = M.get_prompt_text(params.content or {})
-  remove_unconfirmed(session, function(sent)
+  remove_unconfirmed(session, function(prompt)
     -- The server expands a slash command.
-    return sent.text == text or sent.text:match('^%s*/') ~= nil
+    return prompt.text == text or prompt.text:match('^%s*/') ~= nil
   end, true)
   if session.is_from_queue then
     -- The server accepted the prompt of this turn earlier. Any later user message is a steer.
     session.is_from_queue = false
   else
-    for i, sent in ipairs(session.unsent) do
-      if not sent.is_queued then
+    for i, entry in ipairs(session.unsent) do
+      if not entry.is_queued then
         return table.remove(session.unsent, i)
       end
     end
@@ -265,12 +268,12 @@ end
 local function make_question_effect(name, describe)
   return function(session, params)
     if config.current.notify_approvals and not M.observer.is_visible(session) then
-      local here = M.get_current() == session
+      local is_current = M.get_current() == session
       local subject, hint = describe(params)
       notifications.notify_line(
         'asks: ',
         subject,
-        ' · ' .. (here and hint or ':AgentSessions shows it'),
+        ' · ' .. (is_current and hint or ':AgentSessions shows it'),
         vim.log.levels.WARN
       )
     end
@@ -307,9 +310,9 @@ function M.handle_notification(method, params)
     end
     return
   end
-  local before = session.state
-  local state = states.reduce(before, { method = method, params = params })
-  if state == before then
+  local old_state = session.state
+  local state = states.reduce(old_state, { method = method, params = params })
+  if state == old_state then
     return
   end
   set_state(session, state)
@@ -318,7 +321,7 @@ function M.handle_notification(method, params)
   end
   local effect = effects[method]
   if effect then
-    effect(session, params, before)
+    effect(session, params, old_state)
   end
 end
 
@@ -330,16 +333,19 @@ client.on_ready = function()
 end
 
 ---Shows in each session why the server is not available; nil: it is.
----@param why? string
-local function set_offline(why)
+---@param reason? string
+local function set_offline(reason)
   for _, session in pairs(M.all) do
-    set_state(session, states.reduce(session.state, { method = 'client/offline', params = { why = why } }))
+    set_state(
+      session,
+      states.reduce(session.state, { method = 'client/offline', params = { reason = reason } })
+    )
   end
 end
 
-client.on_hang = function(hangs)
-  set_offline(hangs and 'the server does not answer · run :AgentRestart' or nil)
-  if hangs then
+client.on_hang = function(is_hanging)
+  set_offline(is_hanging and 'the server does not answer · run :AgentRestart' or nil)
+  if is_hanging then
     notifications.notify(
       'the server does not answer; :AgentRestart ends it and starts it again',
       vim.log.levels.WARN
@@ -349,10 +355,10 @@ client.on_hang = function(hangs)
   end
 end
 
-client.on_crash = function(why, will_restart)
+client.on_crash = function(reason, will_restart)
   M.status = nil
-  set_offline(('the server ended (%s)%s'):format(why, will_restart and '; restarting it' or ''))
-  emit_event('AgentServerCrashed', nil, { why = why, again = will_restart })
+  set_offline(('the server ended (%s)%s'):format(reason, will_restart and '; restarting it' or ''))
+  emit_event('AgentServerCrashed', nil, { why = reason, again = will_restart })
 end
 
 ---Reloads a session from a new server.
@@ -388,8 +394,8 @@ end
 ---Returns the session that a command uses: the session of the current buffer, else the last one used.
 ---@return agentls.Session?
 function M.get_current()
-  local here = vim.b.agentls_session
-  return M.all[here or ''] or M.all[M.current_id or '']
+  local buffer_session_id = vim.b.agentls_session
+  return M.all[buffer_session_id or ''] or M.all[M.current_id or '']
 end
 
 ---@param session agentls.Session
@@ -473,18 +479,23 @@ end
 ---@param callback fun(session: agentls.Session)
 ---@param read_only? boolean
 function M.load_session(id, callback, read_only)
-  local known = M.all[id]
-  if known and client.is_ready() and not known.state.offline and not known.is_read_only then
-    M.set_current(known)
-    return callback(known)
+  local loaded_session = M.all[id]
+  if
+    loaded_session
+    and client.is_ready()
+    and not loaded_session.state.offline
+    and not loaded_session.is_read_only
+  then
+    M.set_current(loaded_session)
+    return callback(loaded_session)
   end
   client.request('agent/loadSession', { sessionId = id, readOnly = read_only }, function(err, result)
     local refusal = err and vim.tbl_get(err, 'data', 'refusal')
     if refusal == 'sessionLocked' and not read_only then
       return require('agentls.session_lock').ask_action(err.data.holder, function(choice)
-        if choice == 'look' then
+        if choice == 'open_read_only' then
           M.load_session(id, callback, true)
-        elseif choice == 'take' then
+        elseif choice == 'take_over' then
           M.load_session(id, callback)
         end
       end)
@@ -519,13 +530,13 @@ end
 
 ---Tracks a prompt until the server accepts it.
 ---@param session agentls.Session
----@param sent { prompt: agentls.PromptContent, is_queued?: boolean }
+---@param entry { prompt: agentls.PromptContent, is_queued?: boolean }
 ---@return fun(): boolean forget Stops the tracking. Returns false if it had stopped before.
-local function track_unsent(session, sent)
-  table.insert(session.unsent, sent)
+local function track_unsent(session, entry)
+  table.insert(session.unsent, entry)
   return function()
     for i, other in ipairs(session.unsent) do
-      if other == sent then
+      if other == entry then
         table.remove(session.unsent, i)
         return true
       end
@@ -560,8 +571,8 @@ local function post_prompt(session, prompt, method, retries)
   set_unconfirmed(session, vim.list_extend(vim.list_slice(session.unconfirmed or {}), { unconfirmed }))
   client.request('agent/' .. method, params, function(err)
     if err or method == 'prompt' then
-      remove_unconfirmed(session, function(sent)
-        return sent == unconfirmed
+      remove_unconfirmed(session, function(other)
+        return other == unconfirmed
       end)
     end
     if not err then
@@ -678,15 +689,15 @@ end
 ---@param ref string
 ---@param callback fun(text: string)
 function M.read_content(session, ref, callback)
-  local pieces = {}
+  local chunks = {}
   local function read_page(offset)
     local params = { sessionId = session.id, ref = ref, offset = offset, limit = 1048576 }
     M.request('agent/readContent', params, function(result)
-      table.insert(pieces, result.text)
+      table.insert(chunks, result.text)
       if result.nextOffset then
         read_page(result.nextOffset)
       else
-        callback(table.concat(pieces))
+        callback(table.concat(chunks))
       end
     end)
   end

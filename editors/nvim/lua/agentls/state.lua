@@ -22,22 +22,29 @@ M.LIVE_BYTES = tools.LIVE_BYTES
 ---@param sessionId string
 ---@return agentls.State
 function M.new(sessionId)
-  return { sessionId = sessionId, items = {}, approvals = {}, asked = {}, notices = {}, hasEarlier = false }
+  return {
+    sessionId = sessionId,
+    items = {},
+    approvals = {},
+    inquiries = {},
+    notices = {},
+    hasEarlier = false,
+  }
 end
 
-local on = {}
+local handlers = {}
 for _, part in ipairs({ turns, messages, tools, notices, changes }) do
-  for method, handler in pairs(part.on) do
-    on[method] = handler
+  for method, handler in pairs(part.handlers) do
+    handlers[method] = handler
   end
 end
 
-on['agent/plan'] = function(state, p)
+handlers['agent/plan'] = function(state, p)
   local id = p.turnId or 'plan'
   return upsert_item(state, 'plan', id, { items = p.items }, { turnId = p.turnId })
 end
 
-on['agent/usage'] = function(state, p)
+handlers['agent/usage'] = function(state, p)
   if p.parentToolCallId then
     -- A sub-agent adds to the session's cost, but has its own context.
     return copy_with(state, { costUsd = p.session and p.session.costUsd or state.costUsd })
@@ -49,7 +56,7 @@ on['agent/usage'] = function(state, p)
   })
 end
 
-on['agent/warning'] = function(state, p)
+handlers['agent/warning'] = function(state, p)
   if not p.seq then
     return state
   end
@@ -61,7 +68,7 @@ on['agent/warning'] = function(state, p)
   })
 end
 
-on['agent/sessionUpdated'] = function(state, p)
+handlers['agent/sessionUpdated'] = function(state, p)
   local updated = list.pick_fields(p, { 'title', 'mode', 'model', 'effort' })
   if p.model then
     updated.switchedFrom = NONE
@@ -72,7 +79,7 @@ on['agent/sessionUpdated'] = function(state, p)
   return copy_with(state, updated)
 end
 
-on['agent/instructions'] = function(state, p)
+handlers['agent/instructions'] = function(state, p)
   state = upsert_item(
     state,
     'instructions',
@@ -82,14 +89,14 @@ on['agent/instructions'] = function(state, p)
   return copy_with(state, { instructions = p.files })
 end
 
----A client event: the server is down or does not answer, for the reason `why`. Without `why`, it answers again.
-on['client/offline'] = function(state, p)
-  return copy_with(state, { offline = p.why or NONE })
+---A client event: the server is down or does not answer, for `reason`. Without `reason`, it answers again.
+handlers['client/offline'] = function(state, p)
+  return copy_with(state, { offline = p.reason or NONE })
 end
 
 ---A client event: the prompts that were sent but are not in the chat yet.
-on['client/said'] = function(state, p)
-  return copy_with(state, { said = #p.text > 0 and p.text or NONE })
+handlers['client/unconfirmedPrompts'] = function(state, p)
+  return copy_with(state, { unconfirmedPrompts = #p.text > 0 and p.text or NONE })
 end
 
 ---Returns the state after `event`. An event that was already applied changes nothing. An event after a gap is skipped,
@@ -107,7 +114,7 @@ function M.reduce(state, event)
       return state.missed == 'events' and state or copy_with(state, { missed = 'events' })
     end
   end
-  local handler = on[event.method]
+  local handler = handlers[event.method]
   local next_state = handler and handler(state, params) or state
   return seq and copy_with(next_state, { seq = seq }) or next_state
 end

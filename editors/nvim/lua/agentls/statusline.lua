@@ -8,7 +8,7 @@ local M = {}
 ---@return string
 function M.format_session(session)
   local state, parts = session.state, {}
-  local questions = #state.approvals + #state.asked
+  local questions = #state.approvals + #state.inquiries
   if state.offline then
     table.insert(parts, 'no server')
   elseif questions > 0 then

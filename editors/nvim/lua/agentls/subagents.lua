@@ -19,12 +19,12 @@ local M = {}
 local FINAL = { completed = true, failed = true, denied = true, cancelled = true }
 
 ---Whether two lists of items have the same placements: only assistant text differs.
-local function has_same_structure(items, others)
-  if #items ~= #others then
+local function has_same_structure(items, other_items)
+  if #items ~= #other_items then
     return false
   end
   for i, item in ipairs(items) do
-    local other = others[i]
+    local other = other_items[i]
     if item ~= other and (item.kind ~= 'assistant' or other.kind ~= 'assistant') then
       return false
     end
@@ -61,17 +61,17 @@ function M.compute_placements(items, notices)
       index[item.id] = at
     end
     if parent then
-      local own, above = ensure_placement(at), index[parent]
+      local placement, parent_index = ensure_placement(at), index[parent]
       -- The call may be on an earlier page.
-      own.depth = 1
-      if above and above ~= at then
-        local outer = ensure_placement(above)
-        own.depth = outer.depth + 1
-        own.level = outer.level + (FINAL[items[above].status] and 1 or 0)
+      placement.depth = 1
+      if parent_index and parent_index ~= at then
+        local parent_placement = ensure_placement(parent_index)
+        placement.depth = parent_placement.depth + 1
+        placement.level = parent_placement.level + (FINAL[items[parent_index].status] and 1 or 0)
       end
-      while above and above ~= at and item.kind == 'tool' do
-        placements[above].calls = placements[above].calls + 1
-        above = index[items[above].parentToolCallId or '']
+      while parent_index and parent_index ~= at and item.kind == 'tool' do
+        placements[parent_index].calls = placements[parent_index].calls + 1
+        parent_index = index[items[parent_index].parentToolCallId or '']
       end
     end
   end
@@ -81,12 +81,17 @@ function M.compute_placements(items, notices)
       table.insert(ensure_placement(at).notices, notice)
     end
   end
-  for _, own in pairs(placements) do
+  for _, placement in pairs(placements) do
     local texts = {}
-    for i, notice in ipairs(own.notices) do
+    for i, notice in ipairs(placement.notices) do
       texts[i] = notice.text
     end
-    own.key = ('%d %d %d %s'):format(own.depth, own.level, own.calls, table.concat(texts, '\n'))
+    placement.key = ('%d %d %d %s'):format(
+      placement.depth,
+      placement.level,
+      placement.calls,
+      table.concat(texts, '\n')
+    )
   end
   return placements
 end

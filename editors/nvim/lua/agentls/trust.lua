@@ -24,10 +24,10 @@ local function format_folder(folder)
   return format.display_text(vim.fn.fnamemodify(folder, ':~'))
 end
 
----Adds each line of `text` after `lead`, with hidden characters revealed.
-local function add_indented(lines, lead, text)
+---Adds each line of `text` after `prefix`, with hidden characters revealed.
+local function add_indented(lines, prefix, text)
   for _, line in ipairs(format.split_lines(text)) do
-    table.insert(lines, lead .. format.reveal_hidden(line))
+    table.insert(lines, prefix .. format.reveal_hidden(line))
   end
 end
 
@@ -55,22 +55,22 @@ local function format_redirect(redirect)
 end
 
 ---Formats what the files of a folder would activate.
----@param described agentls.DescribeTrustResult
+---@param description agentls.DescribeTrustResult
 ---@return string[]
-function M.format_trust(described)
-  local lines = { '# ' .. format_folder(described.folder), '' }
-  local text = described.trusted and 'This folder is trusted. The items below are active.'
+function M.format_trust(description)
+  local lines = { '# ' .. format_folder(description.folder), '' }
+  local text = description.trusted and 'This folder is trusted. The items below are active.'
     or 'This folder is not trusted. Trust it to activate the items below.'
   table.insert(lines, text)
-  local known = {}
+  local known_kinds = {}
   for _, kind in ipairs(ORDER) do
-    known[kind] = true
+    known_kinds[kind] = true
     add_items(
       lines,
       HEADINGS[kind],
       vim.tbl_filter(function(item)
         return item.kind == kind
-      end, described.activates)
+      end, description.activates)
     )
   end
   -- A newer server may send other kinds.
@@ -78,20 +78,20 @@ function M.format_trust(described)
     lines,
     'More',
     vim.tbl_filter(function(item)
-      return not known[item.kind]
-    end, described.activates)
+      return not known_kinds[item.kind]
+    end, description.activates)
   )
-  if #described.redirects > 0 then
+  if #description.redirects > 0 then
     vim.list_extend(lines, { '', '## Redirects: each one needs your consent', '' })
   end
-  for _, redirect in ipairs(described.redirects) do
+  for _, redirect in ipairs(description.redirects) do
     local state = redirect.accepted and 'accepted' or 'not accepted'
     table.insert(lines, ('- %s (%s)'):format(format_redirect(redirect), state))
-    for _, sent in ipairs(redirect.sends or {}) do
-      table.insert(lines, '      sends ' .. format.display_text(sent))
+    for _, name in ipairs(redirect.sends or {}) do
+      table.insert(lines, '      sends ' .. format.display_text(name))
     end
   end
-  if #described.activates == 0 and #described.redirects == 0 then
+  if #description.activates == 0 and #description.redirects == 0 then
     vim.list_extend(lines, { '', 'Trust would activate nothing in this folder.' })
   end
   return lines
@@ -99,48 +99,48 @@ end
 
 ---Asks a question whose first choice is no. Leaving it means no.
 ---@param prompt string
----@param no string
----@param yes string
+---@param no_label string
+---@param yes_label string
 ---@param on_answer fun(yes: boolean)
-local function ask_yes_no(prompt, no, yes, on_answer)
-  vim.ui.select({ no, yes }, { prompt = prompt, kind = 'agentls.trust' }, function(choice)
-    on_answer(choice == yes)
+local function ask_yes_no(prompt, no_label, yes_label, on_answer)
+  vim.ui.select({ no_label, yes_label }, { prompt = prompt, kind = 'agentls.trust' }, function(choice)
+    on_answer(choice == yes_label)
   end)
 end
 
----@param described agentls.DescribeTrustResult
+---@param description agentls.DescribeTrustResult
 ---@param trusted boolean
 ---@param accepted? agentls.AcceptedRedirect[]
-local function set_trust(described, trusted, accepted)
+local function set_trust(description, trusted, accepted)
   local params =
-    { folder = vim.uri_from_fname(described.folder), trusted = trusted, acceptRedirects = accepted }
+    { folder = vim.uri_from_fname(description.folder), trusted = trusted, acceptRedirects = accepted }
   sessions.request('agent/setTrust', params, function()
     local count = #(accepted or {})
     local redirects = count > 0 and ('; redirects accepted: %d'):format(count) or ''
     notifications.notify_line(
       trusted and 'trusted: ' or 'not trusted: ',
-      format_folder(described.folder),
+      format_folder(description.folder),
       redirects
     )
   end)
 end
 
 ---Asks about each redirect that is not accepted yet.
----@param described agentls.DescribeTrustResult
----@param done fun(accepted: agentls.AcceptedRedirect[])
-local function ask_redirects(described, done)
+---@param description agentls.DescribeTrustResult
+---@param on_done fun(accepted: agentls.AcceptedRedirect[])
+local function ask_redirects(description, on_done)
   local accepted = {}
   local function ask_next(i)
-    local redirect = described.redirects[i]
+    local redirect = description.redirects[i]
     if not redirect then
-      return done(accepted)
+      return on_done(accepted)
     elseif redirect.accepted then
       return ask_next(i + 1)
     end
-    local sends = #(redirect.sends or {}) > 0 and (', with ' .. table.concat(redirect.sends, ', ')) or ''
-    local prompt = ('Redirect %s%s?'):format(format_redirect(redirect), format.display_text(sends))
-    ask_yes_no(prompt, 'No, leave it off', 'Yes, accept this redirect', function(yes)
-      if yes then
+    local details = #(redirect.sends or {}) > 0 and (', with ' .. table.concat(redirect.sends, ', ')) or ''
+    local prompt = ('Redirect %s%s?'):format(format_redirect(redirect), format.display_text(details))
+    ask_yes_no(prompt, 'No, leave it off', 'Yes, accept this redirect', function(is_accepted)
+      if is_accepted then
         table.insert(accepted, { provider = redirect.provider, to = redirect.to })
       end
       ask_next(i + 1)
@@ -149,21 +149,21 @@ local function ask_redirects(described, done)
   ask_next(1)
 end
 
----@param described agentls.DescribeTrustResult
-local function ask_decision(described)
-  local name = format_folder(described.folder)
-  if described.trusted then
+---@param description agentls.DescribeTrustResult
+local function ask_decision(description)
+  local name = format_folder(description.folder)
+  if description.trusted then
     return ask_yes_no(
       ('%s is trusted.'):format(name),
       'Keep trusting it; ask about redirects that are not accepted',
       'Stop trusting it',
-      function(withdraw)
-        if withdraw then
-          return set_trust(described, false)
+      function(should_withdraw)
+        if should_withdraw then
+          return set_trust(description, false)
         end
-        ask_redirects(described, function(accepted)
+        ask_redirects(description, function(accepted)
           if #accepted > 0 then
-            set_trust(described, true, accepted)
+            set_trust(description, true, accepted)
           end
         end)
       end
@@ -173,10 +173,10 @@ local function ask_decision(described)
     ('Trust %s?'):format(name),
     'No, leave it untrusted',
     'Yes, activate everything listed',
-    function(yes)
-      if yes then
-        ask_redirects(described, function(accepted)
-          set_trust(described, true, #accepted > 0 and accepted or nil)
+    function(is_confirmed)
+      if is_confirmed then
+        ask_redirects(description, function(accepted)
+          set_trust(description, true, #accepted > 0 and accepted or nil)
         end)
       end
     end
@@ -187,19 +187,19 @@ end
 local QUESTION_LINES = 8
 
 ---Shows the list. Returns whether all of it is visible, or the same list was shown before.
----@param described agentls.DescribeTrustResult
+---@param description agentls.DescribeTrustResult
 ---@return boolean
-local function show_list(described)
-  local lines = M.format_trust(described)
+local function show_list(description)
+  local lines = M.format_trust(description)
   local list = table.concat(lines, '\n')
-  local shown_list = vim.b.agentls_trust_list
-  scratch.show_lines('trust' .. described.folder, 'agentls_trust', lines, true)
+  local previous_list = vim.b.agentls_trust_list
+  scratch.show_lines('trust' .. description.folder, 'agentls_trust', lines, true)
   vim.b.agentls_trust_list = list
   vim.wo.wrap = true
-  local tall = vim.api.nvim_win_text_height(0, {}).all
-  pcall(vim.api.nvim_win_set_height, 0, math.min(tall, vim.o.lines - QUESTION_LINES))
+  local text_height = vim.api.nvim_win_text_height(0, {}).all
+  pcall(vim.api.nvim_win_set_height, 0, math.min(text_height, vim.o.lines - QUESTION_LINES))
   vim.cmd('redraw')
-  return tall <= vim.api.nvim_win_get_height(0) or shown_list == list
+  return text_height <= vim.api.nvim_win_get_height(0) or previous_list == list
 end
 
 ---@param folder string
@@ -207,11 +207,11 @@ local function review_folder(folder)
   sessions.request(
     protocol.requests.describeTrust,
     { folder = vim.uri_from_fname(folder) },
-    function(described)
-      if not show_list(described) then
+    function(description)
+      if not show_list(description) then
         return notifications.notify_line('read the whole list, then repeat :AgentTrust here')
       end
-      ask_decision(described)
+      ask_decision(description)
     end
   )
 end
@@ -247,8 +247,8 @@ function M.notify_untrusted(folder)
   client.request(
     protocol.requests.describeTrust,
     { folder = vim.uri_from_fname(folder) },
-    function(err, described)
-      if not err and not described.trusted and #described.activates + #described.redirects > 0 then
+    function(err, description)
+      if not err and not description.trusted and #description.activates + #description.redirects > 0 then
         notifications.notify_line(
           '',
           format_folder(folder),

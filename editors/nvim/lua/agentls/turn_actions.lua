@@ -49,12 +49,12 @@ function M.describe_turn(state, turn)
 end
 
 ---Completes the ids of turns with file changes, the latest first.
----@param lead string
+---@param arg_lead string
 ---@return string[]
-function M.complete_changed(lead)
+function M.complete_changed(arg_lead)
   local session, ids = sessions.get_current(), {}
   for _, item in ipairs(session and session.state.items or {}) do
-    if item.kind == 'changes' and vim.startswith(item.id, lead) then
+    if item.kind == 'changes' and vim.startswith(item.id, arg_lead) then
       table.insert(ids, 1, item.id)
     end
   end
@@ -113,7 +113,7 @@ end
 ---@param turn? string Default: the one under the cursor, else the last one with changes.
 ---@param options { redo?: boolean, force?: boolean } `force`: do not ask.
 function M.revert_turn(turn, options)
-  local session, under = get_target()
+  local session, turn_at_cursor = get_target()
   if not session or not sessions.ensure_writable(session) then
     return
   end
@@ -123,12 +123,12 @@ function M.revert_turn(turn, options)
   local redo = options.redo or false
   if redo then
     turn = turn
-      or (under and changes_state.find_redoable_turn(session.state, under))
+      or (turn_at_cursor and changes_state.find_redoable_turn(session.state, turn_at_cursor))
       or changes_state.find_redoable_turn(session.state)
   else
     -- If everything is reverted, try the last turn again: an earlier conflict may be gone.
     turn = turn
-      or under
+      or turn_at_cursor
       or changes_state.find_revertible_turn(session.state)
       or (changes_state.find_changes(session.state) or {}).id
   end
@@ -146,17 +146,17 @@ function M.revert_turn(turn, options)
   if options.force then
     return apply_revert()
   end
-  local dry = vim.tbl_extend('force', params, { dryRun = true })
-  sessions.request('agent/revert', dry, function(preview)
+  local preview_params = vim.tbl_extend('force', params, { dryRun = true })
+  sessions.request('agent/revert', preview_params, function(preview)
     if #preview.files == 0 then
       local text = redo and 'there is nothing left to redo' or 'there is nothing left to revert'
       local conflicts = #preview.conflicts > 0 and '; ' .. format_conflicts(preview.conflicts) or ''
       return notify(text .. conflicts, conflicts ~= '' and vim.log.levels.WARN or nil)
     end
-    local later = #preview.turnIds > 1 and (' and %d more'):format(#preview.turnIds - 1) or ''
+    local later_turns = #preview.turnIds > 1 and (' and %d more'):format(#preview.turnIds - 1) or ''
     local verb = redo and 'Reapply' or 'Revert'
     local close = scratch.open_float(
-      ('%s: %s%s'):format(verb, M.describe_turn(session.state, turn), later),
+      ('%s: %s%s'):format(verb, M.describe_turn(session.state, turn), later_turns),
       format_preview(preview)
     )
     local choices = { ('%s %s'):format(verb, format_file_count(#preview.files)), 'Cancel' }
@@ -200,9 +200,9 @@ function M.open_file_at_cursor()
   local files = item and session and item --[[@as agentls.Item.changes]].files
   local line = vim.api.nvim_get_current_line()
   for _, file in ipairs(session and files or {}) do
-    local shown =
+    local displayed_path =
       format.display_text(item.kind == 'instructions' and vim.fn.fnamemodify(file.path, ':~') or file.path)
-    if line:find(block.inline_code(shown), 1, true) then
+    if line:find(block.inline_code(displayed_path), 1, true) then
       local path = diffs.resolve_path(session, file.path)
       if not vim.uv.fs_stat(path) then
         notify(format.display_text(file.path) .. ' does not exist', vim.log.levels.WARN)
@@ -218,11 +218,11 @@ end
 ---Forks the session at the end of a turn, and opens the fork.
 ---@param turn? string Default: the one under the cursor if it has ended, else the last ended turn.
 function M.fork_session(turn)
-  local session, under = get_target()
+  local session, turn_at_cursor = get_target()
   if not session then
     return
   end
-  turn = turn or (under ~= session.state.running and under or nil)
+  turn = turn or (turn_at_cursor ~= session.state.running and turn_at_cursor or nil)
   sessions.request('agent/forkSession', { sessionId = session.id, turnId = turn }, function(result)
     sessions.load_session(result.sessionId, function(fork)
       view.open_chat(fork, { focus = 'prompt' })
@@ -232,12 +232,12 @@ function M.fork_session(turn)
 end
 
 ---Completes the ids of ended turns, the latest first.
----@param lead string
+---@param arg_lead string
 ---@return string[]
-function M.complete_ended(lead)
+function M.complete_ended(arg_lead)
   local session, ids = sessions.get_current(), {}
   for _, item in ipairs(session and session.state.items or {}) do
-    if item.kind == 'turnEnd' and item.turnId and vim.startswith(item.turnId, lead) then
+    if item.kind == 'turnEnd' and item.turnId and vim.startswith(item.turnId, arg_lead) then
       table.insert(ids, 1, item.turnId)
     end
   end
@@ -263,10 +263,10 @@ function M.export_session(file, overwrite)
     end
     local handle, failed = io.open(path, 'wb')
     if handle then
-      local written
-      written, failed = handle:write(result.text)
-      local closed, why = handle:close()
-      failed = not written and failed or not closed and why or nil
+      local is_written
+      is_written, failed = handle:write(result.text)
+      local is_closed, close_error = handle:close()
+      failed = not is_written and failed or not is_closed and close_error or nil
     end
     if failed then
       return notify(('cannot write the session: %s'):format(failed), vim.log.levels.ERROR)

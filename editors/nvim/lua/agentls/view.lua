@@ -70,14 +70,14 @@ end
 
 -- Blocks into lines -----------------------------------------------------------------------------------------
 
-local function build_context_key(before)
-  return before and before.kind .. (before.kind == 'tool' and before.approval and '?' or '') or ''
+local function build_context_key(previous)
+  return previous and previous.kind .. (previous.kind == 'tool' and previous.approval and '?' or '') or ''
 end
 
 ---Builds the entries of a view's state. Reuses each entry that has not changed.
 ---@param view agentls.ChatView
 local function build_entries(view)
-  local state, known, width = view.session.state, {}, nil
+  local state, known_entries, width = view.session.state, {}, nil
   for _, window in ipairs(buffers.find_windows(view.buffer)) do
     width = math.min(width or math.huge, api.nvim_win_get_width(window))
   end
@@ -85,7 +85,7 @@ local function build_entries(view)
     view.width = width
   else
     for _, entry in ipairs(view.entries) do
-      known[entry.key] = entry
+      known_entries[entry.key] = entry
     end
   end
   local entries, options, placements =
@@ -101,7 +101,7 @@ local function build_entries(view)
     elseif item == latest then
       context_key = context_key .. ' latest'
     end
-    local entry = known[key]
+    local entry = known_entries[key]
     if not entry or entry.item ~= item or entry.context_key ~= context_key then
       local block = render.render_item(item, state.items[i - 1], options, placement, item == latest)
       entry = { key = key, item = item, context_key = context_key, block = block }
@@ -165,8 +165,8 @@ local function set_marks(buffer, row, block)
     local lines = {}
     for i, chunks in ipairs(block.footer) do
       -- The first one overlays a line that already has the indent.
-      local lead = i > 1 and ('│ '):rep(block.depth) or ''
-      lines[i] = vim.list_extend({ { lead .. '  ', 'AgentlsDim' } }, chunks)
+      local prefix = i > 1 and ('│ '):rep(block.depth) or ''
+      lines[i] = vim.list_extend({ { prefix .. '  ', 'AgentlsDim' } }, chunks)
     end
     local first = table.remove(lines, 1)
     api.nvim_buf_set_extmark(buffer, blocks_ns, row + #block.lines - 1, 0, {
@@ -179,31 +179,39 @@ end
 
 ---Replaces the `old` lines at `row` by the `new` ones. Changes only the lines that differ.
 local function replace_lines(buffer, row, old, new)
-  local same = 0
-  while same < #old and same < #new and old[same + 1] == new[same + 1] do
-    same = same + 1
+  local prefix_count = 0
+  while prefix_count < #old and prefix_count < #new and old[prefix_count + 1] == new[prefix_count + 1] do
+    prefix_count = prefix_count + 1
   end
-  if same == #old - 1 and #new > same and vim.startswith(new[same + 1], old[same + 1]) then
+  if
+    prefix_count == #old - 1
+    and #new > prefix_count
+    and vim.startswith(new[prefix_count + 1], old[prefix_count + 1])
+  then
     -- The usual case: a stream extends the last line and adds others.
-    local rest = vim.list_slice(new, same + 1)
-    local column = #old[same + 1]
-    rest[1] = rest[1]:sub(column + 1)
-    api.nvim_buf_set_text(buffer, row + same, column, row + same, column, rest)
+    local added_lines = vim.list_slice(new, prefix_count + 1)
+    local column = #old[prefix_count + 1]
+    added_lines[1] = added_lines[1]:sub(column + 1)
+    api.nvim_buf_set_text(buffer, row + prefix_count, column, row + prefix_count, column, added_lines)
     return
   end
-  local tail = 0
-  while tail < #old - same and tail < #new - same and old[#old - tail] == new[#new - tail] do
-    tail = tail + 1
+  local suffix_count = 0
+  while
+    suffix_count < #old - prefix_count
+    and suffix_count < #new - prefix_count
+    and old[#old - suffix_count] == new[#new - suffix_count]
+  do
+    suffix_count = suffix_count + 1
   end
-  if same + tail == #old and #old == #new then
+  if prefix_count + suffix_count == #old and #old == #new then
     return
   end
   api.nvim_buf_set_lines(
     buffer,
-    row + same,
-    row + #old - tail,
+    row + prefix_count,
+    row + #old - suffix_count,
     false,
-    vim.list_slice(new, same + 1, #new - tail)
+    vim.list_slice(new, prefix_count + 1, #new - suffix_count)
   )
 end
 
@@ -225,16 +233,20 @@ local function draw_entries(view)
   if first > #old and first > #new then
     return
   end
-  local tail = 0
-  while #old - tail >= first and #new - tail >= first and old[#old - tail] == new[#new - tail] do
-    tail = tail + 1
+  local suffix_count = 0
+  while
+    #old - suffix_count >= first
+    and #new - suffix_count >= first
+    and old[#old - suffix_count] == new[#new - suffix_count]
+  do
+    suffix_count = suffix_count + 1
   end
-  local old_last, new_last = #old - tail, #new - tail
+  local old_last, new_last = #old - suffix_count, #new - suffix_count
   local rows, row = {}, first > 1 and view.rows[first - 1] + #old[first - 1].block.lines or 0
   for i = 1, first - 1 do
     rows[i] = view.rows[i]
   end
-  local begin = row
+  local first_row = row
   for i = first, #new do
     rows[i] = row
     row = row + #new[i].block.lines
@@ -242,7 +254,7 @@ local function draw_entries(view)
   local old_rows = view.rows
   view.entries, view.rows = new, rows
   local old_from, old_to = folds.widen_range(old, first, old_last)
-  local opened = folds.find_opened(view.folds, old, old_rows, old_from, math.min(old_to, #old))
+  local opened_keys = folds.find_opened(view.folds, old, old_rows, old_from, math.min(old_to, #old))
   local pairwise = old_last == new_last
   for i = first, pairwise and old_last or 0 do
     pairwise = pairwise and old[i].key == new[i].key
@@ -259,8 +271,8 @@ local function draw_entries(view)
     end
   else
     local lines = collect_lines(old, first, old_last)
-    api.nvim_buf_clear_namespace(buffer, blocks_ns, begin, begin + #lines)
-    replace_lines(buffer, begin, lines, collect_lines(new, first, new_last))
+    api.nvim_buf_clear_namespace(buffer, blocks_ns, first_row, first_row + #lines)
+    replace_lines(buffer, first_row, lines, collect_lines(new, first, new_last))
   end
   for i = first, new_last do
     if not pairwise or old[i] ~= new[i] then
@@ -271,7 +283,7 @@ local function draw_entries(view)
     end
   end
   local from, to = folds.widen_range(new, first, new_last)
-  folds.rebuild_range(view.folds, opened, new, rows, from, math.min(to, #new))
+  folds.rebuild_range(view.folds, opened_keys, new, rows, from, math.min(to, #new))
 end
 
 -- The status ------------------------------------------------------------------------------------------------
@@ -336,16 +348,16 @@ end
 
 local function draw_frame()
   frame_timer = nil
-  local is_animated, drawn = false, false
+  local is_animated, was_drawn = false, false
   for _, view in pairs(views) do
     if
       view.is_dirty and (not api.nvim_buf_is_loaded(view.buffer) or #buffers.find_windows(view.buffer) > 0)
     then
       is_animated = draw_view(view) or is_animated
-      drawn = true
+      was_drawn = true
     end
   end
-  if drawn then
+  if was_drawn then
     redraw_statuslines()
   end
   if is_animated then
@@ -507,7 +519,7 @@ M.find_windows, M.close_chat = chat_window.find_windows, chat_window.close_windo
 ---@param session agentls.Session
 ---@param options? { focus?: 'chat'|'prompt' } Which window gets the focus. Default: the current one keeps it.
 function M.open_chat(session, options)
-  local before = api.nvim_get_current_win()
+  local previous_window = api.nvim_get_current_win()
   local view = ensure_view(session)
   sessions.set_current(session)
   chat_window.go_to_chat_tab()
@@ -515,8 +527,8 @@ function M.open_chat(session, options)
   if not chat then
     chat = chat_window.open_window()
   end
-  if api.nvim_win_get_tabpage(before) ~= api.nvim_get_current_tabpage() then
-    before = chat
+  if api.nvim_win_get_tabpage(previous_window) ~= api.nvim_get_current_tabpage() then
+    previous_window = chat
   end
   if api.nvim_win_get_buf(chat) ~= view.buffer then
     chat_window.show_buffer(chat, view.buffer)
@@ -533,7 +545,7 @@ function M.open_chat(session, options)
     chat_window.show_buffer(prompt, prompt_buffer)
   end
   local focus = options and options.focus
-  local target = focus == 'chat' and chat or focus == 'prompt' and prompt or before
+  local target = focus == 'chat' and chat or focus == 'prompt' and prompt or previous_window
   if api.nvim_win_is_valid(target) then
     api.nvim_set_current_win(target)
   end
@@ -576,15 +588,15 @@ end
 ---@return integer?
 function M.find_window(session)
   local view = views[session.id]
-  local found
+  local fallback
   for _, window in ipairs(view and buffers.find_windows(view.buffer) or {}) do
     if window == api.nvim_get_current_win() then
       return window
     elseif api.nvim_win_get_tabpage(window) == api.nvim_get_current_tabpage() then
-      found = found or window
+      fallback = fallback or window
     end
   end
-  return found
+  return fallback
 end
 
 ---Returns the item whose card is under the cursor of a window. The margin above a card is not part of it, and a folded
@@ -626,10 +638,10 @@ function M.scroll_to_card(window, item)
       api.nvim_win_set_cursor(window, { first + 1, 0 })
       api.nvim_win_call(window, function()
         vim.cmd('normal! zvzt')
-        local tall = api.nvim_win_text_height(window, { start_row = first, end_row = last }).all
-        local above = math.floor((api.nvim_win_get_height(window) - tall) / 2)
-        if above > 0 then
-          vim.cmd(('exe "normal! %d\\<C-y>"'):format(above))
+        local card_height = api.nvim_win_text_height(window, { start_row = first, end_row = last }).all
+        local lines_above = math.floor((api.nvim_win_get_height(window) - card_height) / 2)
+        if lines_above > 0 then
+          vim.cmd(('exe "normal! %d\\<C-y>"'):format(lines_above))
           api.nvim_win_set_cursor(window, { first + 1, 0 })
         end
       end)
@@ -706,20 +718,20 @@ function M.jump_to_prompt(direction)
   if not view then
     return
   end
-  local row, best = api.nvim_win_get_cursor(0)[1] - 1, nil
+  local row, target_row = api.nvim_win_get_cursor(0)[1] - 1, nil
   for i, entry in ipairs(view.entries) do
     if entry.item.kind == 'user' then
       -- The first line of a block is its top margin.
       local at = view.rows[i] + (i > 1 and 1 or 0)
       if direction == 1 and at > row then
-        best = best or at
+        target_row = target_row or at
       elseif direction == -1 and at < row then
-        best = at
+        target_row = at
       end
     end
   end
-  if best then
-    api.nvim_win_set_cursor(0, { best + 1, 0 })
+  if target_row then
+    api.nvim_win_set_cursor(0, { target_row + 1, 0 })
   elseif direction == 1 then
     api.nvim_win_set_cursor(0, { api.nvim_buf_line_count(0), 0 })
   end

@@ -28,16 +28,19 @@ function M.format_chat_bar(session, width)
   add(state.mode)
   add(chat_status.format_usage(state))
   local columns = vim.fn.strdisplaywidth
-  local tail = table.concat(parts, ' · ')
+  local details = table.concat(parts, ' · ')
   -- The first parts matter most: who answers, and what they may do.
-  while #parts > 0 and columns(format.display_text(tail)) + MIN_TITLE_COLUMNS + 4 > width do
+  while #parts > 0 and columns(format.display_text(details)) + MIN_TITLE_COLUMNS + 4 > width do
     table.remove(parts)
-    tail = table.concat(parts, ' · ')
+    details = table.concat(parts, ' · ')
   end
-  tail = format.display_text(tail)
+  details = format.display_text(details)
   local title = format.display_text(format.single_line(state.title or 'new session', 4 * width))
-  title = draw.fit_columns(title, math.max(MIN_TITLE_COLUMNS, width - columns(tail) - 3))
-  return (' %s%%=%%#AgentlsDim#%s '):format(buffers.escape_statusline(title), buffers.escape_statusline(tail))
+  title = draw.fit_columns(title, math.max(MIN_TITLE_COLUMNS, width - columns(details) - 3))
+  return (' %s%%=%%#AgentlsDim#%s '):format(
+    buffers.escape_statusline(title),
+    buffers.escape_statusline(details)
+  )
 end
 
 return M

@@ -41,11 +41,11 @@ local MIN_COLUMNS = 40
 ---@type table<integer, integer>
 local replaced_buffers = {}
 
----Sets the options of a chat window. `extra` overrides them.
+---Sets the options of a chat window. `options` overrides them.
 ---@param window integer
----@param extra table<string, any>
-function M.apply_options(window, extra)
-  for name, value in pairs(vim.tbl_extend('force', WINDOW_OPTIONS, extra)) do
+---@param options table<string, any>
+function M.apply_options(window, options)
+  for name, value in pairs(vim.tbl_extend('force', WINDOW_OPTIONS, options)) do
     api.nvim_set_option_value(name, value, { win = window, scope = 'local' })
   end
 end
@@ -111,7 +111,7 @@ function M.restore_width()
   if position ~= 'right' and position ~= 'left' then
     return
   end
-  local wanted = compute_size(vim.o.columns, 20)
+  local target_width = compute_size(vim.o.columns, 20)
   for _, tab in ipairs(api.nvim_list_tabpages()) do
     local chat = M.find_windows(tab)
     local width = chat and api.nvim_win_get_width(chat)
@@ -119,9 +119,9 @@ function M.restore_width()
     if
       chat
       and not is_full_width
-      and (width < math.min(wanted, MIN_COLUMNS) or vim.o.columns - width < 10)
+      and (width < math.min(target_width, MIN_COLUMNS) or vim.o.columns - width < 10)
     then
-      api.nvim_win_set_width(chat, wanted)
+      api.nvim_win_set_width(chat, target_width)
     end
   end
 end
@@ -152,14 +152,14 @@ local function find_replacement_buffer(window)
   local function is_usable(buffer)
     return buffer and api.nvim_buf_is_valid(buffer) and vim.bo[buffer].buflisted and buffer or nil
   end
-  local found = is_usable(replaced_buffers[window])
-  for _, info in ipairs(found and {} or vim.fn.getbufinfo({ buflisted = 1 })) do
-    local used = is_usable(info.bufnr) and vim.bo[info.bufnr].buftype == '' and info.name ~= ''
-    if used and (not found or info.lastused > vim.fn.getbufinfo(found)[1].lastused) then
-      found = info.bufnr
+  local best = is_usable(replaced_buffers[window])
+  for _, info in ipairs(best and {} or vim.fn.getbufinfo({ buflisted = 1 })) do
+    local is_candidate = is_usable(info.bufnr) and vim.bo[info.bufnr].buftype == '' and info.name ~= ''
+    if is_candidate and (not best or info.lastused > vim.fn.getbufinfo(best)[1].lastused) then
+      best = info.bufnr
     end
   end
-  return found
+  return best
 end
 
 ---Closes a chat window. If it belonged to a file before, or is the last window, it shows a file instead.

@@ -48,7 +48,7 @@ function listShownFields(state: ChatState): Record<string, unknown> {
     // Only this client adds notes, so the transcripts do not expect them.
     items: state.items.filter((item) => item.kind !== "note"),
     approvals: state.approvals.map((approval) => approval.approvalId),
-    asked: open.map((item) => item.id),
+    inquiries: open.map((item) => item.id),
     notices: state.notices.map((notice) => notice.kind),
   };
 }

@@ -49,16 +49,16 @@ end
 
 ---Adds a line, wrapped to as many lines as it needs. A virtual mark precedes each continuation. The mark is not part of
 ---the text, so no text can imitate a continuation.
----@param lead string
+---@param prefix string
 ---@param width integer
 ---@param escape? fun(piece: string): string Outside a fence: keeps Markdown from changing a piece.
-function M.add_wrapped(block, lead, line, width, escape)
-  local columns = math.max(12, width - #lead - 2 - 2 * block.depth)
-  for i, piece in ipairs(format.split_columns(format.reveal_hidden(line), columns, vim.api.nvim_strwidth)) do
-    M.add_line(block, lead .. (escape and escape(piece) or piece))
+function M.add_wrapped(block, prefix, line, width, escape)
+  local columns = math.max(12, width - #prefix - 2 - 2 * block.depth)
+  for i, segment in ipairs(format.split_columns(format.reveal_hidden(line), columns, vim.api.nvim_strwidth)) do
+    M.add_line(block, prefix .. (escape and escape(segment) or segment))
     if i > 1 then
       block.marks[#block.marks + 1] =
-        { row = #block.lines - 1, from = #lead, is_continuation = true, group = 'AgentlsDim' }
+        { row = #block.lines - 1, from = #prefix, is_continuation = true, group = 'AgentlsDim' }
     end
   end
 end
@@ -68,10 +68,10 @@ function M.add_mark(block, from, to, group)
 end
 
 ---Adds text that Markdown must not interpret. The backslashes that escape it are concealed.
-function M.add_escaped(block, lead, text, group)
-  M.add_line(block, lead .. (text:gsub('[\\`*_%[%]<>~]', '\\%0')), group)
+function M.add_escaped(block, prefix, text, group)
+  M.add_line(block, prefix .. (text:gsub('[\\`*_%[%]<>~]', '\\%0')), group)
   local line = block.lines[#block.lines]
-  local at = line:find('\\', #lead + 1, true)
+  local at = line:find('\\', #prefix + 1, true)
   while at do
     block.marks[#block.marks + 1] = { row = #block.lines - 1, from = at - 1, to = at, conceal = true }
     at = line:find('\\', at + 2, true)
@@ -93,11 +93,11 @@ function M.fit_columns(line, columns)
   if vim.fn.strdisplaywidth(line) <= columns then
     return line
   end
-  local cut = vim.fn.strcharpart(line, 0, columns - 1)
-  while vim.fn.strdisplaywidth(cut) > columns - 1 do
-    cut = vim.fn.strcharpart(cut, 0, vim.fn.strchars(cut) - 1)
+  local truncated = vim.fn.strcharpart(line, 0, columns - 1)
+  while vim.fn.strdisplaywidth(truncated) > columns - 1 do
+    truncated = vim.fn.strcharpart(truncated, 0, vim.fn.strchars(truncated) - 1)
   end
-  return cut .. '…'
+  return truncated .. '…'
 end
 
 ---Returns a fence that is longer than any fence in `lines`.
@@ -123,13 +123,13 @@ end
 function M.find_open_fence(lines)
   local open
   for _, line in ipairs(lines) do
-    local ticks, rest = line:match('^ ? ? ?(```+)(.*)$')
+    local ticks, info = line:match('^ ? ? ?(```+)(.*)$')
     if not ticks then
-      ticks, rest = line:match('^ ? ? ?(~~~+)(.*)$')
+      ticks, info = line:match('^ ? ? ?(~~~+)(.*)$')
     end
-    if ticks and not open and not (ticks:byte() == 96 and rest:find('`', 1, true)) then
+    if ticks and not open and not (ticks:byte() == 96 and info:find('`', 1, true)) then
       open = ticks
-    elseif ticks and open and ticks:byte() == open:byte() and #ticks >= #open and rest:match('^%s*$') then
+    elseif ticks and open and ticks:byte() == open:byte() and #ticks >= #open and info:match('^%s*$') then
       open = nil
     end
   end
@@ -142,33 +142,36 @@ function M.format_thousands(n)
 end
 
 ---Limits text to the first and the last lines, `max` in total, and truncates long lines. Says what it left out.
-function M.limit_lines(lines, max, note)
-  local shown = lines
+function M.limit_lines(lines, max, hint)
+  local visible_lines = lines
   if #lines > max then
-    shown = {}
+    visible_lines = {}
     local head = math.ceil(max / 2)
     for i = 1, head do
-      shown[i] = lines[i]
+      visible_lines[i] = lines[i]
     end
-    shown[head + 1] = ('⋯ %s lines are not shown here%s'):format(M.format_thousands(#lines - max), note)
+    visible_lines[head + 1] = ('⋯ %s lines are not shown here%s'):format(
+      M.format_thousands(#lines - max),
+      hint
+    )
     for i = #lines - (max - head) + 1, #lines do
-      shown[#shown + 1] = lines[i]
+      visible_lines[#visible_lines + 1] = lines[i]
     end
   end
-  for i, line in ipairs(shown) do
+  for i, line in ipairs(visible_lines) do
     if #line > LINE_BYTES then
-      if shown == lines then
-        shown = vim.list_slice(lines)
+      if visible_lines == lines then
+        visible_lines = vim.list_slice(lines)
       end
-      local cut = format.truncate(line, LINE_BYTES)
-      shown[i] = ('%s ⋯ %s of this line are not shown here%s'):format(
-        cut,
-        format.byte_size(#line - #cut + 3),
-        note
+      local truncated = format.truncate(line, LINE_BYTES)
+      visible_lines[i] = ('%s ⋯ %s of this line are not shown here%s'):format(
+        truncated,
+        format.byte_size(#line - #truncated + 3),
+        hint
       )
     end
   end
-  return shown
+  return visible_lines
 end
 
 ---Formats how many lines a fold hides.

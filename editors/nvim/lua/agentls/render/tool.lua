@@ -22,41 +22,41 @@ local VISIBLE_FAILURE_LINES = 5
 local DIFF_GROUPS = { ['+'] = 'AgentlsAdded', ['-'] = 'AgentlsRemoved', ['@'] = 'AgentlsHunk' }
 
 ---Formats how many bytes the server cut from a field. Returns nil if it cut none.
----@param more? agentls.TruncatedField
+---@param truncated? agentls.TruncatedField
 ---@param received string The part that the server sent.
----@param note string
+---@param hint string
 ---@return string?
-local function format_truncation(more, received, note)
-  local hidden = more and more.bytes - #received - #(more.tail or '')
-  return hidden and ('⋯ %s are not shown here%s'):format(format.byte_size(math.max(hidden, 0)), note)
+local function format_truncation(truncated, received, hint)
+  local hidden = truncated and truncated.bytes - #received - #(truncated.tail or '')
+  return hidden and ('⋯ %s are not shown here%s'):format(format.byte_size(math.max(hidden, 0)), hint)
 end
 
 ---Renders a unified diff. Omits the name of a single file, because the title contains it.
----@param more? agentls.TruncatedField
-local function render_diff(block, diff, options, more)
-  local note = options.keys and options.keys.diff and (': %s opens all'):format(options.keys.diff) or ''
-  local all, files = format.split_lines(format.reveal_hidden(diff)), 0
-  for _, line in ipairs(all) do
-    files = files + (line:sub(1, 4) == '+++ ' and 1 or 0)
+---@param truncated? agentls.TruncatedField
+local function render_diff(block, diff, options, truncated)
+  local hint = options.keys and options.keys.diff and (': %s opens all'):format(options.keys.diff) or ''
+  local all_lines, file_count = format.split_lines(format.reveal_hidden(diff)), 0
+  for _, line in ipairs(all_lines) do
+    file_count = file_count + (line:sub(1, 4) == '+++ ' and 1 or 0)
   end
   local lines = {}
-  for i, line in ipairs(all) do
-    local names = line:sub(1, 4) == '--- ' or line:sub(1, 4) == '+++ '
-    if not (files == 1 and i <= 2 and names) then
+  for i, line in ipairs(all_lines) do
+    local is_header = line:sub(1, 4) == '--- ' or line:sub(1, 4) == '+++ '
+    if not (file_count == 1 and i <= 2 and is_header) then
       lines[#lines + 1] = line
     end
   end
-  lines = limit_lines(lines, options.output_lines, note)
+  lines = limit_lines(lines, options.output_lines, hint)
   local fence = build_fence(lines)
   add_line(block, fence .. 'diff')
   for _, line in ipairs(lines) do
-    local names = files > 1 and (line:sub(1, 4) == '--- ' or line:sub(1, 4) == '+++ ')
-    add_line(block, line, names and 'AgentlsHunk' or DIFF_GROUPS[line:sub(1, 1)])
+    local is_header = file_count > 1 and (line:sub(1, 4) == '--- ' or line:sub(1, 4) == '+++ ')
+    add_line(block, line, is_header and 'AgentlsHunk' or DIFF_GROUPS[line:sub(1, 1)])
   end
   add_line(block, fence)
-  local cut = format_truncation(more, diff, note)
-  if cut then
-    add_line(block, cut, 'AgentlsWarn')
+  local truncation = format_truncation(truncated, diff, hint)
+  if truncation then
+    add_line(block, truncation, 'AgentlsWarn')
   end
 end
 
@@ -127,20 +127,20 @@ local function build_answer_hints(approval, options, columns)
   if not options.keys then
     return { { { ':AgentApprove  :AgentDeny  :AgentDiff', 'AgentlsKey' } } }
   end
-  local lines, used = { {} }, 0
+  local lines, used_columns = { {} }, 0
   for _, entry in ipairs(protocol.approval_keys) do
     local key = options.keys[config.APPROVAL_KEY_OPTIONS[entry.action]]
     local needs_rule = entry.action == 'allowSession' or entry.action == 'allowAlways'
-    local offered = not (needs_rule and not approval.rule)
+    local is_offered = not (needs_rule and not approval.rule)
       and not (entry.action == 'diff' and not approval.diff)
-    if key and offered then
+    if key and is_offered then
       local text = ACTIONS[entry.action]
-      local wide = vim.fn.strdisplaywidth(key .. text) + 3
-      if used > 0 and used + wide > columns then
-        lines[#lines + 1], used = {}, 0
+      local hint_columns = vim.fn.strdisplaywidth(key .. text) + 3
+      if used_columns > 0 and used_columns + hint_columns > columns then
+        lines[#lines + 1], used_columns = {}, 0
       end
       append_key_hint(lines[#lines], key, text)
-      used = used + wide
+      used_columns = used_columns + hint_columns
     end
   end
   return lines
@@ -156,8 +156,8 @@ local function render_approval_hint(block, approval, options, width)
           return key ~= false
         end, { keys.approve_session, keys.approve_always })
       or {}
-    local who = #names > 0 and table.concat(names, ' and ') or 'session and always'
-    add_line(block, ('  %s keep the rule:'):format(who), 'AgentlsDim')
+    local key_names = #names > 0 and table.concat(names, ' and ') or 'session and always'
+    add_line(block, ('  %s keep the rule:'):format(key_names), 'AgentlsDim')
     for _, line in ipairs(format.split_lines(approval.rule)) do
       draw.add_wrapped(block, '    ', line, width, inline_code)
     end
@@ -169,20 +169,20 @@ end
 
 ---Renders the full request: the command or the address as the server reveals it, else the arguments.
 ---@param item agentls.Item.tool
-local function render_request(block, item, options, width, note)
+local function render_request(block, item, options, width, hint)
   local approval = item.approval
-  local lines, language, cut
+  local lines, language, truncation
   if approval.shown then
     lines = format.split_lines(approval.shown)
     language = type(item.input) == 'table' and item.input.command and 'sh' or nil
-    cut = format_truncation(approval.more and approval.more.shown, approval.shown, note)
+    truncation = format_truncation(approval.more and approval.more.shown, approval.shown, hint)
   else
     lines, language = format_input(item.input, true)
-    local more = approval.more and approval.more.input
+    local truncated = approval.more and approval.more.input
     local key = options.keys and options.keys.edit
-    cut = more
+    truncation = truncated
       and ('⋯ cut: %s in all%s'):format(
-        format.byte_size(more.bytes),
+        format.byte_size(truncated.bytes),
         key and (': %s opens all'):format(key) or ''
       )
   end
@@ -192,8 +192,8 @@ local function render_request(block, item, options, width, note)
     draw.add_wrapped(block, '', line, width)
   end
   add_line(block, fence)
-  if cut then
-    add_line(block, cut, 'AgentlsWarn')
+  if truncation then
+    add_line(block, truncation, 'AgentlsWarn')
   end
 end
 
@@ -211,8 +211,8 @@ local SETTLED = {
 ---Renders what the sub-agents of a call wait for.
 local function render_subagent_notices(block, placement)
   for _, notice in ipairs(placement and placement.notices or {}) do
-    local retries = notice.kind == 'retry'
-    add_escaped(block, retries and '⟳ ' or '⧗ ', notice.text, retries and 'AgentlsWarn' or 'AgentlsDim')
+    local is_retry = notice.kind == 'retry'
+    add_escaped(block, is_retry and '⟳ ' or '⧗ ', notice.text, is_retry and 'AgentlsWarn' or 'AgentlsDim')
   end
 end
 
@@ -221,23 +221,24 @@ end
 ---@param placement? agentls.SubagentPlacement
 function M.render_tool_call(block, item, options, placement)
   local icon = ICONS[item.status] or { '·', 'AgentlsDim' }
-  local tail = {}
+  local details = {}
   if item.status == 'writing' then
-    tail[#tail + 1] = 'being written, ' .. format.byte_size(item.written or 0)
+    details[#details + 1] = 'being written, ' .. format.byte_size(item.written or 0)
   elseif item.status == 'denied' or item.status == 'cancelled' or item.status == 'failed' then
-    tail[#tail + 1] = item.status == 'failed' and item.exitCode and 'exit ' .. item.exitCode or item.status
+    details[#details + 1] = item.status == 'failed' and item.exitCode and 'exit ' .. item.exitCode
+      or item.status
   end
   if placement and placement.calls > 0 then
-    tail[#tail + 1] = placement.calls == 1 and '1 call' or placement.calls .. ' calls'
+    details[#details + 1] = placement.calls == 1 and '1 call' or placement.calls .. ' calls'
   end
   if item.durationMs then
-    tail[#tail + 1] = format.duration(item.durationMs)
+    details[#details + 1] = format.duration(item.durationMs)
   end
   local decision = item.decision
   if decision and (DECISIONS[decision.decision] or SETTLED[decision.by]) then
-    tail[#tail + 1] = DECISIONS[decision.decision] or SETTLED[decision.by]
+    details[#details + 1] = DECISIONS[decision.decision] or SETTLED[decision.by]
   end
-  local text = #tail > 0 and ' · ' .. table.concat(tail, ' · ') or ''
+  local text = #details > 0 and ' · ' .. table.concat(details, ' · ') or ''
   local title = format.display_text(item.status == 'writing' and item.name or item.title)
   local width = options.width or DEFAULT_WIDTH
   -- A fold has one line. An approval request shows its title in full.
@@ -250,14 +251,14 @@ function M.render_tool_call(block, item, options, placement)
     title = fit_columns(title, columns)
   end
   local head = icon[1] .. ' '
-  local before = #head
+  local icon_end = #head
   head = head .. inline_code(title)
-  local tail_from = #head
+  local details_start = #head
   head = head .. text
   add_line(block, head)
-  add_mark(block, 0, before, icon[2])
-  if #tail > 0 then
-    add_mark(block, tail_from, #head, 'AgentlsDim')
+  add_mark(block, 0, icon_end, icon[2])
+  if #details > 0 then
+    add_mark(block, details_start, #head, 'AgentlsDim')
   end
   if item.approval then
     local risk = item.approval.risk .. ' risk'
@@ -270,7 +271,7 @@ function M.render_tool_call(block, item, options, placement)
     end
   end
   local first = #block.lines - 1
-  local note = options.keys and options.keys.open and (': %s opens all'):format(options.keys.open) or ''
+  local hint = options.keys and options.keys.open and (': %s opens all'):format(options.keys.open) or ''
   if decision and decision.decision == 'deny' and decision.feedback and decision.feedback ~= '' then
     add_escaped(block, 'feedback: ', format.single_line(decision.feedback, 400), 'AgentlsDim')
   end
@@ -280,11 +281,11 @@ function M.render_tool_call(block, item, options, placement)
     local is_in_title = item.approval.shown == title
       and vim.fn.strdisplaywidth(title) < width - 4 - 2 * block.depth
     if not is_in_title and (item.approval.shown or not item.diff) then
-      render_request(block, item, options, width, note)
+      render_request(block, item, options, width, hint)
     end
   elseif not item.diff and command and command ~= item.title then
     local lines, language = format_input(item.input)
-    add_code_block(block, limit_lines(lines, options.output_lines, note), language)
+    add_code_block(block, limit_lines(lines, options.output_lines, hint), language)
   end
   if item.diff and item.diff ~= '' then
     local truncated = item.approval and item.approval.more or item.more
@@ -295,20 +296,20 @@ function M.render_tool_call(block, item, options, placement)
   local has_failed = item.status == 'failed' or item.status == 'cancelled'
   if item.output and item.output ~= '' and (not item.diff or has_failed) then
     local lines = format.split_lines(item.output)
-    local more = item.more and item.more.output
-    if more then
-      local hidden = more.bytes - #item.output - #(more.tail or '')
-      lines[#lines + 1] = ('⋯ %s are not shown here%s'):format(format.byte_size(math.max(hidden, 0)), note)
-      vim.list_extend(lines, format.split_lines(more.tail or ''))
+    local truncated = item.more and item.more.output
+    if truncated then
+      local hidden = truncated.bytes - #item.output - #(truncated.tail or '')
+      lines[#lines + 1] = ('⋯ %s are not shown here%s'):format(format.byte_size(math.max(hidden, 0)), hint)
+      vim.list_extend(lines, format.split_lines(truncated.tail or ''))
     end
-    add_code_block(block, limit_lines(lines, options.output_lines, note))
+    add_code_block(block, limit_lines(lines, options.output_lines, hint))
     visible = item.status == 'failed' and math.min(#lines, VISIBLE_FAILURE_LINES) + 1 or 0
   elseif item.live and item.live ~= '' then
     local lines, last = format.split_lines(item.live), {}
     for i = math.max(1, #lines - 9), #lines do
       last[#last + 1] = lines[i]
     end
-    add_code_block(block, limit_lines(last, options.output_lines, note))
+    add_code_block(block, limit_lines(last, options.output_lines, hint))
   end
   render_subagent_notices(block, placement)
   local has_subagent_calls = placement and placement.calls > 0

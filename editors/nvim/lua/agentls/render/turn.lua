@@ -39,29 +39,29 @@ function M.render_turn_end(block, item)
   if item.tookMs then
     parts[#parts + 1] = format.duration(item.tookMs)
   end
-  local failed = item.error
+  local failure = item.error
   if item.state == 'cancelled' then
-    failed = nil
+    failure = nil
   end
-  if failed then
-    local cause = failed.cause and ': ' .. failed.cause or ''
-    for i, line in ipairs(format.split_lines(('[%s] %s%s'):format(failed.code, failed.message, cause))) do
+  if failure then
+    local cause = failure.cause and ': ' .. failure.cause or ''
+    for i, line in ipairs(format.split_lines(('[%s] %s%s'):format(failure.code, failure.message, cause))) do
       add_escaped(block, i == 1 and '✗ ' or '  ', line, 'AgentlsError')
     end
-    for _, line in ipairs(format.split_lines(failed.userAction or '')) do
+    for _, line in ipairs(format.split_lines(failure.userAction or '')) do
       add_escaped(block, '  → ', line)
     end
     parts[1] = nil
     parts = vim.tbl_values(parts)
   end
-  if (item.state == 'interrupted' or item.state == 'cancelled') and not item.over then
+  if (item.state == 'interrupted' or item.state == 'cancelled') and not item.superseded then
     parts[#parts + 1] = ':AgentResume continues'
   end
   if #parts > 0 then
-    local line = (state and not failed and '' or '— ') .. table.concat(parts, ' · ')
+    local line = (state and not failure and '' or '— ') .. table.concat(parts, ' · ')
     add_line(block, line, not state and 'AgentlsDim' or nil)
     if state then
-      add_mark(block, 0, #line, failed and 'AgentlsDim' or state[2])
+      add_mark(block, 0, #line, failure and 'AgentlsDim' or state[2])
     end
   end
 end
@@ -187,20 +187,20 @@ local INSTRUCTIONS = { soul = 'SOUL.md', agents = 'AGENTS.md', tools = 'TOOLS.md
 ---@param leftOut? integer
 ---@return string
 function M.summarize_instructions(files, leftOut)
-  local parts, counted, skills = {}, {}, 0
+  local parts, counts, skills = {}, {}, 0
   for _, file in ipairs(files) do
     if file.kind == 'skill' then
       skills = skills + 1
     else
       local name = INSTRUCTIONS[file.kind] or file.path:match('[^/]*$')
-      if not counted[name] then
+      if not counts[name] then
         parts[#parts + 1] = name
       end
-      counted[name] = (counted[name] or 0) + 1
+      counts[name] = (counts[name] or 0) + 1
     end
   end
   for i, name in ipairs(parts) do
-    parts[i] = counted[name] > 1 and ('%d × %s'):format(counted[name], name) or name
+    parts[i] = counts[name] > 1 and ('%d × %s'):format(counts[name], name) or name
   end
   if skills > 0 then
     parts[#parts + 1] = skills == 1 and '1 skill' or skills .. ' skills'
@@ -218,8 +218,8 @@ function M.render_instructions(block, item)
   for _, file in ipairs(item.files) do
     local status = not file.trusted and ' · not trusted' or ''
     status = status .. (file.problem and ' · ' .. file.problem or '')
-    local lead = '  ' .. draw.inline_code(format.display_text(vim.fn.fnamemodify(file.path, ':~')))
-    add_escaped(block, lead, status, file.problem and 'AgentlsWarn' or 'AgentlsDim')
+    local prefix = '  ' .. draw.inline_code(format.display_text(vim.fn.fnamemodify(file.path, ':~')))
+    add_escaped(block, prefix, status, file.problem and 'AgentlsWarn' or 'AgentlsDim')
   end
   if #block.lines - 1 > first then
     block.folds[#block.folds + 1] = { first, #block.lines - 1 }

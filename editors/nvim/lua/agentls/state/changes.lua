@@ -4,15 +4,15 @@ local list = require('agentls.state.items')
 
 local NONE, copy_with, upsert_item = list.NONE, list.copy_with, list.upsert_item
 
-local M = { on = {} }
-local on = M.on
+local M = { handlers = {} }
+local handlers = M.handlers
 
----Returns the items after `done`, a revert or a redo at index `at`. Reverting a turn also reverts all later turns that
+---Returns the items after `revert`, a revert or redo at index `at`. Reverting a turn also reverts all later turns that
 ---are not reverted yet. Its redo reapplies exactly those, not what another revert affected.
-local function apply_revert(items, at, done)
+local function apply_revert(items, at, revert)
   local first = 1
   for i = at - 1, 1, -1 do
-    if items[i].turnId == done.ofTurnId then
+    if items[i].turnId == revert.ofTurnId then
       first = i
     end
   end
@@ -20,9 +20,13 @@ local function apply_revert(items, at, done)
   for i = first, at - 1 do
     local item = items[i]
     local changes
-    if item.kind == 'changes' and done.standing == 'reverted' and item.standing ~= 'reverted' then
-      changes = { standing = 'reverted', revertedWith = done.ofTurnId }
-    elseif item.kind == 'changes' and done.standing == 'redone' and item.revertedWith == done.ofTurnId then
+    if item.kind == 'changes' and revert.standing == 'reverted' and item.standing ~= 'reverted' then
+      changes = { standing = 'reverted', revertedWith = revert.ofTurnId }
+    elseif
+      item.kind == 'changes'
+      and revert.standing == 'redone'
+      and item.revertedWith == revert.ofTurnId
+    then
       changes = { standing = 'redone', revertedWith = NONE }
     end
     if changes then
@@ -45,7 +49,7 @@ function M.apply_all_reverts(items)
   return items
 end
 
-on['agent/turnDiff'] = function(state, p)
+handlers['agent/turnDiff'] = function(state, p)
   local changes = { files = p.files, unlisted = p.unlisted, partial = p.partial, standing = p.standing }
   if p.standing == 'made' then
     changes.added, changes.removed, changes.turnId = 0, 0, p.ofTurnId
@@ -74,17 +78,17 @@ function M.find_revertible_turn(state)
   end
 end
 
----Returns the turn whose revert can be redone: the last one, or the one whose revert affected the turn `of`.
+---Returns the turn whose revert can be redone: the last one, or the one whose revert affected `turn`.
 ---@param state agentls.State
----@param of? string
+---@param turn? string
 ---@return string?
-function M.find_redoable_turn(state, of)
+function M.find_redoable_turn(state, turn)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
     if
       item.kind == 'changes'
       and item.revertedWith
-      and (not of or item.id == of or item.revertedWith == of)
+      and (not turn or item.id == turn or item.revertedWith == turn)
     then
       return item.revertedWith
     end

@@ -30,11 +30,11 @@ local copy_with = M.copy_with
 
 ---Returns the fields `names` of `params`.
 function M.pick_fields(params, names)
-  local picked = {}
+  local fields = {}
   for _, name in ipairs(names) do
-    picked[name] = params[name]
+    fields[name] = params[name]
   end
-  return picked
+  return fields
 end
 
 ---Finds an item by kind and id.
@@ -50,15 +50,15 @@ function M.find_item(items, kind, id)
 end
 local find_item = M.find_item
 
----Returns the elements that `keep` accepts, or the same list if it accepts all.
-function M.filter_list(list, keep)
-  local kept = {}
+---Returns the elements that `predicate` accepts, or the same list if it accepts all.
+function M.filter_list(list, predicate)
+  local result = {}
   for _, element in ipairs(list) do
-    if keep(element) then
-      kept[#kept + 1] = element
+    if predicate(element) then
+      result[#result + 1] = element
     end
   end
-  return #kept == #list and list or kept
+  return #result == #list and list or result
 end
 
 ---Returns a copy of a list with `element`, if not nil, at its end.
@@ -77,11 +77,11 @@ local function find_insert_position(items, parent)
   if not last then
     return #items + 1
   end
-  local below = { [parent] = true }
-  while items[last + 1] and below[items[last + 1].parentToolCallId or ''] do
+  local descendants = { [parent] = true }
+  while items[last + 1] and descendants[items[last + 1].parentToolCallId or ''] do
     last = last + 1
     if items[last].kind == 'tool' then
-      below[items[last].id] = true
+      descendants[items[last].id] = true
     end
   end
   return last + 1
@@ -101,8 +101,8 @@ function M.insert_item(items, item)
   return copy
 end
 
----Returns the state with `changes` applied to the item `kind`/`id`. Creates the item from `fresh` if it does not exist.
-function M.upsert_item(state, kind, id, changes, fresh)
+---Returns the state with `changes` applied to the item `kind`/`id`. Creates a missing item from `initial`.
+function M.upsert_item(state, kind, id, changes, initial)
   local at, item = find_item(state.items, kind, id)
   if at then
     local items = {}
@@ -112,7 +112,7 @@ function M.upsert_item(state, kind, id, changes, fresh)
     items[at] = copy_with(item, changes)
     return copy_with(state, { items = items })
   end
-  local new = copy_with(fresh or {}, changes)
+  local new = copy_with(initial or {}, changes)
   new.kind, new.id = kind, id
   return copy_with(state, { items = M.insert_item(state.items, new) })
 end

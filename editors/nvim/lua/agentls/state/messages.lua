@@ -7,22 +7,22 @@ local NONE, copy_with, find_item, filter_list, upsert_item =
   list.NONE, list.copy_with, list.find_item, list.filter_list, list.upsert_item
 local clear_kinds = notices.clear_kinds
 
-local M = { on = {} }
-local on = M.on
+local M = { handlers = {} }
+local handlers = M.handlers
 
 ---@return string text
 ---@return boolean has_gap Whether text before `offset` is missing.
-local function append_at_offset(text, offset, piece)
-  local have = #text
-  if offset > have then
+local function append_at_offset(text, offset, delta)
+  local length = #text
+  if offset > length then
     return text, true
-  elseif offset + #piece <= have then
+  elseif offset + #delta <= length then
     return text, false
   end
-  return text .. piece:sub(have - offset + 1), false
+  return text .. delta:sub(length - offset + 1), false
 end
 
-local FRESH_ASSISTANT = { text = '', reasoning = '', open = true }
+local NEW_ASSISTANT = { text = '', reasoning = '', open = true }
 
 local function make_delta_handler(field)
   return function(state, p)
@@ -34,7 +34,7 @@ local function make_delta_handler(field)
     local text, gap = append_at_offset(item and item[field] or '', p.offset, p.text)
     local changes = { [field] = text, stale = gap or (item and item.stale) or nil }
     state =
-      upsert_item(state, 'assistant', p.messageId, changes, copy_with(FRESH_ASSISTANT, { turnId = p.turnId }))
+      upsert_item(state, 'assistant', p.messageId, changes, copy_with(NEW_ASSISTANT, { turnId = p.turnId }))
     local activity = field == 'text' and 'answering' or 'thinking'
     return copy_with(
       state,
@@ -43,8 +43,8 @@ local function make_delta_handler(field)
   end
 end
 
-on['agent/textDelta'] = make_delta_handler('text')
-on['agent/reasoningDelta'] = make_delta_handler('reasoning')
+handlers['agent/textDelta'] = make_delta_handler('text')
+handlers['agent/reasoningDelta'] = make_delta_handler('reasoning')
 
 local function collect_content(blocks)
   local content = { text = {}, reasoning = {}, references = {}, calls = {}, images = 0 }
@@ -70,7 +70,7 @@ local function collect_content(blocks)
   return content
 end
 
-on['agent/message'] = function(state, p)
+handlers['agent/message'] = function(state, p)
   if p.hidden then
     return state
   end
@@ -121,12 +121,12 @@ on['agent/message'] = function(state, p)
     end
     return copy_with(state, { activity = 'thinking' })
   end
-  local more = p.more
+  local truncated = p.more
   for _, block in ipairs(p.content) do
-    more = more or block.more
+    truncated = truncated or block.more
   end
   -- The streamed text may be complete where the message is cut for the wire.
-  if more and item and #item.text > #text then
+  if truncated and item and #item.text > #text then
     text = item.text
   end
   state = upsert_item(
@@ -139,19 +139,19 @@ on['agent/message'] = function(state, p)
   return copy_with(state, { activity = 'thinking' })
 end
 
-on['agent/messageRetracted'] = function(state, p)
-  local void, has_removed = {}, false
+handlers['agent/messageRetracted'] = function(state, p)
+  local retracted_calls, has_removed = {}, false
   for _, id in ipairs(p.toolCallIds or {}) do
-    void[id] = true
+    retracted_calls[id] = true
   end
   local items = filter_list(state.items, function(item)
-    local is_void = (item.kind == 'assistant' and item.id == p.messageId)
+    local is_retracted = (item.kind == 'assistant' and item.id == p.messageId)
       or (
         item.kind == 'tool'
-        and (void[item.id] or (item.status == 'writing' and item.messageId == p.messageId))
+        and (retracted_calls[item.id] or (item.status == 'writing' and item.messageId == p.messageId))
       )
-    has_removed = has_removed or is_void
-    return not is_void
+    has_removed = has_removed or is_retracted
+    return not is_retracted
   end)
   if not has_removed then
     return state

@@ -53,7 +53,7 @@
 
 ---A limit or a question from the agent; not an approval.
 ---@class agentls.Item.limit: agentls.Item
----@field asked table The params of `agent/limitRequested` or `agent/questionRequested`.
+---@field request table The params of `agent/limitRequested` or `agent/questionRequested`.
 ---@field resolved? table The params of `agent/limitResolved` or `agent/questionResolved`.
 
 ---The file changes of a turn. `id` is the turn.
@@ -86,7 +86,7 @@
 ---@field costUsd? number
 ---@field error? agentls.ErrorData
 ---@field tookMs? integer
----@field over? boolean Whether a later turn started, so that this one cannot be resumed.
+---@field superseded? boolean Whether a later turn started, so that this one cannot be resumed.
 ---@field compacted? string The result of the compaction that this turn made.
 
 ---A temporary notice below the items. It disappears when its cause is resolved.
@@ -95,7 +95,7 @@
 ---@field parent? string The call whose sub-agents it is about.
 ---@field kind 'retry'|'wait'|'switched'|'compacted'|'circuit'|'retracted'|'transition'
 ---@field text string
----@field till? integer When it ends, in ms since the Unix epoch.
+---@field endsAt? integer When it ends, in ms since the Unix epoch.
 ---@field subject? string What a circuit breaker guards: `provider` or `tool`.
 ---@field name? string The name of that provider or tool.
 ---@field manual? boolean Whether the user requested the compaction.
@@ -105,7 +105,7 @@
 ---@field seq? integer The number of the last applied event; nil before the first.
 ---@field items agentls.Item[]
 ---@field approvals agentls.ApprovalRequestedNotification[] Open approval requests, oldest first.
----@field asked agentls.Item.limit[] Open limits and questions, oldest first.
+---@field inquiries agentls.Item.limit[] Open limits and questions, oldest first.
 ---@field notices agentls.Notice[]
 ---@field running? string The running turn.
 ---@field startedAt? integer When the running turn started, in ms since the Unix epoch.
@@ -114,7 +114,7 @@
 ---@field detail? string The text for the end of the running turn.
 ---@field resumable? string The last turn, if it can be resumed.
 ---@field queue? agentls.QueueState The queued prompts; nil without any.
----@field said? string[] Prompts sent from here that the model has not received yet.
+---@field unconfirmedPrompts? string[] Prompts sent from here that the model has not received yet.
 ---@field instructions? agentls.InstructionFile[] The latest instruction files of the agent.
 ---@field title? string
 ---@field cwd? string

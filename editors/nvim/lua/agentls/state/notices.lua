@@ -35,17 +35,17 @@ function M.add_notice(state, new)
 end
 local add_notice = M.add_notice
 
-local function remove_notices(state, gone)
+local function remove_notices(state, matches)
   local notices = filter_list(state.notices, function(old)
-    return not gone(old)
+    return not matches(old)
   end)
   return notices == state.notices and state or copy_with(state, { notices = notices })
 end
 
----Returns the state without notices of these kinds. Keeps those of sub-agents unless `all` is set.
-function M.clear_kinds(state, kinds, all)
+---Returns the state without notices of these kinds. Keeps those of sub-agents unless `include_subagents` is set.
+function M.clear_kinds(state, kinds, include_subagents)
   return remove_notices(state, function(old)
-    return kinds[old.kind] and (all or not old.parent)
+    return kinds[old.kind] and (include_subagents or not old.parent)
   end)
 end
 local clear_kinds = M.clear_kinds
@@ -55,7 +55,7 @@ local clear_kinds = M.clear_kinds
 ---@param at? integer Default: remove all, because all sub-agents have ended.
 function M.clear_subagent_notices(state, call, at)
   return remove_notices(state, function(old)
-    return old.parent == call and (not at or (old.till or 0) <= at)
+    return old.parent == call and (not at or (old.endsAt or 0) <= at)
   end)
 end
 
@@ -65,27 +65,27 @@ local function build_key(name, parent)
 end
 
 ---Describes an error in one short line.
-local function describe_error(failed)
-  local why = failed.cause or failed.message or 'the call failed'
-  local status = failed.status and (' (%d)'):format(failed.status) or ''
-  return why:match('[^\n]*'):sub(1, 160) .. status
+local function describe_error(error_data)
+  local reason = error_data.cause or error_data.message or 'the call failed'
+  local status = error_data.status and (' (%d)'):format(error_data.status) or ''
+  return reason:match('[^\n]*'):sub(1, 160) .. status
 end
 
 ---Describes a switch of the model.
 local function describe_switch(p)
-  local to, why = tostring(p.to), p.why
+  local model, reason = tostring(p.to), p.why
   -- Not every reason from the server names the new model.
-  local name = to:gsub('^.*/', '')
-  if not why then
-    return 'switched to ' .. to
+  local name = model:gsub('^.*/', '')
+  if not reason then
+    return 'switched to ' .. model
   end
-  return why:find(name, 1, true) and why or ('%s — %s answers'):format(why, to)
+  return reason:find(name, 1, true) and reason or ('%s — %s answers'):format(reason, model)
 end
 
-M.on = {}
-local on = M.on
+M.handlers = {}
+local handlers = M.handlers
 
-on['agent/transition'] = function(state, p)
+handlers['agent/transition'] = function(state, p)
   local parent = p.parentToolCallId
   if p.kind == 'terminal' then
     return parent and state or copy_with(state, { detail = p.detail })
@@ -98,7 +98,7 @@ on['agent/transition'] = function(state, p)
   return add_notice(state, { key = key, kind = 'transition', text = text, parent = parent })
 end
 
-on['agent/retry'] = function(state, p)
+handlers['agent/retry'] = function(state, p)
   local parent = p.parentToolCallId
   state = parent and M.clear_subagent_notices(state, parent)
     or clear_kinds(state, { wait = true, retry = true })
@@ -111,40 +111,40 @@ on['agent/retry'] = function(state, p)
       p.attempt + 1,
       p.maxRetries + 1
     ),
-    till = p.resumeAt,
+    endsAt = p.resumeAt,
     parent = parent,
   })
 end
 
-on['agent/wait'] = function(state, p)
+handlers['agent/wait'] = function(state, p)
   return add_notice(state, {
     key = build_key('wait', p.parentToolCallId),
     kind = 'wait',
     text = 'waiting: ' .. p.why,
-    till = p['until'],
+    endsAt = p['until'],
     parent = p.parentToolCallId,
   })
 end
 
-on['agent/modelSwitched'] = function(state, p)
+handlers['agent/modelSwitched'] = function(state, p)
   local parent = p.parentToolCallId
   if parent then
     -- A sub-agent has its own model.
-    local note = { text = describe_switch(p), turnId = p.turnId, parentToolCallId = parent }
-    return upsert_item(M.clear_subagent_notices(state, parent), 'note', 'switched ' .. tostring(p.seq), note)
+    local item = { text = describe_switch(p), turnId = p.turnId, parentToolCallId = parent }
+    return upsert_item(M.clear_subagent_notices(state, parent), 'note', 'switched ' .. tostring(p.seq), item)
   end
-  local meant = state.switchedFrom or p.from or state.model
-  if p.to == meant then
+  local requested_model = state.switchedFrom or p.from or state.model
+  if p.to == requested_model then
     return copy_with(clear_kinds(state, { switched = true }), { model = p.to, switchedFrom = NONE })
   end
   state = add_notice(
     clear_kinds(state, { retry = true }),
     { key = 'switched', kind = 'switched', text = describe_switch(p) }
   )
-  return copy_with(state, { model = p.to, switchedFrom = meant })
+  return copy_with(state, { model = p.to, switchedFrom = requested_model })
 end
 
-on['agent/circuit'] = function(state, p)
+handlers['agent/circuit'] = function(state, p)
   local key = ('circuit %s %s'):format(p.subject, p.name)
   if p.state == 'closed' then
     return remove_notices(state, function(old)
@@ -156,13 +156,13 @@ on['agent/circuit'] = function(state, p)
     kind = 'circuit',
     text = p.state == 'halfOpen' and p.name .. ': testing with one call'
       or p.name .. ' failed too often and is paused for a while',
-    till = p['until'],
+    endsAt = p['until'],
     subject = p.subject,
     name = p.name,
   })
 end
 
-on['agent/compacted'] = function(state, p)
+handlers['agent/compacted'] = function(state, p)
   local text = ('compacted: %s → %s tokens'):format(
     format.token_count(p.tokensBefore or 0),
     format.token_count(p.tokensAfter or 0)

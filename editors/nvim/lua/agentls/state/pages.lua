@@ -28,15 +28,18 @@ end
 
 ---See `load_page` in ../state.lua.
 ---@param reduce fun(state: agentls.State, event: agentls.Event): agentls.State
----@param fresh agentls.State An empty state.
+---@param empty_state agentls.State An empty state.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult
 ---@return agentls.State
-function M.load_page(reduce, fresh, state, result)
+function M.load_page(reduce, empty_state, state, result)
   local first = result.events[1]
-  local joins = state.seq and (not first or first.params.seq <= state.seq + 1)
-  local loaded = joins and copy_with(state, { missed = NONE, offline = NONE })
-    or copy_with(fresh, { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq })
+  local is_continuation = state.seq and (not first or first.params.seq <= state.seq + 1)
+  local loaded = is_continuation and copy_with(state, { missed = NONE, offline = NONE })
+    or copy_with(
+      empty_state,
+      { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq }
+    )
   for _, event in ipairs(result.events) do
     loaded = reduce(loaded, event)
   end
@@ -56,22 +59,22 @@ function M.load_page(reduce, fresh, state, result)
       loaded = reduce(loaded, { method = method, params = question })
     end
   end
-  local now = result.state or {}
+  local current = result.state or {}
   if result.partial then
     loaded = apply_partial(loaded, result.partial)
   end
   return copy_with(loaded, {
     seq = result.seq,
-    title = now.title,
-    cwd = now.cwd,
-    mode = now.mode,
-    model = loaded.switchedFrom and loaded.model or now.model,
-    effort = now.effort,
-    costUsd = now.costUsd,
-    running = now.runningTurnId or NONE,
-    resumable = now.resumableTurnId or NONE,
-    queue = now.queue or NONE,
-    said = state.said or NONE,
+    title = current.title,
+    cwd = current.cwd,
+    mode = current.mode,
+    model = loaded.switchedFrom and loaded.model or current.model,
+    effort = current.effort,
+    costUsd = current.costUsd,
+    running = current.runningTurnId or NONE,
+    resumable = current.resumableTurnId or NONE,
+    queue = current.queue or NONE,
+    unconfirmedPrompts = state.unconfirmedPrompts or NONE,
     -- The event may be older than the page.
     instructions = result.instructions or loaded.instructions,
   })
@@ -79,28 +82,28 @@ end
 
 ---Inserts the items of an earlier page before those of `state`.
 ---@param reduce fun(state: agentls.State, event: agentls.Event): agentls.State
----@param fresh agentls.State An empty state.
+---@param empty_state agentls.State An empty state.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult The page that ends where `state` begins.
 ---@return agentls.State
-function M.prepend_page(reduce, fresh, state, result)
-  local earlier = fresh
+function M.prepend_page(reduce, empty_state, state, result)
+  local earlier = empty_state
   for _, event in ipairs(result.events) do
     earlier = reduce(earlier, event)
   end
-  local known = {}
+  local items_by_key = {}
   for _, item in ipairs(state.items) do
-    known[item.kind .. ' ' .. item.id] = item
+    items_by_key[item.kind .. ' ' .. item.id] = item
   end
-  local items, placed = {}, {}
+  local items, placed_keys = {}, {}
   for _, item in ipairs(earlier.items) do
     local key = item.kind .. ' ' .. item.id
     -- Each page has a part of an item that starts on the earlier one and ends on the later one.
-    items[#items + 1] = known[key] and copy_with(item, known[key]) or item
-    placed[key] = true
+    items[#items + 1] = items_by_key[key] and copy_with(item, items_by_key[key]) or item
+    placed_keys[key] = true
   end
   for _, item in ipairs(state.items) do
-    local is_placed = placed[item.kind .. ' ' .. item.id]
+    local is_placed = placed_keys[item.kind .. ' ' .. item.id]
     if not is_placed and item.parentToolCallId then
       items = list.insert_item(items, item)
     elseif not is_placed then

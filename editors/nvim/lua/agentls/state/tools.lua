@@ -9,10 +9,10 @@ local NONE, copy_with, pick_fields, find_item, filter_list, upsert_item =
 ---How many bytes of live output a call keeps.
 local LIVE_BYTES = 8192
 
-local M = { on = {}, LIVE_BYTES = LIVE_BYTES }
-local on = M.on
+local M = { handlers = {}, LIVE_BYTES = LIVE_BYTES }
+local handlers = M.handlers
 
-on['agent/toolInputDelta'] = function(state, p)
+handlers['agent/toolInputDelta'] = function(state, p)
   state = notices.clear_kinds(state, notices.ENDED_BY_DELTA)
   local _, item = find_item(state.items, 'tool', p.toolCallId)
   if item and item.status ~= 'writing' then
@@ -29,17 +29,17 @@ on['agent/toolInputDelta'] = function(state, p)
   return copy_with(state, { activity = 'calling' })
 end
 
-on['agent/toolOutputDelta'] = function(state, p)
+handlers['agent/toolOutputDelta'] = function(state, p)
   local _, item = find_item(state.items, 'tool', p.toolCallId)
   if not item or item.status ~= 'running' then
     return state
   end
-  local live = (item.live or '') .. p.text
-  if #live > LIVE_BYTES then
-    live = live:sub(-LIVE_BYTES)
-    live = live:sub((live:find('\n', 1, true) or 0) + 1)
+  local output = (item.live or '') .. p.text
+  if #output > LIVE_BYTES then
+    output = output:sub(-LIVE_BYTES)
+    output = output:sub((output:find('\n', 1, true) or 0) + 1)
   end
-  return upsert_item(state, 'tool', p.toolCallId, { live = live })
+  return upsert_item(state, 'tool', p.toolCallId, { live = output })
 end
 
 local FINAL = { completed = true, failed = true, denied = true, cancelled = true }
@@ -57,7 +57,7 @@ local TOOL_FIELDS = {
   'turnId',
 }
 
-on['agent/toolCall'] = function(state, p)
+handlers['agent/toolCall'] = function(state, p)
   local _, item = find_item(state.items, 'tool', p.toolCallId)
   local changes = pick_fields(p, TOOL_FIELDS)
   changes.messageId, changes.written = NONE, NONE
@@ -77,7 +77,7 @@ on['agent/toolCall'] = function(state, p)
   return copy_with(state, { activity = p.status == 'running' and 'tool' or ended or state.activity })
 end
 
-on['agent/approvalRequested'] = function(state, p)
+handlers['agent/approvalRequested'] = function(state, p)
   local approvals = filter_list(state.approvals, function(open)
     return open.approvalId ~= p.approvalId
   end)
@@ -92,7 +92,7 @@ on['agent/approvalRequested'] = function(state, p)
   return copy_with(state, { approvals = list.append_copy(approvals, p) })
 end
 
-on['agent/approvalResolved'] = function(state, p)
+handlers['agent/approvalResolved'] = function(state, p)
   state = copy_with(state, {
     approvals = filter_list(state.approvals, function(open)
       return open.approvalId ~= p.approvalId
@@ -107,23 +107,23 @@ end
 local function make_request_handler(kind, key)
   return function(state, p)
     state = upsert_item(state, kind, p[key], {
-      asked = p,
+      request = p,
       turnId = p.turnId,
       parentToolCallId = p.parentToolCallId,
       resolved = NONE,
     })
     local _, item = find_item(state.items, kind, p[key])
-    local asked = filter_list(state.asked, function(open)
+    local inquiries = filter_list(state.inquiries, function(open)
       return open.id ~= item.id
     end)
-    return copy_with(state, { asked = list.append_copy(asked, item) })
+    return copy_with(state, { inquiries = list.append_copy(inquiries, item) })
   end
 end
 
 local function make_resolution_handler(kind, key)
   return function(state, p)
     state = copy_with(state, {
-      asked = filter_list(state.asked, function(open)
+      inquiries = filter_list(state.inquiries, function(open)
         return open.kind ~= kind or open.id ~= p[key]
       end),
     })
@@ -134,9 +134,9 @@ local function make_resolution_handler(kind, key)
   end
 end
 
-on['agent/limitRequested'] = make_request_handler('limit', 'limitId')
-on['agent/limitResolved'] = make_resolution_handler('limit', 'limitId')
-on['agent/questionRequested'] = make_request_handler('question', 'questionId')
-on['agent/questionResolved'] = make_resolution_handler('question', 'questionId')
+handlers['agent/limitRequested'] = make_request_handler('limit', 'limitId')
+handlers['agent/limitResolved'] = make_resolution_handler('limit', 'limitId')
+handlers['agent/questionRequested'] = make_request_handler('question', 'questionId')
+handlers['agent/questionResolved'] = make_resolution_handler('question', 'questionId')
 
 return M

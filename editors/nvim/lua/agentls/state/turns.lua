@@ -6,13 +6,13 @@ local notices = require('agentls.state.notices')
 local NONE, copy_with, find_item, upsert_item = list.NONE, list.copy_with, list.find_item, list.upsert_item
 local clear_kinds = notices.clear_kinds
 
-local M = { on = {} }
-local on = M.on
+local M = { handlers = {} }
+local handlers = M.handlers
 
-on['agent/turnStarted'] = function(state, p)
+handlers['agent/turnStarted'] = function(state, p)
   state = clear_kinds(state, notices.ALL_KINDS, true)
   if state.resumable and find_item(state.items, 'turnEnd', state.resumable) then
-    state = upsert_item(state, 'turnEnd', state.resumable, { over = true })
+    state = upsert_item(state, 'turnEnd', state.resumable, { superseded = true })
   end
   return copy_with(state, {
     running = p.turnId,
@@ -24,10 +24,10 @@ on['agent/turnStarted'] = function(state, p)
   })
 end
 
-on['agent/turnEnded'] = function(state, p)
-  local compacted
+handlers['agent/turnEnded'] = function(state, p)
+  local compaction
   for _, old in ipairs(state.notices) do
-    compacted = old.kind == 'compacted' and old.manual and old or compacted
+    compaction = old.kind == 'compacted' and old.manual and old or compaction
   end
   state = clear_kinds(state, notices.ENDED_BY_TURN_END, true)
   -- An item that no durable event completed is void.
@@ -49,7 +49,7 @@ on['agent/turnEnded'] = function(state, p)
     costUsd = p.costUsd,
     error = p.error,
     tookMs = state.running == p.turnId and state.startedAt and p.at and p.at - state.startedAt or nil,
-    compacted = compacted and compacted.text or (state.compacting and not p.error and state.detail or nil),
+    compacted = compaction and compaction.text or (state.compacting and not p.error and state.detail or nil),
   }
   local is_resumable = p.state == 'interrupted' or p.state == 'cancelled'
   return copy_with(state, {
