@@ -18,16 +18,16 @@ local HIDING = {
 }
 local ALL = 'a' .. table.concat(HIDING, 'b') .. 'c'
 
-local function hides_nothing(words, where)
+local function hides_nothing(text, label)
   for _, hiding in ipairs(HIDING) do
-    assert(not words:find(hiding, 1, true), ('%s hides %s: %s'):format(where, vim.inspect(hiding), words))
+    assert(not text:find(hiding, 1, true), ('%s hides %s: %s'):format(label, vim.inspect(hiding), text))
   end
 end
 
 ---Returns the lines of a chat with one approval.
-local function render_card(more)
+local function render_card(overrides)
   local chat = support.open_chat()
-  local asked = vim.tbl_extend('force', {
+  local approval = vim.tbl_extend('force', {
     approvalId = 'a1',
     toolCallId = 'c1',
     name = 'bash',
@@ -35,9 +35,13 @@ local function render_card(more)
     risk = 'high',
     why = 'runs a command',
     input = { command = 'make' },
-  }, more)
-  chat.tool('c1', 'awaitingApproval', { title = asked.title, name = asked.name, input = asked.input })
-  chat.event('approvalRequested', asked)
+  }, overrides)
+  chat.tool(
+    'c1',
+    'awaitingApproval',
+    { title = approval.title, name = approval.name, input = approval.input }
+  )
+  chat.event('approvalRequested', approval)
   return chat, table.concat(chat.lines(), '\n')
 end
 
@@ -45,30 +49,30 @@ return function(test)
   ---Makes lists choose the entry that contains the next of `choices`. Returns what was shown and what was sent.
   local function answer_with(choices, results, body)
     local client, select, notify = require('agentls.client'), vim.ui.select, vim.notify
-    local request, sent, shown = client.request, {}, {}
+    local request, requests, messages = client.request, {}, {}
     client.request = function(method, params, callback)
-      table.insert(sent, { method, params })
+      table.insert(requests, { method, params })
       callback(nil, results[method] or {})
     end
-    vim.notify = function(words)
-      table.insert(shown, words)
+    vim.notify = function(message)
+      table.insert(messages, message)
     end
     vim.ui.select = function(items, options, choose)
-      table.insert(shown, options.prompt)
-      local wanted = table.remove(choices, 1)
+      table.insert(messages, options.prompt)
+      local choice = table.remove(choices, 1)
       for i, item in ipairs(items) do
-        local words = (options.format_item or tostring)(item)
-        table.insert(shown, words)
-        if wanted and words:find(wanted, 1, true) then
+        local label = (options.format_item or tostring)(item)
+        table.insert(messages, label)
+        if choice and label:find(choice, 1, true) then
           return choose(item, i)
         end
       end
       choose(nil)
     end
-    local ok, why = pcall(body)
+    local ok, error_message = pcall(body)
     client.request, vim.ui.select, vim.notify = request, select, notify
-    assert(ok, why)
-    return sent, table.concat(shown, '\n')
+    assert(ok, error_message)
+    return requests, table.concat(messages, '\n')
   end
 
   test('reveal: writes out hidden characters and keeps normal text', function()
@@ -121,10 +125,10 @@ return function(test)
     local format = require('agentls.format')
     local line = 'one two three four five ' .. ('x'):rep(50) .. ' ünïcödé 日本語日本語日本語 end'
     for width = 4, 40 do
-      local pieces = format.split_columns(line, width, vim.api.nvim_strwidth)
-      eq(table.concat(pieces), line)
-      for _, piece in ipairs(pieces) do
-        assert(vim.api.nvim_strwidth(piece) <= width, ('%d: %s'):format(width, piece))
+      local segments = format.split_columns(line, width, vim.api.nvim_strwidth)
+      eq(table.concat(segments), line)
+      for _, segment in ipairs(segments) do
+        assert(vim.api.nvim_strwidth(segment) <= width, ('%d: %s'):format(width, segment))
       end
     end
     eq(format.split_columns('', 10, vim.api.nvim_strwidth), { '' })
@@ -142,7 +146,7 @@ return function(test)
     local chat, lines = render_card(approval)
     hides_nothing(lines, 'the card')
     hides_nothing(chat.virtual(), 'beside the card')
-    for _, more in ipairs({
+    for _, overrides in ipairs({
       {
         name = 'write_file',
         title = 'Write',
@@ -154,7 +158,7 @@ return function(test)
         diff = ('--- a/%s\n+++ b/%s\n@@ -1 +1 @@\n-a\n+%s\n'):format(ALL, ALL, ALL),
       },
     }) do
-      hides_nothing(select(2, render_card(more)), more.name)
+      hides_nothing(select(2, render_card(overrides)), overrides.name)
     end
   end)
 
@@ -191,14 +195,14 @@ return function(test)
     local _, lines = render_card({ shown = 'echo long', title = 'echo', more = long })
     assert(lines:find('⋯ 300 KB are not shown here: o opens all', 1, true), lines)
     vim.fn.search('echo long')
-    local sent = answer_with(
+    local requests = answer_with(
       {},
       { ['agent/readContent'] = { text = 'echo long \226\128\174END' } },
       function()
         require('agentls.approval').show_output()
       end
     )
-    eq(sent[1][2].ref, 'r1')
+    eq(requests[1][2].ref, 'r1')
     eq(vim.api.nvim_buf_get_lines(0, 0, -1, false), { 'echo long <U+202E>END' })
     vim.cmd('close')
     _, lines = render_card({ name = 'other', input = { long = 'cut…' }, more = long })
@@ -214,8 +218,8 @@ return function(test)
     local chat, lines =
       render_card({ shown = 'git log', options = { 'keeps running in the background' }, rule = rule })
     assert(lines:find('  high risk · runs a command\n  ! keeps running in the background\n', 1, true), lines)
-    local whole = lines:match('s and a keep the rule:\n(.*)'):gsub('\n    ', ''):gsub('[`\n]', '')
-    assert(whole:find(rule, 1, true), lines)
+    local full_rule = lines:match('s and a keep the rule:\n(.*)'):gsub('\n    ', ''):gsub('[`\n]', '')
+    assert(full_rule:find(rule, 1, true), lines)
     local keys = chat.virtual()
     local order = {}
     for _, entry in ipairs(require('agentls.protocol').approval_keys) do
@@ -236,26 +240,26 @@ return function(test)
       eq(config.defaults.keys[config.APPROVAL_KEY_OPTIONS[entry.action]], entry.key)
     end
     -- A user who allows with `a` must not trigger "always".
-    local taken, problems = config.resolve_options({ keys = { approve = 'a' } })
-    eq({ taken.keys.approve, taken.keys.approve_always }, { 'a', false })
+    local options, problems = config.resolve_options({ keys = { approve = 'a' } })
+    eq({ options.keys.approve, options.keys.approve_always }, { 'a', false })
     eq(problems, { '`keys.approve` and `keys.approve_always` are both `a`; `approve_always` is not mapped' })
-    taken, problems = config.resolve_options({ keys = { approve_always = '<cr>', close = 'y' } })
-    eq({ taken.keys.approve_always, taken.keys.answer, taken.keys.approve }, { '<cr>', false, false })
+    options, problems = config.resolve_options({ keys = { approve_always = '<cr>', close = 'y' } })
+    eq({ options.keys.approve_always, options.keys.answer, options.keys.approve }, { '<cr>', false, false })
     eq(#problems, 2)
   end)
 
   test('notifications: fit on one line with hidden characters revealed', function()
-    local notify, said = vim.notify, {}
-    vim.notify = function(words)
-      table.insert(said, words)
+    local notify, messages = vim.notify, {}
+    vim.notify = function(message)
+      table.insert(messages, message)
     end
     require('agentls.notifications').notify_line('allowed once: ', ALL .. (' long'):rep(200), ' · next')
     require('agentls.sessions').report_error({ code = 0, message = ALL })
     vim.notify = notify
-    assert(vim.fn.strdisplaywidth(said[1]) <= vim.v.echospace, said[1])
-    assert(vim.endswith(said[1], '… · next'), said[1])
-    for _, words in ipairs(said) do
-      hides_nothing(words, 'a notice')
+    assert(vim.fn.strdisplaywidth(messages[1]) <= vim.v.echospace, messages[1])
+    assert(vim.endswith(messages[1], '… · next'), messages[1])
+    for _, message in ipairs(messages) do
+      hides_nothing(message, 'a notice')
     end
   end)
 
@@ -282,9 +286,12 @@ return function(test)
     -- The same call with other arguments is another question, so it is shown first.
     local chat = render_card({})
     eq(press_after(0), {})
-    local again =
+    local repeated_approval =
       { approvalId = 'a1', toolCallId = 'c1', name = 'bash', title = 'make', risk = 'high', why = 'runs' }
-    chat.event('approvalRequested', vim.tbl_extend('force', again, { input = { command = 'rm -rf .' } }))
+    chat.event(
+      'approvalRequested',
+      vim.tbl_extend('force', repeated_approval, { input = { command = 'rm -rf .' } })
+    )
     eq(press_after(500), {}, 'asked again')
     eq(#press_after(400), 1)
     questions.now_ms = now
@@ -292,7 +299,7 @@ return function(test)
 
   test('trust: asks about each redirect, and only after the whole list was visible', function()
     local trust = require('agentls.trust')
-    local described = {
+    local description = {
       folder = '/tmp/' .. ALL,
       trusted = false,
       activates = {
@@ -318,9 +325,9 @@ return function(test)
         { provider = 'three', to = 'https://c', sends = {}, accepted = true },
       },
     }
-    local lines = table.concat(trust.format_trust(described), '\n')
+    local lines = table.concat(trust.format_trust(description), '\n')
     hides_nothing(lines, 'the list')
-    for _, words in ipairs({
+    for _, expected in ipairs({
       '$ ls',
       '$ make deploy',
       'agent.default.mode: "full"',
@@ -328,21 +335,21 @@ return function(test)
       'sends $KEY',
       '(accepted)',
     }) do
-      assert(lines:find(words, 1, true), words .. ' in:\n' .. lines)
+      assert(lines:find(expected, 1, true), expected .. ' in:\n' .. lines)
     end
     local function review_trust(...)
-      local sent, shown = answer_with({ ... }, { ['agent/describeTrust'] = described }, function()
+      local requests, messages = answer_with({ ... }, { ['agent/describeTrust'] = description }, function()
         -- The list does not fit, so the user must read it first.
         trust.review_trust()
         trust.review_trust()
       end)
       vim.cmd('silent! only | enew')
-      hides_nothing(shown, 'the questions')
-      return vim.list_slice(sent, 3), shown
+      hides_nothing(messages, 'the questions')
+      return vim.list_slice(requests, 3), messages
     end
     eq(review_trust(), {})
     eq(review_trust('No'), {})
-    local folder = vim.uri_from_fname(described.folder)
+    local folder = vim.uri_from_fname(description.folder)
     eq(review_trust('Yes', 'No', 'Yes'), {
       {
         'agent/setTrust',
@@ -350,18 +357,18 @@ return function(test)
       },
     })
     -- Leaving a question means no.
-    local sent, shown = review_trust('Yes')
-    eq(sent, { { 'agent/setTrust', { folder = folder, trusted = true } } })
-    local _, count = shown:gsub('Redirect ', '')
+    local requests, messages = review_trust('Yes')
+    eq(requests, { { 'agent/setTrust', { folder = folder, trusted = true } } })
+    local _, count = messages:gsub('Redirect ', '')
     eq(count, 2, 'the accepted one is not asked about again')
-    sent, shown = answer_with({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
-    eq(#sent, 1)
-    assert(shown:find('read the whole list', 1, true), shown)
-    described.activates[1].command = 'echo another'
-    sent = answer_with({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
-    eq(#sent, 1, 'another list was not read')
+    requests, messages = answer_with({ 'Yes' }, { ['agent/describeTrust'] = description }, trust.review_trust)
+    eq(#requests, 1)
+    assert(messages:find('read the whole list', 1, true), messages)
+    description.activates[1].command = 'echo another'
+    requests = answer_with({ 'Yes' }, { ['agent/describeTrust'] = description }, trust.review_trust)
+    eq(#requests, 1, 'another list was not read')
     vim.cmd('silent! only | enew')
-    described.trusted = true
+    description.trusted = true
     eq(review_trust('Stop trusting it'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
   end)
 
@@ -370,11 +377,11 @@ return function(test)
     local grant =
       { grantId = 'g1', rule = rule, scope = 'workspace', folder = '/tmp/' .. ALL, grantedAt = 1767225600000 }
     local results = { ['agent/listGrants'] = { grants = { grant } } }
-    local sent, shown = answer_with({ 'git log' }, results, require('agentls.grants').choose_grant)
-    eq(sent[2], { 'agent/revokeGrant', { grantId = 'g1' } })
-    hides_nothing(shown, 'the list')
-    assert(shown:find(' END) · every session here', 1, true), shown)
-    assert(shown:find('revoked: bash(git log', 1, true), shown)
+    local requests, messages = answer_with({ 'git log' }, results, require('agentls.grants').choose_grant)
+    eq(requests[2], { 'agent/revokeGrant', { grantId = 'g1' } })
+    hides_nothing(messages, 'the list')
+    assert(messages:find(' END) · every session here', 1, true), messages)
+    assert(messages:find('revoked: bash(git log', 1, true), messages)
   end)
 
   test('pickers: reveal hidden characters in titles and names', function()
@@ -391,10 +398,10 @@ return function(test)
       ['agent/listAgents'] = { agents = { { name = ALL, mode = 'ask', model = ALL, description = ALL } } },
     }
     for _, list in ipairs({ picker.pick_session, picker.pick_agent }) do
-      local _, shown = answer_with({}, results, function()
+      local _, messages = answer_with({}, results, function()
         list()
       end)
-      hides_nothing(shown, 'a list')
+      hides_nothing(messages, 'a list')
     end
     client.ensure_ready = ensure
     local chat = support.open_chat()
@@ -406,14 +413,14 @@ return function(test)
     })
     hides_nothing(table.concat(chat.lines(), '\n'), 'a question')
     local questions = require('agentls.questions')
-    local settle = questions.SETTLE_MS
+    local saved_settle_ms = questions.SETTLE_MS
     questions.SETTLE_MS = 0
-    local _, shown = answer_with({}, {}, function()
+    local _, messages = answer_with({}, {}, function()
       require('agentls.approval').answer_inquiry()
       require('agentls.approval').answer_inquiry()
     end)
-    questions.SETTLE_MS = settle
-    hides_nothing(shown, 'its choices')
+    questions.SETTLE_MS = saved_settle_ms
+    hides_nothing(messages, 'its choices')
     assert(sessions.all[chat.session.id])
   end)
 end

@@ -18,16 +18,16 @@ local function wait_for_questions(nvim, count)
   return wait(function()
     return ('%d questions in:\n%s'):format(count, nvim.chat())
   end, function()
-    local found = list_open_titles(nvim)
-    return #found == count and found
+    local titles = list_open_titles(nvim)
+    return #titles == count and titles
   end)
 end
 
----Moves the cursor of the chat to the line that contains `words`, as a search does.
-local function go_to(nvim, words)
+---Moves the cursor of the chat to the line that contains `text`, as a search does.
+local function go_to(nvim, text)
   nvim.chat()
-  nvim.type_keys(('gg/%s<CR>'):format(vim.fn.escape(words, '/')))
-  assert(nvim.lua('return vim.api.nvim_get_current_line()'):find(words, 1, true), words)
+  nvim.type_keys(('gg/%s<CR>'):format(vim.fn.escape(text, '/')))
+  assert(nvim.lua('return vim.api.nvim_get_current_line()'):find(text, 1, true), text)
 end
 
 ---Returns the title of the card under the chat's cursor.
@@ -172,14 +172,14 @@ return function(_, drive)
       nvim.cmd('AgentApprove')
       nvim.wait_for_notification(':AgentApprove again allows it')
       eq({ open_everywhere(nvim), nvim.lua('return vim.bo.filetype') }, { 3, 'python' })
-      local shown = get_card_title(nvim)
-      eq(shown, list_open_titles(nvim)[1])
+      local title = get_card_title(nvim)
+      eq(title, list_open_titles(nvim)[1])
       -- An immediate repetition is too soon.
       nvim.cmd('AgentApprove')
       eq(open_everywhere(nvim), 3)
       nvim.wait_until_answerable()
       nvim.cmd('AgentApprove')
-      nvim.wait_for_notification('allowed once: ' .. shown)
+      nvim.wait_for_notification('allowed once: ' .. title)
       eq(#wait_for_questions(nvim, 2), 2)
       eq(nvim.lua('return vim.bo.filetype'), 'python')
       -- The cursor moved to this card by itself, so it was not announced yet.
@@ -265,9 +265,9 @@ return function(_, drive)
     nvim.wait_for_turn_end()
     nvim.stub_select('edit_file(cart.py)')
     nvim.cmd('AgentGrants')
-    local listed = nvim.wait_for_select()[1].words
-    eq(#listed, 1)
-    assert(listed[1]:find('^edit_file%(cart%.py%) · every session here · .* · 20%d%d%-'), listed[1])
+    local labels = nvim.wait_for_select()[1].labels
+    eq(#labels, 1)
+    assert(labels[1]:find('^edit_file%(cart%.py%) · every session here · .* · 20%d%d%-'), labels[1])
     nvim.wait_for_notification('revoked: edit_file(cart.py); such calls need approval again')
     nvim.cmd('AgentGrants')
     nvim.wait_for_notification('no saved permissions')
@@ -282,7 +282,7 @@ return function(_, drive)
     nvim.wait_for_turn_end()
     nvim.stub_select()
     nvim.cmd('AgentGrants')
-    assert(nvim.wait_for_select()[1].words[1]:find('^edit_file%(cart%.py%) · this session · '))
+    assert(nvim.wait_for_select()[1].labels[1]:find('^edit_file%(cart%.py%) · this session · '))
   end)
 
   drive('an approval shows the full command with hidden characters and dangerous options', nil, function(nvim)
@@ -293,7 +293,7 @@ return function(_, drive)
     for _, hidden in ipairs({ '\226\128\174', '\226\128\139', '\243\160\129\129', '\226\128\168', '\27' }) do
       eq(chat:find(hidden, 1, true), nil, vim.inspect(hidden))
     end
-    for _, words in ipairs({
+    for _, expected in ipairs({
       '<U+202E>',
       '<U+200B>',
       '<U+E0041>',
@@ -302,14 +302,14 @@ return function(_, drive)
       'thirteen END',
       'high risk',
     }) do
-      assert(chat:find(words, 1, true), words .. ' in:\n' .. chat)
+      assert(chat:find(expected, 1, true), expected .. ' in:\n' .. chat)
     end
     assert(chat:find('  ! ', 1, true), chat)
     -- The same holds for notifications and for the edited arguments.
     nvim.type_keys('Ge')
     nvim.wait_for_notification('e again edits it')
     for _, notice in ipairs(nvim.notices()) do
-      eq(notice.words:find('\226\128\174', 1, true), nil, notice.words)
+      eq(notice.text:find('\226\128\174', 1, true), nil, notice.text)
     end
     nvim.wait_until_answerable()
     nvim.keys('e')
@@ -347,55 +347,55 @@ return function(_, drive)
     )
     nvim.stub_select('No, leave it untrusted')
     nvim.cmd('AgentTrust')
-    local shown = nvim.wait_for_select()[1]
-    eq(shown.words[1], 'No, leave it untrusted')
+    local prompt = nvim.wait_for_select()[1]
+    eq(prompt.labels[1], 'No, leave it untrusted')
     local lines = table.concat(nvim.lines(), '\n')
-    for _, words in ipairs({
+    for _, expected in ipairs({
       'not trusted',
       'greet',
       '$ echo <U+202E>greetings',
       'agent.default.mode',
       'full',
     }) do
-      assert(lines:find(words, 1, true), words .. ' in:\n' .. lines)
+      assert(lines:find(expected, 1, true), expected .. ' in:\n' .. lines)
     end
-    local function is_trusted()
+    local function describe_trust()
       return nvim.lua([[
         local folder = vim.uri_from_fname(require('agentls.client').get_workspace_folders()[1])
         local client = require('agentls.client')
         return client.request_sync('agent/describeTrust', { folder = folder }, 10000)
       ]])
     end
-    eq(is_trusted().trusted, false)
+    eq(describe_trust().trusted, false)
     -- Leaving the question means no.
     nvim.stub_select()
     nvim.cmd('AgentTrust')
     nvim.wait_for_select()
-    eq(is_trusted().trusted, false)
+    eq(describe_trust().trusted, false)
     nvim.stub_select('Yes, activate', 'No, leave it off')
     nvim.cmd('AgentTrust')
     nvim.wait_for_notification('trusted: ')
-    local described = is_trusted()
-    eq(described.trusted, true)
+    local description = describe_trust()
+    eq(description.trusted, true)
     -- Trust alone accepts no redirect.
-    eq({ #described.redirects, described.redirects[1].accepted }, { 1, false })
+    eq({ #description.redirects, description.redirects[1].accepted }, { 1, false })
     nvim.stub_select('Keep trusting it', 'Yes, accept this redirect')
     nvim.cmd('AgentTrust')
     nvim.wait_for_notification('; redirects accepted: 1')
     local question = nvim.wait_for_select(2)[2]
-    eq(question.words, { 'No, leave it off', 'Yes, accept this redirect' })
-    for _, words in ipairs({
+    eq(question.labels, { 'No, leave it off', 'Yes, accept this redirect' })
+    for _, expected in ipairs({
       'https://elsewhere.example/v1',
       'instead of to https://api.openai.com/v1',
       'key',
     }) do
-      assert(question.prompt:find(words, 1, true), question.prompt)
+      assert(question.prompt:find(expected, 1, true), question.prompt)
     end
-    eq(is_trusted().redirects[1].accepted, true)
+    eq(describe_trust().redirects[1].accepted, true)
     nvim.stub_select('Stop trusting it')
     nvim.cmd('AgentTrust')
     nvim.wait_for_notification('not trusted: ')
-    eq(is_trusted().trusted, false)
+    eq(describe_trust().trusted, false)
     nvim.cmd('AgentCancel')
   end)
 end

@@ -39,8 +39,8 @@ return function(_, drive)
       local state = nvim.wait_for_turn_end()
       eq(get_text(nvim, 'cart.py'), FIXED .. '# mine\n')
       eq({ modified(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { true, support.CART })
-      local told = get_output(state)
-      assert(told:find('the file on disk and commands do not have this edit yet', 1, true), told)
+      local output = get_output(state)
+      assert(output:find('the file on disk and commands do not have this edit yet', 1, true), output)
       eq(
         nvim.lua([[return vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function()
         local place = { vim.fn.line("'m"), vim.fn.line('.'), vim.fn.col('.') }
@@ -59,9 +59,9 @@ return function(_, drive)
   drive('an edit in a saved buffer is saved, so that a command sees it', { setup = FULL }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt edit and see it')
-    local told, status = get_output(nvim.wait_for_turn_end())
+    local output, status = get_output(nvim.wait_for_turn_end())
     eq(status, 'completed')
-    assert(told:find('1 - discount / 100', 1, true), told)
+    assert(output:find('1 - discount / 100', 1, true), output)
     eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, FIXED })
     eq(modified(nvim, 'cart.py'), false)
     nvim.lua([[vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function() vim.cmd('silent undo') end)]])
@@ -69,21 +69,21 @@ return function(_, drive)
   end)
 
   for _, unsaved in ipairs({ false, true }) do
-    local which = unsaved and 'unsaved' or 'saved'
-    drive(('the edits of one turn are one undo step: %s'):format(which), { setup = FULL }, function(nvim)
+    local label = unsaved and 'unsaved' or 'saved'
+    drive(('the edits of one turn are one undo step: %s'):format(label), { setup = FULL }, function(nvim)
       nvim.cmd('edit cart.py')
-      local before = support.CART
+      local original = support.CART
       if unsaved then
         nvim.keys('Go# mine<Esc>')
-        before = before .. '# mine\n'
+        original = original .. '# mine\n'
       end
       nvim.cmd('AgentPrompt change twice')
       nvim.wait_for_turn_end()
       local changed =
-        before:gsub('result %- discount', 'result * (1 - discount / 100)'):gsub('def total', 'def sum_of')
+        original:gsub('result %- discount', 'result * (1 - discount / 100)'):gsub('def total', 'def sum_of')
       eq(get_text(nvim, 'cart.py'), changed)
       nvim.lua([[vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function() vim.cmd('silent undo') end)]])
-      eq(get_text(nvim, 'cart.py'), before)
+      eq(get_text(nvim, 'cart.py'), original)
     end)
   end
 
@@ -112,9 +112,9 @@ return function(_, drive)
       return get_text(nvim, 'cart.py') == support.CART .. '# typed\n'
     end)
     nvim.cmd('AgentPrompt fix it')
-    local told, status = get_output(nvim.wait_for_turn_end(2))
+    local output, status = get_output(nvim.wait_for_turn_end(2))
     eq(status, 'failed')
-    assert(told:find('has changed since you read it', 1, true) and told:find('# typed', 1, true), told)
+    assert(output:find('has changed since you read it', 1, true) and output:find('# typed', 1, true), output)
     eq(get_text(nvim, 'cart.py'), support.CART .. '# typed\n')
     -- The agent has read the new text.
     nvim.cmd('AgentPrompt fix it')
@@ -152,10 +152,10 @@ return function(_, drive)
       end
     end
     eq(typed, 400)
-    local whole = table.concat(code, '\n') .. '\n'
+    local final_text = table.concat(code, '\n') .. '\n'
     local renamed = support.CART:gsub('def total', 'def sum_of')
-    local both = FIXED:gsub('def total', 'def sum_of')
-    assert(vim.list_contains({ support.CART, FIXED, renamed, both }, whole), whole)
+    local fully_changed = FIXED:gsub('def total', 'def sum_of')
+    assert(vim.list_contains({ support.CART, FIXED, renamed, fully_changed }, final_text), final_text)
   end)
 
   local roots = support.home .. '/roots'
@@ -171,16 +171,16 @@ return function(_, drive)
     nvim.cmd('edit ' .. roots .. '/first/cart.py')
     nvim.cmd('edit ' .. roots .. '/second/cart.py')
     nvim.cmd('AgentPrompt change the other')
-    local told, status = get_output(nvim.wait_for_turn_end())
-    eq(status, 'completed', told)
+    local output, status = get_output(nvim.wait_for_turn_end())
+    eq(status, 'completed', output)
     eq(get_text(nvim, roots .. '/first/cart.py'), support.CART)
     eq(get_text(nvim, roots .. '/second/cart.py'), FIXED)
     eq(support.read(roots .. '/first/cart.py'), support.CART)
     eq(support.read(roots .. '/second/cart.py'), FIXED)
   end)
 
-  local function utf16(words)
-    return '\255\254' .. words:gsub('.', '%0\0')
+  local function utf16(text)
+    return '\255\254' .. text:gsub('.', '%0\0')
   end
   local golden = {
     ['plain.txt'] = 'one\nrest\n',
@@ -205,9 +205,9 @@ return function(_, drive)
       end
       nvim.cmd('AgentPrompt golden')
       nvim.wait_for_turn_end()
-      for name, before in pairs(golden) do
-        local after = name == 'utf16.txt' and utf16('two\nrest\n') or before:gsub('one', 'two')
-        eq(support.read(nvim.workspace .. '/' .. name), after, name)
+      for name, original in pairs(golden) do
+        local expected = name == 'utf16.txt' and utf16('two\nrest\n') or original:gsub('one', 'two')
+        eq(support.read(nvim.workspace .. '/' .. name), expected, name)
       end
       eq(vim.uv.fs_stat(real).mode % 512, tonumber('750', 8))
       eq(vim.uv.fs_lstat(link).type, 'link')

@@ -4,21 +4,21 @@ local eq = support.eq
 return function(test)
   test('setup: merges options into the defaults', function()
     local config = require('agentls.config')
-    local taken, problems = config.resolve_options({
+    local options, problems = config.resolve_options({
       window = { position = 'left' },
       keys = { approve = 'y', deny = false },
       output_lines = 10,
     })
     eq(problems, {})
-    eq({ taken.window.position, taken.window.size, taken.output_lines }, { 'left', 0.45, 10 })
-    eq({ taken.keys.approve, taken.keys.deny, taken.keys.diff }, { 'y', false, 'd' })
+    eq({ options.window.position, options.window.size, options.output_lines }, { 'left', 0.45, 10 })
+    eq({ options.keys.approve, options.keys.deny, options.keys.diff }, { 'y', false, 'd' })
     eq(config.resolve_options({ keys = false }).keys, false)
     eq(config.defaults.window.position, 'right')
   end)
 
   test('setup: reports invalid options with the nearest name, and applies the rest', function()
     local config = require('agentls.config')
-    local taken, problems = config.resolve_options({
+    local options, problems = config.resolve_options({
       windw = {},
       window = { positon = 'left', position = 'rigth', size = 30 },
       keys = { aprove = 'y' },
@@ -27,8 +27,8 @@ return function(test)
       xyzzy = 1,
       prompt = 3,
     })
-    local all = table.concat(problems, '\n')
-    for _, words in ipairs({
+    local report = table.concat(problems, '\n')
+    for _, expected in ipairs({
       'unknown option `windw`; did you mean `window`?',
       'unknown option `window.positon`; did you mean `window.position`?',
       '(right?)',
@@ -38,10 +38,10 @@ return function(test)
       'unknown option `xyzzy`',
       '`prompt` must be a table, not 3',
     }) do
-      assert(all:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, all))
+      assert(report:find(expected, 1, true), ('"%s" is not in:\n%s'):format(expected, report))
     end
     eq(#problems, 8)
-    eq({ taken.window.size, taken.window.position, taken.output_lines }, { 30, 'right', 2000 })
+    eq({ options.window.size, options.window.position, options.output_lines }, { 30, 'right', 2000 })
     eq(select(2, config.resolve_options('x')), { 'the options must be a table, not "x"' })
   end)
 
@@ -53,14 +53,14 @@ return function(test)
 
   test('setup: the option types match the configuration types', function()
     local function read_fields(name, class)
-      local found = {}
+      local fields = {}
       for line in io.lines(('%s/lua/agentls/%s.lua'):format(support.plugin, name)) do
-        local field, rest = line:match('^%-%-%-@field ([%w_]+)%??(.*)$')
+        local field, annotation = line:match('^%-%-%-@field ([%w_]+)%??(.*)$')
         if field then
-          table.insert(found, field .. rest:gsub(class, 'X'))
+          table.insert(fields, field .. annotation:gsub(class, 'X'))
         end
       end
-      return found
+      return fields
     end
     eq(read_fields('options', 'agentls%.Options'), read_fields('config', 'agentls%.Config'))
   end)

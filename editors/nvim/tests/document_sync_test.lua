@@ -4,25 +4,25 @@ local support = require('tests.support')
 local eq = support.eq
 
 ---Returns where the lines of a text start. In the protocol, lines end with \n, \r\n, or \r.
-local function starts_of(words)
+local function find_line_starts(text)
   local starts, at = { 1 }, 1
   while true do
-    local found = words:find('[\r\n]', at)
-    if not found then
+    local line_end = text:find('[\r\n]', at)
+    if not line_end then
       return starts
     end
-    at = found + (words:sub(found, found + 1) == '\r\n' and 2 or 1)
+    at = line_end + (text:sub(line_end, line_end + 1) == '\r\n' and 2 or 1)
     table.insert(starts, at)
   end
 end
 
 ---Returns the byte at a UTF-16 position, clamped as the protocol specifies.
-local function byte_at(words, position)
-  local start = starts_of(words)[position.line + 1]
+local function to_byte_offset(text, position)
+  local start = find_line_starts(text)[position.line + 1]
   if not start then
-    return #words + 1
+    return #text + 1
   end
-  local line = words:match('^[^\r\n]*', start)
+  local line = text:match('^[^\r\n]*', start)
   local units, at = 0, 1
   while at <= #line do
     local byte = line:byte(at)
@@ -36,31 +36,34 @@ local function byte_at(words, position)
   return start + at - 1
 end
 
-local function apply_changes(words, changes)
+local function apply_changes(text, changes)
   for _, change in ipairs(changes) do
     if change.range then
-      local from, to = byte_at(words, change.range.start), byte_at(words, change.range['end'])
-      words = words:sub(1, from - 1) .. change.text .. words:sub(to)
+      local from, to = to_byte_offset(text, change.range.start), to_byte_offset(text, change.range['end'])
+      text = text:sub(1, from - 1) .. change.text .. text:sub(to)
     else
-      words = change.text
+      text = change.text
     end
   end
-  return words
+  return text
 end
 
----Simulates a server that applies what goes out. `calm`: it drops documents that match the disk.
+---Simulates a server that applies what goes out. It drops documents that match the disk.
 local function simulate_server()
   local document_sync = require('agentls.document_sync')
   document_sync.reset_all()
-  local self = { ranges = 0, wholes = 0, bytes = 0 }
+  local self = { ranges = 0, full_changes = 0, bytes = 0 }
   self.id = vim.lsp.start({
     name = 'follower',
     flags = { debounce_text_changes = 0 },
     cmd = function()
       return {
         request = function(method, _, callback)
-          local full = { openClose = true, change = 2, save = true }
-          callback(nil, method == 'initialize' and { capabilities = { textDocumentSync = full } } or nil)
+          local sync_options = { openClose = true, change = 2, save = true }
+          callback(
+            nil,
+            method == 'initialize' and { capabilities = { textDocumentSync = sync_options } } or nil
+          )
           return true, 1
         end,
         notify = function(method, params)
@@ -71,7 +74,8 @@ local function simulate_server()
             self.dropped = true
           elseif method == 'textDocument/didChange' then
             local ranged = params.contentChanges[1].range ~= nil
-            self.ranges, self.wholes = self.ranges + (ranged and 1 or 0), self.wholes + (ranged and 0 or 1)
+            self.ranges, self.full_changes =
+              self.ranges + (ranged and 1 or 0), self.full_changes + (ranged and 0 or 1)
             self.bytes = self.bytes + #vim.json.encode(params.contentChanges)
             assert(
               not (ranged and self.dropped),
@@ -98,12 +102,12 @@ local function simulate_server()
   return self
 end
 
-local PIECES = { 'a', 'word', 'ü', '漢字', '😀', '🏳️‍🌈', ' ', '\t', 'é', 'x😀y' }
+local FRAGMENTS = { 'a', 'word', 'ü', '漢字', '😀', '🏳️‍🌈', ' ', '\t', 'é', 'x😀y' }
 
 return function(test)
-  local function open_buffer(words)
+  local function open_buffer(text)
     local path = ('%s/documents/%d.txt'):format(support.home, math.random(1e9))
-    support.write(path, words)
+    support.write(path, text)
     vim.cmd('silent! only')
     vim.wo.winfixbuf = false
     vim.cmd('edit! ' .. vim.fn.fnameescape(path))
@@ -111,16 +115,16 @@ return function(test)
   end
 
   local function run_main_loop()
-    local done = false
+    local has_run = false
     vim.schedule(function()
-      done = true
+      has_run = true
     end)
     vim.wait(1000, function()
-      return done
+      return has_run
     end, 1)
   end
 
-  for name, words in pairs({
+  for name, text in pairs({
     plain = ('one two\nthree 😀 four\nüß\n\n'):rep(5),
     dos = ('one two\r\nthree 😀 four\r\nüß\r\n'):rep(5),
     ['without a line end'] = 'one\ntwo',
@@ -129,20 +133,20 @@ return function(test)
     ['bytes that are no text'] = 'a\n\255\254b\nc\n',
   }) do
     test('document sync: random edits reproduce the text: ' .. name, function()
-      local legible, ranges = require('agentls.format').sanitize_utf8, 0
+      local sanitize_utf8, ranges = require('agentls.format').sanitize_utf8, 0
       for seed = 1, 15 do
         math.randomseed(seed)
-        local buffer, server = open_buffer(words), simulate_server()
+        local buffer, server = open_buffer(text), simulate_server()
         local function random_text()
           local parts = {}
           for _ = 1, math.random(0, 4) do
-            table.insert(parts, PIECES[math.random(#PIECES)])
+            table.insert(parts, FRAGMENTS[math.random(#FRAGMENTS)])
           end
           return table.concat(parts)
         end
-        local done = {}
+        local history = {}
         local function run(command)
-          table.insert(done, command)
+          table.insert(history, command)
           pcall(vim.cmd --[[@as fun(c: string)]], 'silent! ' .. command)
           -- As when the plugin reloads a file.
           if not vim.lsp.buf_is_attached(buffer, server.id) then
@@ -154,7 +158,7 @@ return function(test)
             local row = math.random(vim.api.nvim_buf_line_count(0))
             local line = vim.fn.getline(row)
             local column = vim.fn.byteidx(line, math.random(0, vim.fn.strchars(line)))
-            table.insert(done, ('insert at %d %d'):format(row, column))
+            table.insert(history, ('insert at %d %d'):format(row, column))
             pcall(
               vim.api.nvim_buf_set_text,
               0,
@@ -204,16 +208,17 @@ return function(test)
             run_main_loop()
           end
           -- A changed option goes out with the next change, as in Neovim's own full sync.
-          local last = done[#done]
+          local last = history[#history]
           if
-            not last:find('^set') and legible(vim.lsp._buf_get_full_text(buffer)) ~= legible(server.text)
+            not last:find('^set')
+            and sanitize_utf8(vim.lsp._buf_get_full_text(buffer)) ~= sanitize_utf8(server.text)
           then
             vim.api.nvim_buf_set_lines(buffer, -1, -1, false, { 'on' })
             run_main_loop()
             eq(
-              { legible(server.text) },
-              { legible(vim.lsp._buf_get_full_text(buffer)) },
-              ('seed %d: %s'):format(seed, table.concat(done, ' | '))
+              { sanitize_utf8(server.text) },
+              { sanitize_utf8(vim.lsp._buf_get_full_text(buffer)) },
+              ('seed %d: %s'):format(seed, table.concat(history, ' | '))
             )
           end
         end
@@ -230,19 +235,19 @@ return function(test)
     local server = simulate_server()
     vim.cmd('normal! ix')
     run_main_loop()
-    eq(server.wholes, 1)
+    eq(server.full_changes, 1)
     server.bytes = 0
     for _ = 1, 20 do
       vim.cmd('normal! ay')
       run_main_loop()
     end
-    eq({ server.ranges, server.wholes }, { 20, 1 })
+    eq({ server.ranges, server.full_changes }, { 20, 1 })
     assert(server.bytes < 5000, server.bytes)
     eq(server.text, vim.lsp._buf_get_full_text(0))
     -- After a save, the server may drop the document.
     vim.cmd('silent write')
     vim.cmd('normal! ay')
-    eq(server.wholes, 2)
+    eq(server.full_changes, 2)
     vim.cmd('bwipeout!')
   end)
 end

@@ -27,25 +27,25 @@ local function get_output(state)
 end
 
 ---Goes to a window of the chat.
-local function enter_window(nvim, which)
+local function enter_window(nvim, name)
   nvim.lua(
     [[
     local chat, prompt = require('agentls.view').find_windows()
     vim.api.nvim_set_current_win(... == 'chat' and chat or prompt)
   ]],
-    which
+    name
   )
 end
 
 return function(_, drive)
-  for _, how in ipairs({ 'bdelete!', 'bwipeout!', 'bunload!' }) do
-    drive(('the chat survives :%s during a turn'):format(how), nil, function(nvim)
+  for _, command in ipairs({ 'bdelete!', 'bwipeout!', 'bunload!' }) do
+    drive(('the chat survives :%s during a turn'):format(command), nil, function(nvim)
       nvim.cmd('AgentPrompt slow')
       nvim.see('It has')
       enter_window(nvim, 'chat')
-      nvim.cmd(how)
+      nvim.cmd(command)
       enter_window(nvim, 'prompt')
-      nvim.cmd(how)
+      nvim.cmd(command)
       nvim.wait_for_turn_end()
       nvim.cmd('Agent')
       nvim.see('> slow')
@@ -85,7 +85,7 @@ return function(_, drive)
   end)
 
   drive('a command without a target says so and starts nothing', nil, function(nvim)
-    for command, words in pairs({
+    for command, expected in pairs({
       AgentCancel = 'no turn is running',
       AgentApprove = 'no open approval',
       ['AgentDeny no'] = 'no open approval',
@@ -99,7 +99,7 @@ return function(_, drive)
     }) do
       nvim.lua('notices = {}')
       nvim.cmd(command)
-      nvim.wait_for_notification(words)
+      nvim.wait_for_notification(expected)
       eq(#nvim.notices(), 1, command)
     end
     eq(count_windows(nvim), 1)
@@ -147,17 +147,20 @@ return function(_, drive)
     eq(get_text(nvim, 'cart.py'), support.CART)
     nvim.cmd('AgentPrompt change twice')
     nvim.wait_for_turn_end(2)
-    local both = FIXED:gsub('def total', 'def sum_of')
-    eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { both, both })
+    local fully_changed = FIXED:gsub('def total', 'def sum_of')
+    eq(
+      { get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') },
+      { fully_changed, fully_changed }
+    )
   end)
 
   drive('a non-modifiable buffer is not edited, and the agent learns why', { setup = FULL }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('setlocal nomodifiable')
     nvim.cmd('AgentPrompt fix it')
-    local told, status = get_output(nvim.wait_for_turn_end())
+    local output, status = get_output(nvim.wait_for_turn_end())
     eq(status, 'failed')
-    assert(told:find('cart.py is not modifiable in the editor', 1, true), told)
+    assert(output:find('cart.py is not modifiable in the editor', 1, true), output)
     eq(
       { get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') },
       { support.CART, support.CART }
@@ -171,15 +174,15 @@ return function(_, drive)
       nvim.cmd('edit cart.py')
       nvim.cmd('setlocal readonly')
       nvim.cmd('AgentPrompt fix it')
-      local told = get_output(nvim.wait_for_turn_end())
-      assert(told:find('read-only', 1, true), told)
+      local output = get_output(nvim.wait_for_turn_end())
+      assert(output:find('read-only', 1, true), output)
       eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, support.CART })
     end
   )
 
   for _, unsaved in ipairs({ false, true }) do
-    local which = unsaved and 'what is unsaved here stays, and is not saved over it' or 'it is taken in'
-    drive('a file changed outside Neovim: ' .. which, { setup = FULL }, function(nvim)
+    local outcome = unsaved and 'what is unsaved here stays, and is not saved over it' or 'it is taken in'
+    drive('a file changed outside Neovim: ' .. outcome, { setup = FULL }, function(nvim)
       nvim.cmd('edit cart.py')
       if unsaved then
         nvim.keys('Go# mine<Esc>')
@@ -191,11 +194,11 @@ return function(_, drive)
       nvim.wait_for_turn_end()
       support.write(nvim.workspace .. '/cart.py', support.CART .. '# outside\n')
       nvim.cmd('AgentPrompt fix it')
-      local told = get_output(nvim.wait_for_turn_end(2))
+      local output = get_output(nvim.wait_for_turn_end(2))
       local disk = support.read(nvim.workspace .. '/cart.py')
       if unsaved then
         eq({ get_text(nvim, 'cart.py'), disk }, { FIXED .. '# mine\n', support.CART .. '# outside\n' })
-        assert(told:find('the file on disk and commands do not have this edit yet', 1, true), told)
+        assert(output:find('the file on disk and commands do not have this edit yet', 1, true), output)
       else
         eq({ get_text(nvim, 'cart.py'), disk }, { FIXED .. '# outside\n', FIXED .. '# outside\n' })
       end
@@ -229,11 +232,11 @@ while True:
     function(nvim)
       nvim.cmd('AgentPrompt hello')
       nvim.wait_for_notification('4 times in 2 minutes; not restarting it')
-      local again = 0
+      local restart_count = 0
       for _, notice in ipairs(nvim.notices()) do
-        again = again + (notice.words:find('); restarting it', 1, true) and 1 or 0)
+        restart_count = restart_count + (notice.text:find('); restarting it', 1, true) and 1 or 0)
       end
-      eq(again, 3)
+      eq(restart_count, 3)
       wait('only Neovim', function()
         return #support.find_processes(nvim.mark) == 1
       end)
@@ -264,12 +267,12 @@ while True:
     nvim.wait_for_turn_end()
     local other = support.neovim({ workspace = nvim.workspace, data = nvim.data })
     other.lua([[
-      asked = {}
+      prompts = {}
       vim.ui.select = function(items, options, choose)
-        table.insert(asked, options.prompt)
+        table.insert(prompts, options.prompt)
         for i, item in ipairs(items) do
-          local words = options.format_item and options.format_item(item) or item
-          if words:find('stream this', 1, true) or words:find('Open it read-only', 1, true) then
+          local label = options.format_item and options.format_item(item) or item
+          if label:find('stream this', 1, true) or label:find('Open it read-only', 1, true) then
             return choose(item, i)
           end
         end
@@ -277,8 +280,8 @@ while True:
     ]])
     other.cmd('AgentSessions')
     other.see('Grüße: one two three')
-    local asked = other.lua('return asked')
-    assert(asked[2]:find('The session is open in another server', 1, true), vim.inspect(asked))
+    local prompts = other.lua('return prompts')
+    assert(prompts[2]:find('The session is open in another server', 1, true), vim.inspect(prompts))
     local bar = other.lua([[
       local chat = require('agentls.view').find_windows()
       return vim.api.nvim_eval_statusline(vim.wo[chat].winbar, { winid = chat, use_winbar = true }).str
@@ -302,10 +305,10 @@ while True:
     nvim.wait_for_turn_end(2)
     nvim.quit()
     -- After its end, the other one can load the session.
-    other.lua('asked = {}')
+    other.lua('prompts = {}')
     other.cmd('AgentSessions')
     other.see('> stream more')
-    eq(other.lua('return #asked'), 1)
+    eq(other.lua('return #prompts'), 1)
     other.cmd('AgentPrompt stream on')
     other.wait_for_turn_end(3)
     other.quit()

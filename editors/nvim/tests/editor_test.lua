@@ -4,9 +4,9 @@ local support = require('tests.support')
 local eq = support.eq
 
 ---A file in a buffer that a language client follows, as the plugin's does: versions are counted.
-local function open_file(words, name)
+local function open_file(text, name)
   local path = ('%s/editor/%s-%d.txt'):format(support.home, name or 'file', math.random(1e9))
-  support.write(path, words)
+  support.write(path, text)
   vim.cmd('silent! only')
   -- The last window may show a chat of another test.
   vim.wo.winfixbuf = false
@@ -53,14 +53,14 @@ local function lines(file)
 end
 
 ---Replaces a part of a line, in an edit of `version`.
-local function build_edit(file, version, line, from, to, words)
+local function build_edit(file, version, line, from, to, new_text)
   local range = { start = { line = line, character = from }, ['end'] = { line = line, character = to } }
   return require('agentls.editor').apply_edit({
     edit = {
       documentChanges = {
         {
           textDocument = { uri = file.uri, version = version },
-          edits = { { range = range, newText = words } },
+          edits = { { range = range, newText = new_text } },
         },
       },
     },
@@ -71,9 +71,9 @@ local function version(file)
   return vim.lsp.util.buf_versions[file.buffer]
 end
 
-local function type_words(file, words)
+local function type_keys(file, keys)
   vim.api.nvim_set_current_buf(file.buffer)
-  vim.api.nvim_feedkeys(vim.api.nvim_replace_termcodes(words, true, false, true), 'xt', false)
+  vim.api.nvim_feedkeys(vim.api.nvim_replace_termcodes(keys, true, false, true), 'xt', false)
 end
 
 return function(test)
@@ -87,35 +87,35 @@ return function(test)
 
   test('editor: an edit of an older version is refused, and typed text stays', function()
     local file = open_file('one\ntwo\n')
-    local before = version(file)
-    type_words(file, 'ggAtyped<Esc>')
-    local answer = build_edit(file, before, 0, 0, 3, 'ONE')
+    local old_version = version(file)
+    type_keys(file, 'ggAtyped<Esc>')
+    local answer = build_edit(file, old_version, 0, 0, 3, 'ONE')
     eq({ answer.applied, answer.failedChange }, { false, 0 })
     assert(answer.failureReason:find('has changed', 1, true), answer.failureReason)
     eq(lines(file), { 'onetyped', 'two' })
   end)
 
   test('editor: an edit of several documents is all or nothing', function()
-    local one, two = open_file('one\n', 'a'), open_file('two\n', 'b')
-    local stale = version(two)
-    type_words(two, 'ggAx<Esc>')
+    local first, second = open_file('one\n', 'a'), open_file('two\n', 'b')
+    local stale_version = version(second)
+    type_keys(second, 'ggAx<Esc>')
     local range = { start = { line = 0, character = 0 }, ['end'] = { line = 0, character = 3 } }
     local answer = require('agentls.editor').apply_edit({
       edit = {
         documentChanges = {
           {
-            textDocument = { uri = one.uri, version = version(one) },
+            textDocument = { uri = first.uri, version = version(first) },
             edits = { { range = range, newText = 'ONE' } },
           },
           {
-            textDocument = { uri = two.uri, version = stale },
+            textDocument = { uri = second.uri, version = stale_version },
             edits = { { range = range, newText = 'TWO' } },
           },
         },
       },
     }, 'utf-16')
     eq({ answer.applied, answer.failedChange }, { false, 1 })
-    eq({ lines(one), lines(two) }, { { 'one' }, { 'twox' } })
+    eq({ lines(first), lines(second) }, { { 'one' }, { 'twox' } })
   end)
 
   test('editor: refuses buffers that are closed or not modifiable, and file operations', function()
@@ -131,17 +131,17 @@ return function(test)
   test('editor: the edits of a turn are one undo step, and typing is another', function()
     local editor = require('agentls.editor')
     local file = open_file('one\ntwo\nthree\n')
-    type_words(file, 'ggAa<Esc>')
+    type_keys(file, 'ggAa<Esc>')
     editor.begin_turn()
     eq(build_edit(file, version(file), 1, 0, 3, 'TWO').applied, true)
     eq(build_edit(file, version(file), 2, 0, 5, 'THREE').applied, true)
-    type_words(file, 'GAb<Esc>')
+    type_keys(file, 'GAb<Esc>')
     eq(lines(file), { 'onea', 'TWO', 'THREEb' })
-    type_words(file, 'u')
+    type_keys(file, 'u')
     eq(lines(file), { 'onea', 'TWO', 'THREE' })
-    type_words(file, 'u')
+    type_keys(file, 'u')
     eq(lines(file), { 'onea', 'two', 'three' })
-    type_words(file, 'u')
+    type_keys(file, 'u')
     eq(lines(file), { 'one', 'two', 'three' })
   end)
 
@@ -150,14 +150,14 @@ return function(test)
     local file = open_file('one\ntwo\nthree\n')
     editor.begin_turn()
     build_edit(file, version(file), 0, 0, 3, 'ONE')
-    type_words(file, 'GAb<Esc>')
+    type_keys(file, 'GAb<Esc>')
     build_edit(file, version(file), 1, 0, 3, 'TWO')
-    type_words(file, 'u')
+    type_keys(file, 'u')
     eq(lines(file), { 'ONE', 'two', 'threeb' })
-    type_words(file, '<C-r>')
+    type_keys(file, '<C-r>')
     editor.begin_turn()
     build_edit(file, version(file), 2, 0, 5, 'THREE')
-    type_words(file, 'u')
+    type_keys(file, 'u')
     eq(lines(file), { 'ONE', 'TWO', 'threeb' })
   end)
 
@@ -169,7 +169,7 @@ return function(test)
     eq(editor.save_documents({ uris = { file.uri } }), { saved = { file.uri }, failed = {} })
     eq(support.read(file.path), 'ONE\r\ntwo\r\n')
     build_edit(file, version(file), 1, 0, 3, 'TWO')
-    type_words(file, 'u')
+    type_keys(file, 'u')
     eq(lines(file), { 'one', 'two' })
     eq(editor.save_documents({ uris = { file.uri } }).saved, { file.uri })
   end)
@@ -212,9 +212,9 @@ return function(test)
   test('editor: diagnostics use protocol positions', function()
     local editor = require('agentls.editor')
     local file = open_file('eins\nzwei äöü𝄞 x\n')
-    local space = vim.api.nvim_create_namespace('test.diagnostics')
+    local namespace = vim.api.nvim_create_namespace('test.diagnostics')
     local column = #'zwei äöü𝄞 '
-    vim.diagnostic.set(space, file.buffer, {
+    vim.diagnostic.set(namespace, file.buffer, {
       {
         lnum = 1,
         col = column,
@@ -226,8 +226,8 @@ return function(test)
       },
     })
     local function get_diagnostics(params, encoding)
-      return vim.tbl_filter(function(one)
-        return one.uri == file.uri
+      return vim.tbl_filter(function(diagnostic)
+        return diagnostic.uri == file.uri
       end, editor.get_diagnostics(params, encoding).diagnostics)
     end
     eq(get_diagnostics({ uri = file.uri }, 'utf-16'), {
@@ -241,7 +241,7 @@ return function(test)
     })
     eq(get_diagnostics({}, 'utf-8')[1].range.start, { line = 1, character = column })
     eq(editor.get_diagnostics({ uri = vim.uri_from_fname('/nowhere') }, 'utf-16'), { diagnostics = {} })
-    vim.diagnostic.set(space, file.buffer, {})
+    vim.diagnostic.set(namespace, file.buffer, {})
     eq(get_diagnostics({}, 'utf-16'), {})
   end)
 
@@ -253,8 +253,8 @@ return function(test)
     vim.api.nvim_win_set_buf(chat, vim.api.nvim_create_buf(false, true))
     local other = support.home .. '/editor/other.txt'
     support.write(other, 'a\nb\n')
-    local place = { start = { line = 1, character = 9 }, ['end'] = { line = 1, character = 9 } }
-    eq(editor.show_document({ uri = file.uri, selection = place }, 'utf-16'), { success = true })
+    local selection = { start = { line = 1, character = 9 }, ['end'] = { line = 1, character = 9 } }
+    eq(editor.show_document({ uri = file.uri, selection = selection }, 'utf-16'), { success = true })
     eq(vim.api.nvim_get_current_win(), chat)
     eq(
       editor.show_document({ uri = vim.uri_from_fname(other), takeFocus = true }, 'utf-16'),
@@ -268,16 +268,16 @@ return function(test)
 
   test("editor: Neovim's own handler accepts a stale edit", function()
     local file = open_file('one\n')
-    type_words(file, 'ggAx<Esc>')
-    local stale = version(file)
-    type_words(file, 'ggAy<Esc>')
+    type_keys(file, 'ggAx<Esc>')
+    local stale_version = version(file)
+    type_keys(file, 'ggAy<Esc>')
     local range = { start = { line = 0, character = 0 }, ['end'] = { line = 0, character = 3 } }
     local client = vim.lsp.get_clients({ bufnr = file.buffer })[1]
     local params = {
       edit = {
         documentChanges = {
           {
-            textDocument = { uri = file.uri, version = stale },
+            textDocument = { uri = file.uri, version = stale_version },
             edits = { { range = range, newText = 'ONE' } },
           },
         },

@@ -14,7 +14,7 @@ local function is_alive(pid)
 end
 
 ---Waits until no mute server of this Neovim is left.
-local function mute_ends(nvim)
+local function wait_for_mute_server_end(nvim)
   wait('the end of the mute server', function()
     return not vim.iter(support.find_processes(nvim.mark)):any(function(process)
       return process.command:find('sleep 1000', 1, true) ~= nil
@@ -23,7 +23,7 @@ local function mute_ends(nvim)
 end
 
 ---Writes a server that reads and never answers.
-local function mute_server()
+local function write_mute_server()
   local path = support.home .. '/mute'
   support.write(path, '#!/bin/sh\nexec sleep 1000\n')
   vim.uv.fs_chmod(path, 493)
@@ -127,21 +127,21 @@ return function(test, drive)
   end)
 
   test('a server that never answers is reported and killed', function()
-    local path = mute_server()
+    local path = write_mute_server()
     local nvim = support.neovim({ setup = ('{ cmd = { %q } }'):format(path) })
     nvim.lua("local c = require('agentls.client'); c.START_NOTICE_MS, c.START_MS = 200, 1500")
     nvim.cmd('AgentPrompt hello')
     nvim.wait_for_notification('the server has not answered since it was started')
     nvim.wait_for_notification('does not answer; check that it is the server')
-    mute_ends(nvim)
+    wait_for_mute_server_end(nvim)
     nvim.quit()
   end)
 
   test('a restart replaces a server that never answered, and keeps the prompt', function()
-    local path, switch = support.home .. '/mute-first', support.home .. '/mute-first.done'
+    local path, marker = support.home .. '/mute-first', support.home .. '/mute-first.done'
     -- A shutdown request does not stop it either.
     local script = "#!/bin/sh\n[ -e %s ] && exec %s\ntouch %s\ntrap '' TERM\nexec sleep 1000\n"
-    support.write(path, script:format(switch, support.server, switch))
+    support.write(path, script:format(marker, support.server, marker))
     vim.uv.fs_chmod(path, 493)
     local nvim = support.neovim({ setup = ('{ cmd = { %q } }'):format(path) })
     nvim.lua(IMPATIENT)
@@ -151,7 +151,7 @@ return function(test, drive)
     nvim.cmd('AgentRestart')
     nvim.wait_for_turn_end()
     nvim.see('> stream')
-    mute_ends(nvim)
+    wait_for_mute_server_end(nvim)
     nvim.quit()
   end)
 
@@ -165,9 +165,9 @@ return function(test, drive)
     other.lua("require('agentls.session_lock').TERM_TIMEOUT_MS = 300")
     other.stub_select('stream this one', 'Take it over')
     other.cmd('AgentSessions')
-    local shown = other.wait_for_select(2)
-    assert(shown[2].prompt:find('The session is open in another server', 1, true), vim.inspect(shown))
-    eq(shown[2].words[2], ('Take it over: stop process %d and its work'):format(server.pid))
+    local prompts = other.wait_for_select(2)
+    assert(prompts[2].prompt:find('The session is open in another server', 1, true), vim.inspect(prompts))
+    eq(prompts[2].labels[2], ('Take it over: stop process %d and its work'):format(server.pid))
     other.see('Grüße: one two three')
     assert(not is_alive(server.pid))
     other.cmd('AgentPrompt stream more')

@@ -12,28 +12,28 @@ local function get_section(tag)
 end
 
 ---Returns the sorted captures of `pattern` in all Lua files except the generated one.
-local function in_code(pattern)
-  local found = {}
+local function find_in_code(pattern)
+  local captures = {}
   for name in vim.fs.dir(support.plugin .. '/lua/agentls', { depth = 3 }) do
     if vim.endswith(name, '.lua') and name ~= 'protocol.lua' then
-      for caught in assert(support.read(support.plugin .. '/lua/agentls/' .. name)):gmatch(pattern) do
-        found[caught] = true
+      for capture in assert(support.read(support.plugin .. '/lua/agentls/' .. name)):gmatch(pattern) do
+        captures[capture] = true
       end
     end
   end
-  found = vim.tbl_keys(found)
-  table.sort(found)
-  return found
+  captures = vim.tbl_keys(captures)
+  table.sort(captures)
+  return captures
 end
 
-local function find_all(words, pattern)
-  local found = {}
-  for word in words:gmatch(pattern) do
-    found[word] = true
+local function find_all(text, pattern)
+  local matches = {}
+  for word in text:gmatch(pattern) do
+    matches[word] = true
   end
-  found = vim.tbl_keys(found)
-  table.sort(found)
-  return found
+  matches = vim.tbl_keys(matches)
+  table.sort(matches)
+  return matches
 end
 
 return function(test)
@@ -70,19 +70,19 @@ return function(test)
     local defaults, options = require('agentls.config').defaults, {}
     -- Options without a default are only in the types.
     local types = assert(support.read(support.plugin .. '/lua/agentls/config.lua'))
-    local whole = assert(types:match('class %(exact%) agentls%.Config\n(.-)\n\n'))
-    for field in whole:gmatch('@field ([%w_]+)') do
+    local class_body = assert(types:match('class %(exact%) agentls%.Config\n(.-)\n\n'))
+    for field in class_body:gmatch('@field ([%w_]+)') do
       table.insert(options, field)
     end
     table.sort(options)
-    local words = get_section('agentls-options')
-    local told = vim.tbl_filter(function(name)
+    local section = get_section('agentls-options')
+    local documented = vim.tbl_filter(function(name)
       return name ~= 'setup()'
-    end, find_all(words, '%*agentls%.([%w_()]+)%*'))
-    eq(told, options)
+    end, find_all(section, '%*agentls%.([%w_()]+)%*'))
+    eq(documented, options)
     local function get_option_help(name)
-      local from = assert(words:find(('*agentls.%s*'):format(name), 1, true))
-      return words:sub(from, (words:find('\n[%w_]+ +%*', from)))
+      local from = assert(section:find(('*agentls.%s*'):format(name), 1, true))
+      return section:sub(from, (section:find('\n[%w_]+ +%*', from)))
     end
     for name, value in pairs(defaults) do
       if type(value) ~= 'table' then
@@ -91,11 +91,11 @@ return function(test)
           name .. ': another default'
         )
       elseif name ~= 'keys' then
-        for inner, inner_value in pairs(value) do
-          assert(get_option_help(name):find(('`%s`'):format(inner), 1, true), name .. '.' .. inner)
+        for key, key_default in pairs(value) do
+          assert(get_option_help(name):find(('`%s`'):format(key), 1, true), name .. '.' .. key)
           assert(
-            get_option_help(name):find(('(%s)'):format(tostring(inner_value)), 1, true),
-            inner .. ': another default'
+            get_option_help(name):find(('(%s)'):format(tostring(key_default)), 1, true),
+            key .. ': another default'
           )
         end
       end
@@ -103,35 +103,35 @@ return function(test)
   end)
 
   test('help: lists every key', function()
-    local words, keys = get_section('agentls-keys'), require('agentls.config').defaults.keys
+    local section, keys = get_section('agentls-keys'), require('agentls.config').defaults.keys
     assert(type(keys) == 'table')
-    local told = {}
-    for line in words:gmatch('\n  (%S[^\n]+)') do
+    local documented = {}
+    for line in section:gmatch('\n  (%S[^\n]+)') do
       local name = line:match('%s([%l_]+)$')
       if name and keys[name] then
-        told[name] = line:match('^%S+')
+        documented[name] = line:match('^%S+')
       end
     end
-    told.next, told.previous = words:match('\n  (%S+) (%S+) +go to the next or previous prompt')
-    eq(told, keys)
+    documented.next, documented.previous = section:match('\n  (%S+) (%S+) +go to the next or previous prompt')
+    eq(documented, keys)
   end)
 
   test('help: lists every autocommand and highlight', function()
     local autocommands = find_all(get_section('agentls-autocommands'), '\n  (Agent%u%w+)')
-    local announced = in_code("emit_event%('(%w+)'")
-    vim.list_extend(announced, in_code("make_question_effect%('(%w+)'"))
-    vim.list_extend(announced, in_code("pattern = '(Agent%w+)'"))
-    table.sort(announced)
-    eq(autocommands, announced)
-    local told, there = {}, {}
+    local emitted = find_in_code("emit_event%('(%w+)'")
+    vim.list_extend(emitted, find_in_code("make_question_effect%('(%w+)'"))
+    vim.list_extend(emitted, find_in_code("pattern = '(Agent%w+)'"))
+    table.sort(emitted)
+    eq(autocommands, emitted)
+    local documented, defined = {}, {}
     for group, link in get_section('agentls-highlights'):gmatch('\n  (Agentls%w+)[^\n]- (%w+)%f[\n]') do
-      told[group] = link ~= 'none' and link or nil
+      documented[group] = link ~= 'none' and link or nil
     end
     for group, link in
       assert(support.read(support.plugin .. '/lua/agentls/buffers.lua')):gmatch("\n  (Agentls%w+) = '(%w+)'")
     do
-      there[group] = link
+      defined[group] = link
     end
-    eq(told, there)
+    eq(documented, defined)
   end)
 end

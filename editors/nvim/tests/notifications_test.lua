@@ -2,7 +2,7 @@
 
 local support = require('tests.support')
 local wait = support.wait
-local show_with = dofile(support.here .. '/screen.lua')
+local show_with = dofile(support.tests_dir .. '/screen.lua')
 
 return function(test)
   if vim.fn.executable('tmux') == 0 then
@@ -35,8 +35,11 @@ return function(test)
       tui.see('no open approval')
       tui.command('AgentMode nonsense')
       tui.see('unknown mode `nonsense`')
-      local shot = tui.read_screen()
-      assert(not shot:find('Press ENTER', 1, true) and not shot:find('-- More --', 1, true), shot)
+      local screen_text = tui.read_screen()
+      assert(
+        not screen_text:find('Press ENTER', 1, true) and not screen_text:find('-- More --', 1, true),
+        screen_text
+      )
       support.eq(tui.eval('mode()'), 'n')
       -- They disappear by themselves, and stay in the history.
       tui.lua(
@@ -62,7 +65,7 @@ return function(test)
   show('a replaced vim.notify shows the notifications', nil, function(tui)
     tui.command('AgentApprove')
     tui.see('mine: agentls: no open approval')
-  end, { init = 'vim.notify = function(words) vim.api.nvim_echo({ { "mine: " .. words } }, false, {}) end' })
+  end, { init = 'vim.notify = function(text) vim.api.nvim_echo({ { "mine: " .. text } }, false, {}) end' })
 
   show('the message about a missing server fits the screen', nil, function(tui)
     tui.command('Agent')

@@ -48,11 +48,11 @@ return function(test)
         before[i] = 'line ' .. math.random(4)
       end
       for _, line in ipairs(before) do
-        local dice = math.random(10)
-        if dice > 2 then
+        local roll = math.random(10)
+        if roll > 2 then
           table.insert(after, line)
         end
-        if dice > 8 then
+        if roll > 8 then
           table.insert(after, 'new ' .. math.random(3))
         end
       end

@@ -5,11 +5,11 @@ local eq, wait = support.eq, support.wait
 
 ---Records requests to the server, and answers those that a test stubs.
 local SPY = [[
-asked, answers = {}, {}
+requests, answers = {}, {}
 local client = require('agentls.client')
 local request = client.request
 client.request = function(method, params, callback)
-  table.insert(asked, { method = method, params = params })
+  table.insert(requests, { method = method, params = params })
   if answers[method] then
     return answers[method](params, callback)
   end
@@ -17,12 +17,12 @@ client.request = function(method, params, callback)
 end
 ]]
 
-local function wait_for_request(nvim, method)
+local function get_requests(nvim, method)
   return nvim.lua(
     [[
       local method = ...
-      local found = vim.tbl_filter(function(a) return a.method == method end, asked)
-      return vim.tbl_map(function(a) return a.params end, found)
+      local matches = vim.tbl_filter(function(request) return request.method == method end, requests)
+      return vim.tbl_map(function(request) return request.params end, matches)
     ]],
     method
   )
@@ -45,29 +45,29 @@ return function(_, drive)
     nvim.stub_select('enter a name')
     nvim.cmd('AgentModel')
     nvim.wait_for_notification('asking the providers for their models…')
-    eq(wait_for_request(nvim, 'agent/listModels')[1].live, true)
-    eq(nvim.lua('return #shown'), 0)
+    eq(get_requests(nvim, 'agent/listModels')[1].live, true)
+    eq(nvim.lua('return #prompts'), 0)
     nvim.lua("vim.ui.input = function(_, enter) enter(' tape/made-up ') end")
     nvim.lua('pending()')
-    eq(nvim.wait_for_select()[1].words, {
+    eq(nvim.wait_for_select()[1].labels, {
       '● tape/tape',
       "  tape/old · not in the provider's list",
       '  tape/new',
       '… enter a name',
     })
-    eq(wait_for_request(nvim, 'agent/setModel')[1].model, 'tape/made-up')
+    eq(get_requests(nvim, 'agent/setModel')[1].model, 'tape/made-up')
     -- A list that arrives while the user types is not opened.
-    nvim.lua("require('agentls.picker').clear_model_cache(); shown = {}")
+    nvim.lua("require('agentls.picker').clear_model_cache(); prompts = {}")
     nvim.cmd('AgentModel')
     nvim.lua("vim.api.nvim_set_current_win(select(2, require('agentls.view').find_windows()))")
     nvim.type_keys('iwords')
     vim.wait(500)
     nvim.lua('pending()')
     nvim.wait_for_notification('the list of models is ready; open it with :AgentModel')
-    eq(nvim.lua('return #shown'), 0)
+    eq(nvim.lua('return #prompts'), 0)
     nvim.type_keys('<Esc>')
     nvim.cmd('AgentModel')
-    eq(#nvim.wait_for_select()[1].words, 4)
+    eq(#nvim.wait_for_select()[1].labels, 4)
   end)
 
   drive("an unknown model is reported with the server's suggestion", nil, function(nvim)
@@ -75,8 +75,8 @@ return function(_, drive)
     nvim.wait_for_turn_end()
     nvim.lua(SPY)
     nvim.lua([[answers['agent/setModel'] = function(_, callback)
-      local words = 'unknown model tape/tope; the nearest: tape/tape'
-      callback({ code = -32602, message = words, data = { message = words } })
+      local message = 'unknown model tape/tope; the nearest: tape/tape'
+      callback({ code = -32602, message = message, data = { message = message } })
     end]])
     nvim.cmd('AgentModel tape/tope')
     nvim.wait_for_notification('unknown model tape/tope; the nearest: tape/tape')
@@ -89,9 +89,9 @@ return function(_, drive)
     end]])
     nvim.cmd('Agent')
     wait('the session', function()
-      return #wait_for_request(nvim, 'agent/newSession') == 1
+      return #get_requests(nvim, 'agent/newSession') == 1
     end)
-    local params = wait_for_request(nvim, 'agent/newSession')[1]
+    local params = get_requests(nvim, 'agent/newSession')[1]
     params.cwd = nil
     eq(params, { remembered = true })
     local bar = nvim.lua([[
@@ -125,24 +125,24 @@ return function(_, drive)
   end)
 
   drive('a file outside the workspace is synced once it has unsaved changes', nil, function(nvim)
-    local outside = support.home .. '/outside.txt'
-    support.write(outside, 'outside\n')
+    local outside_path = support.home .. '/outside.txt'
+    support.write(outside_path, 'outside\n')
     nvim.lua([[
       attached = {}
       vim.api.nvim_create_autocmd('LspAttach', { callback = function(event)
         table.insert(attached, vim.fs.basename(vim.api.nvim_buf_get_name(event.buf)))
       end })
     ]])
-    nvim.cmd('edit ' .. outside)
+    nvim.cmd('edit ' .. outside_path)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt stream')
     nvim.wait_for_turn_end()
     nvim.cmd('wincmd t')
-    nvim.cmd('edit ' .. outside)
+    nvim.cmd('edit ' .. outside_path)
     nvim.cmd('help')
     eq(nvim.lua('return attached'), { 'cart.py' })
     nvim.cmd('wincmd p')
-    nvim.cmd('edit ' .. outside)
+    nvim.cmd('edit ' .. outside_path)
     nvim.type_keys('ix<Esc>')
     wait('the unsaved file', function()
       return vim.deep_equal(nvim.lua('return attached'), { 'cart.py', 'outside.txt' })

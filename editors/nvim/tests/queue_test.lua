@@ -63,7 +63,7 @@ return function(_, drive)
     nvim.stub_select('out with this', 'Remove')
     nvim.keys('<C-w>kQ')
     wait_for_queue(nvim, 'stream the first', 'stream the second')
-    eq(nvim.wait_for_select(2)[2].words, { 'Send to the running turn', 'Edit', 'Remove' })
+    eq(nvim.wait_for_select(2)[2].labels, { 'Send to the running turn', 'Edit', 'Remove' })
     nvim.stub_select('the second', 'Edit')
     nvim.cmd('AgentQueue')
     wait('the prompt to edit', function()
@@ -101,11 +101,11 @@ return function(_, drive)
     support.write(nvim.workspace .. '/gate', '')
     local state = nvim.wait_for_turn_end(3)
     eq(state.queue, nil)
-    local said = {}
+    local prompts = {}
     for _, item in ipairs(state.items) do
-      table.insert(said, item.kind == 'user' and item.text or nil)
+      table.insert(prompts, item.kind == 'user' and item.text or nil)
     end
-    eq(said, { 'until the gate', 'stream the first', 'stream the third' })
+    eq(prompts, { 'until the gate', 'stream the first', 'stream the third' })
     eq(nvim.virtual():find('queued', 1, true), nil)
     nvim.cmd('AgentQueue')
     nvim.wait_for_notification('the queue is empty')
@@ -214,20 +214,20 @@ return function(_, drive)
     nvim.run_twice('AgentAnswer')
     nvim.wait_for_turn_end(2)
     nvim.see('  → ants, cats')
-    eq(nvim.wait_for_select(3)[1].words, { 'ants', 'bees', 'cats', 'Something else …' })
+    eq(nvim.wait_for_select(3)[1].labels, { 'ants', 'bees', 'cats', 'Something else …' })
     nvim.cmd('AgentPrompt choose one')
     wait_for_question(nvim)
     nvim.stub_select('Something else')
-    nvim.lua("vim.ui.input = function(_, done) done('straight on') end")
+    nvim.lua("vim.ui.input = function(_, on_confirm) on_confirm('straight on') end")
     nvim.run_twice('AgentAnswer')
     nvim.wait_for_turn_end(3)
     nvim.see('  → straight on')
     nvim.cmd('AgentPrompt say a name')
     wait_for_question(nvim)
-    nvim.lua("vim.ui.input = function(options, done) asked = options.prompt done('Ada') end")
+    nvim.lua("vim.ui.input = function(options, on_confirm) prompt = options.prompt on_confirm('Ada') end")
     nvim.run_twice('AgentAnswer')
     nvim.wait_for_turn_end(4)
-    eq(nvim.lua('return asked'), 'What is its name? ')
+    eq(nvim.lua('return prompt'), 'What is its name? ')
     nvim.see('  → Ada')
     nvim.see('It is named.')
     nvim.cmd('AgentPrompt say a name')
@@ -277,17 +277,20 @@ return function(_, drive)
     wait('another session', function()
       return nvim.state().sessionId ~= first
     end)
-    local words = nvim.wait_for_select()[1].words
-    assert(words[1]:find('● default', 1, true), vim.inspect(words))
-    assert(words[2]:find('reader · plan · tape · Looks, and changes nothing', 1, true), vim.inspect(words))
+    local labels = nvim.wait_for_select()[1].labels
+    assert(labels[1]:find('● default', 1, true), vim.inspect(labels))
+    assert(
+      labels[2]:find('reader · plan · tape · Looks, and changes nothing', 1, true),
+      vim.inspect(labels)
+    )
     eq(nvim.state().mode, 'plan')
     local function get_bar()
       return nvim.lua([[
         local view = require('agentls.view')
         vim.g.statusline_winid = view.find_windows()
-        local words = view.render_winbar()
+        local bar = view.render_winbar()
         vim.g.statusline_winid = nil
-        return words
+        return bar
       ]])
     end
     assert(get_bar():find('reader', 1, true), get_bar())
@@ -298,17 +301,17 @@ return function(_, drive)
     eq(nvim.lua("return vim.fn.getcompletion('AgentAgent r', 'cmdline')"), { 'reader' })
     -- It is also known after a load.
     local second = nvim.state().sessionId
-    local again = support.neovim({ workspace = nvim.workspace, data = nvim.data })
+    local reopened = support.neovim({ workspace = nvim.workspace, data = nvim.data })
     nvim.quit()
-    again.stub_select('stream again')
-    again.cmd('AgentSessions')
+    reopened.stub_select('stream again')
+    reopened.cmd('AgentSessions')
     wait('the session', function()
-      return again.state() and again.state().sessionId == second
+      return reopened.state() and reopened.state().sessionId == second
     end)
     wait('its agent', function()
-      return again.lua("return require('agentls.sessions').get_current().agent") == 'reader'
+      return reopened.lua("return require('agentls.sessions').get_current().agent") == 'reader'
     end)
-    again.quit()
+    reopened.quit()
   end)
 
   drive('slash commands complete while typing, and are sent', {
@@ -323,7 +326,7 @@ return function(_, drive)
       return nvim.lua('return vim.bo.filetype') == 'agentls_prompt'
     end)
     ---Returns the entries of the menu.
-    local function wait_for_menu(words)
+    local function wait_for_menu(expected)
       wait(function()
         return 'the menu: ' .. vim.inspect(nvim.lua("return vim.fn.complete_info({ 'items', 'mode' })"))
       end, function()
@@ -333,7 +336,7 @@ return function(_, drive)
           vim.tbl_map(function(item)
             return ('%s %s'):format(item.abbr, item.menu)
           end, items),
-          words
+          expected
         )
       end)
     end
@@ -378,13 +381,13 @@ return function(_, drive)
     nvim.wait_for_turn_end()
     nvim.cmd('checkhealth agentls')
     local report = table.concat(nvim.lines(), '\n')
-    for _, words in ipairs({
+    for _, expected in ipairs({
       'agents: default (in this session), reader',
       'slash commands: /look',
       'void.md: it is empty',
       'instructions: AGENTS.md loaded',
     }) do
-      assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))
+      assert(report:find(expected, 1, true), ('"%s" is not in:\n%s'):format(expected, report))
     end
   end)
 
@@ -407,10 +410,10 @@ return function(_, drive)
     nvim.cmd('AgentPrompt stream again')
     nvim.wait_for_turn_end(2)
     nvim.see('! ')
-    local warned = vim.iter(nvim.state().items):find(function(item)
+    local warning = vim.iter(nvim.state().items):find(function(item)
       return item.kind == 'warning' and item.code == 'instructions_changed'
     end)
-    assert(warned and warned.message:find('AGENTS.md', 1, true), vim.inspect(warned))
+    assert(warning and warning.message:find('AGENTS.md', 1, true), vim.inspect(warning))
     vim.uv.fs_unlink(nvim.workspace .. '/AGENTS.md')
     vim.fn.delete(nvim.workspace .. '/.agentls', 'rf')
     nvim.cmd('AgentPrompt stream once more')

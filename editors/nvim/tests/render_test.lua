@@ -2,11 +2,11 @@
 
 local support = require('tests.support')
 local eq = support.eq
-local shown = support.open_chat
+local open_chat = support.open_chat
 
 return function(test)
   test('render: the changes of a turn, and their revert', function()
-    local chat = shown()
+    local chat = open_chat()
     local files = {
       { path = 'src/b_c.ts', kind = 'modified', added = 12, removed = 1 },
       { path = 'a.bin', kind = 'modified', added = 0, removed = 0, unrestorable = true },
@@ -43,8 +43,8 @@ return function(test)
     eq(chat.lines()[3], '± 1,203 files changed +12 -3 · reapplied ⋯ 5 lines')
     -- A single file needs no list.
     chat.event('turnStarted', { turnId = 't2' })
-    local one = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
-    chat.event('turnDiff', { turnId = 't2', ofTurnId = 't2', standing = 'made', files = one })
+    local created_files = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
+    chat.event('turnDiff', { turnId = 't2', ofTurnId = 't2', standing = 'made', files = created_files })
     assert(vim.list_contains(chat.lines(), '± a.txt created +3'), vim.inspect(chat.lines()))
     chat.event('turnDiff', { turnId = 't4', ofTurnId = 't4', standing = 'made', files = {}, unlisted = 1 })
     assert(vim.list_contains(chat.lines(), '± 1 file changed ⋯ 1 line'), vim.inspect(chat.lines()))
@@ -79,22 +79,25 @@ return function(test)
       make_diff_event(6, 't3', 'made'),
     }
     local function get_standings(state)
-      local found = {}
+      local standings = {}
       for _, item in ipairs(state.items) do
         if item.kind == 'changes' then
-          table.insert(found, item.id .. ' ' .. item.standing)
+          table.insert(standings, item.id .. ' ' .. item.standing)
         end
       end
-      return found
+      return standings
     end
-    local wanted = { 't1 redone', 't2 reverted', 't3 made' }
-    eq(get_standings(states.load_page(states.new('s'), load_page(events, 1))), wanted)
+    local expected = { 't1 redone', 't2 reverted', 't3 made' }
+    eq(get_standings(states.load_page(states.new('s'), load_page(events, 1))), expected)
     -- The same wherever the page boundary is.
-    for cut = 1, #events - 1 do
-      local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
-      local state =
-        states.prepend_page(states.load_page(states.new('s'), load_page(late, cut + 1)), load_page(early, 1))
-      eq(get_standings(state), wanted, 'cut after ' .. cut)
+    for boundary = 1, #events - 1 do
+      local later_events, earlier_events =
+        vim.list_slice(events, boundary + 1), vim.list_slice(events, 1, boundary)
+      local state = states.prepend_page(
+        states.load_page(states.new('s'), load_page(later_events, boundary + 1)),
+        load_page(earlier_events, 1)
+      )
+      eq(get_standings(state), expected, 'cut after ' .. boundary)
     end
   end)
 
@@ -154,25 +157,22 @@ return function(test)
   end)
 
   test('a queued prompt does not count as an unsent one', function()
-    local chat = shown()
-    local said = { prompt = 'just said' }
-    chat.session.unsent = { said }
-    local function message(words)
-      chat.event(
-        'message',
-        { messageId = words, role = 'user', content = { { type = 'text', text = words } } }
-      )
+    local chat = open_chat()
+    local unsent = { prompt = 'just said' }
+    chat.session.unsent = { unsent }
+    local function receive_message(text)
+      chat.event('message', { messageId = text, role = 'user', content = { { type = 'text', text = text } } })
       return #chat.session.unsent
     end
     chat.event('turnEnded', { reason = 'completed', state = 'completed' })
     chat.event('turnStarted', { turnId = 't2', by = 'queue' })
-    eq(message('waited'), 1)
-    eq(message('just said'), 0)
+    eq(receive_message('waited'), 1)
+    eq(receive_message('just said'), 0)
   end)
 
   test('render: queued prompts', function()
-    local chat = shown()
-    local function wait(paused, ...)
+    local chat = open_chat()
+    local function show_queue(paused, ...)
       local prompts = {}
       for i, text in ipairs({ ... }) do
         prompts[i] = { promptId = 'q' .. i, text = text }
@@ -181,20 +181,20 @@ return function(test)
       chat.lines()
       return chat.virtual()
     end
-    local seen = wait(false, 'then this', 'and that')
-    assert(seen:find('⧗ queued: then this · Q', 1, true), seen)
-    assert(seen:find('⧗ queued: and that', 1, true), seen)
+    local virtual_text = show_queue(false, 'then this', 'and that')
+    assert(virtual_text:find('⧗ queued: then this · Q', 1, true), virtual_text)
+    assert(virtual_text:find('⧗ queued: and that', 1, true), virtual_text)
     assert(require('agentls').statusline():find('2 queued', 1, true))
-    seen = wait(true, 'a', 'b', 'c', 'd')
-    assert(seen:find('⧗ queued (paused): a · Q', 1, true), seen)
-    assert(seen:find('⧗ and 1 more', 1, true), seen)
-    assert(not seen:find('paused): d', 1, true), seen)
-    seen = wait(false)
-    assert(not seen:find('queued', 1, true), seen)
+    virtual_text = show_queue(true, 'a', 'b', 'c', 'd')
+    assert(virtual_text:find('⧗ queued (paused): a · Q', 1, true), virtual_text)
+    assert(virtual_text:find('⧗ and 1 more', 1, true), virtual_text)
+    assert(not virtual_text:find('paused): d', 1, true), virtual_text)
+    virtual_text = show_queue(false)
+    assert(not virtual_text:find('queued', 1, true), virtual_text)
   end)
 
   test('render: the loaded instructions', function()
-    local chat = shown()
+    local chat = open_chat()
     local home = vim.uv.os_homedir()
     chat.event('instructions', {
       leftOut = 2,
@@ -233,13 +233,13 @@ return function(test)
   end)
 
   ---Adds a call of a sub-agent.
-  local function add_call(chat, id, parent, status, more)
-    more = vim.tbl_extend('force', { parentToolCallId = parent, title = id, name = 'bash' }, more or {})
-    chat.tool(id, status, more)
+  local function add_call(chat, id, parent, status, fields)
+    fields = vim.tbl_extend('force', { parentToolCallId = parent, title = id, name = 'bash' }, fields or {})
+    chat.tool(id, status, fields)
   end
 
   ---Returns the indent of a line.
-  local function set_in(chat, row)
+  local function get_indent(chat, row)
     local blocks = vim.api.nvim_get_namespaces()['agentls.blocks']
     local marks = vim.api.nvim_buf_get_extmarks(
       chat.buffer,
@@ -256,7 +256,7 @@ return function(test)
   end
 
   test('render: sub-agents are indented under their call and fold with it', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     chat.tool('other', 'running', { title = 'beside' })
     add_call(chat, 'c1', 'd1', 'completed', { output = 'one\n' })
@@ -292,10 +292,13 @@ return function(test)
     })
     local depths = {}
     for row = 1, 13 do
-      depths[row] = set_in(chat, row) or ''
+      depths[row] = get_indent(chat, row) or ''
     end
-    local one, two = '│ ', '│ │ '
-    eq(depths, { '', one, one, one, one, one, one, two, two, two, two, two, '' })
+    local single, double = '│ ', '│ │ '
+    eq(
+      depths,
+      { '', single, single, single, single, single, single, double, double, double, double, double, '' }
+    )
     -- The notice is at the call, not in the status of the turn.
     assert(not chat.virtual():find('Overloaded', 1, true), chat.virtual())
     eq({ chat.fold(1), chat.fold(2), chat.fold(8) }, { { -1, -1 }, { 2, 5 }, { 8, 11 } })
@@ -318,7 +321,7 @@ return function(test)
   end)
 
   test("render: a sub-agent's call asks under its parent", function()
-    local chat = shown()
+    local chat = open_chat()
     chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     add_call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
     chat.event('approvalRequested', {
@@ -384,23 +387,27 @@ return function(test)
         return item.id
       end, state.items)
     end
-    local wanted = { 'd', 'a', 'f', 'g', 'b', 'e' }
+    local expected = { 'd', 'a', 'f', 'g', 'b', 'e' }
     local state = states.new('s')
-    for _, one in ipairs(events) do
-      state = states.reduce(state, one)
+    for _, next_event in ipairs(events) do
+      state = states.reduce(state, next_event)
     end
-    eq(get_ids(state), wanted)
-    for cut = 1, #events - 1 do
-      local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
+    eq(get_ids(state), expected)
+    for boundary = 1, #events - 1 do
+      local later_events, earlier_events =
+        vim.list_slice(events, boundary + 1), vim.list_slice(events, 1, boundary)
       local loaded =
-        states.load_page(states.new('s'), { events = late, seq = 7, hasEarlier = true, state = {} })
-      loaded = states.prepend_page(loaded, { events = early, seq = cut, hasEarlier = false, state = {} })
-      eq(get_ids(loaded), wanted, 'cut after ' .. cut)
+        states.load_page(states.new('s'), { events = later_events, seq = 7, hasEarlier = true, state = {} })
+      loaded = states.prepend_page(
+        loaded,
+        { events = earlier_events, seq = boundary, hasEarlier = false, state = {} }
+      )
+      eq(get_ids(loaded), expected, 'cut after ' .. boundary)
       eq(loaded.items[1].status, 'completed')
     end
     -- Without the call, its entries are still indented.
-    local nests =
+    local placements =
       require('agentls.subagents').compute_placements(states.reduce(states.new('s'), events[6]).items, {})
-    eq({ nests[1].depth, nests[1].level }, { 1, 0 })
+    eq({ placements[1].depth, placements[1].level }, { 1, 0 })
   end)
 end

@@ -13,8 +13,8 @@ vim.o.showmode, vim.o.report = false, 9999
 local only = _G.arg[1]
 local passed, failed = 0, 0
 
-local function say(words)
-  io.stdout:write(words .. '\n')
+local function print_line(line)
+  io.stdout:write(line .. '\n')
   io.stdout:flush()
 end
 
@@ -24,14 +24,14 @@ local function test(name, body)
   if only and not name:find(only, 1, true) then
     return
   end
-  local begun = vim.uv.hrtime()
-  local ok, why = xpcall(body, debug.traceback)
+  local started_at = vim.uv.hrtime()
+  local ok, error_message = xpcall(body, debug.traceback)
   if ok then
     passed = passed + 1
-    say(('ok   %s (%.1f s)'):format(name, (vim.uv.hrtime() - begun) / 1e9))
+    print_line(('ok   %s (%.1f s)'):format(name, (vim.uv.hrtime() - started_at) / 1e9))
   else
     failed = failed + 1
-    say(('FAIL %s\n%s'):format(name, why))
+    print_line(('FAIL %s\n%s'):format(name, error_message))
   end
 end
 
@@ -40,12 +40,12 @@ end
 local function drive(name, options, body)
   test(name, function()
     local nvim = support.neovim(options)
-    local ok, why = xpcall(body, debug.traceback, nvim)
+    local ok, error_message = xpcall(body, debug.traceback, nvim)
     if ok then
       return nvim.quit()
     end
     nvim.kill()
-    error(why, 0)
+    error(error_message, 0)
   end)
 end
 
@@ -80,8 +80,8 @@ local FILES = {
   },
 }
 for _, name in ipairs(vim.iter(FILES):flatten():totable()) do
-  dofile(support.here .. '/' .. name .. '_test.lua')(test, drive)
+  dofile(support.tests_dir .. '/' .. name .. '_test.lua')(test, drive)
 end
 vim.fn.delete(home, 'rf')
-say(('%d passed, %d failed'):format(passed, failed))
+print_line(('%d passed, %d failed'):format(passed, failed))
 os.exit(failed == 0 and passed > 0 and 0 or 1)

@@ -56,36 +56,36 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
     COLORTERM = 'truecolor',
     AGENTLS_TEST_MARK = self.mark,
   }
-  local words = { 'env' }
+  local command = { 'env' }
   for key, value in pairs(environment) do
-    table.insert(words, ('%s=%s'):format(key, vim.fn.shellescape(value)))
+    table.insert(command, ('%s=%s'):format(key, vim.fn.shellescape(value)))
   end
-  vim.list_extend(words, { vim.fn.shellescape(vim.v.progpath), '-u', init, '-i', 'NONE', '-n' })
-  vim.list_extend(words, { '--listen', workspace .. '/.git/socket', file or '' })
+  vim.list_extend(command, { vim.fn.shellescape(vim.v.progpath), '-u', init, '-i', 'NONE', '-n' })
+  vim.list_extend(command, { '--listen', workspace .. '/.git/socket', file or '' })
   local columns, rows = tostring(options.columns or 120), tostring(options.rows or 34)
-  tmux('new-session', '-d', '-x', columns, '-y', rows, '-c', workspace, '-s', 'e', table.concat(words, ' '))
+  tmux('new-session', '-d', '-x', columns, '-y', rows, '-c', workspace, '-s', 'e', table.concat(command, ' '))
 
   ---Resizes the terminal.
-  function self.resize(wide, high)
-    tmux('resize-window', '-t', 'e', '-x', tostring(wide), '-y', tostring(high))
+  function self.resize(width, height)
+    tmux('resize-window', '-t', 'e', '-x', tostring(width), '-y', tostring(height))
   end
 
   ---Returns the text of the screen; with `colors`, including escape sequences.
   function self.read_screen(colors)
     return tmux('capture-pane', '-p', '-t', 'e', colors and '-eN' or '-p')
   end
-  function self.see(what)
+  function self.see(text)
     wait(function()
-      return ('"%s" on the screen:\n%s'):format(what, self.read_screen())
+      return ('"%s" on the screen:\n%s'):format(text, self.read_screen())
     end, function()
-      return self.read_screen():find(what, 1, true)
+      return self.read_screen():find(text, 1, true)
     end)
   end
-  function self.wait_until_gone(what)
+  function self.wait_until_gone(text)
     wait(function()
-      return ('"%s" off the screen:\n%s'):format(what, self.read_screen())
+      return ('"%s" off the screen:\n%s'):format(text, self.read_screen())
     end, function()
-      return not self.read_screen():find(what, 1, true)
+      return not self.read_screen():find(text, 1, true)
     end)
   end
   function self.type(text)
@@ -139,22 +139,22 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
     )
     self.see(turns .. ' ended')
   end
-  function self.save_screen(shot)
+  function self.save_screen(capture)
     if captures then
-      support.write(('%s/%s.txt'):format(captures, shot), self.read_screen())
-      support.write(('%s/%s.ansi'):format(captures, shot), self.read_screen(true))
+      support.write(('%s/%s.txt'):format(captures, capture), self.read_screen())
+      support.write(('%s/%s.ansi'):format(captures, capture), self.read_screen(true))
     end
   end
   function self.quit()
     pcall(tmux, 'send-keys', '-t', 'e', 'C-\\', 'C-n')
     pcall(self.command, 'qa!')
-    local left
+    local remaining
     local none = vim.wait(15000, function()
-      left = support.find_processes(self.mark)
-      return #left == 0
+      remaining = support.find_processes(self.mark)
+      return #remaining == 0
     end, 50)
     pcall(tmux, 'kill-server')
-    assert(none, 'processes were left: ' .. vim.inspect(left))
+    assert(none, 'processes were left: ' .. vim.inspect(remaining))
   end
   return self
 end
@@ -165,11 +165,11 @@ return function(test)
   return function(name, file, body, options)
     options = type(options) == 'string' and { settings = options } or options
     test('screen: ' .. name, function()
-      local seen = screen(name:gsub('%W', '-'), file, options)
-      local ok, why = xpcall(body, debug.traceback, seen)
-      local left, still = pcall(seen.quit)
-      assert(ok, why)
-      assert(left, still)
+      local tui = screen(name:gsub('%W', '-'), file, options)
+      local ok, error_message = xpcall(body, debug.traceback, tui)
+      local has_quit, quit_error = pcall(tui.quit)
+      assert(ok, error_message)
+      assert(has_quit, quit_error)
     end)
   end
 end

@@ -1,7 +1,7 @@
 -- The plugin on a real screen, as a user sees it.
 
 local support = require('tests.support')
-local show_with = dofile(support.here .. '/screen.lua')
+local show_with = dofile(support.tests_dir .. '/screen.lua')
 
 return function(test)
   if vim.fn.executable('tmux') == 0 then

@@ -2,7 +2,7 @@
 
 local support = require('tests.support')
 local wait = support.wait
-local show_with = dofile(support.here .. '/screen.lua')
+local show_with = dofile(support.tests_dir .. '/screen.lua')
 
 ---Lua that dispatches events of a session without a server. `say(n)` is an answer of n lines.
 local FEED = [[
@@ -25,8 +25,8 @@ function feed.event(method, params)
   params.seq, params.at, params.turnId = seq, seq * 100, 't1'
   feed.transient(method, params)
 end
-function feed.say(words)
-  feed.event('message', { messageId = 'm' .. seq, role = 'assistant', content = { { type = 'text', text = words } } })
+function feed.say(text)
+  feed.event('message', { messageId = 'm' .. seq, role = 'assistant', content = { { type = 'text', text = text } } })
 end
 function feed.tool(call, status, more)
   local params = { toolCallId = call, name = 'bash', title = call, status = status }

@@ -61,10 +61,10 @@ return function(test, drive)
       return #nvim.state().items == 0
     end)
     nvim.cmd('AgentPrompt fix it')
-    local asked = nvim.wait_for_approval()
+    local approval = nvim.wait_for_approval()
     vim.uv.kill(nvim.server().pid, 'sigkill')
     nvim.wait_for_turn_end()
-    eq(nvim.wait_for_approval().approvalId, asked.approvalId)
+    eq(nvim.wait_for_approval().approvalId, approval.approvalId)
     nvim.run_twice('AgentApprove')
     nvim.cmd('AgentResume')
     nvim.wait_for_turn_end(2)
@@ -74,13 +74,13 @@ return function(test, drive)
   drive('a restart reloads the sessions', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
     nvim.wait_for_turn_end()
-    local before = nvim.server().pid
+    local old_pid = nvim.server().pid
     nvim.cmd('AgentRestart')
     wait('another server', function()
-      local found = vim.iter(support.find_processes(nvim.mark)):find(function(process)
-        return process.command == support.server and process.pid ~= before
+      local new_server = vim.iter(support.find_processes(nvim.mark)):find(function(process)
+        return process.command == support.server and process.pid ~= old_pid
       end)
-      return found and nvim.lua("return require('agentls.client').is_ready()")
+      return new_server and nvim.lua("return require('agentls.client').is_ready()")
     end)
     nvim.cmd('AgentPrompt stream again')
     nvim.wait_for_turn_end(2)
@@ -98,17 +98,17 @@ return function(test, drive)
     nvim.cmd('AgentPrompt stream this')
     nvim.wait_for_turn_end()
     nvim.quit()
-    local again = support.neovim({ workspace = nvim.workspace, data = nvim.data })
-    again.lua([[vim.ui.select = function(items, options, choose)
+    local reopened = support.neovim({ workspace = nvim.workspace, data = nvim.data })
+    reopened.lua([[vim.ui.select = function(items, options, choose)
       for i, item in ipairs(items) do
         if options.format_item(item):find('stream this', 1, true) then return choose(item, i) end
       end
     end]])
-    again.cmd('AgentSessions')
-    again.see('Grüße: one two three')
-    again.cmd('AgentPrompt stream more')
-    again.wait_for_turn_end(2)
-    again.quit()
+    reopened.cmd('AgentSessions')
+    reopened.see('Grüße: one two three')
+    reopened.cmd('AgentPrompt stream more')
+    reopened.wait_for_turn_end(2)
+    reopened.quit()
   end)
 
   drive(':qa during a command leaves no process', nil, function(nvim)
@@ -129,15 +129,15 @@ return function(test, drive)
   end)
 
   test('an incompatible server is refused in one sentence and stopped', function()
-    local seven = '{"agent": {"protocolVersion": {"major": 7, "minor": 1}}}'
-    for agent, words in pairs({
-      [seven] = 'the server uses protocol 7.1, but this plugin uses 1.0; update the plugin.',
+    local future_agent = '{"agent": {"protocolVersion": {"major": 7, "minor": 1}}}'
+    for agent, expected in pairs({
+      [future_agent] = 'the server uses protocol 7.1, but this plugin uses 1.0; update the plugin.',
       ['{}'] = '`cmd` does not start an agentls server',
     }) do
       local path = fake_server('fake-' .. #agent, agent)
       local nvim = support.neovim({ setup = ('{ cmd = { %q } }'):format(path) })
       nvim.cmd('AgentPrompt hello')
-      nvim.wait_for_notification(words)
+      nvim.wait_for_notification(expected)
       eq(#nvim.notices(), 1)
       wait('the end of that server', function()
         return not vim.iter(support.find_processes(nvim.mark)):any(function(process)
@@ -154,13 +154,13 @@ return function(test, drive)
     function(nvim)
       nvim.cmd('checkhealth agentls')
       local report = table.concat(nvim.lua('return vim.api.nvim_buf_get_lines(0, 0, -1, false)'), '\n')
-      for _, words in ipairs({
+      for _, expected in ipairs({
         'agentls',
         'Markdown parser',
         'unknown option `keyz`; did you mean `keys`?',
         'agentls 0.',
       }) do
-        assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))
+        assert(report:find(expected, 1, true), ('"%s" is not in:\n%s'):format(expected, report))
       end
       assert(not report:find('ERROR', 1, true), report)
       assert(report:find('OK provider +tape'), report)
@@ -201,16 +201,16 @@ return function(test, drive)
     ]])
     nvim.see('> number 30')
     assert(not nvim.chat():find('> number 20\n', 1, true), 'all is there already')
-    local before = #nvim.state().items
+    local item_count = #nvim.state().items
     nvim.keys('gk')
     wait('the earlier page', function()
-      return #nvim.state().items > before
+      return #nvim.state().items > item_count
     end)
     while not nvim.chat():find('> number 1\n', 1, true) do
-      before = #nvim.state().items
+      item_count = #nvim.state().items
       nvim.keys('gk')
       wait('the page before', function()
-        return #nvim.state().items > before
+        return #nvim.state().items > item_count
       end)
     end
     local count = 0

@@ -126,8 +126,8 @@ return function(_, drive)
     nvim.cmd('edit cart.py')
     nvim.keys('3GwvE')
     nvim.keys(':AgentAsk why stream<CR>')
-    local said = nvim.wait_for_turn_end().items[1]
-    eq({ said.text, said.references }, { 'why stream', { 'cart.py:3' } })
+    local prompt = nvim.wait_for_turn_end().items[1]
+    eq({ prompt.text, prompt.references }, { 'why stream', { 'cart.py:3' } })
     nvim.see('> why stream\n> @cart.py:3')
     nvim.cmd('1,2AgentAsk and stream this')
     nvim.wait_for_turn_end(2)
@@ -156,10 +156,10 @@ return function(_, drive)
       return nvim.lua('return vim.b.agentls_chat')
     end)
     nvim.keys('<C-c>')
-    local begun = vim.uv.hrtime()
+    local started_at = vim.uv.hrtime()
     local state = nvim.wait_for_turn_end()
     eq(state.items[#state.items].state, 'cancelled')
-    assert((vim.uv.hrtime() - begun) / 1e9 < 10, 'it took long')
+    assert((vim.uv.hrtime() - started_at) / 1e9 < 10, 'it took long')
     wait('the command to be gone', function()
       return not vim.iter(support.find_processes(nvim.mark)):any(function(process)
         return process.command:find('sleep 30', 1, true) ~= nil
@@ -300,29 +300,29 @@ return function(_, drive)
     nvim.cmd('AgentPrompt read it')
     wait_for_limit(nvim)
     nvim.quit()
-    local again = support.neovim({ workspace = nvim.workspace, data = nvim.data, setup = LIMITED })
-    again.lua([[vim.ui.select = function(items, options, choose)
+    local reopened = support.neovim({ workspace = nvim.workspace, data = nvim.data, setup = LIMITED })
+    reopened.lua([[vim.ui.select = function(items, options, choose)
       for i, item in ipairs(items) do
         if options.format_item(item):find('read it', 1, true) then return choose(item, i) end
       end
     end]])
-    again.cmd('AgentSessions')
-    wait_for_limit(again)
-    again.wait_for_virtual_text('a question needs your answer')
-    again.run_twice('AgentAnswer!')
-    again.wait_for_notification('answer saved')
-    again.cmd('AgentResume')
-    again.wait_for_turn_end(2)
-    again.see('→ stopped')
-    again.quit()
+    reopened.cmd('AgentSessions')
+    wait_for_limit(reopened)
+    reopened.wait_for_virtual_text('a question needs your answer')
+    reopened.run_twice('AgentAnswer!')
+    reopened.wait_for_notification('answer saved')
+    reopened.cmd('AgentResume')
+    reopened.wait_for_turn_end(2)
+    reopened.see('→ stopped')
+    reopened.quit()
   end)
 
   drive('a request that only this server supports has its command', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
     nvim.wait_for_turn_end()
-    local offers = nvim.lua("return require('agentls.client').supports_method('agent/compact')")
-    eq(nvim.lua("return vim.fn.exists(':AgentCompact')"), offers and 2 or 0)
-    if offers then
+    local supports_compact = nvim.lua("return require('agentls.client').supports_method('agent/compact')")
+    eq(nvim.lua("return vim.fn.exists(':AgentCompact')"), supports_compact and 2 or 0)
+    if supports_compact then
       nvim.cmd('AgentCompact keep the numbers')
       nvim.wait_for_turn_end(2)
     end
@@ -371,9 +371,9 @@ return function(_, drive)
     nvim.lua([[
       lists = {}
       vim.ui.select = function(items, options, choose)
-        local words = vim.tbl_map(options.format_item, items)
-        table.insert(lists, { prompt = options.prompt, words = words })
-        for i, line in ipairs(words) do
+        local labels = vim.tbl_map(options.format_item, items)
+        table.insert(lists, { prompt = options.prompt, labels = labels })
+        for i, line in ipairs(labels) do
           if line:find(wanted, 1, true) then return choose(items[i], i) end
         end
         choose(nil)
@@ -384,9 +384,12 @@ return function(_, drive)
     wait('the first session', function()
       return nvim.state().sessionId == first
     end)
-    local words = nvim.lua('return lists[1].words')
-    eq(words[1], '+ new session')
-    assert(words[3]:find('go on forever', 1, true) and words[3]:find('running', 1, true), vim.inspect(words))
+    local labels = nvim.lua('return lists[1].labels')
+    eq(labels[1], '+ new session')
+    assert(
+      labels[3]:find('go on forever', 1, true) and labels[3]:find('running', 1, true),
+      vim.inspect(labels)
+    )
     nvim.see('Once upon a time')
     nvim.lua("wanted = 'stream the second'")
     nvim.cmd('AgentSessions second')
@@ -406,9 +409,9 @@ return function(_, drive)
 
   drive('autocommands report events', {
     init = [[
-      told = {}
+      triggered = {}
       vim.api.nvim_create_autocmd('User', { pattern = 'Agent*', callback = function(event)
-        table.insert(told, event.match)
+        table.insert(triggered, event.match)
       end })
     ]],
   }, function(nvim)
@@ -416,9 +419,9 @@ return function(_, drive)
     nvim.wait_for_approval()
     nvim.run_twice('AgentApprove')
     nvim.wait_for_turn_end()
-    local told = {}
-    for _, name in ipairs(nvim.lua('return told')) do
-      told[name] = true
+    local triggered = {}
+    for _, name in ipairs(nvim.lua('return triggered')) do
+      triggered[name] = true
     end
     for _, name in ipairs({
       'AgentServerReady',
@@ -429,7 +432,7 @@ return function(_, drive)
       'AgentTurnEnded',
       'AgentStatus',
     }) do
-      assert(told[name], name .. ' was not told: ' .. vim.inspect(told))
+      assert(triggered[name], name .. ' was not triggered: ' .. vim.inspect(triggered))
     end
   end)
 
@@ -474,13 +477,13 @@ return function(_, drive)
     nvim.cmd('AgentPrompt stream')
     nvim.wait_for_turn_end()
     nvim.lua([[
-      longest, last, busiest, spent = 0, vim.uv.hrtime(), 0, os.clock()
+      longest, last, longest_work, last_cpu_time = 0, vim.uv.hrtime(), 0, os.clock()
       ticker = vim.uv.new_timer()
       ticker:start(0, 1, function()
-        local now, used = vim.uv.hrtime(), os.clock()
+        local now, cpu_time = vim.uv.hrtime(), os.clock()
         longest, last = math.max(longest, (now - last) / 1e6), now
         -- Do not count time that the machine gave to other processes.
-        busiest, spent = math.max(busiest, (used - spent) * 1e3), used
+        longest_work, last_cpu_time = math.max(longest_work, (cpu_time - last_cpu_time) * 1e3), cpu_time
       end)
       deltas = 0
       local dispatch = require('agentls.client').on_notification
@@ -496,14 +499,14 @@ return function(_, drive)
     vim.wait(3000)
     nvim.wait_for_turn_end(2)
     nvim.see('That was much.')
-    local longest, busiest, drawing, deltas = unpack(nvim.lua([[
+    local longest, longest_work, drawing, deltas = unpack(nvim.lua([[
       ticker:stop()
-      return { longest, busiest, require('agentls.view').max_draw_ms, deltas }
+      return { longest, longest_work, require('agentls.view').max_draw_ms, deltas }
     ]]))
-    local measured = 'the longest pause of the main loop: %.1f ms (%.1f ms of them our own work); '
+    local report = 'the longest pause of the main loop: %.1f ms (%.1f ms of them our own work); '
       .. 'the longest drawing: %.1f ms; live output: %d bytes'
-    io.stdout:write('     ' .. measured:format(longest, busiest, drawing, deltas) .. '\n')
-    assert(busiest < 100, 'the main loop stood still')
+    io.stdout:write('     ' .. report:format(longest, longest_work, drawing, deltas) .. '\n')
+    assert(longest_work < 100, 'the main loop stood still')
     local lines = select(2, nvim.chat():gsub('\n', '\n'))
     assert(lines < 2100, ('%d lines are in the buffer'):format(lines))
     -- A key opens the full output.

@@ -3,7 +3,7 @@
 local support = require('tests.support')
 local eq = support.eq
 
-local function lines_of(path)
+local function read_lines(path)
   local lines = {}
   for line in io.lines(path) do
     table.insert(lines, vim.json.decode(line))
@@ -11,31 +11,31 @@ local function lines_of(path)
   return lines
 end
 
----Fails if `seen` differs from a field of `wanted`.
-local function assert_matches(seen, wanted, path)
-  if wanted == vim.NIL then
-    assert(seen == nil, ('%s is %s, but it should not be set'):format(path, vim.inspect(seen)))
-  elseif type(wanted) ~= 'table' then
+---Fails if `actual` differs from a field of `expected`.
+local function assert_matches(actual, expected, path)
+  if expected == vim.NIL then
+    assert(actual == nil, ('%s is %s, but it should not be set'):format(path, vim.inspect(actual)))
+  elseif type(expected) ~= 'table' then
     assert(
-      seen == wanted,
-      ('%s is %s, but it should be %s'):format(path, vim.inspect(seen), vim.inspect(wanted))
+      actual == expected,
+      ('%s is %s, but it should be %s'):format(path, vim.inspect(actual), vim.inspect(expected))
     )
   else
     assert(
-      type(seen) == 'table',
-      ('%s is %s, but it should be %s'):format(path, vim.inspect(seen), vim.inspect(wanted))
+      type(actual) == 'table',
+      ('%s is %s, but it should be %s'):format(path, vim.inspect(actual), vim.inspect(expected))
     )
-    if vim.islist(wanted) then
+    if vim.islist(expected) then
       local kinds = vim.inspect(vim.tbl_map(function(element)
         return type(element) == 'table' and (element.kind or '?') or element
-      end, seen))
+      end, actual))
       assert(
-        #seen == #wanted,
-        ('%s has %d elements, but it should have %d: %s'):format(path, #seen, #wanted, kinds)
+        #actual == #expected,
+        ('%s has %d elements, but it should have %d: %s'):format(path, #actual, #expected, kinds)
       )
     end
-    for key, value in pairs(wanted) do
-      assert_matches(seen[key], value, path .. '.' .. key)
+    for key, value in pairs(expected) do
+      assert_matches(actual[key], value, path .. '.' .. key)
     end
   end
 end
@@ -65,7 +65,7 @@ return function(test)
       test('transcript ' .. name, function()
         local states = require('agentls.state')
         local state, expected = states.new('ses_4f1k'), 0
-        for number, line in ipairs(lines_of(transcripts .. '/' .. name)) do
+        for number, line in ipairs(read_lines(transcripts .. '/' .. name)) do
           if line.method then
             local before, copy = state, vim.deepcopy(state)
             local event = { method = line.method, params = line.params }
@@ -98,7 +98,7 @@ return function(test)
     local states = load_module('state')
     for name in vim.fs.dir(transcripts) do
       local state = states.new('ses_4f1k')
-      for _, line in ipairs(name:match('%.jsonl$') and lines_of(transcripts .. '/' .. name) or {}) do
+      for _, line in ipairs(name:match('%.jsonl$') and read_lines(transcripts .. '/' .. name) or {}) do
         state = line.method and states.reduce(state, line) or state
       end
     end
@@ -113,7 +113,7 @@ return function(test)
         params = { seq = seq, messageId = 'm' .. seq, role = 'user', content = content },
       }
     end
-    local function make_page(from, to, more)
+    local function make_page(from, to, fields)
       local events = {}
       for seq = from, to do
         table.insert(events, message(seq))
@@ -121,23 +121,26 @@ return function(test)
       return vim.tbl_extend(
         'force',
         { events = events, openApprovals = {}, seq = to, hasEarlier = from > 1, state = { title = 't' } },
-        more or {}
+        fields or {}
       )
     end
     local state = states.load_page(states.new('s'), make_page(5, 6))
     eq({ #state.items, state.seq, state.hasEarlier, state.firstSeq, state.title }, { 2, 6, true, 5, 't' })
     eq(#states.load_page(state, make_page(7, 8)).items, 4)
     eq(#states.load_page(state, make_page(9, 9)).items, 1)
-    local before = states.prepend_page(state, make_page(1, 4))
-    eq({ #before.items, before.items[1].id, before.items[6].id, before.hasEarlier }, { 6, 'm1', 'm6', false })
+    local extended = states.prepend_page(state, make_page(1, 4))
+    eq(
+      { #extended.items, extended.items[1].id, extended.items[6].id, extended.hasEarlier },
+      { 6, 'm1', 'm6', false }
+    )
     local partial = { messageId = 'p', text = 'so far', offset = 0 }
-    local writing =
+    local streaming =
       states.load_page(state, make_page(7, 7, { partial = partial, state = { runningTurnId = 't1' } }))
-    local last = writing.items[#writing.items]
-    eq({ last.text, last.open, writing.running }, { 'so far', true, 't1' })
+    local last = streaming.items[#streaming.items]
+    eq({ last.text, last.open, streaming.running }, { 'so far', true, 't1' })
     local delta = { method = 'agent/textDelta', params = { messageId = 'p', offset = 6, text = ' good' } }
-    writing = states.reduce(writing, delta)
-    eq(writing.items[#writing.items].text, 'so far good')
+    streaming = states.reduce(streaming, delta)
+    eq(streaming.items[#streaming.items].text, 'so far good')
   end)
 
   test('a load asks open questions once, and skips answered ones', function()
@@ -150,21 +153,21 @@ return function(test)
       return { method = 'agent/' .. method, params = vim.tbl_extend('force', params, { seq = seq }) }
     end
     local function get_open_ids(state)
-      local found = {}
+      local ids = {}
       for _, item in ipairs(state.inquiries) do
-        table.insert(found, item.id)
+        table.insert(ids, item.id)
       end
-      table.sort(found)
-      return { #state.approvals, found, #state.items }
+      table.sort(ids)
+      return { #state.approvals, ids, #state.items }
     end
-    local function load_page(events, more)
-      return vim.tbl_extend('force', { events = events, seq = 9, hasEarlier = false, state = {} }, more)
+    local function load_page(events, fields)
+      return vim.tbl_extend('force', { events = events, seq = 9, hasEarlier = false, state = {} }, fields)
     end
     local open = { openApprovals = { approval }, openLimits = { limit }, openQuestions = { question } }
     -- Asked before the page, and again in it.
     eq(get_open_ids(states.load_page(states.new('s'), load_page({}, open))), { 1, { 'l', 'q' }, 3 })
-    local asked = { event('limitRequested', limit, 8), event('questionRequested', question, 9) }
-    local state = states.load_page(states.new('s'), load_page(asked, open))
+    local requests = { event('limitRequested', limit, 8), event('questionRequested', question, 9) }
+    local state = states.load_page(states.new('s'), load_page(requests, open))
     eq(get_open_ids(state), { 1, { 'l', 'q' }, 3 })
     eq(get_open_ids(states.load_page(state, load_page({}, open))), { 1, { 'l', 'q' }, 3 })
     local answered = { event('limitResolved', { limitId = 'l', outcome = 'stopped', by = 'person' }, 10) }

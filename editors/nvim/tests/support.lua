@@ -6,37 +6,37 @@ local M = {}
 ---How long a test waits for an event, in ms. A busy machine is slow.
 M.timeout_ms = tonumber(os.getenv('PATIENCE') or 60000)
 
-local here = vim.fs.dirname(vim.fs.normalize(vim.uv.fs_realpath(debug.getinfo(1, 'S').source:sub(2))))
-M.here = here
-M.plugin = vim.fs.dirname(here)
+local tests_dir = vim.fs.dirname(vim.fs.normalize(vim.uv.fs_realpath(debug.getinfo(1, 'S').source:sub(2))))
+M.tests_dir = tests_dir
+M.plugin = vim.fs.dirname(tests_dir)
 M.editors = vim.fs.dirname(M.plugin)
 M.repository = vim.fs.dirname(M.editors)
 M.server = os.getenv('AGENTLS') or (M.repository .. '/target/debug/agentls')
 
-function M.write(path, words)
+function M.write(path, text)
   vim.fn.mkdir(vim.fs.dirname(path), 'p')
   local file = assert(io.open(path, 'wb'))
-  file:write(words)
+  file:write(text)
   file:close()
 end
 
 ---Returns the content of a file, or nil if it does not exist.
 function M.read(path)
   local file = io.open(path, 'rb')
-  local words = file and file:read('*a')
+  local text = file and file:read('*a')
   if file then
     file:close()
   end
-  return words
+  return text
 end
 
-function M.eq(seen, wanted, what)
-  if not vim.deep_equal(seen, wanted) then
+function M.eq(actual, expected, label)
+  if not vim.deep_equal(actual, expected) then
     error(
       ('%s%s, but it should be %s'):format(
-        what and what .. ': ' or '',
-        vim.inspect(seen),
-        vim.inspect(wanted)
+        label and label .. ': ' or '',
+        vim.inspect(actual),
+        vim.inspect(expected)
       ),
       2
     )
@@ -44,14 +44,14 @@ function M.eq(seen, wanted, what)
 end
 
 ---Waits until `find` returns a value, and returns it.
-function M.wait(what, find, ms)
+function M.wait(description, find, ms)
   local found
   local function has_found()
     found = find()
     return found ~= nil and found ~= false
   end
   if not vim.wait(ms or M.timeout_ms, has_found, 10) then
-    error('never came: ' .. (type(what) == 'function' and what() or what), 2)
+    error('timed out waiting for: ' .. (type(description) == 'function' and description() or description), 2)
   end
   return found
 end
@@ -67,7 +67,7 @@ def total(prices, discount=0):
 function M.make_world()
   local base = vim.uv.fs_realpath(vim.uv.os_tmpdir())
   M.home = assert(vim.uv.fs_mkdtemp(base .. '/agentls-nvim-XXXXXX'))
-  M.write(M.home .. '/config/agentls/cassette.json', assert(M.read(here .. '/cassette.json')))
+  M.write(M.home .. '/config/agentls/cassette.json', assert(M.read(tests_dir .. '/cassette.json')))
   M.write(
     M.home .. '/config/agentls/spare.json',
     vim.json.encode({
@@ -138,7 +138,7 @@ function M.has_feature(name)
   if not features then
     local result
     local rpc = assert(
-      vim.lsp.rpc.start({ M.server }, {}, { env = { HOME = M.home, XDG_DATA_HOME = M.home .. '/asked' } })
+      vim.lsp.rpc.start({ M.server }, {}, { env = { HOME = M.home, XDG_DATA_HOME = M.home .. '/features' } })
     )
     rpc.request('initialize', { capabilities = vim.empty_dict() }, function(_, answer)
       result = answer
@@ -194,30 +194,30 @@ function M.open_chat()
   end
   ---Returns the virtual text of the chat.
   function self.virtual()
-    local words = {}
+    local parts = {}
     for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(self.buffer, -1, 0, -1, { details = true })) do
       for _, chunks in ipairs(vim.list_extend({ mark[4].virt_text or {} }, mark[4].virt_lines or {})) do
         for _, chunk in ipairs(chunks) do
-          table.insert(words, chunk[1])
+          table.insert(parts, chunk[1])
         end
-        table.insert(words, '\n')
+        table.insert(parts, '\n')
       end
     end
-    return table.concat(words)
+    return table.concat(parts)
   end
-  function self.say(message, words)
+  function self.say(message, text)
     self.event(
       'message',
-      { messageId = message, role = 'assistant', content = { { type = 'text', text = words } } }
+      { messageId = message, role = 'assistant', content = { { type = 'text', text = text } } }
     )
   end
-  function self.tool(call, status, more)
+  function self.tool(call, status, fields)
     self.event(
       'toolCall',
       vim.tbl_extend(
         'force',
         { toolCallId = call, name = 'bash', title = 'make', status = status },
-        more or {}
+        fields or {}
       )
     )
   end
@@ -241,8 +241,8 @@ function M.neovim(options)
   local self = { workspace = options.workspace or ('%s/work-%d'):format(M.home, number) }
   self.mark = ('agentls-nvim-%s-%d.'):format(vim.fs.basename(M.home), number)
   vim.fn.mkdir(self.workspace .. '/.git', 'p')
-  for name, words in pairs(options.files or { ['cart.py'] = M.CART }) do
-    M.write(self.workspace .. '/' .. name, words)
+  for name, text in pairs(options.files or { ['cart.py'] = M.CART }) do
+    M.write(self.workspace .. '/' .. name, text)
   end
   local init = ('%s/init-%d.lua'):format(M.home, number)
   M.write(
@@ -253,7 +253,7 @@ vim.o.columns, vim.o.lines = 120, 40
 -- The Python filetype plugin would search for a provider for seconds.
 vim.g.loaded_python3_provider = 0
 notices = {}
-vim.notify = function(words, level) table.insert(notices, { words = words, level = level }) end
+vim.notify = function(text, level) table.insert(notices, { text = text, level = level }) end
 -- Each prompt of the editor creates a file before it takes keys, so that a test knows when to type.
 local asks = 0
 for _, name in ipairs({ 'select', 'input' }) do
@@ -360,24 +360,24 @@ require('agentls').setup(%s)
   function self.lines()
     return self.lua('return vim.api.nvim_buf_get_lines(0, 0, -1, false)')
   end
-  ---Makes `vim.ui.select` choose the entry that contains the next of `wanted`, and records what it showed.
+  ---Makes `vim.ui.select` choose the entry that contains the next of `choices`, and records what it showed.
   function self.stub_select(...)
     self.lua(
       [[
-      wanted, shown = { ... }, {}
+      choices, prompts = { ... }, {}
       vim.ui.select = function(items, options, choose)
-        local words = vim.tbl_map(options.format_item or tostring, items)
+        local labels = vim.tbl_map(options.format_item or tostring, items)
         local float = vim.iter(vim.api.nvim_list_wins()):find(function(window)
           return vim.api.nvim_win_get_config(window).relative ~= ''
         end)
-        table.insert(shown, {
+        table.insert(prompts, {
           prompt = options.prompt,
-          words = words,
+          labels = labels,
           float = float and vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(float), 0, -1, false) or nil,
         })
-        local next = table.remove(wanted, 1)
-        for i, line in ipairs(words) do
-          if next and line:find(next, 1, true) then return choose(items[i], i) end
+        local choice = table.remove(choices, 1)
+        for i, line in ipairs(labels) do
+          if choice and line:find(choice, 1, true) then return choose(items[i], i) end
         end
         choose(nil)
       end
@@ -387,9 +387,9 @@ require('agentls').setup(%s)
   end
   ---Waits for lists of `vim.ui.select`, and returns what they showed.
   function self.wait_for_select(count)
-    return M.wait('what was asked', function()
-      local shown = self.lua('return shown')
-      return #shown >= (count or 1) and shown
+    return M.wait('a list of vim.ui.select', function()
+      local prompts = self.lua('return prompts')
+      return #prompts >= (count or 1) and prompts
     end)
   end
   ---Returns the number of open approvals. The server has then processed all earlier messages.
@@ -438,43 +438,43 @@ require('agentls').setup(%s)
     return self.lua([[
       local sessions, view = require('agentls.sessions'), require('agentls.view')
       local buffer = view.get_buffer(sessions.get_current().id)
-      local words = {}
+      local parts = {}
       for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(buffer, -1, 0, -1, { details = true })) do
         for _, chunks in ipairs(vim.list_extend({ mark[4].virt_text or {} }, mark[4].virt_lines or {})) do
-          for _, chunk in ipairs(chunks) do table.insert(words, chunk[1]) end
-          table.insert(words, '\n')
+          for _, chunk in ipairs(chunks) do table.insert(parts, chunk[1]) end
+          table.insert(parts, '\n')
         end
       end
-      return table.concat(words)
+      return table.concat(parts)
     ]])
   end
   function self.notices()
     return self.lua('return notices')
   end
-  function self.wait_for_notification(words)
+  function self.wait_for_notification(text)
     M.wait(function()
-      return ('the notice "%s" in %s'):format(words, vim.inspect(self.notices()))
+      return ('the notice "%s" in %s'):format(text, vim.inspect(self.notices()))
     end, function()
       for _, notice in ipairs(self.notices()) do
-        if notice.words:find(words, 1, true) then
+        if notice.text:find(text, 1, true) then
           return true
         end
       end
     end)
   end
   ---Waits for a text in the chat.
-  function self.see(words)
+  function self.see(text)
     M.wait(function()
-      return ('"%s" in:\n%s\nnotices: %s'):format(words, self.chat(), vim.inspect(self.notices()))
+      return ('"%s" in:\n%s\nnotices: %s'):format(text, self.chat(), vim.inspect(self.notices()))
     end, function()
-      return self.chat():find(words, 1, true)
+      return self.chat():find(text, 1, true)
     end)
   end
-  function self.wait_for_virtual_text(words)
+  function self.wait_for_virtual_text(text)
     M.wait(function()
-      return ('"%s" beside the lines: %s'):format(words, self.virtual())
+      return ('"%s" beside the lines: %s'):format(text, self.virtual())
     end, function()
-      return self.virtual():find(words, 1, true)
+      return self.virtual():find(text, 1, true)
     end)
   end
   ---Waits until no turn is running and at least `turns` have ended.
@@ -510,21 +510,21 @@ require('agentls').setup(%s)
   ---Quits with `:qa!`. Fails if it leaves a process behind.
   function self.quit()
     if not self.code then
-      local told = self.lua("return vim.fn.execute('messages')")
-      assert(not told:find('stack traceback', 1, true), told)
+      local messages = self.lua("return vim.fn.execute('messages')")
+      assert(not messages:find('stack traceback', 1, true), messages)
       pcall(vim.rpcnotify, self.channel, 'nvim_command', 'qa!')
     end
     M.wait('the end of Neovim', function()
       return self.code
     end)
-    local left
-    local none = vim.wait(10000, function()
-      left = M.find_processes(self.mark)
-      return #left == 0
+    local remaining
+    local is_clean = vim.wait(10000, function()
+      remaining = M.find_processes(self.mark)
+      return #remaining == 0
     end, 50)
-    assert(none, 'processes were left: ' .. vim.inspect(left))
-    local said = vim.trim(table.concat(errors, '\n'))
-    assert(not said:find('E%d+:') and not said:find('stack traceback'), said)
+    assert(is_clean, 'processes were left: ' .. vim.inspect(remaining))
+    local output = vim.trim(table.concat(errors, '\n'))
+    assert(not output:find('E%d+:') and not output:find('stack traceback'), output)
   end
   function self.kill()
     vim.fn.jobstop(self.channel)

@@ -14,19 +14,19 @@ local function read_work_file(nvim, name)
   return support.read(nvim.workspace .. '/' .. name)
 end
 
----Goes to the line of the chat that contains `words`.
-local function go_to_line(nvim, words)
-  nvim.see(words)
+---Goes to the line of the chat that contains `text`.
+local function go_to_line(nvim, text)
+  nvim.see(text)
   nvim.lua(
     [[
-    local words = ...
+    local text = ...
     local view = require('agentls.view')
     vim.api.nvim_set_current_win((view.find_windows()))
     for row, line in ipairs(vim.api.nvim_buf_get_lines(0, 0, -1, false)) do
-      if line:find(words, 1, true) then return vim.api.nvim_win_set_cursor(0, { row, 0 }) end
+      if line:find(text, 1, true) then return vim.api.nvim_win_set_cursor(0, { row, 0 }) end
     end
   ]],
-    words
+    text
   )
 end
 
@@ -37,7 +37,7 @@ local function read_sides(nvim)
     for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
       local buffer = vim.api.nvim_win_get_buf(window)
       table.insert(sides, {
-        words = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n') .. '\n',
+        text = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n') .. '\n',
         name = vim.fn.fnamemodify(vim.api.nvim_buf_get_name(buffer), ':t'),
         diff = vim.wo[window].diff,
         file = vim.bo[buffer].buftype == '',
@@ -61,8 +61,8 @@ return function(_, drive)
       return #read_sides(nvim) == 2 and nvim.lua('return vim.wo.diff')
     end)
     local left, right = unpack(read_sides(nvim))
-    eq({ left.words, left.diff, left.file }, { support.CART, true, false })
-    eq({ right.words, right.diff, right.file, right.name }, { FIXED, true, true, 'cart.py' })
+    eq({ left.text, left.diff, left.file }, { support.CART, true, false })
+    eq({ right.text, right.diff, right.file, right.name }, { FIXED, true, true, 'cart.py' })
     -- Either side closes it.
     nvim.keys('<C-w>hq')
     wait('the chat again', function()
@@ -81,9 +81,9 @@ return function(_, drive)
     nvim.stub_select()
     go_to_line(nvim, '± cart.py')
     nvim.keys('u')
-    local asked = nvim.wait_for_select()[1]
-    eq(asked.words, { 'Revert 1 file', 'Cancel' })
-    eq(asked.float, { ' change cart.py' })
+    local prompt = nvim.wait_for_select()[1]
+    eq(prompt.labels, { 'Revert 1 file', 'Cancel' })
+    eq(prompt.float, { ' change cart.py' })
     eq({ read_work_file(nvim, 'cart.py'), nvim.read_float() }, { FIXED })
     nvim.stub_select('Revert')
     nvim.keys('u')
@@ -96,7 +96,7 @@ return function(_, drive)
     go_to_line(nvim, '± cart.py')
     nvim.cmd('AgentDiff')
     left, right = unpack(read_sides(nvim))
-    eq({ left.words, left.file, right.words, right.file }, { support.CART, true, FIXED, false })
+    eq({ left.text, left.file, right.text, right.file }, { support.CART, true, FIXED, false })
     nvim.cmd('tabclose')
     go_to_line(nvim, '± cart.py')
     nvim.stub_select('Reapply')
@@ -119,26 +119,26 @@ return function(_, drive)
     eq(read_work_file(nvim, 'old.txt'), nil)
     nvim.stub_select('new/b.txt')
     nvim.cmd('AgentDiff')
-    eq(nvim.wait_for_select()[1].words, {
+    eq(nvim.wait_for_select()[1].labels, {
       'M cart.py +1 -1',
       'A new/b.txt +2',
       'D old.txt -1',
       '≡ all files as one text',
     })
     local left, right = unpack(read_sides(nvim))
-    eq({ left.words, right.words, right.name }, { '\n', 'b\nc\n', 'b.txt' })
+    eq({ left.text, right.text, right.name }, { '\n', 'b\nc\n', 'b.txt' })
     nvim.cmd('tabclose')
     nvim.stub_select('old.txt')
     nvim.cmd('AgentDiff')
     left, right = unpack(read_sides(nvim))
-    eq({ left.words, right.words, right.file }, { 'old\n', '\n', false })
+    eq({ left.text, right.text, right.file }, { 'old\n', '\n', false })
     nvim.cmd('tabclose')
     nvim.cmd('AgentDiff!')
     wait('all as one text', function()
       return nvim.lua('return vim.bo.filetype') == 'diff'
     end)
-    local all = table.concat(nvim.lines(), '\n')
-    assert(all:find('+def sum_of', 1, true) and all:find('-old', 1, true), all)
+    local text = table.concat(nvim.lines(), '\n')
+    assert(text:find('+def sum_of', 1, true) and text:find('-old', 1, true), text)
     go_to_line(nvim, 'A `new/b.txt`')
     nvim.keys('zRo')
     wait('the file', function()
@@ -178,8 +178,8 @@ return function(_, drive)
     nvim.wait_for_turn_end()
     nvim.cmd('AgentPrompt alter many')
     nvim.wait_for_turn_end(2)
-    local both = RENAMED:gsub('result %- discount', 'result * (1 - discount / 100)')
-    eq(read_work_file(nvim, 'cart.py'), both)
+    local fully_changed = RENAMED:gsub('result %- discount', 'result * (1 - discount / 100)')
+    eq(read_work_file(nvim, 'cart.py'), fully_changed)
     go_to_line(nvim, '> alter the cart')
     nvim.stub_select('Revert')
     nvim.keys('u')
@@ -193,7 +193,7 @@ return function(_, drive)
     nvim.see('± cart.py changed +1 -1 · reverted')
     nvim.see('± 3 files changed +3 -2 · reverted')
     nvim.lua("vim.api.nvim_buf_call(vim.fn.bufnr('cart.py'), function() vim.cmd('silent undo') end)")
-    eq(get_buffer(), both)
+    eq(get_buffer(), fully_changed)
     nvim.lua(
       "vim.api.nvim_buf_call(vim.fn.bufnr('cart.py'), function() vim.cmd('silent redo | silent write') end)"
     )
@@ -201,7 +201,7 @@ return function(_, drive)
     go_to_line(nvim, '± 3 files')
     nvim.keys(':AgentRedo!<CR>')
     nvim.wait_for_notification('3 files reapplied')
-    eq({ read_work_file(nvim, 'cart.py'), read_work_file(nvim, 'new/b.txt') }, { both, 'b\nc\n' })
+    eq({ read_work_file(nvim, 'cart.py'), read_work_file(nvim, 'new/b.txt') }, { fully_changed, 'b\nc\n' })
     nvim.see('± 3 files changed +3 -2 · reapplied')
   end)
 
@@ -212,9 +212,12 @@ return function(_, drive)
     nvim.see('and 1,700 more')
     nvim.stub_select('Revert')
     nvim.cmd('AgentRevert')
-    local asked = nvim.wait_for_select()[1]
-    eq(asked.words[1], 'Revert 2000 files')
-    assert(#asked.float <= 28 and asked.float[#asked.float]:find('and %d+ more'), vim.inspect(asked.float))
+    local prompt = nvim.wait_for_select()[1]
+    eq(prompt.labels[1], 'Revert 2000 files')
+    assert(
+      #prompt.float <= 28 and prompt.float[#prompt.float]:find('and %d+ more'),
+      vim.inspect(prompt.float)
+    )
     nvim.wait_for_notification('2000 files reverted')
     eq(vim.uv.fs_stat(nvim.workspace .. '/many/f1'), nil)
     nvim.see('↶ reverted: the changes of 2000 files')
@@ -268,7 +271,7 @@ return function(_, drive)
     nvim.cmd('tabclose')
     nvim.stub_select('#1.txt')
     nvim.cmd('AgentDiff')
-    eq({ read_sides(nvim)[2].name, read_sides(nvim)[2].words }, { '#1.txt', 'z\n' })
+    eq({ read_sides(nvim)[2].name, read_sides(nvim)[2].text }, { '#1.txt', 'z\n' })
     nvim.cmd('tabclose')
     nvim.cmd('AgentDiff!')
     nvim.stub_select('Revert')
@@ -312,23 +315,23 @@ return function(_, drive)
     drive(('a binary file open as %s is compared with the disk unless it has unsaved changes'):format(name), {
       setup = FREE,
     }, function(nvim)
-      local function all()
-        local found = {}
+      local function read_all()
+        local contents = {}
         for file in pairs(RAW) do
-          found[file] = read_work_file(nvim, file)
+          contents[file] = read_work_file(nvim, file)
         end
-        return found
+        return contents
       end
       nvim.cmd('AgentPrompt write what is no text')
       nvim.wait_for_turn_end()
-      eq(all(), RAW)
+      eq(read_all(), RAW)
       nvim.lua("require('agentls.view').close_chat()")
       for file in pairs(RAW) do
         nvim.cmd(command .. ' ' .. file)
       end
       nvim.cmd('AgentPrompt alter what is no text')
       nvim.wait_for_turn_end(2)
-      eq(all(), REWRITTEN)
+      eq(read_all(), REWRITTEN)
       nvim.stub_select('Revert')
       nvim.cmd('AgentRevert')
       eq(
@@ -336,10 +339,10 @@ return function(_, drive)
         { ' change latin1.txt', ' change raw.bin', ' change was.bin', ' change was.txt' }
       )
       nvim.wait_for_notification('4 files reverted')
-      eq(all(), RAW)
+      eq(read_all(), RAW)
       nvim.cmd('AgentRedo!')
       nvim.wait_for_notification('4 files reapplied')
-      eq(all(), REWRITTEN)
+      eq(read_all(), REWRITTEN)
       -- The editor shows the file on disk, and keeps what the user types.
       wait('the file read again', function()
         return nvim.lua("return vim.fn.getbufline('was.bin', 1)")[1] == 'now'

@@ -3,11 +3,11 @@
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
 
-local shown = support.open_chat
+local open_chat = support.open_chat
 
 return function(test)
   test('view: a stream only appends', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.event(
       'message',
       { messageId = 'm1', role = 'user', content = { { type = 'text', text = 'hello\nyou' } } }
@@ -29,27 +29,27 @@ return function(test)
   end)
 
   test('view: draws at most once per frame', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.lines()
-    local drawn = 0
+    local draw_count = 0
     vim.api.nvim_buf_attach(chat.buffer, false, {
       on_lines = function()
-        drawn = drawn + 1
+        draw_count = draw_count + 1
       end,
     })
     for i = 0, 999 do
       chat.transient('textDelta', { messageId = 'm', offset = i * 2, text = 'x ' })
     end
-    eq(drawn, 0)
+    eq(draw_count, 0)
     wait('the frame', function()
-      return drawn > 0
+      return draw_count > 0
     end)
-    eq(drawn, 1)
+    eq(draw_count, 1)
     eq(#chat.session.state.items[1].text, 2000)
   end)
 
   test('view: follows the end only if the cursor is there', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.say('m1', ('line\n'):rep(60))
     local count = #chat.lines()
     eq(vim.api.nvim_win_get_cursor(chat.window)[1], count)
@@ -67,7 +67,7 @@ return function(test)
   end)
 
   test('view: finished calls fold to one line, and approvals stay open', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.say('m1', 'I run it.')
     chat.tool('c1', 'running')
     chat.transient('toolOutputDelta', { toolCallId = 'c1', text = 'live 1\nlive 2\n' })
@@ -80,7 +80,7 @@ return function(test)
     )
     eq(chat.fold(3), { 3, 8 })
     local diff = '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n'
-    local asked = {
+    local approval = {
       approvalId = 'a1',
       toolCallId = 'c2',
       name = 'edit_file',
@@ -92,7 +92,7 @@ return function(test)
       input = {},
     }
     chat.tool('c2', 'awaitingApproval', { title = 'Edit x', name = 'edit_file' })
-    chat.event('approvalRequested', asked)
+    chat.event('approvalRequested', approval)
     local lines = chat.lines()
     eq(vim.list_slice(lines, 9, 16), {
       '? `Edit x`',
@@ -117,7 +117,7 @@ return function(test)
   end)
 
   test('view: an opened fold stays open when others are added', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.tool('c1', 'completed', { output = 'a\nb\n' })
     chat.lines()
     vim.api.nvim_win_call(chat.window, function()
@@ -131,7 +131,7 @@ return function(test)
   end)
 
   test('view: retracted text and expired notices disappear', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.transient('textDelta', { messageId = 'm1', offset = 0, text = 'void words' })
     chat.transient('toolInputDelta', { messageId = 'm1', toolCallId = 'c1', name = 'bash', text = '{' })
     assert(table.concat(chat.lines(), '\n'):find('void words', 1, true))
@@ -162,7 +162,7 @@ return function(test)
   end)
 
   test('view: prompts keep their highlights while the answer streams', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.event(
       'message',
       { messageId = 'm1', role = 'user', content = { { type = 'text', text = 'hello' } } }
@@ -177,7 +177,7 @@ return function(test)
   end)
 
   test('view: backslashes that escape Markdown are concealed', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.event('warning', { code = 'x', message = 'a_b *c* \\d' })
     local blocks, hidden = vim.api.nvim_get_namespaces()['agentls.blocks'], {}
     eq(chat.lines()[1], '! a\\_b \\*c\\* \\\\d')
@@ -188,8 +188,8 @@ return function(test)
   end)
 
   test('view: changed blocks leave no extmarks behind', function()
-    local chat = shown()
-    local asked = {
+    local chat = open_chat()
+    local approval = {
       approvalId = 'a1',
       toolCallId = 'c1',
       name = 'bash',
@@ -200,7 +200,7 @@ return function(test)
       input = { command = 'make' },
     }
     chat.tool('c1', 'awaitingApproval', { input = { command = 'make' } })
-    chat.event('approvalRequested', asked)
+    chat.event('approvalRequested', approval)
     chat.lines()
     chat.event(
       'approvalResolved',
@@ -215,23 +215,23 @@ return function(test)
   end)
 
   test('view: the buffer omits output beyond the limit', function()
-    local chat = shown()
+    local chat = open_chat()
     local numbers = {}
     for i = 1, 5000 do
       numbers[i] = tostring(i)
     end
-    local more = { output = { ref = 'r', bytes = 10100000, tail = 'the end\n' } }
-    chat.tool('c1', 'completed', { output = table.concat(numbers, '\n'), more = more })
+    local truncated = { output = { ref = 'r', bytes = 10100000, tail = 'the end\n' } }
+    chat.tool('c1', 'completed', { output = table.concat(numbers, '\n'), more = truncated })
     local lines = chat.lines()
     assert(#lines < 2010, #lines)
-    local all = table.concat(lines, '\n')
-    assert(all:find('3,002 lines are not shown here: o opens all', 1, true), 'the cut is told')
-    assert(all:find('10 MB are not shown here', 1, true), 'so is the one of the wire')
+    local text = table.concat(lines, '\n')
+    assert(text:find('3,002 lines are not shown here: o opens all', 1, true), 'the cut is told')
+    assert(text:find('10 MB are not shown here', 1, true), 'so is the one of the wire')
     eq(lines[#lines - 3], 'the end')
   end)
 
   test('view: an unclosed fence does not affect later items', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.say('m1', '```lua\nlocal open = 1')
     chat.tool('c1', 'completed', { title = 'echo `x` __init__', output = 'has ```\n````\nfences' })
     local lines = chat.lines()
@@ -241,7 +241,7 @@ return function(test)
   end)
 
   test('view: a very long answer is complete, whether sent at once or streamed', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.say('m1', ('line\n'):rep(30000))
     eq(#chat.lines(), 30002)
     chat.transient('textDelta', { messageId = 'm2', offset = 0, text = 'x' })
@@ -251,7 +251,7 @@ return function(test)
   end)
 
   test('view: Markdown, its code and diffs are highlighted', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.say('m1', '# Title\n\nsome `code` here\n\n```lua\nlocal x = 1\n```\n\n```python\ndef f(): pass\n```')
     local lines = chat.lines()
     local parser = vim.treesitter.get_parser(chat.buffer, 'agentls_markdown')
@@ -266,14 +266,14 @@ return function(test)
     assert(vim.list_contains(captures(2, 7), 'markup.raw'), vim.inspect(captures(2, 7)))
     assert(vim.list_contains(captures(5, 0), 'keyword'), vim.inspect(captures(5, 0)))
     -- This language has a syntax file but no parser.
-    local seen = vim.api.nvim_win_call(chat.window, function()
+    local group_name = vim.api.nvim_win_call(chat.window, function()
       return vim.fn.synIDattr(vim.fn.synID(10, 1, 1), 'name')
     end)
-    eq(seen, 'pythonStatement')
+    eq(group_name, 'pythonStatement')
   end)
 
   test('view: the bar shows model, mode, context and cost', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.event(
       'sessionUpdated',
       { title = '50% of it', model = 'anthropic/claude-sonnet-4-20250514', mode = 'ask' }
@@ -296,7 +296,7 @@ return function(test)
   end)
 
   test('view: renders every kind of item', function()
-    local chat = shown()
+    local chat = open_chat()
     chat.event('message', {
       messageId = 'm1',
       role = 'user',
@@ -386,45 +386,45 @@ return function(test)
   local function answer_with(choices, body)
     local client, questions = require('agentls.client'), require('agentls.questions')
     local select, input, notify = vim.ui.select, vim.ui.input, vim.notify
-    local sent = {}
+    local requests = {}
     local request, now = client.request, questions.now_ms
     client.request = function(method, params, callback)
-      table.insert(sent, { method, params })
+      table.insert(requests, { method, params })
       -- The question stays open.
       callback({ code = 0, message = 'not this time' })
     end
     vim.notify = function() end
     vim.ui.select = function(items, options, choose)
-      local wanted = table.remove(choices, 1)
+      local choice = table.remove(choices, 1)
       for i, item in ipairs(items) do
-        local words = options.format_item and options.format_item(item) or item
-        if wanted and words:find(wanted, 1, true) then
+        local label = options.format_item and options.format_item(item) or item
+        if choice and label:find(choice, 1, true) then
           return choose(item, i)
         end
       end
       choose(nil)
     end
-    vim.ui.input = function(_, done)
-      done(table.remove(choices, 1))
+    vim.ui.input = function(_, on_confirm)
+      on_confirm(table.remove(choices, 1))
     end
     -- The question is shown first, and answered only after the user could see it.
     body()
-    eq(sent, {})
+    eq(requests, {})
     questions.now_ms = function()
       return now() + 1000
     end
-    local ok, why = pcall(body)
+    local ok, error_message = pcall(body)
     client.request, vim.ui.select, vim.ui.input, vim.notify = request, select, input, notify
     questions.now_ms = now
     -- The question under the cursor counts as new again.
     vim.cmd('normal! G')
     require('agentls.view').on_cursor_change(vim.api.nvim_get_current_win())
-    assert(ok, why)
-    return sent
+    assert(ok, error_message)
+    return requests
   end
 
   test('view: a limit can be raised, accepted as a stop, or left open', function()
-    local chat, approval = shown(), require('agentls.approval')
+    local chat, approval = open_chat(), require('agentls.approval')
     local limit = { limitId = 'l1', limit = 'max_session_cost', used = 5.1, max = 5, message = 'too dear' }
     chat.event('limitRequested', limit)
     assert(table.concat(chat.lines(), '\n'):find('? too dear', 1, true))
@@ -461,11 +461,12 @@ return function(test)
   end)
 
   test('view: a question is answered field by field', function()
-    local chat, approval = shown(), require('agentls.approval')
+    local chat, approval = open_chat(), require('agentls.approval')
     local choices = { { value = 'a', label = 'First' }, { value = 'b', label = 'Second' } }
-    local function make_field(name, more)
-      local plain = { name = name, label = '', choices = {}, several = false, free = false, required = true }
-      return vim.tbl_extend('force', plain, more)
+    local function make_field(name, fields)
+      local defaults =
+        { name = name, label = '', choices = {}, several = false, free = false, required = true }
+      return vim.tbl_extend('force', defaults, fields)
     end
     chat.event('questionRequested', {
       questionId = 'q1',

@@ -2,7 +2,7 @@
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
-local show_with = dofile(support.here .. '/screen.lua')
+local show_with = dofile(support.tests_dir .. '/screen.lua')
 
 ---Returns the names of the buffers in each tab page.
 local function list_tabs(nvim)
@@ -17,8 +17,8 @@ local function list_tabs(nvim)
   ]])
 end
 
-local function setup(words)
-  return ('{ cmd = { %q }, %s }'):format(support.server, words)
+local function setup(options)
+  return ('{ cmd = { %q }, %s }'):format(support.server, options)
 end
 
 return function(test, drive)
@@ -79,8 +79,8 @@ return function(test, drive)
     nvim.wait_for_turn_end()
     for _, number in ipairs({ 1, 2 }) do
       nvim.lua("vim.api.nvim_set_current_win(({ require('agentls.view').find_windows() })[...])", number)
-      local ok, why = pcall(nvim.cmd, 'edit cart.py')
-      eq({ ok, why:find('E1513') ~= nil }, { false, true })
+      local ok, error_message = pcall(nvim.cmd, 'edit cart.py')
+      eq({ ok, error_message:find('E1513') ~= nil }, { false, true })
     end
     eq(#list_tabs(nvim)[1], 3)
     nvim.cmd('AgentNew')
