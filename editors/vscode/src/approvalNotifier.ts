@@ -29,7 +29,7 @@ export class ApprovalNotifier implements Disposable {
       return this.chatView.showPendingQuestion();
     }
     if (!this.chatView.isVisible) return this.chatView.showPendingQuestion();
-    this.chatView.postMessage({ type: "answerShown", action, reviewed: active?.approvalId });
+    this.chatView.postMessage({ type: "answerVisible", action, reviewedId: active?.approvalId });
   }
 
   /** Notifies the user about events that they would otherwise miss. */

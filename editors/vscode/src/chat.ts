@@ -175,8 +175,8 @@ export class Chat {
       },
     });
     const { sessionId } = this;
-    const others = [...this.#sessions.values()].filter((state) => state.sessionId !== sessionId);
-    for (const state of others) this.#sessions.delete(state.sessionId);
+    const otherSessions = [...this.#sessions.values()].filter((state) => state.sessionId !== sessionId);
+    for (const state of otherSessions) this.#sessions.delete(state.sessionId);
     if (sessionId !== undefined) await this.openSession(sessionId);
     else
       this.updateView({
@@ -232,13 +232,13 @@ export class Chat {
     const api = this.#requireApi();
     if (api === undefined) return this.listener.restoreDraft(text, attach);
     const prompt = buildPrompt(text, attach);
-    const running = this.view.chat?.running;
-    if (running !== undefined && this.view.chat) {
+    const runningTurn = this.view.chat?.running;
+    if (runningTurn !== undefined && this.view.chat) {
       const { sessionId } = this.view.chat;
       const id = this.#sentPrompts.addPrompt(sessionId, text, attach, true);
       this.updateView({ error: undefined });
       try {
-        await api.request("agent/steer", { sessionId, prompt, expectedTurnId: running });
+        await api.request("agent/steer", { sessionId, prompt, expectedTurnId: runningTurn });
         return;
       } catch (error) {
         this.#sentPrompts.dropPrompt(id);
@@ -302,19 +302,19 @@ export class Chat {
     const api = this.#requireApi();
     if (api === undefined) return;
     this.memory.set("session", sessionId);
-    const known = this.#sessions.get(sessionId);
+    const cached = this.#sessions.get(sessionId);
     // A locked session stays locked until loading proves otherwise.
     const locked = this.view.locked?.sessionId === sessionId ? this.view.locked : undefined;
-    const cleared = { error: undefined, lastAnswer: undefined, pendingRevert: undefined, queueEdit: undefined, locked };
+    const reset = { error: undefined, lastAnswer: undefined, pendingRevert: undefined, queueEdit: undefined, locked };
     this.updateView({
       sessionList: undefined,
-      chat: known,
-      isLoading: known === undefined,
+      chat: cached,
+      isLoading: cached === undefined,
       isStopping: false,
-      ...cleared,
+      ...reset,
     });
     try {
-      const state = await this.#loadSession(api, known ?? createChatState(sessionId));
+      const state = await this.#loadSession(api, cached ?? createChatState(sessionId));
       if (this.memory.get("session") === sessionId) {
         this.#showSession(state);
         this.updateView({ locked: undefined });
@@ -340,7 +340,7 @@ export class Chat {
     this.memory.set("session", undefined);
     const next = omitUndefined({ mode: this.listener.getDefaultMode(), agent });
     this.memory.set(NEXT_CHOICE_KEY, undefined);
-    const cleared = {
+    const reset = {
       error: undefined,
       lastAnswer: undefined,
       pendingRevert: undefined,
@@ -353,7 +353,7 @@ export class Chat {
       nextSession: next,
       isSending: false,
       isStopping: false,
-      ...cleared,
+      ...reset,
     });
     void this.refreshModels();
     void this.refreshAgent();
@@ -367,8 +367,8 @@ export class Chat {
     const { sessionId, firstSeq: beforeSeq } = chat;
     try {
       const page = await api.request("agent/loadSession", { sessionId, beforeSeq, tail: 200 });
-      const now = this.#sessions.get(sessionId);
-      if (now?.firstSeq === beforeSeq) this.#storeSession(prependPage(now, page));
+      const latest = this.#sessions.get(sessionId);
+      if (latest?.firstSeq === beforeSeq) this.#storeSession(prependPage(latest, page));
     } catch (error) {
       this.#reportRefusal(error, undefined);
     }
@@ -380,32 +380,32 @@ export class Chat {
   }
 
   #findSessionByApproval(approvalId: string): ChatState | undefined {
-    return [...this.#sessions.values()].find((one) => one.approvals.some((open) => open.approvalId === approvalId));
+    return [...this.#sessions.values()].find((state) => state.approvals.some((open) => open.approvalId === approvalId));
   }
 
   /** Sends an answer and returns whether the server accepted it. Call it only from `Decisions`. */
   async respondToApproval(
     approvalId: string,
     decision: Decision,
-    more: { feedback?: string; input?: unknown; rule?: string },
+    details: { feedback?: string; input?: unknown; rule?: string },
   ): Promise<boolean> {
     const api = this.#requireApi();
     if (api === undefined) return false;
     const state = this.#findSessionByApproval(approvalId);
     const approval = this.findApproval(approvalId);
     try {
-      await api.request("agent/approvalRespond", { approvalId, decision, ...more });
+      await api.request("agent/approvalRespond", { approvalId, decision, ...details });
     } catch (error) {
       this.#reportRefusal(error, undefined);
       return false;
     }
-    if (approval) this.updateView({ lastAnswer: describeAnswer(approval, decision, more), error: undefined });
+    if (approval) this.updateView({ lastAnswer: describeAnswer(approval, decision, details), error: undefined });
     // The turn that asked no longer runs. The server keeps the decision, so resume the turn to apply it.
-    const idle = state && this.#sessions.get(state.sessionId);
-    if (!idle || idle.running !== undefined || idle.resumable === undefined) return true;
-    const approvals = idle.approvals.filter((open) => open.approvalId !== approvalId);
-    this.#storeSession({ ...idle, approvals });
-    if (approvals.length === 0 && idle.sessionId === this.view.chat?.sessionId) this.resumeTurn();
+    const cached = state && this.#sessions.get(state.sessionId);
+    if (!cached || cached.running !== undefined || cached.resumable === undefined) return true;
+    const approvals = cached.approvals.filter((open) => open.approvalId !== approvalId);
+    this.#storeSession({ ...cached, approvals });
+    if (approvals.length === 0 && cached.sessionId === this.view.chat?.sessionId) this.resumeTurn();
     return true;
   }
 
@@ -419,21 +419,22 @@ export class Chat {
   /** The server's count and the view are not in sync, so only the server's list shows which sessions wait. */
   async #refreshPendingElsewhere(): Promise<void> {
     if (!this.#hasPendingElsewhere) return;
-    const others = await this.#listPendingElsewhere();
-    if (others.length !== this.view.pendingElsewhere) this.updateView({ pendingElsewhere: others.length });
+    const pendingRequests = await this.#listPendingElsewhere();
+    if (pendingRequests.length !== this.view.pendingElsewhere)
+      this.updateView({ pendingElsewhere: pendingRequests.length });
   }
 
   async #listPendingElsewhere(): Promise<readonly { sessionId: string }[]> {
     const open = await this.#api?.request("agent/listApprovals", {}).catch(() => undefined);
-    const all = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
+    const openRequests = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
     // Exclude the session that is being loaded.
-    return all.filter(({ sessionId }) => sessionId !== this.sessionId);
+    return openRequests.filter(({ sessionId }) => sessionId !== this.sessionId);
   }
 
   async showPendingSession(): Promise<void> {
-    const others = await this.#listPendingElsewhere();
+    const pendingRequests = await this.#listPendingElsewhere();
     // Prefer a session that this window opened over an old one.
-    const target = others.find(({ sessionId }) => this.#sessions.has(sessionId)) ?? others.at(-1);
+    const target = pendingRequests.find(({ sessionId }) => this.#sessions.has(sessionId)) ?? pendingRequests.at(-1);
     if (target) await this.openSession(target.sessionId);
     else this.updateView({ pendingElsewhere: 0 });
   }
@@ -482,7 +483,7 @@ export class Chat {
 
   async refreshModels(): Promise<void> {
     const models = await this.#api?.request("agent/listModels", {}).catch(() => undefined);
-    if (models) this.updateView({ defaultModel: models.models.find((one) => one.current)?.model });
+    if (models) this.updateView({ defaultModel: models.models.find((info) => info.current)?.model });
   }
 
   async refreshAgent(): Promise<void> {
@@ -490,11 +491,18 @@ export class Chat {
     const sessionId = this.view.chat?.sessionId;
     const answer = await this.#api?.request("agent/listAgents", omitUndefined({ sessionId })).catch(() => undefined);
     if (answer === undefined || sessionId !== this.view.chat?.sessionId) return;
-    const wanted = this.view.nextSession.agent ?? "default";
-    const now = answer.agents.find(({ name, current }) => (sessionId === undefined ? name === wanted : current));
+    const agentName = this.view.nextSession.agent ?? "default";
+    const currentAgent = answer.agents.find(({ name, current }) =>
+      sessionId === undefined ? name === agentName : current,
+    );
     const hasAlternatives = answer.agents.length > 1;
     this.updateView({
-      agent: now && { name: now.name, mode: now.mode, model: now.model, hasAlternatives },
+      agent: currentAgent && {
+        name: currentAgent.name,
+        mode: currentAgent.mode,
+        model: currentAgent.model,
+        hasAlternatives,
+      },
     });
   }
 
@@ -542,12 +550,12 @@ export class Chat {
     for (let offset: number | undefined = 0; offset !== undefined; ) {
       const from: number = offset;
       const limit = 1_048_576;
-      const piece = await this.#tryRequest((api) =>
+      const page = await this.#tryRequest((api) =>
         api.request("agent/readContent", { sessionId, ref, offset: from, limit }),
       );
-      if (piece === undefined) return undefined;
-      text += piece.text;
-      offset = piece.nextOffset;
+      if (page === undefined) return undefined;
+      text += page.text;
+      offset = page.nextOffset;
     }
     return text;
   }
@@ -616,9 +624,9 @@ export class Chat {
     this.memory.set(NEXT_CHOICE_KEY, undefined);
     this.#sentPrompts.onSessionCreated(created.sessionId);
     // Early events may have arrived before this point. Loading a page returns them.
-    const now = created.seq === 0 ? state : await this.#loadSession(api, createChatState(created.sessionId));
-    this.#showSession({ ...now, model: now.model ?? state.model });
-    return now;
+    const loaded = created.seq === 0 ? state : await this.#loadSession(api, createChatState(created.sessionId));
+    this.#showSession({ ...loaded, model: loaded.model ?? state.model });
+    return loaded;
   }
 
   /** Rejects when the user stops the creation or the connection is lost. */
@@ -651,10 +659,10 @@ export class Chat {
     };
     api.sendRequest(method, params, abort.signal).then(finishTurn, (error: unknown) => {
       finishTurn();
-      const known = this.#sessions.get(params.sessionId);
+      const state = this.#sessions.get(params.sessionId);
       // Never lose user input: restore a prompt that no turn took.
       if (getErrorCode(error) === CANCELLED || isConnectionLost(error) || this.#api !== api) {
-        if (draft !== undefined && !hasTakenPrompt(known, draft.text))
+        if (draft !== undefined && !hasTakenPrompt(state, draft.text))
           this.listener.restoreDraft(draft.text, draft.attach);
       } else this.#reportRefusal(error, draft);
     });
@@ -665,12 +673,12 @@ export class Chat {
     if (from.seq > 0) params.afterSeq = from.seq;
     const result: LoadSessionResult = await api.request("agent/loadSession", params);
     // Events that arrived in the meantime are already applied. The page either omits or repeats them.
-    const now = this.#sessions.get(from.sessionId);
-    const loaded = loadPage(now !== undefined && now.seq >= from.seq ? now : from, result);
-    this.#sentPrompts.onItemsAdded(now, loaded);
+    const latest = this.#sessions.get(from.sessionId);
+    const loaded = loadPage(latest !== undefined && latest.seq >= from.seq ? latest : from, result);
+    this.#sentPrompts.onItemsAdded(latest, loaded);
     // The turn has ended, and no event reported these steers as unused.
-    const unused = loaded.running === undefined ? this.#sentPrompts.takeUnusedSteers(loaded.sessionId) : [];
-    if (unused.length > 0) this.listener.restoreDraft(unused.join("\n\n"));
+    const unusedSteers = loaded.running === undefined ? this.#sentPrompts.takeUnusedSteers(loaded.sessionId) : [];
+    if (unusedSteers.length > 0) this.listener.restoreDraft(unusedSteers.join("\n\n"));
     return loaded;
   }
 
@@ -705,15 +713,15 @@ export class Chat {
     this.#sentPrompts.onItemsAdded(this.#sessions.get(state.sessionId), state);
     this.#sessions.set(state.sessionId, state);
     if (this.view.chat?.sessionId !== state.sessionId) return;
-    const begun = state.running !== undefined && this.view.chat.running === undefined;
-    const ended = state.running === undefined && this.view.chat.running !== undefined;
+    const hasStarted = state.running !== undefined && this.view.chat.running === undefined;
+    const hasEnded = state.running === undefined && this.view.chat.running !== undefined;
     // The turn ends with its event, not with the later response. The next prompt may start at once.
-    if (ended) this.#runningRequests.delete(state.sessionId);
-    if (begun && this.view.pendingRevert !== undefined) this.updateView({ pendingRevert: undefined });
+    if (hasEnded) this.#runningRequests.delete(state.sessionId);
+    if (hasStarted && this.view.pendingRevert !== undefined) this.updateView({ pendingRevert: undefined });
     this.updateView({
       chat: state,
-      ...(begun || ended ? { isSending: false } : {}),
-      ...(ended ? { isStopping: false } : {}),
+      ...(hasStarted || hasEnded ? { isSending: false } : {}),
+      ...(hasEnded ? { isStopping: false } : {}),
     });
   }
 
@@ -735,16 +743,16 @@ export function describeAnswer(
   decision: Decision,
   { input, rule }: { input?: unknown; rule?: string },
 ): string {
-  const what = input === undefined ? (shown ?? title) : `${title}, as edited by you`;
+  const subject = input === undefined ? (shown ?? title) : `${title}, as edited by you`;
   switch (decision) {
     case "allow":
-      return `Allowed once: ${what}`;
+      return `Allowed once: ${subject}`;
     case "allowSession":
-      return `Allowed for this session (${rule ?? "by rule"}): ${what}`;
+      return `Allowed for this session (${rule ?? "by rule"}): ${subject}`;
     case "allowAlways":
-      return `Allowed always (${rule ?? "by rule"}): ${what}`;
+      return `Allowed always (${rule ?? "by rule"}): ${subject}`;
     case "deny":
-      return `Denied: ${what}`;
+      return `Denied: ${subject}`;
   }
 }
 
@@ -783,7 +791,7 @@ function hasTakenPrompt(state: ChatState | undefined, text: string): boolean {
 
 export function buildPrompt(text: string, attach: readonly Attachment[]): PromptContent {
   if (attach.length === 0) return text;
-  const blocks: PromptBlock[] = attach.map((one) => one.block);
+  const blocks: PromptBlock[] = attach.map((attachment) => attachment.block);
   return text.trim() === "" ? blocks : [{ type: "text", text }, ...blocks];
 }
 
@@ -811,8 +819,8 @@ function getRefusal(error: unknown): string {
 /** Combines the message, the cause, and the suggested action. */
 export function describeError(error: unknown): string {
   const { message, cause, userAction } = getErrorData(error);
-  const what = message ?? (error instanceof Error ? error.message : String(error));
-  return [cause === undefined ? what : `${what}: ${cause}`, userAction].filter((part) => part !== undefined).join("\n");
+  const text = message ?? (error instanceof Error ? error.message : String(error));
+  return [cause === undefined ? text : `${text}: ${cause}`, userAction].filter((part) => part !== undefined).join("\n");
 }
 
 export function omitUndefined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

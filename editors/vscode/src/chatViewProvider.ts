@@ -83,7 +83,7 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
 
   async showPendingQuestion(): Promise<void> {
     await commands.executeCommand(`${ChatViewProvider.viewId}.focus`);
-    this.#postWhenReady({ type: "showAsked" });
+    this.#postWhenReady({ type: "showOpenQuestion" });
   }
 
   restoreDraft(text: string, attach: readonly Attachment[] = []): void {
@@ -134,15 +134,15 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
     if (before.length > 0) setImmediate(() => this.postMessage({ type: "before", items: before }));
     if (this.#attachments.size > 0)
       this.postMessage({ type: "attached", bySession: Object.fromEntries(this.#attachments) });
-    for (const later of this.#queuedMessages.splice(0)) this.postMessage(later);
+    for (const queued of this.#queuedMessages.splice(0)) this.postMessage(queued);
     this.onShown();
   }
 
   #sendPatch(): void {
-    const now = this.getState();
-    if (this.#sentState === undefined || this.#sentState === now) return;
-    const ops = diffViews(this.#sentState, now);
-    this.#sentState = now;
+    const current = this.getState();
+    if (this.#sentState === undefined || this.#sentState === current) return;
+    const ops = diffViews(this.#sentState, current);
+    this.#sentState = current;
     if (ops.length === 0) return;
     this.#isDrawn = false;
     this.#drawTimer = setTimeout(() => this.#onDrawn(), DRAW_TIMEOUT_MS);

@@ -115,7 +115,7 @@ export class AgentClient implements Disposable {
     this.#lastExitReason = undefined;
     this.#watchdog = new ServerWatchdog(
       () => client.sendRequest(PING_METHOD),
-      (silent) => this.listener.onSilenceChanged(silent ? SILENT_MESSAGE : undefined),
+      (isSilent) => this.listener.onSilenceChanged(isSilent ? SILENT_MESSAGE : undefined),
     );
     this.#watchdog.start();
     this.listener.onConnected(createApi(client), capability);
@@ -130,7 +130,7 @@ export class AgentClient implements Disposable {
   /** Replaces a server that does not respond after the user pressed Stop. */
   async onTurnStopped(): Promise<void> {
     const watchdog = this.#watchdog;
-    if (watchdog === undefined || (await watchdog.answersWithin(STOP_TIMEOUT_MS)) || this.#watchdog !== watchdog)
+    if (watchdog === undefined || (await watchdog.respondsWithin(STOP_TIMEOUT_MS)) || this.#watchdog !== watchdog)
       return;
     const client = this.#client;
     if (client === undefined) return;
@@ -167,10 +167,10 @@ export class AgentClient implements Disposable {
   }
 
   #spawnServer(command: string): ServerProcess {
-    const more = workspace.getConfiguration("agentls").get<Record<string, string>>("server.env", {});
+    const extraEnv = workspace.getConfiguration("agentls").get<Record<string, string>>("server.env", {});
     const folder = workspace.workspaceFolders?.[0]?.uri.fsPath;
     const cwd = folder !== undefined && existsSync(folder) ? folder : undefined;
-    return new ServerProcess(command, { ...process.env, ...more }, cwd);
+    return new ServerProcess(command, { ...process.env, ...extraEnv }, cwd);
   }
 
   #createClient(server: ServerProcess): LanguageClient {
@@ -194,9 +194,9 @@ export class AgentClient implements Disposable {
             this.#client = undefined;
             this.#watchdog?.stop();
             // The client cleans up first, and the exit status arrives a moment later.
-            void Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, "connection closed")]).then((how) => {
+            void Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, "connection closed")]).then((description) => {
               server.kill();
-              this.#scheduleRestart(appendStderr(`The agentls server exited: ${how}`, server));
+              this.#scheduleRestart(appendStderr(`The agentls server exited: ${description}`, server));
             });
           }
           return { action: CloseAction.DoNotRestart, handled: true };
@@ -227,13 +227,13 @@ export class AgentClient implements Disposable {
   /** Searches the setting, then the extension, then the PATH. */
   #findProgram(): string | undefined {
     const name = process.platform === "win32" ? "agentls.exe" : "agentls";
-    const set = workspace.getConfiguration("agentls").get<string>("server.path", "").trim();
-    if (set !== "") {
-      if (existsSync(set)) return set;
-      return this.#reportMissing(`No program found at ${set}. Check the setting agentls.server.path.`);
+    const configuredPath = workspace.getConfiguration("agentls").get<string>("server.path", "").trim();
+    if (configuredPath !== "") {
+      if (existsSync(configuredPath)) return configuredPath;
+      return this.#reportMissing(`No program found at ${configuredPath}. Check the setting agentls.server.path.`);
     }
-    const own = Uri.joinPath(this.context.extensionUri, "server", name).fsPath;
-    if (existsSync(own)) return own;
+    const bundledPath = Uri.joinPath(this.context.extensionUri, "server", name).fsPath;
+    if (existsSync(bundledPath)) return bundledPath;
     for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
       const program = join(folder, name);
       if (folder !== "" && existsSync(program)) return program;
@@ -268,12 +268,12 @@ export class AgentClient implements Disposable {
   /** Disposes a client and stops its server. A server that does not respond is killed at once. */
   async #dropClient(client: LanguageClient): Promise<void> {
     const server = this.#server;
-    const silent = this.#watchdog?.silent ?? true;
+    const isSilent = this.#watchdog?.isSilent ?? true;
     if (this.#client === client) this.#client = undefined;
     this.#watchdog?.stop();
     this.#watchdog = undefined;
     this.#server = undefined;
-    if (silent) server?.kill();
+    if (isSilent) server?.kill();
     await client
       .dispose()
       .catch((error: unknown) => this.logChannel.debug(`while stopping: ${getErrorMessage(error)}`));
@@ -306,25 +306,25 @@ function appendStderr(message: string, { stderrTail }: ServerProcess): string {
 }
 
 function describeIncompatibility(capability: ServerCapability | undefined): string | undefined {
-  const ours = protocolVersion.major;
-  const theirs = capability?.protocolVersion.major;
-  if (theirs === ours) return undefined;
-  if (theirs === undefined) return "The program in agentls.server.path is not an agentls server.";
-  const outdated = theirs > ours ? "this extension" : "the agentls program";
-  return `The server uses protocol version ${theirs}, but this extension uses version ${ours}. Update ${outdated}.`;
+  const supportedMajor = protocolVersion.major;
+  const serverMajor = capability?.protocolVersion.major;
+  if (serverMajor === supportedMajor) return undefined;
+  if (serverMajor === undefined) return "The program in agentls.server.path is not an agentls server.";
+  const outdated = serverMajor > supportedMajor ? "this extension" : "the agentls program";
+  return `The server uses protocol version ${serverMajor}, but this extension uses version ${supportedMajor}. Update ${outdated}.`;
 }
 
 function createApi(client: LanguageClient): ServerApi {
   const sendRequest = async (method: string, params: unknown, signal?: AbortSignal): Promise<unknown> => {
     if (!signal) return client.sendRequest(method, params);
-    const source = new CancellationTokenSource();
-    const onAbort = () => source.cancel();
+    const cancellation = new CancellationTokenSource();
+    const onAbort = () => cancellation.cancel();
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      return await client.sendRequest(method, params, source.token);
+      return await client.sendRequest(method, params, cancellation.token);
     } finally {
       signal.removeEventListener("abort", onAbort);
-      source.dispose();
+      cancellation.dispose();
     }
   };
   return {

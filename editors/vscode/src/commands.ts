@@ -129,9 +129,9 @@ export const commandTable = {
   forgetKey: ({ credentials }) => credentials.forgetKey(),
   toggleFollow: async () => {
     const settings = workspace.getConfiguration("agentls");
-    const on = !settings.get("follow", false);
-    await settings.update("follow", on, true);
-    window.setStatusBarMessage(on ? "Following the agent's file" : "Stopped following the agent's file", 3000);
+    const isFollowing = !settings.get("follow", false);
+    await settings.update("follow", isFollowing, true);
+    window.setStatusBarMessage(isFollowing ? "Following the agent's file" : "Stopped following the agent's file", 3000);
   },
   reloadConfig: async ({ chat }) => {
     const answer = await chat.request("agent/reloadConfig", {});
@@ -184,8 +184,8 @@ const CONFIG_TEMPLATE = `# agentls configuration. Run \`agentls config schema\` 
 
 /** Opens the user's configuration file. A missing file opens with a template. */
 async function openConfigFile(): Promise<void> {
-  const base = process.platform === "darwin" ? "Library/Application Support" : ".config";
-  const folder = process.env["XDG_CONFIG_HOME"] || join(homedir(), base);
+  const configFolder = process.platform === "darwin" ? "Library/Application Support" : ".config";
+  const folder = process.env["XDG_CONFIG_HOME"] || join(homedir(), configFolder);
   const file = process.env["AGENTLS_CONFIG"] || join(folder, "agentls", "config.toml");
   if (existsSync(file)) {
     await window.showTextDocument(Uri.file(file));

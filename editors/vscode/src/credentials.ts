@@ -51,9 +51,10 @@ export class CredentialStore {
     this.chat.updateView({ keyCheck: { provider, result: "asking" } });
     await this.chat.request("agent/reloadConfig", {});
     const models = await this.chat.request("agent/listModels", { check: provider });
-    const found = models?.providers.find((one) => one.provider === provider);
-    const result = found?.health === "ok" ? "works" : found?.health === "failing" ? "refused" : "untried";
-    const keyCheck: KeyCheck = { provider, result, message: found?.message };
+    const providerStatus = models?.providers.find((candidate) => candidate.provider === provider);
+    const result =
+      providerStatus?.health === "ok" ? "works" : providerStatus?.health === "failing" ? "refused" : "untried";
+    const keyCheck: KeyCheck = { provider, result, message: providerStatus?.message };
     this.chat.updateView({ keyCheck });
     await this.chat.refreshModels();
     return keyCheck;
@@ -68,12 +69,12 @@ export class CredentialStore {
 
   async #pickProvider(title: string): Promise<string | undefined> {
     const models = await this.chat.request("agent/listModels", {});
-    const others = (models?.providers ?? []).filter(
+    const otherProviders = (models?.providers ?? []).filter(
       ({ provider }) => !KNOWN_PROVIDERS.some(([name]) => name === provider),
     );
     const items = [
       ...KNOWN_PROVIDERS.map(([name, label]) => ({ label, description: name, name })),
-      ...others.map(({ provider }) => ({ label: provider, description: "", name: provider })),
+      ...otherProviders.map(({ provider }) => ({ label: provider, description: "", name: provider })),
     ];
     return (await window.showQuickPick(items, { title }))?.name;
   }

@@ -23,7 +23,7 @@ export interface DecisionListener {
   /** Reports why an answer was not sent. */
   onRefused(message: string): void;
   /** The answer failed to reach the server or was rejected, so the user can answer again. */
-  onStillOpen(approvalId: string): void;
+  onReopened(approvalId: string): void;
 }
 
 export class Decisions {
@@ -43,7 +43,7 @@ export class Decisions {
     if (this.#inFlight.has(approvalId)) return;
     this.#inFlight.add(approvalId);
     try {
-      if (!(await this.#sendDecision(approval, decision, details))) this.listener.onStillOpen(approvalId);
+      if (!(await this.#sendDecision(approval, decision, details))) this.listener.onReopened(approvalId);
     } finally {
       this.#inFlight.delete(approvalId);
     }

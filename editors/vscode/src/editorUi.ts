@@ -86,13 +86,13 @@ export class EditorUi implements Disposable {
         isWarning: true,
       };
     }
-    const running = status?.runningTurns ?? (chat?.running === undefined ? 0 : 1);
+    const runningCount = status?.runningTurns ?? (chat?.running === undefined ? 0 : 1);
     const cost = chat?.contextUsed ? ` · ${formatCost(chat.costUsd)}` : "";
     const [recovery] = (chat?.notices ?? []).filter((notice) => notice.kind === "retry" || notice.kind === "wait");
     if (recovery) return { text: "$(watch) agentls", tooltip: recovery.text, isWarning: false };
     const line = status?.line ?? warnings[0];
-    if (running > 0) {
-      return { text: "$(loading~spin) agentls", tooltip: `working (${running})${cost}`, isWarning: false };
+    if (runningCount > 0) {
+      return { text: "$(loading~spin) agentls", tooltip: `working (${runningCount})${cost}`, isWarning: false };
     }
     return { text: "$(comment-discussion) agentls", tooltip: `${line ?? "ready"}${cost}`, isWarning: false };
   }
@@ -107,17 +107,17 @@ export class EditorUi implements Disposable {
 export async function followActiveFile(chat: Chat, event: AgentEvent): Promise<void> {
   if (event.method !== "agent/toolCall" || !workspace.getConfiguration("agentls").get("follow", false)) return;
   const call = event.params as ToolCallNotification;
-  const [where] = call.locations ?? [];
-  if (!where || call.sessionId !== chat.activeSession?.sessionId || (call.locations?.length ?? 0) > 1) return;
+  const [location] = call.locations ?? [];
+  if (!location || call.sessionId !== chat.activeSession?.sessionId || (call.locations?.length ?? 0) > 1) return;
   if (call.status !== "running" && call.status !== "completed") return;
   try {
-    const document = await workspace.openTextDocument(Uri.parse(where.uri));
-    const line = Math.min((where.line ?? 1) - 1, document.lineCount - 1);
+    const document = await workspace.openTextDocument(Uri.parse(location.uri));
+    const line = Math.min((location.line ?? 1) - 1, document.lineCount - 1);
     await window.showTextDocument(document, {
       preserveFocus: true,
       preview: true,
       viewColumn: ViewColumn.One,
-      ...(where.line === undefined ? {} : { selection: new Range(line, 0, line, 0) }),
+      ...(location.line === undefined ? {} : { selection: new Range(line, 0, line, 0) }),
     });
   } catch {
     // The file is a folder, is binary, or was deleted.
@@ -132,14 +132,14 @@ export function collectDiagnostics({ uri }: GetDiagnosticsParams): GetDiagnostic
       : [[Uri.parse(uri), languages.getDiagnostics(Uri.parse(uri))] as const];
   return {
     diagnostics: all
-      .filter(([of]) => of.scheme === "file")
-      .flatMap(([of, found]) =>
-        found.map((one) => ({
-          uri: of.toString(),
-          range: toRange(one.range),
-          severity: toSeverity(one.severity),
-          message: one.message,
-          ...(one.source === undefined ? {} : { source: one.source }),
+      .filter(([fileUri]) => fileUri.scheme === "file")
+      .flatMap(([fileUri, diagnostics]) =>
+        diagnostics.map((diagnostic) => ({
+          uri: fileUri.toString(),
+          range: toRange(diagnostic.range),
+          severity: toSeverity(diagnostic.severity),
+          message: diagnostic.message,
+          ...(diagnostic.source === undefined ? {} : { source: diagnostic.source }),
         })),
       ),
   };

@@ -63,7 +63,7 @@ export function activate(context: ExtensionContext): void {
       chat.updateView({ error: message });
       void window.showWarningMessage(message);
     },
-    onStillOpen: (approvalId) => chatView.postMessage({ type: "stillOpen", approvalId }),
+    onReopened: (approvalId) => chatView.postMessage({ type: "reopenQuestion", approvalId }),
   });
   const trust = new TrustNotifier(chat, reviews);
   const credentials = new CredentialStore(context, chat, (key) => client?.traceChannel.hideSecret(key));

@@ -8,7 +8,7 @@ const MAX_IGNORE_LINES = 500;
 
 /** Returns the enabled patterns of a setting such as `search.exclude`. */
 export function listExcludePatterns(setting: Readonly<Record<string, unknown>> | undefined): string[] {
-  return Object.entries(setting ?? {}).flatMap(([pattern, on]) => (on === true ? [pattern] : []));
+  return Object.entries(setting ?? {}).flatMap(([pattern, isEnabled]) => (isEnabled === true ? [pattern] : []));
 }
 
 /**
@@ -20,22 +20,22 @@ export function parseGitignore(text: string, folder: string): string[] {
   const rules = lines.filter((line) => line !== "" && !line.startsWith("#") && !line.startsWith("!"));
   const reincluded = lines.filter((line) => line.startsWith("!")).map((line) => line.slice(1).replace(/^\/|\/$/g, ""));
   return rules
-    .filter((rule) => !reincluded.some((one) => mayBeReincluded(rule.replace(/^\/|\/$/g, ""), one)))
+    .filter((rule) => !reincluded.some((pattern) => mayBeReincluded(rule.replace(/^\/|\/$/g, ""), pattern)))
     .map((rule) => {
-      const plain = escapeBraces(rule.replace(/\/$/, ""));
-      const anchored = plain.includes("/");
-      return `${escapeBraces(folder)}${anchored ? plain.replace(/^\//, "") : `**/${plain}`}`;
+      const escaped = escapeBraces(rule.replace(/\/$/, ""));
+      const anchored = escaped.includes("/");
+      return `${escapeBraces(folder)}${anchored ? escaped.replace(/^\//, "") : `**/${escaped}`}`;
     });
 }
 
 /** Whether a `!` line may affect a rule. False positives are harmless. */
 function mayBeReincluded(rule: string, reincluded: string): boolean {
-  const whole = rule.replace(/\/\*+$/, "");
-  if (reincluded === rule || reincluded.startsWith(`${whole}/`)) return true;
+  const trimmed = rule.replace(/\/\*+$/, "");
+  if (reincluded === rule || reincluded.startsWith(`${trimmed}/`)) return true;
   const [head, tail] = [rule.slice(0, rule.search(/[*?]/)), rule.slice(rule.lastIndexOf("*") + 1)];
   if (!/[*?]/.test(rule)) return false;
   const name = reincluded.slice(reincluded.lastIndexOf("/") + 1);
-  return [reincluded, name].some((one) => one.startsWith(head) && one.endsWith(tail));
+  return [reincluded, name].some((prefix) => prefix.startsWith(head) && prefix.endsWith(tail));
 }
 
 /** Braces and commas are special in VS Code globs, but not in git. */
@@ -55,7 +55,7 @@ export function buildSearchGlobs(query: string): string[] {
   if (letters === "") return ["{*,*/*}", "**/*"];
   const [folders, name] = [letters.slice(0, letters.lastIndexOf("/") + 1), letters.slice(letters.lastIndexOf("/") + 1)];
   const matchAnyCase = (text: string) => [...text].map(toCaseInsensitiveGlob).join("");
-  const loose = `*${[...name].map(toCaseInsensitiveGlob).join("*")}*`;
+  const pattern = `*${[...name].map(toCaseInsensitiveGlob).join("*")}*`;
   if (folders !== "")
     return [
       `**/*${matchAnyCase(folders)}*${matchAnyCase(name)}*`,
@@ -66,7 +66,7 @@ export function buildSearchGlobs(query: string): string[] {
     `{${matchAnyCase(name)}*,*/${matchAnyCase(name)}*,*/*/${matchAnyCase(name)}*}`,
     `**/${matchAnyCase(name)}*`,
     `**/*${matchAnyCase(name)}*`,
-    `**/${loose}`,
+    `**/${pattern}`,
   ];
 }
 

@@ -19,10 +19,10 @@ export function utf8Length(text: string): number {
 /** Returns `text` without its first `bytes` UTF-8 bytes, which must end at a character boundary. */
 export function utf8Tail(text: string, bytes: number): string {
   let at = 0;
-  for (let left = bytes; left > 0 && at < text.length; ) {
+  for (let remaining = bytes; remaining > 0 && at < text.length; ) {
     const unit = text.charCodeAt(at);
     const pair = unit >= 0xd800 && unit < 0xdc00;
-    left -= pair ? 4 : unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
+    remaining -= pair ? 4 : unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
     at += pair ? 2 : 1;
   }
   return text.slice(at);
@@ -109,18 +109,18 @@ export function revealHidden(text: string): string {
 
 /** Like `revealHidden`, but keeps emoji, joiners that scripts need, and prose spaces. */
 export function revealInProse(text: string): string {
-  let needed: Set<number> | undefined;
+  let neededIndexes: Set<number> | undefined;
   return revealWhere(text, (at) => {
-    needed ??= new Set([...text.matchAll(NEEDED_IN_PROSE)].map(({ index }) => index));
-    return !needed.has(at);
+    neededIndexes ??= new Set([...text.matchAll(NEEDED_IN_PROSE)].map(({ index }) => index));
+    return !neededIndexes.has(at);
   });
 }
 
-function revealWhere(text: string, hides: (at: number) => boolean): string {
+function revealWhere(text: string, isHidden: (at: number) => boolean): string {
   return text.replace(HIDDEN_CHARACTERS, (character, at: number) => {
     if (character === "\n" || character === "\t") return character;
     if (character === "\r" && text[at + 1] === "\n") return "";
-    if (!hides(at)) return character;
+    if (!isHidden(at)) return character;
     const code = character.codePointAt(0) ?? 0;
     // Unicode has a control picture for each C0 control.
     if (code < 0x20) return String.fromCodePoint(0x2400 + code);
@@ -141,7 +141,7 @@ export function escapeLabel(text: string): string {
 /** Splits `text` into pieces of at most `width` characters, for lists that truncate long lines. */
 export function wrapText(text: string, width: number): string[] {
   const characters = [...text];
-  const pieces: string[] = [];
-  for (let at = 0; at < characters.length; at += width) pieces.push(characters.slice(at, at + width).join(""));
-  return pieces.length === 0 ? [""] : pieces;
+  const chunks: string[] = [];
+  for (let at = 0; at < characters.length; at += width) chunks.push(characters.slice(at, at + width).join(""));
+  return chunks.length === 0 ? [""] : chunks;
 }

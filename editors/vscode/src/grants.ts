@@ -30,8 +30,8 @@ export function buildGrantItems(grants: readonly Grant[], now: number): GrantIte
 }
 
 function formatGrantAge(at: number, now: number): string {
-  const past = formatAge(at, now);
-  return past === "now" ? "just now" : `${past} ago`;
+  const age = formatAge(at, now);
+  return age === "now" ? "just now" : `${age} ago`;
 }
 
 /** Lists all grants and revokes the selected ones after confirmation. */
@@ -56,19 +56,19 @@ export async function showGrants(chat: Chat): Promise<void> {
 }
 
 function pickGrant(items: readonly GrantItem[]): Promise<Grant | undefined> {
-  return new Promise((chosen) => {
+  return new Promise((resolve) => {
     const pick = window.createQuickPick<GrantItem>();
     pick.title = "Grants";
     pick.placeholder = "Select a rule to revoke";
     pick.items = items;
     const finishPick = (grant: Grant | undefined) => {
-      chosen(grant);
+      resolve(grant);
       pick.hide();
     };
     pick.onDidTriggerItemButton(({ item }) => finishPick(item.grant));
     pick.onDidAccept(() => finishPick(pick.selectedItems[0]?.grant));
     pick.onDidHide(() => {
-      chosen(undefined);
+      resolve(undefined);
       pick.dispose();
     });
     pick.show();

@@ -14,7 +14,7 @@ export interface Hunk {
 }
 
 export function computeHunks(before: string, after: string): Hunk[] {
-  const found: Hunk[] = [];
+  const hunks: Hunk[] = [];
   let open: Hunk | undefined;
   let oldLine = 0;
   let newLine = 0;
@@ -28,7 +28,7 @@ export function computeHunks(before: string, after: string): Hunk[] {
     }
     if (open === undefined) {
       open = { oldStart: oldLine, old: [], newStart: newLine, new: [] };
-      found.push(open);
+      hunks.push(open);
     }
     if (part.removed) {
       open.old.push(...lines);
@@ -38,7 +38,7 @@ export function computeHunks(before: string, after: string): Hunk[] {
       newLine += lines.length;
     }
   }
-  return found;
+  return hunks;
 }
 
 /** Finds the hunk at a line of the new text. A pure deletion covers the lines around its gap. */
@@ -60,16 +60,16 @@ export interface ReviewDifference {
 }
 
 export function compareReview(before: string, proposal: string, reviewed: string): ReviewDifference {
-  const proposed = computeHunks(before, proposal);
+  const proposedHunks = computeHunks(before, proposal);
   const remaining = computeHunks(before, reviewed);
   const toKey = (hunk: Hunk) => JSON.stringify([hunk.oldStart, hunk.old, hunk.new]);
-  const asProposed = new Set(proposed.map(toKey));
+  const proposedKeys = new Set(proposedHunks.map(toKey));
   // Adjacent changes form one hunk, so touching ranges overlap.
   const hunksOverlap = (a: Hunk, b: Hunk) =>
     a.oldStart <= b.oldStart + b.old.length && b.oldStart <= a.oldStart + a.old.length;
-  const leftOut = proposed.filter((hunk) => !remaining.some((other) => hunksOverlap(hunk, other)));
-  const own = remaining.filter((hunk) => !asProposed.has(toKey(hunk)));
-  return { proposed: proposed.length, rejected: leftOut.length, edited: own.length };
+  const rejectedHunks = proposedHunks.filter((hunk) => !remaining.some((other) => hunksOverlap(hunk, other)));
+  const editedHunks = remaining.filter((hunk) => !proposedKeys.has(toKey(hunk)));
+  return { proposed: proposedHunks.length, rejected: rejectedHunks.length, edited: editedHunks.length };
 }
 
 /** Returns an empty string if there is no difference. */
@@ -87,13 +87,13 @@ export interface Edit {
 
 /** Applies the edits of a call. Returns nothing if an old text is missing or ambiguous. */
 export function applyEdits(text: string, edits: readonly (Edit & { replace_all?: boolean })[]): string | undefined {
-  let now = text;
+  let current = text;
   for (const { old_text, new_text, replace_all } of edits) {
-    const count = old_text === "" ? 0 : countOccurrences(now, old_text);
+    const count = old_text === "" ? 0 : countOccurrences(current, old_text);
     if (count === 0 || (count > 1 && !replace_all)) return undefined;
-    now = now.split(old_text).join(new_text);
+    current = current.split(old_text).join(new_text);
   }
-  return now;
+  return current;
 }
 
 /**
@@ -101,21 +101,21 @@ export function applyEdits(text: string, edits: readonly (Edit & { replace_all?:
  * the end to the start, so that earlier lines stay unchanged.
  */
 export function buildEdits(before: string, after: string): Edit[] {
-  let now = splitLines(before);
+  let current = splitLines(before);
   const edits: Edit[] = [];
   for (const hunk of computeHunks(before, after).reverse()) {
     let from = hunk.oldStart;
     let to = hunk.oldStart + hunk.old.length;
-    const text = now.join("");
-    while (countOccurrences(text, now.slice(from, to).join("")) !== 1) {
-      if (from === 0 && to === now.length) break;
+    const text = current.join("");
+    while (countOccurrences(text, current.slice(from, to).join("")) !== 1) {
+      if (from === 0 && to === current.length) break;
       from = Math.max(0, from - 1);
-      to = Math.min(now.length, to + 1);
+      to = Math.min(current.length, to + 1);
     }
-    const head = now.slice(from, hunk.oldStart).join("");
-    const tail = now.slice(hunk.oldStart + hunk.old.length, to).join("");
-    edits.push({ old_text: now.slice(from, to).join(""), new_text: head + hunk.new.join("") + tail });
-    now = [...now.slice(0, hunk.oldStart), ...hunk.new, ...now.slice(hunk.oldStart + hunk.old.length)];
+    const head = current.slice(from, hunk.oldStart).join("");
+    const tail = current.slice(hunk.oldStart + hunk.old.length, to).join("");
+    edits.push({ old_text: current.slice(from, to).join(""), new_text: head + hunk.new.join("") + tail });
+    current = [...current.slice(0, hunk.oldStart), ...hunk.new, ...current.slice(hunk.oldStart + hunk.old.length)];
   }
   return edits;
 }
@@ -147,25 +147,26 @@ export interface FileSides {
 export function computeSides(
   file: FileDiff,
   standing: ChangesItem["standing"],
-  later: readonly FileDiff[],
-  now: string,
+  laterDiffs: readonly FileDiff[],
+  currentText: string,
 ): FileSides {
   if (file.diff === undefined) return { before: undefined, after: undefined };
-  if (standing === "reverted") return { before: now, after: applyFileDiff(now, file, applyDiff), file: "before" };
-  let after: string | undefined = now;
-  for (const one of later.toReversed())
-    after = after === undefined ? undefined : applyFileDiff(after, one, reverseDiff);
+  if (standing === "reverted")
+    return { before: currentText, after: applyFileDiff(currentText, file, applyDiff), file: "before" };
+  let after: string | undefined = currentText;
+  for (const diff of laterDiffs.toReversed())
+    after = after === undefined ? undefined : applyFileDiff(after, diff, reverseDiff);
   const before = after === undefined ? undefined : applyFileDiff(after, file, reverseDiff);
-  return later.length === 0 ? { before, after, file: "after" } : { before, after };
+  return laterDiffs.length === 0 ? { before, after, file: "after" } : { before, after };
 }
 
-function applyFileDiff(text: string, file: FileDiff, by: typeof applyDiff): string | undefined {
-  return file.diff === undefined ? undefined : by(text, file.diff);
+function applyFileDiff(text: string, file: FileDiff, apply: typeof applyDiff): string | undefined {
+  return file.diff === undefined ? undefined : apply(text, file.diff);
 }
 
 /** Lists the changes by later turns that are not reverted. */
-export function listLaterDiffs(state: ChatState, of: ChangesItem, path: string): FileDiff[] {
-  const at = state.items.indexOf(of);
+export function listLaterDiffs(state: ChatState, changes: ChangesItem, path: string): FileDiff[] {
+  const at = state.items.indexOf(changes);
   return state.items
     .slice(at + 1)
     .filter((item): item is ChangesItem => item.kind === "changes" && item.standing !== "reverted")

@@ -24,12 +24,12 @@ const MAX_SUGGESTIONS = 30;
 
 /** Returns the best matches first. */
 export async function suggestMentions(query: string): Promise<Attachment[]> {
-  const wanted = query.toLowerCase();
-  const nearby = [...readSelection(), ...listProblems()].filter((one) =>
-    isSubsequence(`${one.kind} ${one.label}`, wanted),
+  const pattern = query.toLowerCase();
+  const editorMatches = [...readSelection(), ...listProblems()].filter((attachment) =>
+    isSubsequence(`${attachment.kind} ${attachment.label}`, pattern),
   );
-  const [files, symbols] = await Promise.all([findFiles(wanted), wanted.length < 2 ? [] : findSymbols(query)]);
-  return [...nearby, ...files, ...symbols].slice(0, MAX_SUGGESTIONS);
+  const [files, symbols] = await Promise.all([findFiles(pattern), pattern.length < 2 ? [] : findSymbols(query)]);
+  return [...editorMatches, ...files, ...symbols].slice(0, MAX_SUGGESTIONS);
 }
 
 /** Returns slash commands that start with `query`, then those that contain it. */
@@ -37,10 +37,10 @@ export async function suggestCommands(chat: Chat, query: string): Promise<Sugges
   if (!chat.view.capabilities.commands) return [];
   const sessionId = chat.activeSession?.sessionId;
   const answer = await chat.request("agent/listCommands", sessionId === undefined ? {} : { sessionId });
-  const wanted = query.toLowerCase();
-  const matching = (answer?.commands ?? []).filter(({ name }) => name.toLowerCase().includes(wanted));
-  const rankCommand = (name: string) => (name.toLowerCase().startsWith(wanted) ? 0 : 1);
-  return matching
+  const pattern = query.toLowerCase();
+  const matches = (answer?.commands ?? []).filter(({ name }) => name.toLowerCase().includes(pattern));
+  const rankCommand = (name: string) => (name.toLowerCase().startsWith(pattern) ? 0 : 1);
+  return matches
     .sort((a, b) => rankCommand(a.name) - rankCommand(b.name))
     .slice(0, MAX_SUGGESTIONS)
     .map(({ name, description, argumentHint, problem, trusted }) => ({
@@ -105,8 +105,8 @@ export function toDiagnosticAttachment(uri: Uri, diagnostic: Diagnostic): Attach
   };
 }
 
-export function toSeverity(of: DiagnosticSeverity): Severity {
-  switch (of) {
+export function toSeverity(severity: DiagnosticSeverity): Severity {
+  switch (severity) {
     case DiagnosticSeverity.Error:
       return "error";
     case DiagnosticSeverity.Warning:
@@ -159,9 +159,9 @@ function listProblems(): Attachment[] {
   if (uri?.scheme !== "file") return [];
   return languages
     .getDiagnostics(uri)
-    .filter((one) => one.severity <= DiagnosticSeverity.Warning)
+    .filter((diagnostic) => diagnostic.severity <= DiagnosticSeverity.Warning)
     .slice(0, 10)
-    .map((one) => toDiagnosticAttachment(uri, one));
+    .map((diagnostic) => toDiagnosticAttachment(uri, diagnostic));
 }
 
 const MAX_RANKED_FILES = 2000;
@@ -175,23 +175,23 @@ async function buildExcludes(): Promise<string> {
   const settings = ["files", "search"].flatMap((section) =>
     listExcludePatterns(workspace.getConfiguration(section).get<Record<string, unknown>>("exclude")),
   );
-  const found = await workspace.findFiles("**/.gitignore", buildExcludeGlob(settings), 200);
-  const ignored = await Promise.all(
-    found.map(async (uri) => {
+  const ignoreFiles = await workspace.findFiles("**/.gitignore", buildExcludeGlob(settings), 200);
+  const ignorePatterns = await Promise.all(
+    ignoreFiles.map(async (uri) => {
       const folder = workspace.asRelativePath(uri, false).replace(/[^/]*$/, "");
       return parseGitignore(Buffer.from(await workspace.fs.readFile(uri)).toString(), folder);
     }),
   );
-  return buildExcludeGlob([...settings, ...ignored.flat()]);
+  return buildExcludeGlob([...settings, ...ignorePatterns.flat()]);
 }
 
 /**
  * Finds matching open files and workspace files, best matches first. Each glob is narrower than a search of all files.
  */
-async function findFiles(wanted: string): Promise<Attachment[]> {
+async function findFiles(query: string): Promise<Attachment[]> {
   activeSearch?.cancel();
-  const now = new CancellationTokenSource();
-  activeSearch = now;
+  const cancellation = new CancellationTokenSource();
+  activeSearch = cancellation;
   if (cachedExcludes === undefined || Date.now() - cachedExcludes.at > EXCLUDES_TTL_MS) {
     cachedExcludes = { glob: buildExcludes(), at: Date.now() };
   }
@@ -199,17 +199,17 @@ async function findFiles(wanted: string): Promise<Attachment[]> {
   const tabs = window.tabGroups.all.flatMap((group) => group.tabs.map((tab) => tab.input));
   const open = tabs.filter((input) => input instanceof TabInputText).map((input) => input.uri);
   const all = new Map(open.map((uri) => [uri.toString(), uri]));
-  for (const pattern of buildSearchGlobs(wanted)) {
-    const fitting = [...all.values()].filter(
-      (uri) => uri.scheme === "file" && scorePath(getRelativeName(uri), wanted) > 0,
+  for (const pattern of buildSearchGlobs(query)) {
+    const matches = [...all.values()].filter(
+      (uri) => uri.scheme === "file" && scorePath(getRelativeName(uri), query) > 0,
     );
-    if (fitting.length >= MAX_SUGGESTIONS || now.token.isCancellationRequested) break;
-    for (const uri of await workspace.findFiles(pattern, glob, MAX_RANKED_FILES, now.token))
+    if (matches.length >= MAX_SUGGESTIONS || cancellation.token.isCancellationRequested) break;
+    for (const uri of await workspace.findFiles(pattern, glob, MAX_RANKED_FILES, cancellation.token))
       all.set(uri.toString(), uri);
   }
   return [...all.values()]
     .filter((uri) => uri.scheme === "file")
-    .map((uri) => ({ uri, points: scorePath(getRelativeName(uri), wanted) }))
+    .map((uri) => ({ uri, points: scorePath(getRelativeName(uri), query) }))
     .filter(({ points }) => points > 0)
     .sort((a, b) => b.points - a.points)
     .slice(0, MAX_SUGGESTIONS)
@@ -217,23 +217,23 @@ async function findFiles(wanted: string): Promise<Attachment[]> {
 }
 
 /** Returns 0 for no match. Name prefixes rank highest, and short paths rank above long ones. */
-function scorePath(where: string, wanted: string): number {
-  const path = where.toLowerCase();
-  if (wanted === "") return 1 / (1 + path.split("/").length);
+function scorePath(filePath: string, query: string): number {
+  const path = filePath.toLowerCase();
+  if (query === "") return 1 / (1 + path.split("/").length);
   const name = path.slice(path.lastIndexOf("/") + 1);
   // Prefer files near the root, then short paths.
   const length = 1 / (1 + path.split("/").length + path.length / 1000);
-  if (name.startsWith(wanted)) return 4 + length;
-  if (name.includes(wanted)) return 3 + length;
-  if (path.includes(wanted)) return 2 + length;
-  return isSubsequence(path, wanted) ? 1 + length : 0;
+  if (name.startsWith(query)) return 4 + length;
+  if (name.includes(query)) return 3 + length;
+  if (path.includes(query)) return 2 + length;
+  return isSubsequence(path, query) ? 1 + length : 0;
 }
 
-/** Whether `text` contains the letters of `wanted` in order. */
-function isSubsequence(text: string, wanted: string): boolean {
+/** Whether `text` contains the letters of `pattern` in order. */
+function isSubsequence(text: string, pattern: string): boolean {
   let at = 0;
   const lower = text.toLowerCase();
-  for (const letter of wanted) {
+  for (const letter of pattern) {
     at = lower.indexOf(letter, at) + 1;
     if (at === 0) return false;
   }
@@ -241,11 +241,11 @@ function isSubsequence(text: string, wanted: string): boolean {
 }
 
 async function findSymbols(query: string): Promise<Attachment[]> {
-  const found = await commands.executeCommand<SymbolInformation[] | undefined>(
+  const symbols = await commands.executeCommand<SymbolInformation[] | undefined>(
     "vscode.executeWorkspaceSymbolProvider",
     query,
   );
-  return (found ?? [])
+  return (symbols ?? [])
     .filter((symbol) => symbol.location.uri.scheme === "file")
     .slice(0, 12)
     .map(({ name, location }) => ({

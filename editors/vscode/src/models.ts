@@ -13,10 +13,10 @@ export interface ModelChoice {
   alwaysShow?: boolean;
 }
 
-export function buildModelChoices({ models }: ListModelsResult, chosen: string | undefined): ModelChoice[] {
+export function buildModelChoices({ models }: ListModelsResult, selected: string | undefined): ModelChoice[] {
   return models.map((info) => ({
     label: escapeLabel(info.model),
-    description: (chosen === undefined ? info.current : info.model === chosen) ? "current" : "",
+    description: (selected === undefined ? info.current : info.model === selected) ? "current" : "",
     detail: describeModel(info),
     model: info.model,
   }));
@@ -33,11 +33,17 @@ function describeModel({ contextWindow, price, listed }: ModelInfo): string {
 }
 
 /** Adds a typed name that the server does not list. */
-export function addTypedModel(choices: readonly ModelChoice[], typed: string): ModelChoice[] {
-  const name = typed.trim();
+export function addTypedModel(choices: readonly ModelChoice[], input: string): ModelChoice[] {
+  const name = input.trim();
   if (name === "" || choices.some(({ model }) => model === name)) return [...choices];
-  const own = { label: escapeLabel(name), description: "use this name", detail: "", model: name, alwaysShow: true };
-  return [...choices, own];
+  const typedChoice = {
+    label: escapeLabel(name),
+    description: "use this name",
+    detail: "",
+    model: name,
+    alwaysShow: true,
+  };
+  return [...choices, typedChoice];
 }
 
 /** Describes providers without a working model. */

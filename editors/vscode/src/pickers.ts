@@ -70,11 +70,11 @@ export async function selectModel(chat: Chat): Promise<void> {
   const refreshItems = () => {
     const [active] = pick.activeItems;
     pick.items = addTypedModel(choices, pick.value);
-    const same = pick.items.filter(({ model }) => model === active?.model);
-    if (same.length > 0) pick.activeItems = same;
+    const currentItems = pick.items.filter(({ model }) => model === active?.model);
+    if (currentItems.length > 0) pick.activeItems = currentItems;
   };
   pick.onDidChangeValue(refreshItems);
-  const chosen = new Promise<string | undefined>((choose) => {
+  const selection = new Promise<string | undefined>((choose) => {
     pick.onDidAccept(() => choose(pick.selectedItems[0]?.model));
     pick.onDidHide(() => choose(undefined));
   });
@@ -90,7 +90,7 @@ export async function selectModel(chat: Chat): Promise<void> {
     pick.busy = false;
   };
   void fetchChoices();
-  const model = await chosen;
+  const model = await selection;
   pick.dispose();
   if (model !== undefined) await chat.setModel(model, chat.selectedEffort);
 }
@@ -169,8 +169,8 @@ export async function exportSession(chat: Chat): Promise<void> {
 export async function resetCircuit(chat: Chat): Promise<void> {
   const sessionId = chat.activeSession?.sessionId;
   const open = chat.serverStatus?.circuits ?? [];
-  const noticed = (chat.activeSession?.notices ?? []).flatMap(({ circuit }) => (circuit ? [circuit] : []));
-  const all = new Map([...open, ...noticed].map((one) => [`${one.subject} ${one.name}`, one]));
+  const noticedCircuits = (chat.activeSession?.notices ?? []).flatMap(({ circuit }) => (circuit ? [circuit] : []));
+  const all = new Map([...open, ...noticedCircuits].map((circuit) => [`${circuit.subject} ${circuit.name}`, circuit]));
   if (all.size === 0) {
     await window.showInformationMessage("No circuit breaker is open.");
     return;

@@ -7,11 +7,11 @@ import type { Attachment } from "./webviewProtocol";
 
 /** Adds a prompt to the queue, or sends it if nothing runs and the queue is empty. */
 export async function enqueuePrompt(chat: Chat, text: string, attach: readonly Attachment[]): Promise<void> {
-  const { activeSession: shown } = chat;
+  const { activeSession: session } = chat;
   if (
     !chat.view.capabilities.queue ||
-    shown === undefined ||
-    (shown.running === undefined && shown.queue === undefined)
+    session === undefined ||
+    (session.running === undefined && session.queue === undefined)
   ) {
     return chat.sendPrompt(text, attach);
   }
@@ -22,27 +22,27 @@ export async function enqueuePrompt(chat: Chat, text: string, attach: readonly A
 
 export async function editQueuedPrompt(chat: Chat, promptId: string): Promise<void> {
   const content = (await requestQueue(chat, { action: "list" }))?.prompts.find(
-    (one) => one.promptId === promptId,
+    (queued) => queued.promptId === promptId,
   )?.content;
   if (content !== undefined) chat.updateView({ queueEdit: { promptId, text: parseMessageContent(content).text } });
 }
 
-/** Replaces the text of a queued prompt and keeps its attachments. `uriOf` resolves a path as users write it. */
+/** Replaces the text of a queued prompt and keeps its attachments. `resolveUri` resolves a path as users write it. */
 export async function saveQueuedPrompt(
   chat: Chat,
   promptId: string,
   text: string,
-  uriOf: (path: string) => string,
+  resolveUri: (path: string) => string,
 ): Promise<void> {
   const content = (await requestQueue(chat, { action: "list" }))?.prompts.find(
-    (one) => one.promptId === promptId,
+    (queued) => queued.promptId === promptId,
   )?.content;
-  const attachments = (content ?? []).flatMap((block) => toPromptBlocks(block, uriOf));
+  const attachments = (content ?? []).flatMap((block) => toPromptBlocks(block, resolveUri));
   chat.updateView({ queueEdit: undefined });
   const prompt = attachments.length === 0 ? text : [{ type: "text" as const, text }, ...attachments];
   // The prompt was sent in the meantime, so restore the text.
-  const saved = content === undefined ? undefined : await requestQueue(chat, { action: "edit", promptId, prompt });
-  if (saved === undefined) chat.listener.restoreDraft(text);
+  const result = content === undefined ? undefined : await requestQueue(chat, { action: "edit", promptId, prompt });
+  if (result === undefined) chat.listener.restoreDraft(text);
 }
 
 export async function removeQueuedPrompt(chat: Chat, promptId: string): Promise<void> {
@@ -54,18 +54,18 @@ export async function sendQueuedPrompt(chat: Chat, promptId?: string): Promise<v
   await requestQueue(chat, { action: "sendNow", ...omitUndefined({ promptId }) });
 }
 
-async function requestQueue(chat: Chat, what: Omit<QueueParams, "sessionId">): Promise<QueueResult | undefined> {
+async function requestQueue(chat: Chat, action: Omit<QueueParams, "sessionId">): Promise<QueueResult | undefined> {
   const sessionId = chat.activeSession?.sessionId;
-  return sessionId === undefined ? undefined : chat.request("agent/queue", { sessionId, ...what });
+  return sessionId === undefined ? undefined : chat.request("agent/queue", { sessionId, ...action });
 }
 
 /** Converts part of a message back to part of a prompt. The caller handles text. */
-export function toPromptBlocks(block: MessageBlock, uriOf: (path: string) => string): PromptBlock[] {
+export function toPromptBlocks(block: MessageBlock, resolveUri: (path: string) => string): PromptBlock[] {
   if (block.type === "image") {
     return block.data === undefined ? [] : [{ type: "image", mediaType: block.mediaType, data: block.data }];
   }
   if (block.type !== "reference") return [];
-  const uri = uriOf(block.path);
+  const uri = resolveUri(block.path);
   const range = toLineRange(block.startLine, block.endLine);
   if (block.kind === "file" || range === undefined) return [{ type: "reference", uri, ...omitUndefined({ range }) }];
   if (block.kind === "selection") return [{ type: "selection", uri, range, text: block.text }];

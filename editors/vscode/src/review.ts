@@ -105,13 +105,13 @@ export class ReviewManager implements Disposable {
       await window.showInformationMessage("The pending request does not propose an edit.");
       return;
     }
-    const begun = this.#reviews.get(approvalId);
-    if (begun) {
-      const stale = (await readFileText(begun.file)) !== begun.before;
-      if (!stale) return this.#openDiffEditor(begun);
+    const existing = this.#reviews.get(approvalId);
+    if (existing) {
+      const isStale = (await readFileText(existing.file)) !== existing.before;
+      if (!isStale) return this.#openDiffEditor(existing);
       if (
-        normalizeReviewText(begun, this.#getReviewText(begun)) !== begun.proposal &&
-        !(await this.#confirmDiscard(begun, true))
+        normalizeReviewText(existing, this.#getReviewText(existing)) !== existing.proposal &&
+        !(await this.#confirmDiscard(existing, true))
       )
         return;
       await this.closeReview(approvalId);
@@ -136,15 +136,15 @@ export class ReviewManager implements Disposable {
       return refuseOutcome("This review was opened before the window was reloaded. Press D to open it again.");
     }
     // Read the text before any await: the key press applies to what was shown then.
-    const shown = normalizeReviewText(review, this.#getReviewText(review));
+    const reviewText = normalizeReviewText(review, this.#getReviewText(review));
     const name = escapeNotification(review.file.fsPath);
     if ((await readFileText(review.file)) !== review.before) {
       return refuseOutcome(`${name} has changed since its review was opened. Press D to open the review again.`);
     }
-    if (shown === review.proposal) return { kind: "unchanged" };
-    if (shown === review.before) return refuseOutcome("All hunks are rejected. Deny the edit instead.");
+    if (reviewText === review.proposal) return { kind: "unchanged" };
+    if (reviewText === review.before) return refuseOutcome("All hunks are rejected. Deny the edit instead.");
     const input = await this.#readInput(approval);
-    const edited = input && buildEditedInput(approval.name, input, review.before, shown);
+    const edited = input && buildEditedInput(approval.name, input, review.before, reviewText);
     if (edited === undefined) {
       return refuseOutcome("The reviewed version cannot be sent because the call's arguments are incomplete.");
     }
@@ -158,13 +158,13 @@ export class ReviewManager implements Disposable {
   }
 
   async rejectHunk(): Promise<void> {
-    const found = this.#findActiveReview();
-    const editor = window.visibleTextEditors.find((one) => one.document === found?.document);
-    if (!found || !editor) return;
-    const list = computeHunks(found.review.before, found.document.getText());
+    const active = this.#findActiveReview();
+    const editor = window.visibleTextEditors.find((candidate) => candidate.document === active?.document);
+    if (!active || !editor) return;
+    const list = computeHunks(active.review.before, active.document.getText());
     const hunk =
       findHunkAtLine(list, editor.selection.active.line) ??
-      list.find((one) => one.newStart >= editor.selection.active.line);
+      list.find((candidate) => candidate.newStart >= editor.selection.active.line);
     if (!hunk) return;
     await editor.edit((builder) => {
       builder.replace(new Range(hunk.newStart, 0, hunk.newStart + hunk.new.length, 0), hunk.old.join(""));
@@ -177,23 +177,23 @@ export class ReviewManager implements Disposable {
       (item): item is ToolItem => item.kind === "tool" && item.id === toolCallId,
     );
     if (tool?.approval) return this.openReview(tool.approval.approvalId);
-    const where = tool?.locations?.[0]?.uri;
-    const diff = tool && (await this.#readWhole(tool.diff, tool.more?.["diff"]?.ref));
-    if (where === undefined || diff === undefined) return;
-    const uri = Uri.parse(where);
+    const targetUri = tool?.locations?.[0]?.uri;
+    const diff = tool && (await this.#readFullText(tool.diff, tool.more?.["diff"]?.ref));
+    if (targetUri === undefined || diff === undefined) return;
+    const uri = Uri.parse(targetUri);
     const name = uri.path.split("/").pop() ?? "file";
     const before = reverseDiff(await readFileText(uri), diff);
     if (before === undefined) {
       await this.showText(`${name}.diff`, diff);
       return;
     }
-    const left = Uri.from({ scheme: TEXT_SCHEME, path: `/was/${toolCallId}/${name}` });
-    this.#fileSystem.putText(left, before);
-    await commands.executeCommand("vscode.diff", left, uri, `${name} (agent's changes)`, { preview: true });
+    const leftUri = Uri.from({ scheme: TEXT_SCHEME, path: `/was/${toolCallId}/${name}` });
+    this.#fileSystem.putText(leftUri, before);
+    await commands.executeCommand("vscode.diff", leftUri, uri, `${name} (agent's changes)`, { preview: true });
   }
 
-  createVirtualFile(path: string, which: string, text: string): Uri {
-    const uri = Uri.from({ scheme: TEXT_SCHEME, path, query: which });
+  createVirtualFile(path: string, label: string, text: string): Uri {
+    const uri = Uri.from({ scheme: TEXT_SCHEME, path, query: label });
     this.#fileSystem.putText(uri, text);
     return uri;
   }
@@ -260,12 +260,12 @@ export class ReviewManager implements Disposable {
     await commands.executeCommand("vscode.diff", leftUri, rightUri, `${name} (proposed edit)`, { preview: true });
   }
 
-  async #confirmDiscard(review: Review, stale: boolean): Promise<boolean> {
+  async #confirmDiscard(review: Review, isStale: boolean): Promise<boolean> {
     const name = escapeNotification(review.file.fsPath);
-    const question = stale
+    const question = isStale
       ? `${name} has changed since you reviewed the edit. Start over? Your changes in the review will be lost.`
       : `Discard your changes in the review of ${name}? The request then applies to the agent's proposal.`;
-    const action = stale ? "Start Over" : "Discard";
+    const action = isStale ? "Start Over" : "Discard";
     return (await window.showWarningMessage(question, { modal: true }, action)) === action;
   }
 
@@ -277,15 +277,18 @@ export class ReviewManager implements Disposable {
   #reportDifferences(): void {
     const reviews: Record<string, ReviewSummary> = {};
     for (const [approvalId, review] of this.#reviews) {
-      const shown = normalizeReviewText(review, this.#getReviewText(review));
-      const same = shown === review.proposal;
-      const difference = same ? "" : describeDifference(compareReview(review.before, review.proposal, shown));
-      reviews[approvalId] = { difference: same ? "" : difference || "edited by you" };
+      const reviewText = normalizeReviewText(review, this.#getReviewText(review));
+      const isUnchanged = reviewText === review.proposal;
+      const difference = isUnchanged
+        ? ""
+        : describeDifference(compareReview(review.before, review.proposal, reviewText));
+      reviews[approvalId] = { difference: isUnchanged ? "" : difference || "edited by you" };
     }
     if (JSON.stringify(reviews) !== JSON.stringify(this.chat.view.reviews)) this.chat.updateView({ reviews });
     const changed = Object.entries(reviews).flatMap(([id, { difference }]) => (difference === "" ? [] : [id]));
-    const kept = JSON.stringify([...this.#staleAfterReload, ...changed].slice(-MAX_REMEMBERED_REVIEWS));
-    if (kept !== (this.chat.memory.get(CHANGED_REVIEWS_KEY) ?? "[]")) this.chat.memory.set(CHANGED_REVIEWS_KEY, kept);
+    const serialized = JSON.stringify([...this.#staleAfterReload, ...changed].slice(-MAX_REMEMBERED_REVIEWS));
+    if (serialized !== (this.chat.memory.get(CHANGED_REVIEWS_KEY) ?? "[]"))
+      this.chat.memory.set(CHANGED_REVIEWS_KEY, serialized);
   }
 
   async #computeProposal(approval: ApprovalRequestedNotification, before: string): Promise<string | undefined> {
@@ -296,7 +299,7 @@ export class ReviewManager implements Disposable {
       if (edited !== undefined) return before.includes("\r\n") ? edited.replaceAll("\n", "\r\n") : edited;
     }
     // The diff contains escaped hidden characters, so prefer the arguments.
-    const diff = await this.#readWhole(approval.diff, approval.more?.["diff"]?.ref);
+    const diff = await this.#readFullText(approval.diff, approval.more?.["diff"]?.ref);
     return diff === undefined ? undefined : applyDiff(before, diff);
   }
 
@@ -305,14 +308,14 @@ export class ReviewManager implements Disposable {
     const ref = approval.more?.["input"]?.ref;
     if (ref === undefined) return approval.input as Record<string, unknown>;
     try {
-      const whole: unknown = JSON.parse((await this.chat.readContent(approval.sessionId, ref)) ?? "");
-      return typeof whole === "object" && whole !== null ? (whole as Record<string, unknown>) : undefined;
+      const fullInput: unknown = JSON.parse((await this.chat.readContent(approval.sessionId, ref)) ?? "");
+      return typeof fullInput === "object" && fullInput !== null ? (fullInput as Record<string, unknown>) : undefined;
     } catch {
       return undefined;
     }
   }
 
-  async #readWhole(text: string | undefined, ref: string | undefined): Promise<string | undefined> {
+  async #readFullText(text: string | undefined, ref: string | undefined): Promise<string | undefined> {
     const sessionId = this.chat.activeSession?.sessionId;
     return ref === undefined || sessionId === undefined ? text : this.chat.readContent(sessionId, ref);
   }
@@ -331,15 +334,15 @@ function refuseOutcome(message: string): ReviewOutcome {
 }
 
 function findDocument(uri: Uri): TextDocument | undefined {
-  return workspace.textDocuments.find((one) => !one.isClosed && one.uri.toString() === uri.toString());
+  return workspace.textDocuments.find((document) => !document.isClosed && document.uri.toString() === uri.toString());
 }
 
 function findReviewTabs(approvalId: string): Tab[] {
   return window.tabGroups.all
     .flatMap(({ tabs }) => tabs)
     .filter((tab) => {
-      const shown = getTabUri(tab);
-      return shown?.scheme === REVIEW_SCHEME && shown.authority.startsWith(`${approvalId}.`);
+      const tabUri = getTabUri(tab);
+      return tabUri?.scheme === REVIEW_SCHEME && tabUri.authority.startsWith(`${approvalId}.`);
     });
 }
 
@@ -361,22 +364,22 @@ function getTabUri({ input }: Tab): Uri | undefined {
 
 /** Ignores differences in line ends. */
 function normalizeReviewText({ before, proposal }: Review, text: string): string {
-  const normalizeLineEnds = (one: string) => one.replace(/\r\n?/g, "\n");
+  const normalizeLineEnds = (value: string) => value.replace(/\r\n?/g, "\n");
   if (normalizeLineEnds(text) === normalizeLineEnds(proposal)) return proposal;
   return normalizeLineEnds(text) === normalizeLineEnds(before) ? before : text;
 }
 
 /** Lists hidden characters in added lines. */
 function describeHiddenCharacters({ before, proposal }: Review): string {
-  const found = computeHunks(before, proposal).flatMap((hunk) =>
+  const occurrences = computeHunks(before, proposal).flatMap((hunk) =>
     hunk.new.flatMap((line, at) =>
       [...revealHidden(line).matchAll(/<(U\+[0-9A-F]{4,6})>/g)]
-        .filter(([written]) => !line.includes(written))
+        .filter(([code]) => !line.includes(code))
         .map(([, name]) => `${name} on line ${hunk.newStart + at + 1}`),
     ),
   );
-  const more = found.length > 5 ? `, and ${found.length - 5} more` : "";
-  return found.slice(0, 5).join(", ") + more;
+  const suffix = occurrences.length > 5 ? `, and ${occurrences.length - 5} more` : "";
+  return occurrences.slice(0, 5).join(", ") + suffix;
 }
 
 function buildEditedInput(name: string, input: Record<string, unknown>, before: string, after: string): unknown {
@@ -387,8 +390,8 @@ function buildEditedInput(name: string, input: Record<string, unknown>, before: 
 }
 
 function resolveTarget(approval: ApprovalRequestedNotification, tool: ToolItem | undefined): Uri {
-  const where = tool?.locations?.[0]?.uri;
-  if (where !== undefined) return Uri.parse(where);
+  const uri = tool?.locations?.[0]?.uri;
+  if (uri !== undefined) return Uri.parse(uri);
   const { path = "" } = approval.input as { path?: string };
   return resolvePath(path, approval.cwd);
 }
@@ -396,9 +399,11 @@ function resolveTarget(approval: ApprovalRequestedNotification, tool: ToolItem |
 /** Resolves a path as the agent writes it: absolute, relative to `cwd`, or `rootName/path` in another folder. */
 export function resolvePath(path: string, cwd: string): Uri {
   if (/^([/\\]|[A-Za-z]:)/.test(path)) return Uri.file(path);
-  const [root, ...rest] = path.split("/");
-  const folder = workspace.workspaceFolders?.find((one) => one.name === root && one.uri.fsPath !== cwd);
-  return folder ? Uri.joinPath(folder.uri, ...rest) : Uri.joinPath(Uri.file(cwd), path);
+  const [root, ...segments] = path.split("/");
+  const folder = workspace.workspaceFolders?.find(
+    (candidate) => candidate.name === root && candidate.uri.fsPath !== cwd,
+  );
+  return folder ? Uri.joinPath(folder.uri, ...segments) : Uri.joinPath(Uri.file(cwd), path);
 }
 
 export function getWorkingFolder(state: ChatState | undefined): string {

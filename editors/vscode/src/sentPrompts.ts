@@ -23,17 +23,17 @@ export class SentPrompts {
   }
 
   onSessionCreated(sessionId: string): void {
-    const waiting = this.#pending.get(NEW_SESSION);
+    const prompts = this.#pending.get(NEW_SESSION);
     this.#setPending(NEW_SESSION, []);
-    if (waiting) this.#setPending(sessionId, [...(this.getPending(sessionId) ?? []), ...waiting]);
+    if (prompts) this.#setPending(sessionId, [...(this.getPending(sessionId) ?? []), ...prompts]);
   }
 
   dropPrompt(id: number): void {
-    for (const [sessionId, waiting] of this.#pending) {
-      if (waiting.some((one) => one.id === id))
+    for (const [sessionId, prompts] of this.#pending) {
+      if (prompts.some((prompt) => prompt.id === id))
         this.#setPending(
           sessionId,
-          waiting.filter((one) => one.id !== id),
+          prompts.filter((prompt) => prompt.id !== id),
         );
     }
   }
@@ -41,30 +41,30 @@ export class SentPrompts {
   /** Removes the prompts that new items of the session contain. */
   onItemsAdded(before: ChatState | undefined, after: ChatState): void {
     if (!this.#pending.has(after.sessionId)) return;
-    const known = new Set(before?.items.map(({ id }) => id));
+    const knownIds = new Set(before?.items.map(({ id }) => id));
     for (const item of after.items)
-      if (item.kind === "user" && !known.has(item.id)) this.#removeTaken(after.sessionId, item);
+      if (item.kind === "user" && !knownIds.has(item.id)) this.#removeAccepted(after.sessionId, item);
   }
 
   /** Removes steers that the ended turn did not use and returns their texts. */
   takeUnusedSteers(sessionId: string): string[] {
-    const waiting = this.#pending.get(sessionId) ?? [];
+    const prompts = this.#pending.get(sessionId) ?? [];
     this.#setPending(
       sessionId,
-      waiting.filter(({ steer }) => !steer),
+      prompts.filter(({ steer }) => !steer),
     );
-    return waiting.filter(({ steer }) => steer).map(({ text }) => text);
+    return prompts.filter(({ steer }) => steer).map(({ text }) => text);
   }
 
   /** The server expands commands, so if no text matches, the oldest prompt was taken. */
-  #removeTaken(sessionId: string, { text }: UserItem): void {
-    const waiting = this.#pending.get(sessionId) ?? [];
-    const found = waiting.find((one) => one.text.trim() === text.trim()) ?? waiting[0];
-    if (found) this.dropPrompt(found.id);
+  #removeAccepted(sessionId: string, { text }: UserItem): void {
+    const prompts = this.#pending.get(sessionId) ?? [];
+    const match = prompts.find((prompt) => prompt.text.trim() === text.trim()) ?? prompts[0];
+    if (match) this.dropPrompt(match.id);
   }
 
-  #setPending(sessionId: string, waiting: readonly PendingPrompt[]): void {
-    if (waiting.length === 0) this.#pending.delete(sessionId);
-    else this.#pending.set(sessionId, waiting);
+  #setPending(sessionId: string, prompts: readonly PendingPrompt[]): void {
+    if (prompts.length === 0) this.#pending.delete(sessionId);
+    else this.#pending.set(sessionId, prompts);
   }
 }

@@ -15,8 +15,8 @@ export class ServerProcess {
 
   constructor(command: string, env: NodeJS.ProcessEnv, cwd: string | undefined) {
     this.child = spawn(command, [], { env, cwd, stdio: "pipe" });
-    this.child.stderr?.on("data", (piece: Buffer) => {
-      this.#stderr = (this.#stderr + piece.toString()).slice(-MAX_STDERR_CHARS);
+    this.child.stderr?.on("data", (chunk: Buffer) => {
+      this.#stderr = (this.#stderr + chunk.toString()).slice(-MAX_STDERR_CHARS);
     });
     // Ignore broken pipes, because the exit is reported separately.
     for (const pipe of [this.child.stdin, this.child.stdout, this.child.stderr]) pipe?.on("error", () => {});
@@ -24,10 +24,10 @@ export class ServerProcess {
     const killOnExit = () => this.kill();
     process.once("exit", killOnExit);
     this.exited = new Promise((resolve) => {
-      const resolveExit = (how: string) => {
+      const resolveExit = (description: string) => {
         this.#hasExited = true;
         process.removeListener("exit", killOnExit);
-        resolve(how);
+        resolve(description);
       };
       this.child.once("error", (error) => resolveExit(`it cannot be started: ${error.message}`));
       // `close` fires after all output has arrived; `exit` may fire earlier.
@@ -49,9 +49,9 @@ export class ServerProcess {
     if (!this.#hasExited) this.child.kill("SIGKILL");
   }
 
-  /** Waits for the exit, and kills the process after `within` ms. */
-  async waitForExit(within: number): Promise<void> {
-    const timer = setTimeout(() => this.kill(), within);
+  /** Waits for the exit, and kills the process after `timeoutMs`. */
+  async waitForExit(timeoutMs: number): Promise<void> {
+    const timer = setTimeout(() => this.kill(), timeoutMs);
     await this.exited.finally(() => clearTimeout(timer));
   }
 }

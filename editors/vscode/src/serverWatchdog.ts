@@ -7,7 +7,7 @@ export const PING_TIMEOUT_MS = 5000;
 export class ServerWatchdog {
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
-  #wasSilent = false;
+  #isSilent = false;
 
   /** `ping` settles when the server answers. `onChange` runs when it stops or resumes answering. */
   constructor(
@@ -15,8 +15,8 @@ export class ServerWatchdog {
     readonly onChange: (isSilent: boolean) => void,
   ) {}
 
-  get silent(): boolean {
-    return this.#wasSilent;
+  get isSilent(): boolean {
+    return this.#isSilent;
   }
 
   start(): void {
@@ -28,19 +28,19 @@ export class ServerWatchdog {
     clearTimeout(this.#timer);
   }
 
-  /** Whether the server answers within `within` ms. */
-  async answersWithin(within: number): Promise<boolean> {
-    return this.#awaitAnswer(this.#pingServer(), within);
+  /** Whether the server answers within `timeoutMs`. */
+  async respondsWithin(timeoutMs: number): Promise<boolean> {
+    return this.#awaitAnswer(this.#pingServer(), timeoutMs);
   }
 
   async #checkServer(): Promise<void> {
     const answer = this.#pingServer();
-    const begun = Date.now();
-    let answered = await this.#awaitAnswer(answer, PING_TIMEOUT_MS);
+    const startedAt = Date.now();
+    let hasAnswered = await this.#awaitAnswer(answer, PING_TIMEOUT_MS);
     // After the machine sleeps, timers fire early. Give the server another full timeout.
-    if (!answered && Date.now() - begun > 2 * PING_TIMEOUT_MS)
-      answered = await this.#awaitAnswer(answer, PING_TIMEOUT_MS);
-    if (!answered && !this.#isStopped) {
+    if (!hasAnswered && Date.now() - startedAt > 2 * PING_TIMEOUT_MS)
+      hasAnswered = await this.#awaitAnswer(answer, PING_TIMEOUT_MS);
+    if (!hasAnswered && !this.#isStopped) {
       this.#setSilent(true);
       await answer;
     }
@@ -49,10 +49,10 @@ export class ServerWatchdog {
     this.start();
   }
 
-  #setSilent(silent: boolean): void {
-    if (silent === this.#wasSilent) return;
-    this.#wasSilent = silent;
-    this.onChange(silent);
+  #setSilent(isSilent: boolean): void {
+    if (isSilent === this.#isSilent) return;
+    this.#isSilent = isSilent;
+    this.onChange(isSilent);
   }
 
   /** An error also counts as an answer. */
@@ -60,11 +60,11 @@ export class ServerWatchdog {
     return this.ping().catch(() => undefined);
   }
 
-  async #awaitAnswer(answer: Promise<unknown>, within: number): Promise<boolean> {
+  async #awaitAnswer(answer: Promise<unknown>, timeoutMs: number): Promise<boolean> {
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<boolean>((over) => {
-      timer = setTimeout(() => over(false), within);
+    const timeout = new Promise<boolean>((resolve) => {
+      timer = setTimeout(() => resolve(false), timeoutMs);
     });
-    return Promise.race([answer.then(() => true), late]).finally(() => clearTimeout(timer));
+    return Promise.race([answer.then(() => true), timeout]).finally(() => clearTimeout(timer));
   }
 }

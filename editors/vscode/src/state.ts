@@ -203,7 +203,9 @@ function applyTurnEnded(state: ChatState, p: TurnEndedNotification): ChatState {
     error: p.error,
     durationMs: state.running === p.turnId && state.startedAt !== undefined ? p.at - state.startedAt : undefined,
   });
-  const unused = (p.unusedSteers ?? []).map((blocks) => parseMessageContent(blocks).text).filter((text) => text !== "");
+  const unusedSteers = (p.unusedSteers ?? [])
+    .map((blocks) => parseMessageContent(blocks).text)
+    .filter((text) => text !== "");
   return {
     ...removeNotices(state, ENDED_BY_TURN_END, true),
     items,
@@ -213,7 +215,7 @@ function applyTurnEnded(state: ChatState, p: TurnEndedNotification): ChatState {
     resumable: p.state === "interrupted" || p.state === "cancelled" ? p.turnId : undefined,
     model: state.switchedFrom ?? state.model,
     switchedFrom: undefined,
-    unusedSteerText: unused.length > 0 ? unused.join("\n\n") : undefined,
+    unusedSteerText: unusedSteers.length > 0 ? unusedSteers.join("\n\n") : undefined,
   };
 }
 

@@ -28,7 +28,7 @@ export async function takeOverSession(chat: Chat): Promise<void> {
 
 async function endProcess(pid: number): Promise<void> {
   if (!signalProcess(pid, "SIGTERM")) return;
-  for (let waited = 0; waited < EXIT_TIMEOUT_MS; waited += POLL_INTERVAL_MS) {
+  for (let waitedMs = 0; waitedMs < EXIT_TIMEOUT_MS; waitedMs += POLL_INTERVAL_MS) {
     await sleep(POLL_INTERVAL_MS);
     if (!signalProcess(pid, 0)) return;
   }
@@ -36,9 +36,9 @@ async function endProcess(pid: number): Promise<void> {
 }
 
 /** Returns whether the process exists and can be signaled. */
-function signalProcess(pid: number, which: NodeJS.Signals | 0): boolean {
+function signalProcess(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    return process.kill(pid, which);
+    return process.kill(pid, signal);
   } catch {
     return false;
   }

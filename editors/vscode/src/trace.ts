@@ -13,7 +13,7 @@ export class TraceChannel implements Disposable {
   constructor() {
     const onDidChangeLogLevel: Event<LogLevel> = this.#levelEmitter.event;
     const trace = (message: string) => this.#output.info(this.#maskSecrets(message));
-    const own = {
+    const overrides = {
       onDidChangeLogLevel,
       trace,
       get logLevel() {
@@ -22,7 +22,7 @@ export class TraceChannel implements Disposable {
     };
     // The target is an empty object, because a proxy cannot override properties of a frozen one.
     this.channel = new Proxy({} as LogOutputChannel, {
-      get: (_, name) => Reflect.get(name in own ? own : this.#output, name),
+      get: (_, name) => Reflect.get(name in overrides ? overrides : this.#output, name),
     });
     const changes = workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration("agentls.trace")) this.#levelEmitter.fire(readLogLevel());
@@ -48,6 +48,6 @@ export class TraceChannel implements Disposable {
 }
 
 function readLogLevel(): LogLevel {
-  const off = workspace.getConfiguration("agentls").get("trace.server", "off") === "off";
-  return off ? LogLevel.Off : LogLevel.Trace;
+  const isOff = workspace.getConfiguration("agentls").get("trace.server", "off") === "off";
+  return isOff ? LogLevel.Off : LogLevel.Trace;
 }

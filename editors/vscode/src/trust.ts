@@ -22,7 +22,7 @@ function listKinds(items: readonly TrustItem[]): string[] {
 
 /** Returns text such as "2 hooks, 1 tool and 1 provider redirect". */
 export function describeTrustCounts({ activates, redirects }: DescribeTrustResult): string {
-  const formatCount = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
+  const formatCount = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`;
   const parts = listKinds(activates).map((kind) =>
     formatCount(activates.filter((item) => item.kind === kind).length, revealHidden(kind)),
   );
@@ -77,41 +77,41 @@ export async function trustFolder(chat: Chat, reviews: ReviewManager): Promise<v
 }
 
 async function reviewTrust(chat: Chat, reviews: ReviewManager, folder: Uri): Promise<void> {
-  const described = await requestTrustOrWarn(chat, folder);
-  if (described === undefined) return;
-  await reviews.showText("Trust preview", buildTrustDocument(folder.fsPath, described));
-  const isEmpty = described.activates.length + described.redirects.length === 0;
-  const no = described.trusted ? "No, stop trusting this folder" : "No, do not trust this folder";
-  const yes = isEmpty
+  const description = await requestTrustOrWarn(chat, folder);
+  if (description === undefined) return;
+  await reviews.showText("Trust preview", buildTrustDocument(folder.fsPath, description));
+  const isEmpty = description.activates.length + description.redirects.length === 0;
+  const noLabel = description.trusted ? "No, stop trusting this folder" : "No, do not trust this folder";
+  const yesLabel = isEmpty
     ? "Yes (it activates nothing now, and later additions are trusted)"
-    : `Yes, activate what the document lists: ${describeTrustCounts(described)}`;
-  const trusted = await confirmTrust(`Trust ${escapeLabel(folder.fsPath)}?`, no, yes);
+    : `Yes, activate what the document lists: ${describeTrustCounts(description)}`;
+  const trusted = await confirmTrust(`Trust ${escapeLabel(folder.fsPath)}?`, noLabel, yesLabel);
   if (trusted === undefined) return;
   const acceptRedirects: { provider: string; to: string }[] = [];
-  for (const redirect of trusted ? described.redirects.filter(({ accepted }) => !accepted) : []) {
+  for (const redirect of trusted ? description.redirects.filter(({ accepted }) => !accepted) : []) {
     const accepted = await confirmRedirect(redirect);
     if (accepted === undefined) return;
     if (accepted) acceptRedirects.push({ provider: redirect.provider, to: redirect.to });
   }
   // Trust only what the user read: files may have changed in the meantime.
-  const now = await requestTrust(chat, folder);
-  if (now === undefined) return;
-  if (trusted && fingerprintTrust(now) !== fingerprintTrust(described)) {
+  const latest = await requestTrust(chat, folder);
+  if (latest === undefined) return;
+  if (trusted && fingerprintTrust(latest) !== fingerprintTrust(description)) {
     await window.showWarningMessage("The folder's configuration changed in the meantime. Review it again.");
     return;
   }
   const params = { folder: folder.toString(), trusted, ...(acceptRedirects.length > 0 ? { acceptRedirects } : {}) };
   if ((await chat.request("agent/setTrust", params)) === undefined) return;
-  chat.memory.set(getDecisionKey(folder), fingerprintTrust(described));
-  const what = trusted ? "is trusted" : "is not trusted";
-  await window.showInformationMessage(`${escapeNotification(folder.fsPath)} ${what}.`);
+  chat.memory.set(getDecisionKey(folder), fingerprintTrust(description));
+  const status = trusted ? "is trusted" : "is not trusted";
+  await window.showInformationMessage(`${escapeNotification(folder.fsPath)} ${status}.`);
 }
 
 /** "No" comes first, so a stray Enter does not trust anything. */
-async function confirmTrust(title: string, no: string, yes: string): Promise<boolean | undefined> {
+async function confirmTrust(title: string, noLabel: string, yesLabel: string): Promise<boolean | undefined> {
   const items: (QuickPickItem & { answer: boolean })[] = [
-    { label: no, answer: false },
-    { label: yes, answer: true },
+    { label: noLabel, answer: false },
+    { label: yesLabel, answer: true },
   ];
   // Keep the quick pick open while the user scrolls the document.
   return (await window.showQuickPick(items, { title, ignoreFocusOut: true }))?.answer;
@@ -119,14 +119,14 @@ async function confirmTrust(title: string, no: string, yes: string): Promise<boo
 
 /** Asks about one redirect. The dialog shows the full address, and Enter presses "Do Not Send". */
 async function confirmRedirect({ provider, from, to, sends }: ProviderRedirect): Promise<boolean | undefined> {
-  const instead = from === undefined ? "" : ` instead of ${escapeNotification(from)}`;
-  const question = `Send requests for provider ${escapeNotification(provider)} to ${escapeNotification(to)}${instead}?`;
+  const replacedAddress = from === undefined ? "" : ` instead of ${escapeNotification(from)}`;
+  const question = `Send requests for provider ${escapeNotification(provider)} to ${escapeNotification(to)}${replacedAddress}?`;
   const detail = `This sends: ${escapeNotification(sends.join(", "))}.`;
   // An `isCloseAffordance` button would come last, so do not use one.
-  const no = { title: "Do Not Send" };
-  const yes = { title: "Send There" };
-  const answer = await window.showWarningMessage(question, { modal: true, detail }, no, yes);
-  return answer === undefined ? undefined : answer === yes;
+  const decline = { title: "Do Not Send" };
+  const accept = { title: "Send There" };
+  const answer = await window.showWarningMessage(question, { modal: true, detail }, decline, accept);
+  return answer === undefined ? undefined : answer === accept;
 }
 
 async function requestTrustOrWarn(chat: Chat, folder: Uri): Promise<DescribeTrustResult | undefined> {
@@ -178,12 +178,12 @@ export class TrustNotifier {
   }
 
   async #notifyUndecided(folder: Uri): Promise<void> {
-    const described = await requestTrust(this.chat, folder);
-    if (described === undefined || this.#hasNotified || !needsDecision(described)) return;
-    if (this.chat.memory.get(getDecisionKey(folder)) === fingerprintTrust(described)) return;
+    const description = await requestTrust(this.chat, folder);
+    if (description === undefined || this.#hasNotified || !needsDecision(description)) return;
+    if (this.chat.memory.get(getDecisionKey(folder)) === fingerprintTrust(description)) return;
     this.#hasNotified = true;
     const name = escapeNotification(folder.fsPath);
-    const text = `${name} wants to activate ${describeTrustCounts(described)}. It stays inactive until you trust the folder.`;
+    const text = `${name} wants to activate ${describeTrustCounts(description)}. It stays inactive until you trust the folder.`;
     void window.showInformationMessage(text, "Review…").then((answer) => {
       if (answer !== undefined) void reviewTrust(this.chat, this.reviews, folder);
     });

@@ -54,10 +54,10 @@ function describeUnreverted(conflicts: readonly RevertConflict[]): string {
 export async function forkSession(chat: Chat, turnId?: string): Promise<string | undefined> {
   const sessionId = chat.activeSession?.sessionId;
   if (sessionId === undefined) return undefined;
-  const made = await chat.request("agent/forkSession", { sessionId, ...(turnId === undefined ? {} : { turnId }) });
-  if (made === undefined) return undefined;
-  await chat.openSession(made.sessionId);
-  return `Switched to “${made.title ?? "the fork"}”. Files on disk are unchanged.`;
+  const fork = await chat.request("agent/forkSession", { sessionId, ...(turnId === undefined ? {} : { turnId }) });
+  if (fork === undefined) return undefined;
+  await chat.openSession(fork.sessionId);
+  return `Switched to “${fork.title ?? "the fork"}”. Files on disk are unchanged.`;
 }
 
 /** Lists turns with known changes, latest first, with their prompts. */

@@ -20,7 +20,7 @@ export async function showTurnChanges(reviews: ReviewManager, turnId: string, pa
   const changes = state?.items.find((item): item is ChangesItem => item.kind === "changes" && item.id === turnId);
   if (state === undefined || changes === undefined) return;
   if (path !== undefined) {
-    const file = changes.files.find((one) => one.path === path);
+    const file = changes.files.find((candidate) => candidate.path === path);
     if (file) await showFileDiff(reviews, state, changes, file);
     return;
   }
@@ -73,17 +73,17 @@ async function createDiffPair(
   // A file without a diff is binary.
   if (file.diff === undefined) return undefined;
   const uri = resolvePath(file.path, getWorkingFolder(state));
-  const now = await readFileText(uri);
+  const currentText = await readFileText(uri);
   const standing = changes.unrevertedPaths?.includes(file.path) ? "made" : changes.standing;
   const {
     before,
     after,
     file: currentSide,
-  } = computeSides(file, standing, listLaterDiffs(state, changes, file.path), now);
+  } = computeSides(file, standing, listLaterDiffs(state, changes, file.path), currentText);
   if (before === undefined || after === undefined) return undefined;
   // If the file does not exist on a side, show an empty text instead.
   const isMissing = standing === "reverted" ? file.kind === "created" : file.kind === "deleted";
-  const toSideUri = (which: "before" | "after", text: string) =>
-    currentSide === which && !isMissing ? uri : reviews.createVirtualFile(uri.path, `${which} ${changes.id}`, text);
+  const toSideUri = (side: "before" | "after", text: string) =>
+    currentSide === side && !isMissing ? uri : reviews.createVirtualFile(uri.path, `${side} ${changes.id}`, text);
   return { file: uri, leftUri: toSideUri("before", before), rightUri: toSideUri("after", after) };
 }

@@ -33,14 +33,14 @@ function unionKeys<T extends object>(a: T, b: T): (keyof T)[] {
 function diffItems(before: readonly ChatItem[], after: readonly ChatItem[], ops: ViewOp[]): void {
   if (before === after) return;
   // Usually only the end differs.
-  let same = 0;
-  while (same < before.length && before[same] === after[same]) same++;
-  const known = new Map(before.slice(same).map((item) => [getItemKey(item), item]));
-  const fresh = after.slice(same);
-  const kept = new Set(fresh.map(getItemKey));
-  for (const key of known.keys()) if (!kept.has(key)) ops.push({ op: "remove", key });
+  let prefixLength = 0;
+  while (prefixLength < before.length && before[prefixLength] === after[prefixLength]) prefixLength++;
+  const oldItems = new Map(before.slice(prefixLength).map((item) => [getItemKey(item), item]));
+  const fresh = after.slice(prefixLength);
+  const newKeys = new Set(fresh.map(getItemKey));
+  for (const key of oldItems.keys()) if (!newKeys.has(key)) ops.push({ op: "remove", key });
   for (const item of fresh) {
-    const old = known.get(getItemKey(item));
+    const old = oldItems.get(getItemKey(item));
     if (old !== item) ops.push(old === undefined ? { op: "item", item } : diffItem(old, item));
   }
 }
@@ -60,8 +60,9 @@ function diffItem(old: ChatItem, item: ChatItem): ViewOp {
   if (old.kind === "tool" && item.kind === "tool" && old.live !== undefined && item.live !== undefined) {
     if (item.status === old.status && item.runningSince === old.runningSince) {
       const drop = (item.liveDropped ?? 0) - (old.liveDropped ?? 0);
-      const kept = old.live.length - drop;
-      if (kept > 0) return { op: "grow", key: getItemKey(item), field: "live", text: item.live.slice(kept), drop };
+      const keptLength = old.live.length - drop;
+      if (keptLength > 0)
+        return { op: "grow", key: getItemKey(item), field: "live", text: item.live.slice(keptLength), drop };
     }
   }
   return { op: "item", item };

@@ -22,7 +22,7 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
     case "dropped":
       return chatView.composePrompt(attachFiles(message.uris));
     case "send":
-      return message.later
+      return message.isQueued
         ? enqueuePrompt(chat, message.text, message.attach)
         : chat.sendPrompt(message.text, message.attach);
     case "cancel":
@@ -39,7 +39,7 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
       const approval = chat.activeSession?.approvals.find((open) => open.approvalId === approvalId);
       // Truncated arguments cannot be edited, because their end would be lost.
       if (message.input !== undefined && approval?.more?.["input"] !== undefined) {
-        return chatView.postMessage({ type: "stillOpen", approvalId });
+        return chatView.postMessage({ type: "reopenQuestion", approvalId });
       }
       const input = message.input === undefined ? undefined : (JSON.parse(message.input) as unknown);
       return context.decisions.decideApproval(approvalId, decision, { feedback, rule, input });
@@ -61,7 +61,7 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
         ...(answers ? { answers } : { dismissed: true }),
       }));
     }
-    case "showElsewhere":
+    case "showPendingSession":
       return chat.showPendingSession();
     case "takeOver":
       return takeOverSession(chat);
@@ -71,27 +71,27 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
       return reviews.showCompletedEdit(message.toolCallId);
     case "openChanges":
       return showTurnChanges(reviews, message.turnId, message.path);
-    case "askRevert":
+    case "previewRevert":
       return previewRevert(chat, message.turnId, message.redo);
-    case "doRevert":
+    case "confirmRevert":
       return applyRevert(chat);
-    case "dropRevert":
+    case "cancelRevert":
       return chat.updateView({ pendingRevert: undefined });
     case "fork":
       return forkAndNotify(chat, message.turnId);
     case "queue": {
       const { action, promptId, text } = message;
-      const uriOf = (path: string) => resolvePath(path, getWorkingFolder(chat.activeSession)).toString();
+      const resolveUri = (path: string) => resolvePath(path, getWorkingFolder(chat.activeSession)).toString();
       if (action === "edit") return editQueuedPrompt(chat, promptId);
-      if (action === "save") return saveQueuedPrompt(chat, promptId, text ?? "", uriOf);
+      if (action === "save") return saveQueuedPrompt(chat, promptId, text ?? "", resolveUri);
       return action === "remove" ? removeQueuedPrompt(chat, promptId) : sendQueuedPrompt(chat, promptId);
     }
     case "stopEditing":
       return chat.updateView({ queueEdit: undefined });
     case "openText": {
       const sessionId = chat.activeSession?.sessionId;
-      const whole = message.ref !== undefined && sessionId !== undefined;
-      const text = whole ? await chat.readContent(sessionId, message.ref ?? "") : message.text;
+      const isTruncated = message.ref !== undefined && sessionId !== undefined;
+      const text = isTruncated ? await chat.readContent(sessionId, message.ref ?? "") : message.text;
       if (text !== undefined) await reviews.showText(message.title, text);
       return;
     }
@@ -114,7 +114,7 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
     }
     case "sessions":
       return chat.setSessionListVisible(message.show, message.query);
-    case "moreSessions":
+    case "loadMoreSessions":
       return chat.loadMoreSessions();
     case "openSession":
       return chat.openSession(message.sessionId);
@@ -127,9 +127,9 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
       }
       return;
     }
-    case "earlier":
+    case "loadEarlier":
       return chat.loadEarlierEvents();
-    case "dismissTrouble":
+    case "dismissError":
       return chat.updateView({ error: undefined });
     case "command": {
       if (message.name in commandTable) await commands.executeCommand(`agentls.${message.name}`);

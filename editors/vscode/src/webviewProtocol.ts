@@ -188,20 +188,20 @@ export type HostMessage =
   /** Attachments by session id, after the webview reloads. */
   | { type: "attached"; bySession: Readonly<Record<string, Attachment[]>> }
   /** Focuses the first open question. */
-  | { type: "showAsked" }
+  | { type: "showOpenQuestion" }
   /** An answer was not accepted, so the question is still open. */
-  | { type: "stillOpen"; approvalId: string }
+  | { type: "reopenQuestion"; approvalId: string }
   /**
-   * An editor key for the visible question. If none is visible, the webview shows the first one. `reviewed` is the
+   * An editor key for the visible question. If none is visible, the webview shows the first one. `reviewedId` is the
    * approval whose review is active.
    */
-  | { type: "answerShown"; action: "allow" | "deny" | "diff"; reviewed?: string | undefined };
+  | { type: "answerVisible"; action: "allow" | "deny" | "diff"; reviewedId?: string | undefined };
 
 export type ViewMessage =
   | { type: "ready" }
   | { type: "drawn" }
-  /** With `later`, the prompt waits in the queue. */
-  | { type: "send"; text: string; attach: Attachment[]; later: boolean }
+  /** With `isQueued`, the prompt waits in the queue. */
+  | { type: "send"; text: string; attach: Attachment[]; isQueued: boolean }
   /** Attachments that are not sent yet. The webview can disappear at any time. */
   | { type: "attached"; session: string; attach: Attachment[] }
   /** Files were dragged from VS Code. */
@@ -221,7 +221,7 @@ export type ViewMessage =
     }
   | { type: "limit"; limitId: string; raiseBy?: number | undefined; stop: boolean }
   | { type: "question"; questionId: string; answers?: Record<string, string[]> | undefined }
-  | { type: "showElsewhere" }
+  | { type: "showPendingSession" }
   | { type: "takeOver" }
   | { type: "review"; approvalId: string }
   | { type: "discardReview"; approvalId: string }
@@ -230,10 +230,10 @@ export type ViewMessage =
   | { type: "openDiff"; toolCallId: string }
   /** Without a path, opens all files of the turn. */
   | { type: "openChanges"; turnId: string; path?: string | undefined }
-  /** Previews a revert. `doRevert` applies it. */
-  | { type: "askRevert"; turnId: string; redo: boolean }
-  | { type: "doRevert" }
-  | { type: "dropRevert" }
+  /** Previews a revert. `confirmRevert` applies it. */
+  | { type: "previewRevert"; turnId: string; redo: boolean }
+  | { type: "confirmRevert" }
+  | { type: "cancelRevert" }
   | { type: "fork"; turnId: string }
   | { type: "queue"; action: "edit" | "save" | "remove" | "sendNow"; promptId: string; text?: string | undefined }
   | { type: "stopEditing" }
@@ -243,12 +243,12 @@ export type ViewMessage =
   | { type: "copy"; text: string }
   | { type: "insert"; text: string }
   | { type: "sessions"; show: boolean; query?: string | undefined }
-  | { type: "moreSessions" }
+  | { type: "loadMoreSessions" }
   | { type: "openSession"; sessionId: string }
   | { type: "renameSession"; sessionId: string; title: string }
   | { type: "deleteSession"; sessionId: string; title: string }
-  | { type: "earlier" }
-  | { type: "dismissTrouble" }
+  | { type: "loadEarlier" }
+  | { type: "dismissError" }
   /** Runs a command by its id without the prefix. */
   | { type: "command"; name: ViewCommand };
 

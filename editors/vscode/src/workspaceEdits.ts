@@ -53,11 +53,11 @@ export class WorkspaceEdits {
         );
       }
     }
-    const [only] = changes;
-    if (changes.length === 1 && only && "textDocument" in only) {
-      const edits = only.edits.filter((edit): edit is TextEdit => "newText" in edit);
-      const editor = findVisibleEditor(only.textDocument.uri);
-      if (editor && edits.length === only.edits.length) return this.#applyInEditor(editor, edits);
+    const [singleChange] = changes;
+    if (changes.length === 1 && singleChange && "textDocument" in singleChange) {
+      const edits = singleChange.edits.filter((edit): edit is TextEdit => "newText" in edit);
+      const editor = findVisibleEditor(singleChange.textDocument.uri);
+      if (editor && edits.length === singleChange.edits.length) return this.#applyInEditor(editor, edits);
     }
     const result = await next(params, new CancellationTokenSource().token);
     await this.flushDocumentChanges();
@@ -68,7 +68,7 @@ export class WorkspaceEdits {
   async #applyInEditor(editor: TextEditor, edits: readonly TextEdit[]): Promise<ApplyWorkspaceEditResult> {
     const { document } = editor;
     const key = document.uri.toString();
-    const joins = this.#editedVersions.get(key) === document.version;
+    const joinsUndoStep = this.#editedVersions.get(key) === document.version;
     const applied = await editor.edit(
       (builder) => {
         for (const { range, newText } of edits) {
@@ -76,7 +76,7 @@ export class WorkspaceEdits {
           builder.replace(new Range(start.line, start.character, end.line, end.character), newText);
         }
       },
-      { undoStopBefore: !joins, undoStopAfter: false },
+      { undoStopBefore: !joinsUndoStep, undoStopAfter: false },
     );
     if (!applied) return rejectEdit(`${document.uri.fsPath} could not be changed in the editor`);
     this.#editedVersions.set(key, document.version);
@@ -87,20 +87,20 @@ export class WorkspaceEdits {
   /** Answers `agent/saveDocuments` with the saved documents and the reasons for failures. */
   async saveDocuments({ uris }: { uris: string[] }): Promise<SaveResult> {
     const answer: SaveResult = { saved: [], failed: [] };
-    const wanted = workspace.getConfiguration("agentls").get("saveAfterEdit", true);
+    const savesAfterEdit = workspace.getConfiguration("agentls").get("saveAfterEdit", true);
     for (const uri of uris) {
-      const reason = await this.#trySave(uri, wanted);
+      const reason = await this.#trySave(uri, savesAfterEdit);
       if (reason === undefined) answer.saved.push(uri);
       else answer.failed.push({ uri, reason });
     }
     return answer;
   }
 
-  async #trySave(uri: string, wanted: boolean): Promise<string | undefined> {
+  async #trySave(uri: string, savesAfterEdit: boolean): Promise<string | undefined> {
     const document = findOpenDocument(uri);
     if (document === undefined) return "it is not open in the editor";
     if (!document.isDirty) return undefined;
-    if (!wanted) return "the setting agentls.saveAfterEdit is off";
+    if (!savesAfterEdit) return "the setting agentls.saveAfterEdit is off";
     if (!(await document.save())) return "the editor could not save it";
     // Changes made by saving, such as formatting, belong to the same undo step.
     const key = document.uri.toString();
@@ -130,16 +130,16 @@ function rejectEdit(failureReason: string): ApplyWorkspaceEditResult {
 }
 
 function findOpenDocument(uri: string): TextDocument | undefined {
-  const wanted = Uri.parse(uri).toString();
-  return workspace.textDocuments.find((document) => document.uri.toString() === wanted);
+  const normalized = Uri.parse(uri).toString();
+  return workspace.textDocuments.find((document) => document.uri.toString() === normalized);
 }
 
 function findVisibleEditor(uri: string): TextEditor | undefined {
-  const wanted = Uri.parse(uri).toString();
-  return window.visibleTextEditors.find((editor) => editor.document.uri.toString() === wanted);
+  const normalized = Uri.parse(uri).toString();
+  return window.visibleTextEditors.find((editor) => editor.document.uri.toString() === normalized);
 }
 
 function findUnsavedNotebook(uri: string): NotebookDocument | undefined {
-  const wanted = Uri.parse(uri).toString();
-  return workspace.notebookDocuments.find((notebook) => notebook.isDirty && notebook.uri.toString() === wanted);
+  const normalized = Uri.parse(uri).toString();
+  return workspace.notebookDocuments.find((notebook) => notebook.isDirty && notebook.uri.toString() === normalized);
 }

@@ -12,8 +12,8 @@ export function applyTurnDiff(state: ChatState, p: TurnDiffNotification): ChatSt
   const paths = unlisted === undefined ? files.map(({ path }) => path) : undefined;
   const reverts = [...state.reverts, { turnId, seq, standing, paths }];
   const count = files.length + (unlisted ?? 0);
-  const what = standing === "reverted" ? "Reverted" : "Redone";
-  const text = `${what} changes to ${count === 1 ? "1 file" : `${count} files`}`;
+  const verb = standing === "reverted" ? "Reverted" : "Redone";
+  const text = `${verb} changes to ${count === 1 ? "1 file" : `${count} files`}`;
   const next = putItem(state, { kind: "note", id: `reverted ${seq}`, text });
   return { ...next, reverts, items: resolveStandings(next.items, reverts) };
 }
@@ -26,10 +26,10 @@ export function resolveStandings(items: readonly ChatItem[], reverts: readonly R
   let changed = false;
   const next = items.map((item, at) => {
     if (item.kind !== "changes") return item;
-    const now = resolveStanding(item, at, reverts, from);
-    if (now.standing === item.standing && now.revertedWith === item.revertedWith) return item;
+    const resolved = resolveStanding(item, at, reverts, from);
+    if (resolved.standing === item.standing && resolved.revertedWith === item.revertedWith) return item;
     changed = true;
-    return now;
+    return resolved;
   });
   return changed ? next : items;
 }
@@ -42,18 +42,24 @@ function resolveStanding(
   from: readonly number[],
 ): ChangesItem {
   let standing: ChangesItem["standing"] = "made";
-  let by: RevertRecord | undefined;
-  reverts.forEach((revert, which) => {
-    if (revert.seq < item.seq || at < (from[which] ?? -1)) return;
+  let revertRecord: RevertRecord | undefined;
+  reverts.forEach((revert, index) => {
+    if (revert.seq < item.seq || at < (from[index] ?? -1)) return;
     if (revert.standing === "reverted" && standing !== "reverted") {
       standing = "reverted";
-      by = revert;
-    } else if (revert.standing === "redone" && by?.turnId === revert.turnId) {
+      revertRecord = revert;
+    } else if (revert.standing === "redone" && revertRecord?.turnId === revert.turnId) {
       standing = "redone";
-      by = undefined;
+      revertRecord = undefined;
     }
   });
-  const done = (by as RevertRecord | undefined)?.paths;
-  const left = done && item.files.map(({ path }) => path).filter((path) => !done.includes(path));
-  return { ...item, standing, revertedWith: (by as RevertRecord | undefined)?.turnId, unrevertedPaths: left };
+  const revertedPaths = (revertRecord as RevertRecord | undefined)?.paths;
+  const unreverted =
+    revertedPaths && item.files.map(({ path }) => path).filter((path) => !revertedPaths.includes(path));
+  return {
+    ...item,
+    standing,
+    revertedWith: (revertRecord as RevertRecord | undefined)?.turnId,
+    unrevertedPaths: unreverted,
+  };
 }

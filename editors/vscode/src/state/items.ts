@@ -35,18 +35,20 @@ export function updateItem<I extends ChatItem>(
   changes: Partial<I>,
 ): ChatState {
   const at = findItemIndex(state, kind, id);
-  const known = state.items[at];
-  return known === undefined ? state : { ...state, items: state.items.with(at, { ...known, ...changes } as ChatItem) };
+  const existing = state.items[at];
+  return existing === undefined
+    ? state
+    : { ...state, items: state.items.with(at, { ...existing, ...changes } as ChatItem) };
 }
 
-export function removeItems(state: ChatState, gone: (item: ChatItem) => boolean): ChatState {
-  return state.items.some(gone) ? { ...state, items: state.items.filter((item) => !gone(item)) } : state;
+export function removeItems(state: ChatState, matches: (item: ChatItem) => boolean): ChatState {
+  return state.items.some(matches) ? { ...state, items: state.items.filter((item) => !matches(item)) } : state;
 }
 
 /** Counts open approvals, limits, and questions. */
 export function countOpenInquiries(state: ChatState): number {
-  const others = state.items.filter((item) => (item.kind === "limit" || item.kind === "question") && !item.resolved);
-  return state.approvals.length + others.length;
+  const inquiries = state.items.filter((item) => (item.kind === "limit" || item.kind === "question") && !item.resolved);
+  return state.approvals.length + inquiries.length;
 }
 
 export function describeTurnEnd(item: TurnEndItem): string {
@@ -67,10 +69,10 @@ export function sumLines(files: readonly { added: number; removed: number }[]): 
 
 export function describeChanges({ files, unlisted }: ChangesItem): string {
   const count = files.length + (unlisted ?? 0);
-  const what = `${count === 1 ? "1 file" : `${count} files`} changed`;
+  const summary = `${count === 1 ? "1 file" : `${count} files`} changed`;
   const { added, removed } = sumLines(files);
   // Line counts of unlisted files are unknown.
-  return unlisted === undefined ? `${what} +${added} −${removed}` : what;
+  return unlisted === undefined ? `${summary} +${added} −${removed}` : summary;
 }
 
 const TURN_STATE_LABELS: Record<TurnState, string> = {

@@ -19,9 +19,9 @@ export function applyDelta(
   field: "text" | "reasoning",
   count: "bytes" | "reasoningBytes",
 ): ChatState {
-  const known = findItem(state, "assistant", p.messageId);
-  if (known && !known.open) return state;
-  const item: AssistantItem = known ?? {
+  const existing = findItem(state, "assistant", p.messageId);
+  if (existing && !existing.open) return state;
+  const item: AssistantItem = existing ?? {
     kind: "assistant",
     id: p.messageId,
     turnId: p.turnId,
@@ -32,14 +32,14 @@ export function applyDelta(
     open: true,
     incomplete: false,
   };
-  const base = removeNotices(state, ENDED_BY_DELTA);
+  const cleared = removeNotices(state, ENDED_BY_DELTA);
   const knownLength = item[count];
-  if (p.offset > knownLength) return { ...base, missed: state.missed ?? "text" };
+  if (p.offset > knownLength) return { ...cleared, missed: state.missed ?? "text" };
   const length = utf8Length(p.text);
-  if (p.offset + length <= knownLength && known) return base;
-  const piece = p.offset === knownLength ? p.text : utf8Tail(p.text, knownLength - p.offset);
-  const next = { ...item, [field]: item[field] + piece, [count]: p.offset + length };
-  return { ...putItem(base, next), activity: field === "text" ? "answering" : "thinking" };
+  if (p.offset + length <= knownLength && existing) return cleared;
+  const newText = p.offset === knownLength ? p.text : utf8Tail(p.text, knownLength - p.offset);
+  const next = { ...item, [field]: item[field] + newText, [count]: p.offset + length };
+  return { ...putItem(cleared, next), activity: field === "text" ? "answering" : "thinking" };
 }
 
 interface MessageContent {
@@ -118,10 +118,10 @@ export function applyMessage(state: ChatState, p: MessageNotification): ChatStat
   if (content.text === "" && content.reasoning === "") {
     return { ...removeItems(next, (item) => item.kind === "assistant" && item.id === p.messageId), activity };
   }
-  const known = findItem(next, "assistant", p.messageId);
+  const existing = findItem(next, "assistant", p.messageId);
   // If the message is truncated, keep the text that was streamed in full.
-  const streamed = content.more !== undefined && known !== undefined && known.bytes >= content.more.bytes;
-  const text = streamed ? known.text : content.text;
+  const streamed = content.more !== undefined && existing !== undefined && existing.bytes >= content.more.bytes;
+  const text = streamed ? existing.text : content.text;
   const item: AssistantItem = {
     kind: "assistant",
     id: p.messageId,

@@ -50,8 +50,8 @@ export function removeSubagentNotices(
   return filterNotices(state, (old) => old.parent === call && (old.endsAt ?? 0) <= at);
 }
 
-function filterNotices(state: ChatState, gone: (notice: Notice) => boolean): ChatState {
-  return state.notices.some(gone) ? { ...state, notices: state.notices.filter((old) => !gone(old)) } : state;
+function filterNotices(state: ChatState, matches: (notice: Notice) => boolean): ChatState {
+  return state.notices.some(matches) ? { ...state, notices: state.notices.filter((old) => !matches(old)) } : state;
 }
 
 /** Descriptions of loop transitions that users see. Others are not shown. */
@@ -78,7 +78,7 @@ export function applyTransition(state: ChatState, p: TransitionNotification & Su
 }
 
 export function applyRetry(state: ChatState, p: RetryNotification & SubagentFields): ChatState {
-  const why = p.error.cause ?? p.error.message;
+  const reason = p.error.cause ?? p.error.message;
   const status = p.error.status === undefined ? "" : ` (${p.error.status})`;
   const parent = p.parentToolCallId;
   const before =
@@ -86,7 +86,7 @@ export function applyRetry(state: ChatState, p: RetryNotification & SubagentFiel
   return putNotice(before, {
     key: getNoticeKey("retry", parent),
     kind: "retry",
-    text: `${p.provider}: ${getFirstLine(why)}${status} — attempt ${p.attempt + 1} of ${p.maxRetries + 1}`,
+    text: `${p.provider}: ${getFirstLine(reason)}${status} — attempt ${p.attempt + 1} of ${p.maxRetries + 1}`,
     next: p.next,
     endsAt: p.resumeAt,
     parent,
@@ -95,12 +95,12 @@ export function applyRetry(state: ChatState, p: RetryNotification & SubagentFiel
 
 export function applyWait(
   state: ChatState,
-  { why, until, parentToolCallId: parent }: WaitNotification & SubagentFields,
+  { why: reason, until, parentToolCallId: parent }: WaitNotification & SubagentFields,
 ): ChatState {
   return putNotice(state, {
     key: getNoticeKey("wait", parent),
     kind: "wait",
-    text: `Waiting: ${why}`,
+    text: `Waiting: ${reason}`,
     endsAt: until,
     parent,
   });
@@ -121,12 +121,12 @@ export function applyModelSwitched(state: ChatState, p: ModelSwitchedNotificatio
   };
   // A sub-agent's model does not affect the session.
   if (p.parentToolCallId !== undefined) return putItem(removeSubagentNotices(state, p.parentToolCallId), note);
-  const intended = state.switchedFrom ?? p.from;
-  if (p.to === intended) {
+  const requestedModel = state.switchedFrom ?? p.from;
+  if (p.to === requestedModel) {
     return { ...removeNotices(state, new Set(["switched"])), model: p.to, switchedFrom: undefined };
   }
   const next = putNotice(removeNotices(state, new Set(["retry"])), { key: "switched", kind: "switched", text: p.why });
-  return { ...putItem(next, note), model: p.to, switchedFrom: intended };
+  return { ...putItem(next, note), model: p.to, switchedFrom: requestedModel };
 }
 
 export function applyCircuit(state: ChatState, p: CircuitNotification): ChatState {

@@ -14,8 +14,8 @@ import { applyApprovalRequested } from "./tools";
  */
 export function loadPage(state: ChatState, result: LoadSessionResult): ChatState {
   const first = getSeq(result.events[0]);
-  const joins = state.seq > 0 && (first === undefined ? result.seq <= state.seq : first <= state.seq + 1);
-  let loaded: ChatState = joins
+  const isContinuation = state.seq > 0 && (first === undefined ? result.seq <= state.seq : first <= state.seq + 1);
+  let loaded: ChatState = isContinuation
     ? { ...state, missed: undefined }
     : { ...createChatState(state.sessionId), seq: (first ?? 1) - 1, firstSeq: first, hasEarlier: result.hasEarlier };
   for (const event of result.events) loaded = reduceEvent(loaded, event);
@@ -24,24 +24,24 @@ export function loadPage(state: ChatState, result: LoadSessionResult): ChatState
   for (const limit of result.openLimits ?? []) loaded = applyEvent(loaded, "agent/limitRequested", limit);
   for (const question of result.openQuestions ?? []) loaded = applyEvent(loaded, "agent/questionRequested", question);
   if (result.instructions?.length && !loaded.items.some(({ kind }) => kind === "instructions")) {
-    const known: ChatItem = { kind: "instructions", id: UNPAGED_INSTRUCTIONS_ID, files: result.instructions };
-    loaded = { ...loaded, items: [known, ...loaded.items] };
+    const instructions: ChatItem = { kind: "instructions", id: UNPAGED_INSTRUCTIONS_ID, files: result.instructions };
+    loaded = { ...loaded, items: [instructions, ...loaded.items] };
   }
-  const now = result.state;
-  if (result.partial) loaded = addPartialMessage(loaded, result.partial, now.runningTurnId);
+  const current = result.state;
+  if (result.partial) loaded = addPartialMessage(loaded, result.partial, current.runningTurnId);
   return {
     ...loaded,
     seq: Math.max(loaded.seq, result.seq),
-    title: now.title,
-    cwd: now.cwd,
-    mode: now.mode,
-    model: loaded.switchedFrom === undefined ? now.model : loaded.model,
-    effort: now.effort,
-    costUsd: now.costUsd,
-    running: now.runningTurnId,
-    activity: now.runningTurnId === undefined ? undefined : (loaded.activity ?? "thinking"),
-    resumable: now.resumableTurnId,
-    queue: omitEmptyQueue(now.queue),
+    title: current.title,
+    cwd: current.cwd,
+    mode: current.mode,
+    model: loaded.switchedFrom === undefined ? current.model : loaded.model,
+    effort: current.effort,
+    costUsd: current.costUsd,
+    running: current.runningTurnId,
+    activity: current.runningTurnId === undefined ? undefined : (loaded.activity ?? "thinking"),
+    resumable: current.resumableTurnId,
+    queue: omitEmptyQueue(current.queue),
     approvals: result.openApprovals,
   };
 }
@@ -50,13 +50,13 @@ export function loadPage(state: ChatState, result: LoadSessionResult): ChatState
 const UNPAGED_INSTRUCTIONS_ID = "before the page";
 
 function addPartialMessage(state: ChatState, partial: PartialMessage, turnId: string | undefined): ChatState {
-  const known = findItem(state, "assistant", partial.messageId);
-  if (known && !known.open) return state;
-  const have = known?.text ?? "";
-  const kept = partial.offset === 0 ? "" : partial.offset === known?.bytes ? have : undefined;
-  if (kept === undefined) return state;
-  const text = kept + partial.text;
-  const reasoning = partial.reasoning ?? known?.reasoning ?? "";
+  const existing = findItem(state, "assistant", partial.messageId);
+  if (existing && !existing.open) return state;
+  const existingText = existing?.text ?? "";
+  const keptText = partial.offset === 0 ? "" : partial.offset === existing?.bytes ? existingText : undefined;
+  if (keptText === undefined) return state;
+  const text = keptText + partial.text;
+  const reasoning = partial.reasoning ?? existing?.reasoning ?? "";
   return putItem(state, {
     kind: "assistant",
     id: partial.messageId,
@@ -73,22 +73,22 @@ function addPartialMessage(state: ChatState, partial: PartialMessage, turnId: st
 /** Inserts the items of the page that ends where `state` begins. */
 export function prependPage(state: ChatState, result: LoadSessionResult): ChatState {
   const first = getSeq(result.events[0]);
-  let earlier: ChatState = { ...createChatState(state.sessionId), seq: (first ?? 1) - 1 };
-  for (const event of result.events) earlier = reduceEvent(earlier, event);
-  const later = new Map(state.items.map((item) => [getItemKey(item), item]));
+  let earlierState: ChatState = { ...createChatState(state.sessionId), seq: (first ?? 1) - 1 };
+  for (const event of result.events) earlierState = reduceEvent(earlierState, event);
+  const laterItems = new Map(state.items.map((item) => [getItemKey(item), item]));
   const items: ChatItem[] = [];
-  for (const item of earlier.items) {
+  for (const item of earlierState.items) {
     // An item that spans both pages is known in part by each.
-    const known = later.get(getItemKey(item));
-    items.push(known === undefined ? item : mergeItems(item, known));
-    later.delete(getItemKey(item));
+    const existing = laterItems.get(getItemKey(item));
+    items.push(existing === undefined ? item : mergeItems(item, existing));
+    laterItems.delete(getItemKey(item));
   }
   const hasInstructions = items.some(({ kind }) => kind === "instructions");
-  const rest = [...later.values()].filter(({ id }) => id !== UNPAGED_INSTRUCTIONS_ID);
-  const before = hasInstructions ? undefined : later.get(`instructions ${UNPAGED_INSTRUCTIONS_ID}`);
+  const remaining = [...laterItems.values()].filter(({ id }) => id !== UNPAGED_INSTRUCTIONS_ID);
+  const before = hasInstructions ? undefined : laterItems.get(`instructions ${UNPAGED_INSTRUCTIONS_ID}`);
   if (before) items.unshift(before);
-  items.push(...rest);
-  const reverts = [...earlier.reverts, ...state.reverts];
+  items.push(...remaining);
+  const reverts = [...earlierState.reverts, ...state.reverts];
   return {
     ...state,
     items: [...resolveStandings(items, reverts)],
@@ -100,8 +100,8 @@ export function prependPage(state: ChatState, result: LoadSessionResult): ChatSt
 
 function mergeItems(before: ChatItem, after: ChatItem): ChatItem {
   if (before.kind !== "tool" || after.kind !== "tool") return after;
-  const set = Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined));
-  return { ...before, ...set, live: after.live, approval: after.approval } as ToolItem;
+  const definedFields = Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined));
+  return { ...before, ...definedFields, live: after.live, approval: after.approval } as ToolItem;
 }
 
 function getSeq(event: AgentEvent | undefined): number | undefined {

@@ -22,8 +22,8 @@ export function dropLiveOutput(item: ToolItem): ToolItem {
 }
 
 export function applyToolInputDelta(state: ChatState, p: ToolInputDeltaNotification): ChatState {
-  const known = findItem(state, "tool", p.toolCallId);
-  if (known && known.status !== "writing") return state;
+  const existing = findItem(state, "tool", p.toolCallId);
+  if (existing && existing.status !== "writing") return state;
   const next = putItem(removeNotices(state, ENDED_BY_DELTA), {
     kind: "tool",
     id: p.toolCallId,
@@ -32,51 +32,51 @@ export function applyToolInputDelta(state: ChatState, p: ToolInputDeltaNotificat
     title: p.name,
     status: "writing",
     messageId: p.messageId,
-    written: (known?.written ?? 0) + p.text.length,
+    written: (existing?.written ?? 0) + p.text.length,
   });
   return { ...next, activity: "calling" };
 }
 
 export function applyToolOutputDelta(state: ChatState, p: ToolOutputDeltaNotification): ChatState {
-  const known = findItem(state, "tool", p.toolCallId);
-  if (known?.status !== "running") return state;
-  const whole = (known.live ?? "") + p.text;
-  const live = trimHead(whole, MAX_LIVE_CHARS);
-  const liveDropped = (known.liveDropped ?? 0) + whole.length - live.length;
-  return putItem(state, { ...known, live, liveDropped });
+  const existing = findItem(state, "tool", p.toolCallId);
+  if (existing?.status !== "running") return state;
+  const output = (existing.live ?? "") + p.text;
+  const live = trimHead(output, MAX_LIVE_CHARS);
+  const liveDropped = (existing.liveDropped ?? 0) + output.length - live.length;
+  return putItem(state, { ...existing, live, liveDropped });
 }
 
 export function applyToolCall(state: ChatState, p: ToolCallNotification): ChatState {
-  const known = findItem(state, "tool", p.toolCallId);
+  const existing = findItem(state, "tool", p.toolCallId);
   const final = FINAL_STATUSES.has(p.status);
   const item: ToolItem = {
-    ...known,
+    ...existing,
     kind: "tool",
     id: p.toolCallId,
-    turnId: p.turnId ?? known?.turnId,
+    turnId: p.turnId ?? existing?.turnId,
     name: p.name,
     title: p.title,
     status: p.status,
     messageId: undefined,
     written: undefined,
-    input: p.input ?? known?.input,
-    output: p.output ?? known?.output,
-    diff: p.diff ?? known?.diff,
-    locations: p.locations ?? known?.locations,
-    durationMs: p.durationMs ?? known?.durationMs,
+    input: p.input ?? existing?.input,
+    output: p.output ?? existing?.output,
+    diff: p.diff ?? existing?.diff,
+    locations: p.locations ?? existing?.locations,
+    durationMs: p.durationMs ?? existing?.durationMs,
     ...(p.exitCode === undefined ? {} : { exitCode: p.exitCode }),
     runningSince: p.status === "running" ? p.at : undefined,
-    parentToolCallId: p.parentToolCallId ?? known?.parentToolCallId,
-    more: p.more === undefined ? known?.more : { ...known?.more, ...p.more },
-    live: final ? undefined : known?.live,
-    liveDropped: final ? undefined : known?.liveDropped,
+    parentToolCallId: p.parentToolCallId ?? existing?.parentToolCallId,
+    more: p.more === undefined ? existing?.more : { ...existing?.more, ...p.more },
+    live: final ? undefined : existing?.live,
+    liveDropped: final ? undefined : existing?.liveDropped,
   };
   const activity = p.status === "running" ? "tool" : final ? "thinking" : state.activity;
   const parent = item.parentToolCallId;
   // With several sub-agents, one can continue while another waits, so its notice stays until it ends.
-  const alone = parent === undefined || countTasks(findItem(state, "tool", parent)) < 2;
+  const isOnlyTask = parent === undefined || countTasks(findItem(state, "tool", parent)) < 2;
   const next = removeSubagentNotices(
-    removeSubagentNotices(state, parent, alone ? undefined : p.at),
+    removeSubagentNotices(state, parent, isOnlyTask ? undefined : p.at),
     final ? item.id : undefined,
   );
   return { ...putItem(next, item), activity: state.running === undefined ? undefined : activity };
@@ -88,13 +88,13 @@ function countTasks(call: ToolItem | undefined): number {
 }
 
 export function applyApprovalRequested(state: ChatState, p: ApprovalRequestedNotification): ChatState {
-  const known = findItem(state, "tool", p.toolCallId);
+  const existing = findItem(state, "tool", p.toolCallId);
   const item: ToolItem = {
-    ...(known ?? { kind: "tool", id: p.toolCallId, turnId: p.turnId, name: p.name, title: p.title, input: p.input }),
+    ...(existing ?? { kind: "tool", id: p.toolCallId, turnId: p.turnId, name: p.name, title: p.title, input: p.input }),
     status: "awaitingApproval",
     approval: p,
     decision: undefined,
-    diff: p.diff ?? known?.diff,
+    diff: p.diff ?? existing?.diff,
   };
   return {
     ...putItem(state, item),

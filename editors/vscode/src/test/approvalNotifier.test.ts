@@ -104,14 +104,14 @@ test("an editor key goes to a visible view, and shows a hidden one", async () =>
   assert.deepEqual([shownCount, postedMessages], [1, []]);
   isVisible = true;
   await notifier.answerVisibleApproval("deny");
-  assert.deepEqual(postedMessages, [{ type: "answerShown", action: "deny", reviewed: undefined }]);
+  assert.deepEqual(postedMessages, [{ type: "answerVisible", action: "deny", reviewedId: undefined }]);
 });
 
 test("an editor key in a review applies to its call, but never to a hidden session", async () => {
   emitEvent("approvalRequested", 1, 0, APPROVAL);
   activeReview = { ...APPROVAL, sessionId: "s1" };
   await notifier.answerVisibleApproval("allow");
-  assert.deepEqual(postedMessages, [{ type: "answerShown", action: "allow", reviewed: "a1" }]);
+  assert.deepEqual(postedMessages, [{ type: "answerVisible", action: "allow", reviewedId: "a1" }]);
   activeReview = { ...APPROVAL, sessionId: "s2" };
   await notifier.answerVisibleApproval("allow");
   assert.equal(postedMessages.length, 1);

@@ -23,14 +23,14 @@ test("a prompt during a turn is a steer, or a new prompt if the turn just ended"
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
-  const sent = fake.chat.sendPrompt("and tests", []);
+  const sending = fake.chat.sendPrompt("and tests", []);
   assert.deepEqual(fake.lastRequest("agent/steer").params, {
     sessionId: "s1",
     prompt: "and tests",
     expectedTurnId: "t1",
   });
   fake.lastRequest("agent/steer").reject({ code: -32803, data: { refusal: "noTurn", message: "no turn runs" } });
-  await sent;
+  await sending;
   assert.deepEqual(fake.lastRequest("agent/prompt").params, { sessionId: "s1", prompt: "and tests" });
 });
 
@@ -178,12 +178,12 @@ test("a deleted session is left", async () => {
   const fake = new FakeServer();
   fake.storage.set("session", "s9");
   delete fake.answers["agent/loadSession"];
-  const connected = fake.chat.onConnected(fake.api, CAPABILITY);
+  const connecting = fake.chat.onConnected(fake.api, CAPABILITY);
   await new Promise(setImmediate);
   fake
     .lastRequest("agent/loadSession")
     .reject({ data: { refusal: "unknownSession", message: "there is no such session" } });
-  await connected;
+  await connecting;
   assert.equal(fake.chat.activeSession, undefined);
   assert.equal(fake.storage.has("session"), false);
 });
@@ -192,7 +192,7 @@ test("a locked session opens read-only with its holder", async () => {
   const fake = new FakeServer();
   fake.storage.set("session", "s1");
   delete fake.answers["agent/loadSession"];
-  const connected = fake.chat.onConnected(fake.api, CAPABILITY);
+  const connecting = fake.chat.onConnected(fake.api, CAPABILITY);
   await new Promise(setImmediate);
   fake
     .lastRequest("agent/loadSession")
@@ -202,7 +202,7 @@ test("a locked session opens read-only with its holder", async () => {
   fake
     .lastRequest("agent/loadSession")
     .resolve({ events: [], hasEarlier: false, openApprovals: [], seq: 4, state: STATE });
-  await connected;
+  await connecting;
   assert.equal(fake.chat.activeSession?.seq, 4);
   assert.deepEqual(fake.chat.view.locked, { sessionId: "s1", holder: "an editor (process 7)", pid: 7 });
   fake.chat.startNewSession();
@@ -356,9 +356,9 @@ test("a sent prompt is shown immediately, until the session contains it", async 
     (fake.chat.view.pendingPrompts ?? []).map(({ text, steer }) => `${steer ? "steer" : "prompt"} ${text}`);
   const emitMessage = (seq: number, id: string, text: string) =>
     fake.emitEvent("message", { seq, messageId: id, role: "user", content: [{ type: "text", text }] });
-  const sent = fake.chat.sendPrompt("hello", []);
+  const sending = fake.chat.sendPrompt("hello", []);
   assert.deepEqual(listPending(), ["prompt hello"]);
-  await sent;
+  await sending;
   fake.emitEvent("turnStarted", { seq: 1 });
   assert.deepEqual(listPending(), ["prompt hello"]);
   emitMessage(2, "m1", "hello");
@@ -383,9 +383,9 @@ test("a rejected steer is not pending", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
-  const sent = fake.chat.sendPrompt("no", []);
+  const sending = fake.chat.sendPrompt("no", []);
   fake.lastRequest("agent/steer").reject({ data: { message: "not now" } });
-  await sent;
+  await sending;
   assert.deepEqual(
     (fake.chat.view.pendingPrompts ?? []).filter(({ steer }) => steer),
     [],
@@ -396,11 +396,11 @@ test("a rejected steer is not pending", async () => {
 test("stop during session creation restores the prompt", async () => {
   const fake = await new FakeServer().connectChat();
   delete fake.answers["agent/newSession"];
-  const sent = fake.chat.sendPrompt("hello", [
+  const sending = fake.chat.sendPrompt("hello", [
     { kind: "file", label: "a.ts", block: { type: "reference", uri: "file:///w/a.ts" } },
   ]);
   fake.chat.cancelTurn();
-  await sent;
+  await sending;
   assert.deepEqual(fake.restoredDrafts, ["hello + a.ts"]);
   assert.equal(fake.chat.view.isSending, false);
   assert.equal(fake.stopCount, 1);
@@ -411,7 +411,7 @@ test("an outdated count does not report another session", async () => {
   fake.storage.set("session", "s1");
   fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }] };
   delete fake.answers["agent/loadSession"];
-  const connected = fake.chat.onConnected(fake.api, CAPABILITY);
+  const connecting = fake.chat.onConnected(fake.api, CAPABILITY);
   await new Promise(setImmediate);
   fake.chat.onNotification({ method: "agent/status", params: { state: "ready", runningTurns: 0, openApprovals: 1 } });
   await new Promise(setImmediate);
@@ -419,7 +419,7 @@ test("an outdated count does not report another session", async () => {
   fake
     .lastRequest("agent/loadSession")
     .resolve({ events: [], hasEarlier: false, openApprovals: [], seq: 0, state: STATE });
-  await connected;
+  await connecting;
   await new Promise(setImmediate);
   assert.equal(fake.chat.view.pendingElsewhere, 0, "the request was answered, and the count is outdated");
 });

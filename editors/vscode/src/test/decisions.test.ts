@@ -24,81 +24,84 @@ async function setUpDecisions(outcome: ReviewOutcome) {
   fake.emitEvent("turnStarted", { seq: 1 });
   fake.emitEvent("approvalRequested", { seq: 2, ...APPROVAL });
   const refusals: string[] = [];
-  const closed: string[] = [];
+  const closedReviews: string[] = [];
   const reopened: string[] = [];
   const reviews = {
     getOutcome: () => Promise.resolve(outcome),
-    closeReview: (id: string) => Promise.resolve(void closed.push(id)),
+    closeReview: (id: string) => Promise.resolve(void closedReviews.push(id)),
   };
   const decisions = new Decisions(fake.chat, reviews, {
     onRefused: (message) => void refusals.push(message),
-    onStillOpen: (id) => void reopened.push(id),
+    onReopened: (id) => void reopened.push(id),
   });
-  const listSent = () =>
+  const listSentDecisions = () =>
     fake.requests.filter(({ method }) => method === "agent/approvalRespond").map(({ params }) => params);
-  return { fake, decisions, refusals, closed, reopened, listSent };
+  return { fake, decisions, refusals, closedReviews, reopened, listSentDecisions };
 }
 
 const EDITED = { path: "a.ts", edits: [{ old_text: "a", new_text: "b" }] };
 
 for (const decision of ["allow", "allowSession", "allowAlways"] as const) {
   test(`${decision} sends what the review shows`, async () => {
-    const { decisions, listSent, closed, fake } = await setUpDecisions({ kind: "edited", input: EDITED });
+    const { decisions, listSentDecisions, closedReviews, fake } = await setUpDecisions({
+      kind: "edited",
+      input: EDITED,
+    });
     const rule = decision === "allow" ? {} : { rule: APPROVAL.rule };
     await decisions.decideApproval("a1", decision, rule);
-    assert.deepEqual(listSent(), [{ approvalId: "a1", decision, input: EDITED, ...rule }]);
-    assert.deepEqual(closed, ["a1"]);
+    assert.deepEqual(listSentDecisions(), [{ approvalId: "a1", decision, input: EDITED, ...rule }]);
+    assert.deepEqual(closedReviews, ["a1"]);
     assert.match(fake.chat.view.lastAnswer ?? "", /^Allowed.*as edited by you$/);
   });
 
   test(`${decision} sends nothing if the review cannot be sent`, async () => {
-    const { decisions, listSent, refusals, closed, reopened } = await setUpDecisions({
+    const { decisions, listSentDecisions, refusals, closedReviews, reopened } = await setUpDecisions({
       kind: "refused",
       message: "a.ts has changed.",
     });
     await decisions.decideApproval("a1", decision);
-    assert.deepEqual([listSent(), refusals, closed], [[], ["a.ts has changed."], []]);
+    assert.deepEqual([listSentDecisions(), refusals, closedReviews], [[], ["a.ts has changed."], []]);
     assert.deepEqual(reopened, ["a1"], "the question can be answered again");
   });
 }
 
 test("an unchanged review sends the original call", async () => {
-  const { decisions, listSent, fake } = await setUpDecisions({ kind: "unchanged" });
+  const { decisions, listSentDecisions, fake } = await setUpDecisions({ kind: "unchanged" });
   await decisions.decideApproval("a1", "allow");
-  assert.deepEqual(listSent(), [{ approvalId: "a1", decision: "allow" }]);
+  assert.deepEqual(listSentDecisions(), [{ approvalId: "a1", decision: "allow" }]);
   assert.equal(fake.chat.view.lastAnswer, "Allowed once: Edit a.ts");
 });
 
 test("edited arguments are refused if there is a review", async () => {
   for (const outcome of [{ kind: "unchanged" }, { kind: "edited", input: EDITED }] as const) {
-    const { decisions, listSent, refusals } = await setUpDecisions(outcome);
+    const { decisions, listSentDecisions, refusals } = await setUpDecisions(outcome);
     await decisions.decideApproval("a1", "allow", { input: { path: "other.ts" } });
-    assert.deepEqual(listSent(), []);
+    assert.deepEqual(listSentDecisions(), []);
     assert.match(refusals[0] ?? "", /Discard the review/);
   }
 });
 
 test("a denial ignores the review", async () => {
-  const { decisions, listSent } = await setUpDecisions({ kind: "refused", message: "no" });
+  const { decisions, listSentDecisions } = await setUpDecisions({ kind: "refused", message: "no" });
   await decisions.decideApproval("a1", "deny", { feedback: "why" });
-  assert.deepEqual(listSent(), [{ approvalId: "a1", decision: "deny", feedback: "why" }]);
+  assert.deepEqual(listSentDecisions(), [{ approvalId: "a1", decision: "deny", feedback: "why" }]);
 });
 
 test("an answer is sent once, and only to an open request", async () => {
-  const { decisions, listSent, refusals } = await setUpDecisions({ kind: "none" });
+  const { decisions, listSentDecisions, refusals } = await setUpDecisions({ kind: "none" });
   await Promise.all([decisions.decideApproval("a1", "allow"), decisions.decideApproval("a1", "allow")]);
-  assert.equal(listSent().length, 1);
+  assert.equal(listSentDecisions().length, 1);
   await decisions.decideApproval("a9", "allow");
   assert.deepEqual(refusals, ["This request is no longer open."]);
 });
 
 test("a rejected answer keeps the review", async () => {
-  const { fake, decisions, closed } = await setUpDecisions({ kind: "edited", input: EDITED });
+  const { fake, decisions, closedReviews } = await setUpDecisions({ kind: "edited", input: EDITED });
   delete fake.answers["agent/approvalRespond"];
-  const decided = decisions.decideApproval("a1", "allow");
+  const deciding = decisions.decideApproval("a1", "allow");
   await new Promise(setImmediate);
   fake.lastRequest("agent/approvalRespond").reject({ data: { message: "bad input" } });
-  await decided;
-  assert.deepEqual(closed, []);
+  await deciding;
+  assert.deepEqual(closedReviews, []);
   assert.equal(fake.chat.view.error, "bad input");
 });

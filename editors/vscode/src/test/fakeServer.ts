@@ -64,8 +64,8 @@ export class FakeServer {
     },
   );
 
-  async connectChat(...more: string[]): Promise<this> {
-    await this.chat.onConnected(this.api, { ...CAPABILITY, methods: [...CAPABILITY.methods, ...more] });
+  async connectChat(...extraMethods: string[]): Promise<this> {
+    await this.chat.onConnected(this.api, { ...CAPABILITY, methods: [...CAPABILITY.methods, ...extraMethods] });
     return this;
   }
 
@@ -77,8 +77,8 @@ export class FakeServer {
   }
 
   lastRequest(method: string): RecordedRequest {
-    const found = this.requests.findLast((one) => one.method === method);
-    assert.ok(found, `${method} was asked`);
-    return found;
+    const request = this.requests.findLast((candidate) => candidate.method === method);
+    assert.ok(request, `${method} was requested`);
+    return request;
   }
 }

@@ -19,8 +19,8 @@ test("enabled settings and tool folders are excluded", () => {
     "**/a",
   ]);
   const glob = buildExcludeGlob(["**/dist"]);
-  for (const part of ["**/node_modules", "**/node_modules/**", "**/dist", "**/dist/**", "**/.git/**"]) {
-    assert.ok(glob.slice(1, -1).split(",").includes(part), part);
+  for (const pattern of ["**/node_modules", "**/node_modules/**", "**/dist", "**/dist/**", "**/.git/**"]) {
+    assert.ok(glob.slice(1, -1).split(",").includes(pattern), pattern);
   }
 });
 

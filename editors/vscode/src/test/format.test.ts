@@ -32,9 +32,9 @@ test("links in notifications and icons in lists are escaped", () => {
 
 test("wrapping loses no characters", () => {
   const text = "bash(git 🙂 log)".repeat(20);
-  const pieces = wrapText(text, 64);
-  assert.equal(pieces.join(""), text);
-  assert.ok(pieces.every((piece) => [...piece].length <= 64));
+  const chunks = wrapText(text, 64);
+  assert.equal(chunks.join(""), text);
+  assert.ok(chunks.every((chunk) => [...chunk].length <= 64));
 });
 
 test("HTML in Markdown is shown as text", () => {

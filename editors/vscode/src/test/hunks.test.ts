@@ -15,15 +15,15 @@ import {
 
 /** Applies edits like `edit_file`: each old text must occur once in the current text. */
 function applyServerEdits(randomText: string, edits: { old_text: string; new_text: string }[]): string {
-  let now = randomText;
+  let applied = randomText;
   for (const { old_text, new_text } of edits) {
     assert.notEqual(old_text, "", "an empty text cannot be found");
-    const at = now.indexOf(old_text);
+    const at = applied.indexOf(old_text);
     assert.ok(at >= 0, `${JSON.stringify(old_text)} is there`);
-    assert.equal(now.indexOf(old_text, at + 1), -1, `${JSON.stringify(old_text)} is there once`);
-    now = now.slice(0, at) + new_text + now.slice(at + old_text.length);
+    assert.equal(applied.indexOf(old_text, at + 1), -1, `${JSON.stringify(old_text)} is there once`);
+    applied = applied.slice(0, at) + new_text + applied.slice(at + old_text.length);
   }
-  return now;
+  return applied;
 }
 
 const CASES: [name: string, before: string, after: string][] = [
@@ -42,9 +42,9 @@ for (const [name, before, after] of CASES) {
 
 test("edits: random texts", () => {
   let seed = 7;
-  const nextRandom = (below: number) => {
+  const nextRandom = (limit: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return seed % below;
+    return seed % limit;
   };
   const text = () =>
     Array.from({ length: 1 + nextRandom(12) }, () => "abc"[nextRandom(3)]).join("\n") + (nextRandom(2) ? "\n" : "");
@@ -73,7 +73,7 @@ test("a diff is applied and reversed", () => {
 test("a review describes rejected and edited hunks", () => {
   const before = "a\nb\nc\nd\ne\nf\ng\n";
   const proposal = "A\nb\nc\nD\ne\nf\nG\n";
-  const describeReviewed = (reviewed: string) => describeDifference(compareReview(before, proposal, reviewed));
+  const describeReviewed = (text: string) => describeDifference(compareReview(before, proposal, text));
   assert.equal(describeReviewed(proposal), "");
   assert.equal(describeReviewed("A\nb\nc\nd\ne\nf\nG\n"), "1 of 3 hunks rejected");
   assert.equal(describeReviewed("A\nb\nc\nDD\ne\nf\nG\n"), "1 hunk edited by you");

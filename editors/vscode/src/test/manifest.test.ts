@@ -22,8 +22,8 @@ function readSource(name: string): string {
 
 test("the manifest and the table contain the same commands", () => {
   const table = /export const commandTable = \{([\s\S]*?)\n\} satisfies/.exec(readSource("commands.ts"))?.[1] ?? "";
-  const inTable = [...table.matchAll(/^ {2}(\w+)[:(]/gm)].map(([, name]) => `agentls.${name}`);
-  assert.deepEqual([...inTable].sort(), [...named].sort());
+  const tableCommands = [...table.matchAll(/^ {2}(\w+)[:(]/gm)].map(([, name]) => `agentls.${name}`);
+  assert.deepEqual([...tableCommands].sort(), [...named].sort());
 });
 
 test("menus and keybindings use existing commands", () => {
@@ -38,14 +38,14 @@ test("each setting is described and used", () => {
   for (const [name, { description, markdownDescription }] of Object.entries(configuration.properties)) {
     assert.ok((description ?? markdownDescription ?? "").length > 20, name);
     // vscode-languageclient reads the trace setting.
-    const short = name.replace("agentls.", "");
-    assert.ok(name === "agentls.trace.server" || all.includes(`"${short}"`), `${name} has an effect`);
+    const shortName = name.replace("agentls.", "");
+    assert.ok(name === "agentls.trace.server" || all.includes(`"${shortName}"`), `${name} has an effect`);
   }
 });
 
 test("no Windows keybinding uses Ctrl+Alt, which is AltGr", () => {
   for (const { command, key, win } of keybindings) {
-    const held = new Set((win ?? key).split("+"));
-    assert.ok(!(held.has("ctrl") && held.has("alt")), `${command}: ${win ?? key}`);
+    const keys = new Set((win ?? key).split("+"));
+    assert.ok(!(keys.has("ctrl") && keys.has("alt")), `${command}: ${win ?? key}`);
   }
 });

@@ -22,8 +22,8 @@ test("the cached model list is requested before the live one", () => {
 });
 
 test("each model shows its details, and the current one is marked", () => {
-  const [one, old] = buildModelChoices(LIST, undefined);
-  assert.deepEqual([one?.description, one?.detail], ["current", "200k tokens"]);
+  const [current, old] = buildModelChoices(LIST, undefined);
+  assert.deepEqual([current?.description, current?.detail], ["current", "200k tokens"]);
   assert.equal(old?.detail, "$1 in, $2 out per million tokens · not listed by the provider");
   assert.equal(buildModelChoices(LIST, "tape/old")[1]?.description, "current");
   assert.equal(buildModelChoices(LIST, "tape/old")[0]?.description, "");
@@ -34,6 +34,9 @@ test("a typed model name can be selected", () => {
   const choices = buildModelChoices(LIST, undefined);
   assert.equal(addTypedModel(choices, " ").length, 2);
   assert.equal(addTypedModel(choices, "tape/one").length, 2);
-  const own = addTypedModel(choices, " tape/$(new) ").at(-1);
-  assert.deepEqual([own?.model, own?.label, own?.alwaysShow], ["tape/$(new)", "tape/\\$(new)", true]);
+  const typedChoice = addTypedModel(choices, " tape/$(new) ").at(-1);
+  assert.deepEqual(
+    [typedChoice?.model, typedChoice?.label, typedChoice?.alwaysShow],
+    ["tape/$(new)", "tape/\\$(new)", true],
+  );
 });

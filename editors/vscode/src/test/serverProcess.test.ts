@@ -45,7 +45,7 @@ test("the watchdog reports silence and recovery", async (t) => {
   const changes: boolean[] = [];
   const watch = new ServerWatchdog(
     () => new Promise<void>((answer) => answers.push(answer)),
-    (silent) => changes.push(silent),
+    (isSilent) => changes.push(isSilent),
   );
   const advanceTime = async (ms: number) => {
     t.mock.timers.tick(ms);
@@ -60,7 +60,7 @@ test("the watchdog reports silence and recovery", async (t) => {
   assert.deepEqual(changes, []);
   await advanceTime(1);
   assert.deepEqual(changes, [true]);
-  assert.equal(watch.silent, true);
+  assert.equal(watch.isSilent, true);
   answers.shift()?.();
   await settlePromises();
   assert.deepEqual(changes, [true, false]);
@@ -74,5 +74,5 @@ test("the watchdog accepts an error as an answer", async () => {
     () => Promise.reject(new Error("no such method")),
     () => {},
   );
-  assert.equal(await watch.answersWithin(1000), true);
+  assert.equal(await watch.respondsWithin(1000), true);
 });

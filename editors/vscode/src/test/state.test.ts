@@ -43,14 +43,17 @@ function reduceAll(events: AgentEvent[], from: ChatState = createChatState(SESSI
   return events.reduce(reduceEvent, from);
 }
 
-function pageOf(events: AgentEvent[], more: Partial<LoadSessionResult> = {}): LoadSessionResult {
+function buildPage(events: AgentEvent[], fields: Partial<LoadSessionResult> = {}): LoadSessionResult {
   const last = events.at(-1)?.params as { seq?: number } | undefined;
-  return { events, hasEarlier: false, openApprovals: [], seq: last?.seq ?? 0, state: NOW, ...more };
+  return { events, hasEarlier: false, openApprovals: [], seq: last?.seq ?? 0, state: NOW, ...fields };
 }
 
 test("a page that continues the known events is appended", () => {
-  const known = reduceAll([durableEvent(1, "turnStarted", {}), messageEvent(2, "m1", "hello", "user")]);
-  const state = loadPage(known, pageOf([messageEvent(3, "m2", "hi")], { state: { ...NOW, runningTurnId: "turn_1" } }));
+  const loaded = reduceAll([durableEvent(1, "turnStarted", {}), messageEvent(2, "m1", "hello", "user")]);
+  const state = loadPage(
+    loaded,
+    buildPage([messageEvent(3, "m2", "hi")], { state: { ...NOW, runningTurnId: "turn_1" } }),
+  );
   assert.deepEqual(
     state.items.map((item) => item.kind),
     ["user", "assistant"],
@@ -60,8 +63,8 @@ test("a page that continues the known events is appended", () => {
 });
 
 test("a page with a gap replaces the known events", () => {
-  const known = reduceAll([durableEvent(1, "turnStarted", {}), messageEvent(2, "m1", "hello", "user")]);
-  const state = loadPage(known, pageOf([messageEvent(9, "m7", "later")], { hasEarlier: true }));
+  const loaded = reduceAll([durableEvent(1, "turnStarted", {}), messageEvent(2, "m1", "hello", "user")]);
+  const state = loadPage(loaded, buildPage([messageEvent(9, "m7", "later")], { hasEarlier: true }));
   assert.deepEqual(
     state.items.map((item) => item.id),
     ["m7"],
@@ -71,15 +74,15 @@ test("a page with a gap replaces the known events", () => {
 });
 
 test("an earlier page is prepended, and a call in both pages is merged", () => {
-  const callEvent = (seq: number, more: object) =>
-    durableEvent(seq, "toolCall", { toolCallId: "c1", name: "bash", title: "make", ...more });
-  const later = loadPage(
+  const callEvent = (seq: number, fields: object) =>
+    durableEvent(seq, "toolCall", { toolCallId: "c1", name: "bash", title: "make", ...fields });
+  const lastPage = loadPage(
     createChatState(SESSION),
-    pageOf([callEvent(5, { status: "completed", output: "ok" })], { hasEarlier: true }),
+    buildPage([callEvent(5, { status: "completed", output: "ok" })], { hasEarlier: true }),
   );
   const state = prependPage(
-    later,
-    pageOf([messageEvent(3, "m1", "go", "user"), callEvent(4, { status: "running", input: { command: "make" } })]),
+    lastPage,
+    buildPage([messageEvent(3, "m1", "go", "user"), callEvent(4, { status: "running", input: { command: "make" } })]),
   );
   assert.deepEqual(
     state.items.map((item) => item.kind),
@@ -96,20 +99,20 @@ test("an earlier page is prepended, and a call in both pages is merged", () => {
 test("deltas continue a partial message", () => {
   const state = loadPage(
     createChatState(SESSION),
-    pageOf([durableEvent(1, "turnStarted", {})], {
+    buildPage([durableEvent(1, "turnStarted", {})], {
       partial: { messageId: "m1", text: "Grü", offset: 0 },
       state: { ...NOW, runningTurnId: "turn_1" },
     }),
   );
-  const more = reduceAll([deltaEvent("m1", 4, "ße"), deltaEvent("m1", 2, "üß")], state);
-  assert.equal((more.items[0] as AssistantItem).text, "Grüße");
-  assert.equal(more.missed, undefined);
+  const extended = reduceAll([deltaEvent("m1", 4, "ße"), deltaEvent("m1", 2, "üß")], state);
+  assert.equal((extended.items[0] as AssistantItem).text, "Grüße");
+  assert.equal(extended.missed, undefined);
 });
 
 test("a gap in the deltas sets missed, and the complete message fills it", () => {
-  const gap = reduceAll([deltaEvent("m1", 0, "ab"), deltaEvent("m1", 5, "fg")]);
-  assert.equal(gap.missed, "text");
-  const complete = reduceEvent(gap, messageEvent(1, "m1", "abcdefg"));
+  const incomplete = reduceAll([deltaEvent("m1", 0, "ab"), deltaEvent("m1", 5, "fg")]);
+  assert.equal(incomplete.missed, "text");
+  const complete = reduceEvent(incomplete, messageEvent(1, "m1", "abcdefg"));
   assert.equal((complete.items[0] as AssistantItem).text, "abcdefg");
 });
 
@@ -129,7 +132,7 @@ test("an approval from before a reload is shown again", () => {
   };
   const state = loadPage(
     createChatState(SESSION),
-    pageOf([durableEvent(9, "turnEnded", { state: "interrupted", reason: "server_stopped" })], {
+    buildPage([durableEvent(9, "turnEnded", { state: "interrupted", reason: "server_stopped" })], {
       openApprovals: [approval],
       state: { ...NOW, resumableTurnId: "turn_1" },
     }),
@@ -149,8 +152,8 @@ test("a compaction adds a note with token counts", () => {
     messagesAfter: 8,
   };
   const state = reduceAll([durableEvent(1, "turnStarted", {}), durableEvent(2, "compacted", sizes)]);
-  const note = state.items.find((item) => item.kind === "note");
-  assert.equal(note?.text, "Compacted: 150k → 20.0k tokens");
+  const noteItem = state.items.find((item) => item.kind === "note");
+  assert.equal(noteItem?.text, "Compacted: 150k → 20.0k tokens");
 });
 
 test("unused steers of a canceled turn return to the input", () => {
@@ -170,23 +173,23 @@ test("live output keeps only its end", () => {
     durableEvent(1, "turnStarted", {}),
     durableEvent(2, "toolCall", { toolCallId: "c1", name: "bash", title: "x", status: "running" }),
   ]);
-  const piece = `${"x".repeat(99)}\n`.repeat(10);
-  let sent = 0;
+  const chunk = `${"x".repeat(99)}\n`.repeat(10);
+  let sentLength = 0;
   for (let round = 0; round < 10_000; round++) {
     state = reduceEvent(state, {
       method: "agent/toolOutputDelta",
-      params: { sessionId: SESSION, turnId: "turn_1", toolCallId: "c1", text: piece },
+      params: { sessionId: SESSION, turnId: "turn_1", toolCallId: "c1", text: chunk },
     });
-    sent += piece.length;
+    sentLength += chunk.length;
   }
   const tool = state.items[0] as ToolItem;
   assert.ok((tool.live?.length ?? 0) <= MAX_LIVE_CHARS);
-  assert.equal((tool.liveDropped ?? 0) + (tool.live?.length ?? 0), sent);
+  assert.equal((tool.liveDropped ?? 0) + (tool.live?.length ?? 0), sentLength);
   assert.ok(tool.live?.startsWith("x".repeat(99)), "it starts with a complete line");
 });
 
 test("a patch of growing output contains only the added text, even when its start is dropped", () => {
-  const viewOf = (chat: ChatState): ViewState => ({ chat }) as ViewState;
+  const buildView = (chat: ChatState): ViewState => ({ chat }) as ViewState;
   const outputEvent = (text: string): AgentEvent => ({
     method: "agent/toolOutputDelta",
     params: { sessionId: SESSION, turnId: "turn_1", toolCallId: "c1", text },
@@ -196,18 +199,18 @@ test("a patch of growing output contains only the added text, even when its star
     durableEvent(2, "toolCall", { toolCallId: "c1", name: "bash", title: "x", status: "running" }),
     outputEvent("begun\n"),
   ]);
-  let page = viewOf(state);
-  let grew = 0;
+  let page = buildView(state);
+  let growOpCount = 0;
   for (let round = 0; round < 1000; round++) {
     const next = reduceEvent(state, outputEvent(`line ${round} ${"x".repeat(100)}\n`));
-    const ops = diffViews(viewOf(state), viewOf(next));
-    grew += ops.filter((op) => op.op === "grow").length;
+    const ops = diffViews(buildView(state), buildView(next));
+    growOpCount += ops.filter((op) => op.op === "grow").length;
     assert.ok(JSON.stringify(ops).length < 500, "patches stay small");
     page = applyOps(page, ops);
     state = next;
     assert.deepEqual(page.chat?.items[0], state.items[0]);
   }
-  assert.equal(grew, 1000);
+  assert.equal(growOpCount, 1000);
   assert.ok(((state.items[0] as ToolItem).liveDropped ?? 0) > 50_000);
 });
 

@@ -17,7 +17,7 @@ test("the setting determines the log level", () => {
   assert.equal(channel.logLevel, LogLevel.Off);
   settings.set("trace.server", "verbose");
   assert.equal(channel.logLevel, LogLevel.Trace);
-  for (const hear of configurationListeners) hear({ affectsConfiguration: (name) => name === "agentls.trace" });
+  for (const listener of configurationListeners) listener({ affectsConfiguration: (name) => name === "agentls.trace" });
   assert.deepEqual(levels, [LogLevel.Trace]);
   channel.trace("Sending request");
   assert.deepEqual(shownMessages, ["Sending request"]);

@@ -58,11 +58,11 @@ function matchesExpected(value: unknown, expected: unknown): boolean {
   if (expected === null) return value === undefined || value === null;
   if (Array.isArray(expected)) {
     if (!Array.isArray(value) || value.length !== expected.length) return false;
-    return expected.every((one, at) => matchesExpected(value[at], one));
+    return expected.every((element, at) => matchesExpected(value[at], element));
   }
   if (typeof expected === "object") {
     const fields = (value ?? {}) as Record<string, unknown>;
-    return Object.entries(expected).every(([key, one]) => matchesExpected(fields[key], one));
+    return Object.entries(expected).every(([key, field]) => matchesExpected(fields[key], field));
   }
   return value === expected;
 }

@@ -28,14 +28,14 @@ test("activated items are counted by kind", () => {
 
 test("the document lists full commands, and none can look like an entry", () => {
   const text = buildTrustDocument("/w", DESCRIBED);
-  for (const part of [
+  for (const excerpt of [
     "./deploy.sh",
     "after<U+202E>",
     "from https://a to https://b",
     "your key",
     "of a later version",
   ]) {
-    assert.ok(text.includes(part), part);
+    assert.ok(text.includes(excerpt), excerpt);
   }
   assert.equal(text.match(/^ {2}- /gm)?.length, 5);
   assert.match(text, /curl x \| sh\n {6}\| {3}- hook fake/);
@@ -54,7 +54,7 @@ test("a long rule is split over several rows", () => {
   const rows = buildGrantItems([grant], 120_000);
   assert.ok(rows.length > 3);
   assert.ok(rows.every((row) => row.grant === grant));
-  const whole = rows.map(({ label }) => label.replace(/^… /, "")).join("");
-  assert.equal(whole, rule.replace("$(", "\\$(").replace("\u202e", "<U+202E>"));
+  const fullRule = rows.map(({ label }) => label.replace(/^… /, "")).join("");
+  assert.equal(fullRule, rule.replace("$(", "\\$(").replace("\u202e", "<U+202E>"));
   assert.equal(rows.at(-1)?.detail, "every session in this folder · /w · allowed 2 min ago");
 });

@@ -48,8 +48,8 @@ test("a revert shows a preview and applies it once", async () => {
   const fake = await connectRunning();
   fake.emitEvent("turnEnded", { seq: 2, state: "completed", reason: "completed" });
   const conflicts = [{ path: "b.ts", uri: "file:///w/b.ts", why: "it has changed since" }];
-  const would = { turnIds: ["t1", "t2"], files: [{ ...PATH, kind: "modified" }], conflicts };
-  fake.answers["agent/revert"] = would;
+  const preview = { turnIds: ["t1", "t2"], files: [{ ...PATH, kind: "modified" }], conflicts };
+  fake.answers["agent/revert"] = preview;
   await previewRevert(fake.chat, "t1", false);
   assert.equal(fake.lastRequest("agent/revert").params["dryRun"], true);
   const { pendingRevert: revert } = fake.chat.view;
@@ -58,9 +58,9 @@ test("a revert shows a preview and applies it once", async () => {
   assert.deepEqual(fake.lastRequest("agent/revert").params, { sessionId: "s1", turnId: "t1", redo: false });
   assert.equal(fake.chat.view.pendingRevert, undefined);
   assert.equal(fake.chat.view.error, undefined, "known conflicts are not reported again");
-  const asked = fake.requests.length;
+  const requestCount = fake.requests.length;
   await applyRevert(fake.chat);
-  assert.equal(fake.requests.length, asked, "a second confirmation sends nothing");
+  assert.equal(fake.requests.length, requestCount, "a second confirmation sends nothing");
 });
 
 test("a revert during a turn is refused with a reason", async () => {
@@ -121,7 +121,7 @@ test("a prompt is queued during a turn and restored if the queue rejects it", as
   const attach = [
     { kind: "file" as const, label: "a.ts", block: { type: "reference" as const, uri: "file:///w/a.ts" } },
   ];
-  const sent = enqueuePrompt(fake.chat, "then this", attach);
+  const sending = enqueuePrompt(fake.chat, "then this", attach);
   assert.deepEqual(fake.lastRequest("agent/queue").params, {
     sessionId: "s1",
     action: "add",
@@ -131,7 +131,7 @@ test("a prompt is queued during a turn and restored if the queue rejects it", as
     ],
   });
   fake.lastRequest("agent/queue").reject({ code: -32803, data: { refusal: "queueFull", message: "100 prompts wait" } });
-  await sent;
+  await sending;
   assert.deepEqual(fake.restoredDrafts, ["then this + a.ts"]);
   assert.equal(fake.chat.view.error, "100 prompts wait");
 });
@@ -198,7 +198,7 @@ test("the selected agent applies to the next session, and the bar shows the sess
   assert.deepEqual(fake.chat.view.agent, { name: "reviewer", mode: "plan", model: "tape/two", hasAlternatives: true });
   await fake.chat.sendPrompt("look", []);
   assert.deepEqual(fake.lastRequest("agent/newSession").params, { remembered: true, agent: "reviewer" });
-  fake.answers["agent/listAgents"] = { agents: AGENTS.map((one) => ({ ...one, current: one.name === "reviewer" })) };
+  fake.answers["agent/listAgents"] = { agents: AGENTS.map((info) => ({ ...info, current: info.name === "reviewer" })) };
   await fake.chat.openSession("s1");
   assert.equal(fake.chat.view.agent?.name, "reviewer");
   fake.answers["agent/listAgents"] = { agents: AGENTS };
@@ -207,9 +207,15 @@ test("the selected agent applies to the next session, and the bar shows the sess
   assert.equal(fake.chat.view.agent?.name, "default");
 });
 
-function changesItem(id: string, files: Partial<FileDiff>[], more: Partial<ChangesItem> = {}): ChangesItem {
-  const whole = files.map((file) => ({ path: "a.ts", kind: "modified" as const, added: 1, removed: 1, ...file }));
-  return { kind: "changes", id, turnId: id, seq: 1, files: whole, standing: "made", ...more };
+function changesItem(id: string, files: Partial<FileDiff>[], fields: Partial<ChangesItem> = {}): ChangesItem {
+  const completeFiles = files.map((file) => ({
+    path: "a.ts",
+    kind: "modified" as const,
+    added: 1,
+    removed: 1,
+    ...file,
+  }));
+  return { kind: "changes", id, turnId: id, seq: 1, files: completeFiles, standing: "made", ...fields };
 }
 
 const diffText = (from: string, to: string) => `--- a/a.ts\n+++ b/a.ts\n@@ -1 +1 @@\n-${from}\n+${to}\n`;
@@ -220,8 +226,8 @@ test("a diff shows the turn's own change, even after later turns", () => {
   const state = { ...createChatState("s1"), items: [first, second] };
   const [file] = first.files as [FileDiff];
   assert.deepEqual(computeSides(file, "made", [], "two\n"), { before: "one\n", after: "two\n", file: "after" });
-  const later = listLaterDiffs(state, first, "a.ts");
-  assert.deepEqual(computeSides(file, "made", later, "three\n"), { before: "one\n", after: "two\n" });
+  const laterDiffs = listLaterDiffs(state, first, "a.ts");
+  assert.deepEqual(computeSides(file, "made", laterDiffs, "three\n"), { before: "one\n", after: "two\n" });
   const reverted = { ...second, standing: "reverted" as const };
   assert.deepEqual(listLaterDiffs({ ...state, items: [first, reverted] }, first, "a.ts"), []);
   // After a revert, the file has its old content, and the diff produces the new one.
@@ -250,7 +256,7 @@ test("a turn's changes are summarized in one line", () => {
   assert.equal(describeChanges(changesItem("t", [{}, {}], { unlisted: 3 })), "5 files changed");
 });
 
-function pageOf(events: AgentEvent[]): LoadSessionResult {
+function buildPage(events: AgentEvent[]): LoadSessionResult {
   const seq = (events.at(-1)?.params as { seq: number } | undefined)?.seq ?? 0;
   return { events, hasEarlier: false, openApprovals: [], seq, state: STATE as never };
 }
@@ -268,32 +274,35 @@ test("a revert marks its turn when an earlier page loads it", () => {
       files: [],
     },
   });
-  const later = loadPage(createChatState("s1"), pageOf([diffEvent(5, "t2", "made"), diffEvent(6, "t1", "reverted")]));
+  const lastPage = loadPage(
+    createChatState("s1"),
+    buildPage([diffEvent(5, "t2", "made"), diffEvent(6, "t1", "reverted")]),
+  );
   const listStandings = (items: readonly ChatItem[]) =>
     items.flatMap((item) => (item.kind === "changes" ? [[item.id, item.standing, item.revertedWith]] : []));
-  assert.deepEqual(listStandings(later.items), [["t2", "reverted", "t1"]]);
-  const whole = prependPage(later, pageOf([diffEvent(3, "t0", "made"), diffEvent(4, "t1", "made")]));
-  assert.deepEqual(listStandings(whole.items), [
+  assert.deepEqual(listStandings(lastPage.items), [["t2", "reverted", "t1"]]);
+  const bothPages = prependPage(lastPage, buildPage([diffEvent(3, "t0", "made"), diffEvent(4, "t1", "made")]));
+  assert.deepEqual(listStandings(bothPages.items), [
     ["t0", "made", undefined],
     ["t1", "reverted", "t1"],
     ["t2", "reverted", "t1"],
   ]);
-  const after = [diffEvent(7, "t3", "made"), diffEvent(8, "t1", "redone")].reduce(reduceEvent, whole);
+  const after = [diffEvent(7, "t3", "made"), diffEvent(8, "t1", "redone")].reduce(reduceEvent, bothPages);
   assert.deepEqual(
     listStandings(after.items).at(-1),
     ["t3", "made", undefined],
     "a later turn is not part of the revert",
   );
-  const redone = reduceEvent(whole, diffEvent(7, "t1", "redone"));
+  const redoneState = reduceEvent(bothPages, diffEvent(7, "t1", "redone"));
   assert.deepEqual(
-    listStandings(redone.items).map(([, now]) => now),
+    listStandings(redoneState.items).map(([, now]) => now),
     ["made", "redone", "redone"],
   );
 });
 
 test("instructions from before the page stay at the top until their event is loaded", () => {
   const files = [{ path: "/w/AGENTS.md", kind: "agents", bytes: 1, trusted: true }];
-  const said = (seq: number): AgentEvent => ({
+  const userMessage = (seq: number): AgentEvent => ({
     method: "agent/message",
     params: {
       sessionId: "s1",
@@ -309,11 +318,11 @@ test("instructions from before the page stay at the top until their event is loa
     params: { sessionId: "s1", seq: 2, at: 2, files },
   };
   const listIds = (items: readonly ChatItem[]) => items.map(({ kind, id }) => (kind === "instructions" ? id : kind));
-  const late = loadPage(createChatState("s1"), { ...pageOf([said(5)]), instructions: files as never });
-  assert.deepEqual(listIds(late.items), ["before the page", "user"]);
-  const more = prependPage(late, pageOf([said(3), said(4)]));
-  assert.deepEqual(listIds(more.items), ["before the page", "user", "user", "user"]);
-  assert.deepEqual(listIds(prependPage(more, pageOf([said(1), instructionsEvent])).items), [
+  const lastPage = loadPage(createChatState("s1"), { ...buildPage([userMessage(5)]), instructions: files as never });
+  assert.deepEqual(listIds(lastPage.items), ["before the page", "user"]);
+  const bothPages = prependPage(lastPage, buildPage([userMessage(3), userMessage(4)]));
+  assert.deepEqual(listIds(bothPages.items), ["before the page", "user", "user", "user"]);
+  assert.deepEqual(listIds(prependPage(bothPages, buildPage([userMessage(1), instructionsEvent])).items), [
     "user",
     "2",
     "user",
@@ -322,7 +331,10 @@ test("instructions from before the page stay at the top until their event is loa
   ]);
   assert.deepEqual(
     listIds(
-      loadPage(createChatState("s1"), { ...pageOf([said(1), instructionsEvent]), instructions: files as never }).items,
+      loadPage(createChatState("s1"), {
+        ...buildPage([userMessage(1), instructionsEvent]),
+        instructions: files as never,
+      }).items,
     ),
     ["user", "2"],
   );
@@ -330,19 +342,19 @@ test("instructions from before the page stay at the top until their event is loa
 
 test("files that a revert left unchanged are marked", () => {
   const files = [{ path: "a" }, { path: "b" }];
-  const eventOf = (seq: number, standing: string, of: object[], more: object = {}): AgentEvent => ({
+  const buildEvent = (seq: number, standing: string, changedFiles: object[], fields: object = {}): AgentEvent => ({
     method: "agent/turnDiff",
-    params: { sessionId: "s1", seq, at: seq, ofTurnId: "t1", standing, files: of, ...more },
+    params: { sessionId: "s1", seq, at: seq, ofTurnId: "t1", standing, files: changedFiles, ...fields },
   });
   const listUnreverted = (...events: AgentEvent[]) => {
     const [item] = events.reduce(reduceEvent, createChatState("s1")).items;
     return item?.kind === "changes" ? item.unrevertedPaths : "nothing";
   };
-  const made = eventOf(1, "made", files);
-  assert.deepEqual(listUnreverted(made, eventOf(2, "reverted", [{ path: "a" }])), ["b"]);
-  assert.deepEqual(listUnreverted(made, eventOf(2, "reverted", files)), []);
-  assert.equal(listUnreverted(made, eventOf(2, "reverted", [], { unlisted: 2 })), undefined);
-  assert.equal(listUnreverted(made, eventOf(2, "reverted", []), eventOf(3, "redone", [])), undefined);
+  const madeEvent = buildEvent(1, "made", files);
+  assert.deepEqual(listUnreverted(madeEvent, buildEvent(2, "reverted", [{ path: "a" }])), ["b"]);
+  assert.deepEqual(listUnreverted(madeEvent, buildEvent(2, "reverted", files)), []);
+  assert.equal(listUnreverted(madeEvent, buildEvent(2, "reverted", [], { unlisted: 2 })), undefined);
+  assert.equal(listUnreverted(madeEvent, buildEvent(2, "reverted", []), buildEvent(3, "redone", [])), undefined);
 });
 
 test("turns are listed by prompt, latest first", () => {
@@ -384,43 +396,43 @@ test("sub-agents' entries are grouped under their calls", () => {
   const toolItem = (id: string, parentToolCallId?: string, approval?: object): ChatItem =>
     ({ kind: "tool", id, name: "x", title: "x", status: "running", parentToolCallId, approval }) as ChatItem;
   const notice: Notice = { key: "retry of c1", kind: "retry", text: "again", parent: "c1" };
-  const [one, two, three, lost] = [
+  const [first, second, third, orphan] = [
     toolItem("c1"),
     toolItem("c2", "c1"),
     toolItem("c3", "c2", {}),
     toolItem("c4", "gone"),
   ];
-  const items = [one, two, three, lost] as ChatItem[];
+  const items = [first, second, third, orphan] as ChatItem[];
   const { top, subagents } = groupSubagents(items, [notice]);
   assert.deepEqual(
     top.map(({ id }) => id),
     ["c1", "c4"],
   );
-  assert.deepEqual(subagents?.getItems(one as ChatItem), [two]);
-  assert.equal(subagents?.countCalls(one as ChatItem), 2);
-  assert.equal(subagents?.hasOpenQuestion(one as ChatItem), true, "nested questions count");
-  assert.deepEqual(subagents?.getNotices(one as ChatItem), [notice]);
-  const plain = [one as ChatItem];
-  assert.equal(groupSubagents(plain, []).top, plain, "without sub-agents, the list is reused");
+  assert.deepEqual(subagents?.getItems(first as ChatItem), [second]);
+  assert.equal(subagents?.countCalls(first as ChatItem), 2);
+  assert.equal(subagents?.hasOpenQuestion(first as ChatItem), true, "nested questions count");
+  assert.deepEqual(subagents?.getNotices(first as ChatItem), [notice]);
+  const withoutSubagents = [first as ChatItem];
+  assert.equal(groupSubagents(withoutSubagents, []).top, withoutSubagents, "without sub-agents, the list is reused");
 });
 
 test("a sub-agent's notices and questions do not belong to the session", () => {
-  const eventOf = (seq: number, method: string, more: object): AgentEvent => ({
+  const buildEvent = (seq: number, method: string, fields: object): AgentEvent => ({
     method: `agent/${method}`,
-    params: { sessionId: "s1", seq, at: seq, turnId: "t1", parentToolCallId: "c1", ...more },
+    params: { sessionId: "s1", seq, at: seq, turnId: "t1", parentToolCallId: "c1", ...fields },
   });
   const state = [
-    eventOf(1, "toolCall", {
+    buildEvent(1, "toolCall", {
       parentToolCallId: undefined,
       toolCallId: "c1",
       name: "delegate",
       title: "x",
       status: "running",
     }),
-    eventOf(2, "transition", { kind: "continue", reason: "planning", step: 1 }),
-    eventOf(3, "compacted", { trigger: "threshold", tokensBefore: 9000, tokensAfter: 100 }),
-    eventOf(4, "limitRequested", { limitId: "l1", limit: "max_steps", used: 1, max: 1, message: "reached" }),
-    eventOf(5, "questionRequested", { questionId: "q1", text: "Which?", fields: [] }),
+    buildEvent(2, "transition", { kind: "continue", reason: "planning", step: 1 }),
+    buildEvent(3, "compacted", { trigger: "threshold", tokensBefore: 9000, tokensAfter: 100 }),
+    buildEvent(4, "limitRequested", { limitId: "l1", limit: "max_steps", used: 1, max: 1, message: "reached" }),
+    buildEvent(5, "questionRequested", { questionId: "q1", text: "Which?", fields: [] }),
   ].reduce(reduceEvent, createChatState("s1"));
   assert.deepEqual(
     state.notices.map(({ kind, parent }) => [kind, parent]),
@@ -435,16 +447,16 @@ test("a sub-agent's notices and questions do not belong to the session", () => {
   );
   assert.equal(subagents?.hasOpenQuestion(call), true);
   const answered = [
-    eventOf(6, "limitResolved", { limitId: "l1", limit: "max_steps", outcome: "raised", by: "person" }),
-    eventOf(7, "questionResolved", { questionId: "q1", by: "person" }),
+    buildEvent(6, "limitResolved", { limitId: "l1", limit: "max_steps", outcome: "raised", by: "person" }),
+    buildEvent(7, "questionResolved", { questionId: "q1", by: "person" }),
   ].reduce(reduceEvent, state);
   assert.equal(groupSubagents(answered.items, []).subagents?.hasOpenQuestion(call), false);
 });
 
 test("a waiting sub-agent keeps its notice while another continues", () => {
-  const call = (seq: number, at: number, toolCallId: string, more: object): AgentEvent => ({
+  const call = (seq: number, at: number, toolCallId: string, fields: object): AgentEvent => ({
     method: "agent/toolCall",
-    params: { sessionId: "s1", seq, at, toolCallId, name: "x", title: "x", status: "running", ...more },
+    params: { sessionId: "s1", seq, at, toolCallId, name: "x", title: "x", status: "running", ...fields },
   });
   const error = { code: "provider_error", message: "overloaded", class: "retryable" };
   const retry: AgentEvent = {
@@ -459,9 +471,9 @@ test("a waiting sub-agent keeps its notice while another continues", () => {
   assert.equal(countNotices(1, 50), 0);
   assert.equal(countNotices(2, 50), 1);
   assert.equal(countNotices(2, 100), 0);
-  const done = [call(1, 1, "c1", {}), retry, call(3, 3, "c1", { status: "completed" })];
+  const callEvents = [call(1, 1, "c1", {}), retry, call(3, 3, "c1", { status: "completed" })];
   assert.equal(
-    done.reduce(reduceEvent, createChatState("s1")).notices.length,
+    callEvents.reduce(reduceEvent, createChatState("s1")).notices.length,
     0,
     "the end of the call removes all notices",
   );

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { buildRows, computeVisibleRange, findEntryInGap, HeightCache, shouldFollowEnd } from "../view/virtualList";
 
 const fixedHeight = () => 100;
-const keepNone = () => false;
+const keepNoEntry = () => false;
 
 test("the end of a list renders a view plus overscan, regardless of the list's length", () => {
   for (const count of [10_000, 20_000]) {
@@ -35,7 +35,7 @@ test("gaps add up the heights of omitted entries, and required entries stay rend
     { kind: "entry", at: 7 },
     { kind: "gap", from: 8, to: 10, height: 19 },
   ]);
-  assert.deepEqual(buildRows(0, { from: 0, to: 0 }, keepNone, fixedHeight), []);
+  assert.deepEqual(buildRows(0, { from: 0, to: 0 }, keepNoEntry, fixedHeight), []);
 });
 
 test("a position in a gap maps to an entry", () => {
@@ -46,11 +46,11 @@ test("a position in a gap maps to an entry", () => {
 
 test("an unmeasured entry gets the mean height of its kind", () => {
   const heights = new HeightCache();
-  const guess = heights.getHeight("assistant a");
+  const estimate = heights.getHeight("assistant a");
   assert.ok(heights.setHeight("assistant a", 300));
   assert.ok(!heights.setHeight("assistant a", 300));
   heights.setHeight("assistant b", 100);
-  assert.notEqual(heights.getHeight("assistant c"), guess);
+  assert.notEqual(heights.getHeight("assistant c"), estimate);
   assert.equal(heights.getHeight("assistant c"), 200);
   heights.setHeight("assistant b", 500);
   assert.equal(heights.getHeight("assistant c"), 400);

@@ -2,7 +2,7 @@
 
 export const shownMessages: string[] = [];
 export const settings = new Map<string, unknown>();
-export const executed: string[] = [];
+export const executedCommands: string[] = [];
 
 export const window = {
   state: { focused: true },
@@ -14,9 +14,9 @@ export const window = {
 };
 
 export const workspace = {
-  getConfiguration: () => ({ get: (name: string, otherwise: unknown) => settings.get(name) ?? otherwise }),
-  onDidChangeConfiguration: (hear: (typeof configurationListeners)[number]) => {
-    configurationListeners.push(hear);
+  getConfiguration: () => ({ get: (name: string, defaultValue: unknown) => settings.get(name) ?? defaultValue }),
+  onDidChangeConfiguration: (listener: (typeof configurationListeners)[number]) => {
+    configurationListeners.push(listener);
     return { dispose() {} };
   },
 };
@@ -33,9 +33,9 @@ export const Disposable = { from: () => ({ dispose() {} }) };
 
 export class EventEmitter<T> {
   readonly #listeners: ((event: T) => void)[] = [];
-  readonly event = (hear: (event: T) => void) => void this.#listeners.push(hear);
+  readonly event = (listener: (event: T) => void) => void this.#listeners.push(listener);
   fire(event: T): void {
-    for (const hear of this.#listeners) hear(event);
+    for (const listener of this.#listeners) listener(event);
   }
   dispose(): void {}
 }

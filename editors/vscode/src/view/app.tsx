@@ -55,7 +55,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
           {view.pendingElsewhere > 0 && (
             <p class="elsewhere" role="status" data-testid="elsewhere">
               Another session needs your answer.{" "}
-              <Button label="Show it" kind="quiet" onPress={() => postMessage({ type: "showElsewhere" })} />
+              <Button label="Show it" kind="quiet" onPress={() => postMessage({ type: "showPendingSession" })} />
             </p>
           )}
           {view.locked && (
@@ -69,7 +69,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
           {view.error !== undefined && !view.locked && (
             <section class="failure slim" role="alert" data-testid="trouble">
               <p>{view.error}</p>
-              <Button label="×" kind="quiet" title="Dismiss" onPress={() => postMessage({ type: "dismissTrouble" })} />
+              <Button label="×" kind="quiet" title="Dismiss" onPress={() => postMessage({ type: "dismissError" })} />
             </section>
           )}
           {view.pendingRevert && view.pendingRevert.sessionId === chat?.sessionId && (
@@ -100,7 +100,7 @@ function ConnectionBanner({ connection }: { connection: Connection }): JSX.Eleme
       data-testid="banner"
     >
       <p>
-        <b>{title}</b> {state === "waiting" && <Clock till={retryAt} />}
+        <b>{title}</b> {state === "waiting" && <Clock endsAt={retryAt} />}
       </p>
       {message !== undefined && <p>{message}</p>}
       {hasActions && (
@@ -191,14 +191,14 @@ const ACTIVITY_LABELS: Record<TurnActivity, string> = {
 function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewState }): JSX.Element | null {
   const { isSending, isStopping } = view;
   const notices = (chat?.notices ?? []).filter(({ parent }) => parent === undefined);
-  const running = chat?.running !== undefined;
-  if (!running && !isSending && notices.length === 0) return null;
+  const isRunning = chat?.running !== undefined;
+  if (!isRunning && !isSending && notices.length === 0) return null;
   const isWaiting = chat !== undefined && countOpenInquiries(chat) > 0;
   const label = isStopping
     ? "Stopping"
     : isWaiting
       ? "Waiting for you"
-      : running
+      : isRunning
         ? ACTIVITY_LABELS[chat.activity ?? "thinking"]
         : "Sending";
   return (
@@ -206,11 +206,11 @@ function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewSta
       {notices.map((notice) => (
         <NoticeLine key={notice.key} notice={notice} circuits={view.capabilities.circuits} />
       ))}
-      {(running || isSending) && (
+      {(isRunning || isSending) && (
         <p class={`does ${isWaiting ? "waits" : ""}`} data-testid="activity">
           <span class="pulse" aria-hidden="true" />
           {label}
-          <Clock from={chat?.startedAt} />
+          <Clock startedAt={chat?.startedAt} />
         </p>
       )}
     </div>
@@ -240,7 +240,9 @@ class Announcer extends PureComponent<{ chat: ChatState | undefined }> {
 function describeOpenQuestion({ approvals, items }: ChatState): string | undefined {
   const [approval] = approvals;
   if (approval) return `${approval.shown ?? approval.title}. ${approval.why}`;
-  const item = items.find((one) => (one.kind === "limit" || one.kind === "question") && one.resolved === undefined);
+  const item = items.find(
+    (entry) => (entry.kind === "limit" || entry.kind === "question") && entry.resolved === undefined,
+  );
   if (item?.kind === "limit") return item.request.message;
   return item?.kind === "question" ? item.request.text : undefined;
 }

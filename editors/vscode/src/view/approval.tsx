@@ -11,8 +11,8 @@ import {
   APPEARED_EVENT,
   onQuestionAdded,
   onQuestionRemoved,
+  REOPENED_EVENT,
   SETTLE_DELAY_MS,
-  STILL_OPEN_EVENT,
 } from "./questionFocus";
 import { postMessage } from "./store";
 
@@ -28,7 +28,7 @@ interface Props {
 }
 
 /** Whether the card accepts keys: a short delay after it appears or scrolls into view prevents stray answers. */
-function useArmed(cardRef: { current: HTMLElement | null }): boolean {
+function useIsArmed(cardRef: { current: HTMLElement | null }): boolean {
   const [isArmed, setIsArmed] = useState(false);
   useEffect(() => {
     const question = cardRef.current;
@@ -53,27 +53,27 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
   const [mode, setMode] = useState<CardMode>("ask");
   const [isSent, setIsSent] = useState(false);
   const cardRef = useRef<HTMLElement>(null);
-  const isArmed = useArmed(cardRef);
+  const isArmed = useIsArmed(cardRef);
   useEffect(() => {
     const question = cardRef.current;
     if (!question) return undefined;
     onQuestionAdded(question);
     // A rejected answer can be repeated.
-    const onStillOpen = () => setIsSent(false);
-    question.addEventListener(STILL_OPEN_EVENT, onStillOpen);
+    const onReopened = () => setIsSent(false);
+    question.addEventListener(REOPENED_EVENT, onReopened);
     return () => {
-      question.removeEventListener(STILL_OPEN_EVENT, onStillOpen);
+      question.removeEventListener(REOPENED_EVENT, onReopened);
       onQuestionRemoved(question);
     };
   }, []);
 
-  const sendAnswer = (decision: Decision, more: object = {}) => {
+  const sendAnswer = (decision: Decision, extraParams: object = {}) => {
     if (isSent || !isArmed) return;
     // A disabled button loses the focus, and with it the keys.
     if (cardRef.current?.contains(document.activeElement)) cardRef.current.focus({ preventScroll: true });
     setIsSent(true);
     setMode("ask");
-    postMessage({ type: "approve", approvalId: approval.approvalId, decision, ...more });
+    postMessage({ type: "approve", approvalId: approval.approvalId, decision, ...extraParams });
   };
   const { rule } = approval;
   const actions: Partial<Record<Action, () => void>> = {
@@ -95,14 +95,14 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
     return () => question?.removeEventListener(ANSWER_EVENT, onAnswer);
   });
   const onKeyDown = (event: KeyboardEvent) => {
-    const inField = event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLInputElement;
+    const isInField = event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLInputElement;
     if (event.key === "Escape" && mode !== "ask") {
       event.stopPropagation();
       setMode("ask");
       cardRef.current?.focus();
       return;
     }
-    if (inField || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isInField || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     const action = approvalKeys.find(({ key }) => key === event.key.toLowerCase())?.action;
     const run = action && actions[action];
     if (!run) return;
@@ -184,8 +184,8 @@ function describeKeys(actions: Partial<Record<Action, () => void>>): string {
 function CallSubject({ approval }: { approval: ApprovalRequestedNotification }): JSX.Element {
   const { shown, options = [], diff, more, name } = approval;
   const { path } = approval.input as { path?: unknown };
-  const rest = listOtherArguments(approval);
-  const cut = more?.["shown"] ?? (diff === undefined ? more?.["input"] : undefined);
+  const otherArguments = listOtherArguments(approval);
+  const truncated = more?.["shown"] ?? (diff === undefined ? more?.["input"] : undefined);
   return (
     <div class="subject" data-testid="subject">
       {shown !== undefined && <CodeBlock text={shown} language={name === "bash" ? "bash" : ""} wrap />}
@@ -201,14 +201,16 @@ function CallSubject({ approval }: { approval: ApprovalRequestedNotification }):
           <code>{revealHidden(path)}</code>
         </p>
       )}
-      {rest !== undefined && <CodeBlock text={JSON.stringify(rest, undefined, 2)} language="json" wrap />}
-      {cut !== undefined && (
+      {otherArguments !== undefined && (
+        <CodeBlock text={JSON.stringify(otherArguments, undefined, 2)} language="json" wrap />
+      )}
+      {truncated !== undefined && (
         <p class="problem">
-          Only the beginning of {formatBytes(cut.bytes)} is shown.{" "}
+          Only the beginning of {formatBytes(truncated.bytes)} is shown.{" "}
           <Button
             label="Open in an editor"
             kind="quiet"
-            onPress={() => postMessage({ type: "openText", title: "Full call", text: "", ref: cut.ref })}
+            onPress={() => postMessage({ type: "openText", title: "Full call", text: "", ref: truncated.ref })}
           />
         </p>
       )}
@@ -221,11 +223,11 @@ function listOtherArguments({ shown, diff, input, name }: ApprovalRequestedNotif
   if (diff !== undefined) return undefined;
   if (typeof input !== "object" || input === null || Array.isArray(input))
     return shown === undefined ? input : undefined;
-  const rest: Record<string, unknown> = { ...input };
-  if (shown !== undefined) delete rest["command" in rest ? "command" : "url"];
+  const remaining: Record<string, unknown> = { ...input };
+  if (shown !== undefined) delete remaining["command" in remaining ? "command" : "url"];
   // `options` already describes these.
-  if (name === "bash") for (const argument of ["background", "timeout_s", "description"]) delete rest[argument];
-  return Object.keys(rest).length === 0 ? undefined : rest;
+  if (name === "bash") for (const argument of ["background", "timeout_s", "description"]) delete remaining[argument];
+  return Object.keys(remaining).length === 0 ? undefined : remaining;
 }
 
 function ReviewStatus({ approvalId, review }: { approvalId: string; review: ReviewSummary }): JSX.Element {
@@ -252,7 +254,7 @@ const NEEDS_INPUT = new Set<Action>(["allowAlways", "edit"]);
 const QUIET_ACTIONS = new Set<Action>(["edit", "diff"]);
 
 function ApprovalActions({ approval, review, isSent, actions, denyWithReason }: ApprovalActionsProps): JSX.Element {
-  const reviewed = review !== undefined && review.difference !== "";
+  const isReviewed = review !== undefined && review.difference !== "";
   return (
     <>
       {approval.rule !== undefined && (
@@ -264,7 +266,7 @@ function ApprovalActions({ approval, review, isSent, actions, denyWithReason }: 
         {approvalKeys.map(({ key, action, label }) => {
           const run = actions[action];
           if (!run) return null;
-          const text = action === "allow" && reviewed ? "Allow as reviewed" : label;
+          const text = action === "allow" && isReviewed ? "Allow as reviewed" : label;
           const kind = action === "allow" ? "main" : QUIET_ACTIONS.has(action) ? "quiet" : "plain";
           return (
             <Button

@@ -12,10 +12,10 @@ import { postMessage } from "./store";
 /** Up to this number, files are listed without a click. */
 const MAX_OPEN_FILES = 6;
 
-const CHANGE_KINDS: Record<ChangeKind, { letter: string; word: string }> = {
-  created: { letter: "A", word: "new" },
-  modified: { letter: "M", word: "modified" },
-  deleted: { letter: "D", word: "deleted" },
+const CHANGE_KINDS: Record<ChangeKind, { letter: string; label: string }> = {
+  created: { letter: "A", label: "new" },
+  modified: { letter: "M", label: "modified" },
+  deleted: { letter: "D", label: "deleted" },
 };
 
 interface Props {
@@ -28,7 +28,7 @@ interface Props {
 export class TurnChanges extends PureComponent<Props> {
   override state = { open: readPersistent<boolean>(getItemKey(this.props.item)) };
 
-  render({ item, capabilities, isRunning: running }: Props): JSX.Element {
+  render({ item, capabilities, isRunning }: Props): JSX.Element {
     const { files, standing, unlisted = 0 } = item;
     const count = files.length + unlisted;
     const open = this.state.open ?? count <= MAX_OPEN_FILES;
@@ -61,7 +61,7 @@ export class TurnChanges extends PureComponent<Props> {
               onPress={() => postMessage({ type: "openChanges", turnId: item.id })}
             />
             {capabilities.revert && files.some((file) => !file.unrestorable) && (
-              <RevertButton item={item} running={running} />
+              <RevertButton item={item} isRunning={isRunning} />
             )}
           </span>
         </div>
@@ -97,7 +97,7 @@ function sortByPath(files: readonly FileDiff[]): FileDiff[] {
 }
 
 /** Reverts the changes, or redoes them with all that were reverted together. */
-function RevertButton({ item, running }: { item: ChangesItem; running: boolean }): JSX.Element {
+function RevertButton({ item, isRunning }: { item: ChangesItem; isRunning: boolean }): JSX.Element {
   const redo = item.standing === "reverted";
   const turnId = item.revertedWith ?? item.id;
   const title = redo
@@ -107,10 +107,10 @@ function RevertButton({ item, running }: { item: ChangesItem; running: boolean }
     <Button
       label={redo ? "Redo…" : "Revert…"}
       kind="quiet"
-      title={running ? TURN_RUNNING_MESSAGE : title}
-      disabled={running}
+      title={isRunning ? TURN_RUNNING_MESSAGE : title}
+      disabled={isRunning}
       testId={redo ? "redo" : "revert"}
-      onPress={() => postMessage({ type: "askRevert", turnId, redo })}
+      onPress={() => postMessage({ type: "previewRevert", turnId, redo })}
     />
   );
 }
@@ -122,11 +122,11 @@ interface ChangedFileProps {
   isUnreverted: boolean;
 }
 
-function ChangedFile({ turnId, file, isUnreverted: left }: ChangedFileProps): JSX.Element {
+function ChangedFile({ turnId, file, isUnreverted }: ChangedFileProps): JSX.Element {
   const { path, kind, added, removed, unrestorable } = file;
   const slash = path.lastIndexOf("/") + 1;
   return (
-    <li class={left ? "left" : ""}>
+    <li class={isUnreverted ? "left" : ""}>
       <button
         type="button"
         class="file"
@@ -140,7 +140,7 @@ function ChangedFile({ turnId, file, isUnreverted: left }: ChangedFileProps): JS
         </span>
         {(added > 0 || removed > 0) && <LineCounts added={added} removed={removed} />}
       </button>
-      {left && !unrestorable && <span class="tag">not reverted</span>}
+      {isUnreverted && !unrestorable && <span class="tag">not reverted</span>}
       {unrestorable && (
         <span class="tag" title="A command changed this file, and its previous content is unknown">
           cannot be reverted
@@ -151,9 +151,9 @@ function ChangedFile({ turnId, file, isUnreverted: left }: ChangedFileProps): JS
 }
 
 function ChangeKindBadge({ kind }: { kind: ChangeKind }): JSX.Element {
-  const { letter, word } = CHANGE_KINDS[kind];
+  const { letter, label } = CHANGE_KINDS[kind];
   return (
-    <span class={`kind-of ${kind}`} role="img" aria-label={word} title={word}>
+    <span class={`kind-of ${kind}`} role="img" aria-label={label} title={label}>
       {letter}
     </span>
   );
@@ -172,8 +172,8 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
   const { turnId, redo, turns, files, fileCount, conflicts, conflictCount } = preview;
   const cardRef = useRef<HTMLElement>(null);
   useEffect(() => cardRef.current?.focus(), [turnId, redo]);
-  const dismissPreview = () => postMessage({ type: "dropRevert" });
-  const applyRevert = () => postMessage({ type: "doRevert" });
+  const dismissPreview = () => postMessage({ type: "cancelRevert" });
+  const applyRevert = () => postMessage({ type: "confirmRevert" });
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     const key = event.key.toLowerCase();
@@ -215,7 +215,7 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
               <span class="dim">{REVERT_EFFECTS[kind]}</span>
             </li>
           ))}
-          <MoreItems all={fileCount} shown={files.length} />
+          <MoreItems total={fileCount} shownCount={files.length} />
         </ul>
       )}
       {conflictCount > 0 && (
@@ -230,7 +230,7 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
                 <span class="dim">{why}</span>
               </li>
             ))}
-            <MoreItems all={conflictCount} shown={conflicts.length} />
+            <MoreItems total={conflictCount} shownCount={conflicts.length} />
           </ul>
         </>
       )}
@@ -254,6 +254,6 @@ const REVERT_EFFECTS: Record<ChangeKind, string> = {
   deleted: "will be deleted",
 };
 
-function MoreItems({ all, shown }: { all: number; shown: number }): JSX.Element | null {
-  return all > shown ? <li class="dim">and {all - shown} more</li> : null;
+function MoreItems({ total, shownCount }: { total: number; shownCount: number }): JSX.Element | null {
+  return total > shownCount ? <li class="dim">and {total - shownCount} more</li> : null;
 }

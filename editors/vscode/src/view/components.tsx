@@ -10,9 +10,9 @@ import { postMessage } from "./store";
 export abstract class PureComponent<P extends object> extends Component<P> {
   override shouldComponentUpdate(next: P, state: object): boolean {
     if (state !== this.state) return true;
-    const now = this.props as Record<string, unknown>;
-    const then = next as Record<string, unknown>;
-    return Object.keys(then).some((key) => now[key] !== then[key]);
+    const currentFields = this.props as Record<string, unknown>;
+    const nextFields = next as Record<string, unknown>;
+    return Object.keys(nextFields).some((key) => currentFields[key] !== nextFields[key]);
   }
 }
 
@@ -174,19 +174,25 @@ export function countDiffLines(diff: string): { added: number; removed: number }
   return { added, removed };
 }
 
-/** Shows the time since `from` or until `till`, updated every second. */
-export function Clock({ from, till }: { from?: number | undefined; till?: number | undefined }): JSX.Element | null {
+/** Shows the time since `startedAt` or until `endsAt`, updated every second. */
+export function Clock({
+  startedAt,
+  endsAt,
+}: {
+  startedAt?: number | undefined;
+  endsAt?: number | undefined;
+}): JSX.Element | null {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
   }, []);
-  if (till !== undefined) {
-    const remaining = till - now;
+  if (endsAt !== undefined) {
+    const remaining = endsAt - now;
     return remaining > 0 ? <span class="clock">{formatWhole(Math.ceil(remaining / 1000))}</span> : null;
   }
-  if (from === undefined) return null;
-  const elapsed = Math.max(0, now - from);
+  if (startedAt === undefined) return null;
+  const elapsed = Math.max(0, now - startedAt);
   return elapsed < 1000 ? null : <span class="clock">{formatWhole(Math.floor(elapsed / 1000))}</span>;
 }
 

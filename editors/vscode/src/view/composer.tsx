@@ -21,7 +21,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const [problem, setProblem] = useState<string | undefined>(undefined);
   const [suggestQuery, setSuggestQuery] = useState<string | undefined>(undefined);
   const [suggestions, setSuggestions] = useState<Suggestion[]>([]);
-  const [chosen, setChosen] = useState(0);
+  const [selectedIndex, setSelectedIndex] = useState(0);
   const inputRef = useRef<HTMLTextAreaElement>(null);
   const latestRequest = useRef(0);
   const shownSession = useRef(session);
@@ -57,23 +57,24 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       if (message.type === "suggestions") {
         if (message.id !== latestRequest.current) return;
         setSuggestions(message.items);
-        setChosen(0);
+        setSelectedIndex(0);
       } else if (message.type === "compose") {
         if (message.text !== undefined) {
-          const now = inputRef.current?.value ?? "";
-          updateDraft(now === "" || message.replace ? message.text : `${message.text}\n\n${now}`);
+          const draft = inputRef.current?.value ?? "";
+          updateDraft(draft === "" || message.replace ? message.text : `${message.text}\n\n${draft}`);
         }
         if (message.attach) setAttachments((old) => mergeAttachments(old, message.attach ?? []));
         inputRef.current?.focus();
       } else if (message.type === "attached") {
-        for (const [of, list] of Object.entries(message.bySession)) attachedBySession.current.set(of, list);
+        for (const [sessionId, list] of Object.entries(message.bySession))
+          attachedBySession.current.set(sessionId, list);
         setShownAttachments(attachedBySession.current.get(session) ?? []);
-      } else if (message.type === "showAsked") {
+      } else if (message.type === "showOpenQuestion") {
         showFirstQuestion(inputRef.current, (view.chat?.approvals.length ?? 0) > 0);
-      } else if (message.type === "stillOpen") {
+      } else if (message.type === "reopenQuestion") {
         reopenQuestion(message.approvalId);
-      } else if (message.type === "answerShown") {
-        if (!answerVisibleQuestion(message.action, message.reviewed)) inputRef.current?.focus();
+      } else if (message.type === "answerVisible") {
+        if (!answerVisibleQuestion(message.action, message.reviewedId)) inputRef.current?.focus();
       }
     });
   });
@@ -95,13 +96,15 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     latestRequest.current += 1;
     postMessage({ type: "suggest", id: latestRequest.current, sign: name === undefined ? "@" : "/", query });
   };
-  const acceptSuggestion = (one: Suggestion) => {
+  const acceptSuggestion = (suggestion: Suggestion) => {
     const box = inputRef.current;
     if (!box) return;
     const cursor = box.selectionStart;
-    const head = text.slice(0, cursor).replace(one.kind === "command" ? /^\/\S*$/ : /@[^\s@]*$/, `${one.label} `);
+    const head = text
+      .slice(0, cursor)
+      .replace(suggestion.kind === "command" ? /^\/\S*$/ : /@[^\s@]*$/, `${suggestion.label} `);
     updateDraft(head + text.slice(cursor));
-    if (one.kind !== "command") setAttachments((old) => mergeAttachments(old, [one]));
+    if (suggestion.kind !== "command") setAttachments((old) => mergeAttachments(old, [suggestion]));
     setSuggestQuery(undefined);
     requestAnimationFrame(() => {
       box.focus();
@@ -115,11 +118,11 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const isEmpty = text.trim() === "" && attachments.length === 0;
   /** A prompt can be queued while a turn runs or other prompts wait. */
   const canQueue = view.capabilities.queue && (isRunning || view.chat?.queue !== undefined);
-  const submitPrompt = (later = false) => {
+  const submitPrompt = (isQueued = false) => {
     // Read the element, which may contain input from after the last render.
-    const now = (inputRef.current?.value ?? text).trim();
-    if ((now === "" && attachments.length === 0) || !isReady || (view.isSending && !isRunning)) return;
-    postMessage({ type: "send", text: now, attach: attachments, later: later && canQueue });
+    const prompt = (inputRef.current?.value ?? text).trim();
+    if ((prompt === "" && attachments.length === 0) || !isReady || (view.isSending && !isRunning)) return;
+    postMessage({ type: "send", text: prompt, attach: attachments, isQueued: isQueued && canQueue });
     scrollToEnd();
     updateDraft("");
     setAttachments([]);
@@ -134,13 +137,13 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
       if (step !== 0) {
         event.preventDefault();
-        setChosen((chosen + step + suggestions.length) % suggestions.length);
+        setSelectedIndex((selectedIndex + step + suggestions.length) % suggestions.length);
         return;
       }
-      const one = suggestions[chosen];
-      if ((event.key === "Enter" || event.key === "Tab") && one) {
+      const suggestion = suggestions[selectedIndex];
+      if ((event.key === "Enter" || event.key === "Tab") && suggestion) {
         event.preventDefault();
-        acceptSuggestion(one);
+        acceptSuggestion(suggestion);
         return;
       }
       if (event.key === "Escape") {
@@ -159,9 +162,9 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const attachPictures = (files: readonly File[]) => {
     const problems: string[] = [];
     for (const file of files) {
-      const wrong = validatePicture(file, view.capabilities.images);
-      if (wrong !== undefined) problems.push(wrong);
-      else void readPicture(file).then((one) => setAttachments((old) => mergeAttachments(old, [one])));
+      const pictureProblem = validatePicture(file, view.capabilities.images);
+      if (pictureProblem !== undefined) problems.push(pictureProblem);
+      else void readPicture(file).then((picture) => setAttachments((old) => mergeAttachments(old, [picture])));
     }
     setProblem(problems.length > 0 ? problems.join("\n") : undefined);
   };
@@ -181,7 +184,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     else attachPictures(files);
   };
   const { activeContext } = view;
-  const showsActiveContext = activeContext && !attachments.some((one) => one.label === activeContext.label);
+  const showsActiveContext =
+    activeContext && !attachments.some((attachment) => attachment.label === activeContext.label);
 
   return (
     <form
@@ -200,14 +204,14 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       )}
       {(attachments.length > 0 || showsActiveContext) && (
         <ul class="chips" aria-label="Attached to the prompt">
-          {attachments.map((one) => (
-            <li key={one.label}>
-              <span class="chip" title={one.detail ?? ""}>
-                {one.label}
+          {attachments.map((attachment) => (
+            <li key={attachment.label}>
+              <span class="chip" title={attachment.detail ?? ""}>
+                {attachment.label}
                 <button
                   type="button"
-                  aria-label={`Remove ${one.label}`}
-                  onClick={() => setAttachments(attachments.filter((other) => other !== one))}
+                  aria-label={`Remove ${attachment.label}`}
+                  onClick={() => setAttachments(attachments.filter((other) => other !== attachment))}
                 >
                   ×
                 </button>
@@ -236,7 +240,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           )}
         </ul>
       )}
-      {isListOpen && <SuggestionList items={suggestions} chosenIndex={chosen} onAccept={acceptSuggestion} />}
+      {isListOpen && <SuggestionList items={suggestions} chosenIndex={selectedIndex} onAccept={acceptSuggestion} />}
       <div class="box">
         <textarea
           ref={inputRef}
@@ -254,7 +258,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           role="combobox"
           aria-expanded={isListOpen}
           aria-controls="suggestions"
-          aria-activedescendant={isListOpen ? `suggestion-${chosen}` : undefined}
+          aria-activedescendant={isListOpen ? `suggestion-${selectedIndex}` : undefined}
           aria-autocomplete="list"
           onInput={(event) => {
             updateDraft(event.currentTarget.value);
@@ -312,13 +316,13 @@ const READ_ONLY_MESSAGE = "Read-only: open in another window";
 
 /** Returns why a file cannot be attached. */
 function validatePicture({ name, type, size }: File, images: boolean): string | undefined {
-  const what = name || "The file";
+  const fileName = name || "The file";
   if (!PICTURE_TYPES.test(type)) {
-    return `${what} was not attached. Only PNG, JPEG, GIF, and WebP pictures are supported. Type @ to attach a workspace file.`;
+    return `${fileName} was not attached. Only PNG, JPEG, GIF, and WebP pictures are supported. Type @ to attach a workspace file.`;
   }
-  if (!images) return `${what} was not attached. This server does not accept pictures.`;
+  if (!images) return `${fileName} was not attached. This server does not accept pictures.`;
   if (size <= MAX_PICTURE_BYTES) return undefined;
-  return `${what} was not attached. It is ${(size / 1_000_000).toFixed(1)} MB, and the limit is 5 MB.`;
+  return `${fileName} was not attached. It is ${(size / 1_000_000).toFixed(1)} MB, and the limit is 5 MB.`;
 }
 
 /** Returns the URIs of files that were dragged from VS Code. */
@@ -327,15 +331,15 @@ function readDroppedUris(data: DataTransfer | null): string[] {
   return list.split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));
 }
 
-function mergeAttachments(old: Attachment[], more: readonly Attachment[]): Attachment[] {
-  return [...old, ...more.filter((one) => !old.some((other) => other.label === one.label))];
+function mergeAttachments(old: Attachment[], added: readonly Attachment[]): Attachment[] {
+  return [...old, ...added.filter((attachment) => !old.some((other) => other.label === attachment.label))];
 }
 
 async function readPicture(file: File): Promise<Attachment> {
-  const url = await new Promise<string>((done, failed) => {
+  const url = await new Promise<string>((resolve, reject) => {
     const reader = new FileReader();
-    reader.onload = () => done(String(reader.result));
-    reader.onerror = () => failed(reader.error);
+    reader.onload = () => resolve(String(reader.result));
+    reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(file);
   });
   const data = url.slice(url.indexOf(",") + 1);

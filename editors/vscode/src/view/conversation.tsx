@@ -84,11 +84,11 @@ export class Conversation extends PureComponent<Props> {
   }
 
   #restorePosition(): void {
-    const left = this.#savedPosition;
-    if (left === undefined || !this.#entryKeys.includes(left.key)) return;
+    const saved = this.#savedPosition;
+    if (saved === undefined || !this.#entryKeys.includes(saved.key)) return;
     this.#savedPosition = undefined;
     this.#followsEnd = false;
-    this.#anchorEntry = left;
+    this.#anchorEntry = saved;
     this.setState({ away: true });
   }
 
@@ -133,19 +133,19 @@ export class Conversation extends PureComponent<Props> {
           <div class="entries">
             {props.hasEarlier && (
               <div class="earlier">
-                <Button label="Show earlier" kind="quiet" onPress={() => postMessage({ type: "earlier" })} />
+                <Button label="Show earlier" kind="quiet" onPress={() => postMessage({ type: "loadEarlier" })} />
               </div>
             )}
-            {this.#rows.map((part) =>
-              part.kind === "gap" ? (
+            {this.#rows.map((row) =>
+              row.kind === "gap" ? (
                 <div
-                  key={`gap before ${this.#entryKeys[part.to] ?? "the end"}`}
+                  key={`gap before ${this.#entryKeys[row.to] ?? "the end"}`}
                   class="gap"
                   aria-hidden="true"
-                  style={{ height: `${part.height}px` }}
+                  style={{ height: `${row.height}px` }}
                 />
               ) : (
-                this.#renderEntry(top, part.at, subagents)
+                this.#renderEntry(top, row.at, subagents)
               ),
             )}
             {props.pendingPrompts && <PendingPrompts prompts={props.pendingPrompts} />}
@@ -161,7 +161,7 @@ export class Conversation extends PureComponent<Props> {
   }
 
   #renderEntry(top: readonly ChatItem[], at: number, subagents: SubagentTree | undefined): ComponentChild {
-    const { capabilities, reviews, isRunning: running, keyCheck, resumable } = this.props;
+    const { capabilities, reviews, isRunning, keyCheck, resumable } = this.props;
     const item = top[at];
     if (item === undefined) return null;
     const isLast = at === top.length - 1;
@@ -172,7 +172,7 @@ export class Conversation extends PureComponent<Props> {
           item={item}
           capabilities={capabilities}
           reviews={subagents?.hasEntries(item) || (item.kind === "tool" && item.approval) ? reviews : undefined}
-          isRunning={running && item.kind === "changes"}
+          isRunning={isRunning && item.kind === "changes"}
           subagents={subagents?.hasEntries(item) ? subagents : undefined}
           keyCheck={isLast ? keyCheck : undefined}
           isResumable={resumable !== undefined && item.kind === "turnEnd" && item.id === resumable}
@@ -230,10 +230,10 @@ export class Conversation extends PureComponent<Props> {
   #getSelectedRange(): [number, number] {
     const selection = document.getSelection();
     if (!selection || selection.isCollapsed) return [0, -1];
-    const ends = [selection.anchorNode, selection.focusNode].map((node) =>
+    const endIndexes = [selection.anchorNode, selection.focusNode].map((node) =>
       this.#entryKeys.indexOf(this.#findCell(node)?.dataset["entry"] ?? ""),
     );
-    return ends.includes(-1) ? [0, -1] : [Math.min(...ends), Math.max(...ends)];
+    return endIndexes.includes(-1) ? [0, -1] : [Math.min(...endIndexes), Math.max(...endIndexes)];
   }
 
   #findCell(node: Node | null): HTMLElement | undefined {
@@ -281,7 +281,7 @@ export class Conversation extends PureComponent<Props> {
     }
     // Do not reset the timer: during a turn, scroll events never stop.
     this.#saveTimer ??= setTimeout(() => this.#savePosition(), 100);
-    if (this.#showsGap(box)) this.forceUpdate();
+    if (this.#isGapVisible(box)) this.forceUpdate();
   }
 
   /** Makes the entry at the top of the viewport the anchor. */
@@ -289,27 +289,27 @@ export class Conversation extends PureComponent<Props> {
     const box = this.#scroller;
     const list = box?.firstElementChild;
     if (!box || !list) return;
-    let part = 0;
+    let rowIndex = 0;
     for (const child of list.children as Iterable<HTMLElement> & HTMLCollection) {
       const counts = child.dataset["entry"] !== undefined || child.classList.contains("gap");
-      const which = counts ? this.#rows[part++] : undefined;
-      if (which === undefined || child.offsetTop + child.offsetHeight <= box.scrollTop) continue;
-      const found =
-        which.kind === "entry"
-          ? { at: which.at, top: 0 }
-          : findEntryInGap(which, this.#heightAt, box.scrollTop - child.offsetTop);
-      const key = this.#entryKeys[found.at];
-      if (key !== undefined) this.#anchorEntry = { key, offset: child.offsetTop + found.top - box.scrollTop };
+      const row = counts ? this.#rows[rowIndex++] : undefined;
+      if (row === undefined || child.offsetTop + child.offsetHeight <= box.scrollTop) continue;
+      const target =
+        row.kind === "entry"
+          ? { at: row.at, top: 0 }
+          : findEntryInGap(row, this.#heightAt, box.scrollTop - child.offsetTop);
+      const key = this.#entryKeys[target.at];
+      if (key !== undefined) this.#anchorEntry = { key, offset: child.offsetTop + target.top - box.scrollTop };
       return;
     }
   }
 
   /** Whether a gap is in or near the viewport. */
-  #showsGap(box: HTMLElement): boolean {
-    const near = box.clientHeight / 2;
+  #isGapVisible(box: HTMLElement): boolean {
+    const margin = box.clientHeight / 2;
     for (const gap of box.querySelectorAll<HTMLElement>(".entries > .gap")) {
-      const above = gap.offsetTop + gap.offsetHeight < box.scrollTop - near;
-      if (!above && gap.offsetTop < box.scrollTop + box.clientHeight + near) return true;
+      const isAbove = gap.offsetTop + gap.offsetHeight < box.scrollTop - margin;
+      if (!isAbove && gap.offsetTop < box.scrollTop + box.clientHeight + margin) return true;
     }
     return false;
   }
@@ -323,7 +323,7 @@ export class Conversation extends PureComponent<Props> {
       if (name !== undefined && height !== undefined && target.isConnected) this.#heights.setHeight(name, height);
     }
     this.#restoreScroll();
-    if (this.#scroller && this.#showsGap(this.#scroller)) this.forceUpdate();
+    if (this.#scroller && this.#isGapVisible(this.#scroller)) this.forceUpdate();
   }
 
   /** Saves the reading position for the next visit to the session. */

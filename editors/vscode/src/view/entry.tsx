@@ -34,10 +34,10 @@ const NO_REVIEWS = {};
 export class Entry extends PureComponent<Props> {
   render({
     item,
-    isResumable: resumable,
+    isResumable,
     capabilities,
     reviews = NO_REVIEWS,
-    isRunning: running = false,
+    isRunning = false,
     keyCheck,
     subagents,
   }: Props): JSX.Element | null {
@@ -65,11 +65,11 @@ export class Entry extends PureComponent<Props> {
       case "question":
         return capabilities.questions || item.resolved ? <QuestionEntry item={item} /> : null;
       case "changes":
-        return <TurnChanges item={item} capabilities={capabilities} isRunning={running} />;
+        return <TurnChanges item={item} capabilities={capabilities} isRunning={isRunning} />;
       case "instructions":
         return <InstructionsEntry item={item} />;
       case "turnEnd":
-        return <TurnEnd item={item} isResumable={resumable} capabilities={capabilities} keyCheck={keyCheck} />;
+        return <TurnEnd item={item} isResumable={isResumable} capabilities={capabilities} keyCheck={keyCheck} />;
     }
   }
 }
@@ -140,20 +140,20 @@ function AssistantMessage({ item }: { item: AssistantItem }): JSX.Element {
 const STEP_LABELS = { pending: "to do", inProgress: "in progress", completed: "done" };
 
 function PlanEntry({ item }: { item: PlanListItem }): JSX.Element {
-  const done = item.items.filter((one) => one.status === "completed").length;
+  const completedCount = item.items.filter((step) => step.status === "completed").length;
   return (
-    <section class="plan" aria-label={`Plan, ${done} of ${item.items.length} done`} data-testid="plan">
+    <section class="plan" aria-label={`Plan, ${completedCount} of ${item.items.length} done`} data-testid="plan">
       <h2>
         Plan{" "}
         <span class="dim">
-          {done}/{item.items.length}
+          {completedCount}/{item.items.length}
         </span>
       </h2>
       <ol>
-        {item.items.map((one) => (
-          <li key={one.text} class={one.status}>
-            <span class={`mark ${one.status}`} role="img" aria-label={STEP_LABELS[one.status]} />
-            {one.text}
+        {item.items.map((step) => (
+          <li key={step.text} class={step.status}>
+            <span class={`mark ${step.status}`} role="img" aria-label={STEP_LABELS[step.status]} />
+            {step.text}
           </li>
         ))}
       </ol>
@@ -165,13 +165,13 @@ interface TurnEndProps extends Props {
   item: TurnEndItem;
 }
 
-function TurnEnd({ item, isResumable: resumable, capabilities, keyCheck }: TurnEndProps): JSX.Element {
+function TurnEnd({ item, isResumable, capabilities, keyCheck }: TurnEndProps): JSX.Element {
   if (item.reason === "not_configured")
     return <SetupCard item={item} capabilities={capabilities} keyCheck={keyCheck} />;
   const { usage } = item;
-  const used = usage && usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.outputTokens;
+  const tokenCount = usage && usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.outputTokens;
   const line = [describeTurnEnd(item)];
-  if (used) line.push(`${formatTokens(used)} tokens`, formatCost(item.costUsd));
+  if (tokenCount) line.push(`${formatTokens(tokenCount)} tokens`, formatCost(item.costUsd));
   return (
     <>
       {item.error && item.state !== "cancelled" && (
@@ -179,7 +179,7 @@ function TurnEnd({ item, isResumable: resumable, capabilities, keyCheck }: TurnE
       )}
       <p class={`end ${item.state}`} data-testid="turn-end" data-state={item.state}>
         <span>{line.join(" · ")}</span>
-        {resumable && (
+        {isResumable && (
           <Button label="Resume" kind="quiet" testId="resume" onPress={() => postMessage({ type: "resume" })} />
         )}
         {capabilities.fork && item.turnId !== undefined && <ForkButton turnId={item.turnId} />}
@@ -213,19 +213,19 @@ function TurnFailure({ item, capabilities, keyCheck }: TurnFailureProps): JSX.El
   const { error } = item;
   if (!error) return null;
   const isKeyRefused = error.status === 401 && capabilities.credentials;
-  const facts = [
+  const details = [
     error.provider,
     error.model,
     error.status === undefined ? undefined : `HTTP ${error.status}`,
     error.attempts !== undefined && error.attempts > 1 ? `${error.attempts} attempts` : undefined,
     error.requestId,
-  ].filter((fact) => fact !== undefined);
+  ].filter((detail) => detail !== undefined);
   return (
     <section class="failure" role="alert" data-testid="failure">
       <h2>{error.message}</h2>
       {error.cause !== undefined && <p>{error.cause}</p>}
       {error.userAction !== undefined && <p class="todo">{error.userAction}</p>}
-      {facts.length > 0 && <p class="dim">{facts.join(" · ")}</p>}
+      {details.length > 0 && <p class="dim">{details.join(" · ")}</p>}
       <KeyCheckStatus keyCheck={keyCheck} />
       <div class="ways">
         {isKeyRefused && (
@@ -252,9 +252,9 @@ function SetupCard({ item, capabilities, keyCheck }: TurnFailureProps): JSX.Elem
       <p>{item.error?.cause ?? item.error?.message}</p>
       {steps.length > 0 && (
         <ol>
-          {steps.map((way) => (
-            <li key={way}>
-              {way.split("`").map((part, at) => (at % 2 === 1 ? <code key={part}>{part}</code> : part))}
+          {steps.map((step) => (
+            <li key={step}>
+              {step.split("`").map((part, at) => (at % 2 === 1 ? <code key={part}>{part}</code> : part))}
             </li>
           ))}
         </ol>

@@ -13,8 +13,8 @@ export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
   const { request, resolved } = item;
   if (resolved === undefined) return <OpenLimit request={request} />;
   const isCost = request.limit.endsWith("cost");
-  const by = isCost && resolved.raisedBy !== undefined ? formatDollars(resolved.raisedBy) : resolved.raisedBy;
-  const outcome = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
+  const amount = isCost && resolved.raisedBy !== undefined ? formatDollars(resolved.raisedBy) : resolved.raisedBy;
+  const outcome = resolved.outcome === "raised" ? `raised by ${amount}` : resolved.outcome;
   return (
     <p class="note">
       {request.message}: {outcome}
@@ -88,12 +88,12 @@ function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element 
 export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
   const { request, resolved } = item;
   if (resolved === undefined) return <OpenQuestion id={item.id} request={request} />;
-  const said = Object.values(resolved.answers ?? {})
+  const answerText = Object.values(resolved.answers ?? {})
     .flat()
     .join(", ");
   return (
     <p class="note">
-      {request.text} {said === "" ? "(not answered)" : `→ ${said}`}
+      {request.text} {answerText === "" ? "(not answered)" : `→ ${answerText}`}
     </p>
   );
 }
@@ -102,27 +102,27 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
   const [answers, setAnswers] = useState<Record<string, string[]>>({});
   const questionRef = useQuestionFocus();
   const missing = request.fields.some(
-    (field) => field.required && !(answers[field.name]?.some((one) => one !== "") ?? false),
+    (field) => field.required && !(answers[field.name]?.some((value) => value !== "") ?? false),
   );
   const setValues = (name: string, values: string[]) => setAnswers({ ...answers, [name]: values });
   const sendAnswer = () => {
     if (!missing) postMessage({ type: "question", questionId: request.questionId, answers });
   };
   // Digit keys select choices of the first field that has any.
-  const numbered = request.fields.find((field) => (field.choices?.length ?? 0) > 0);
+  const numberedField = request.fields.find((field) => (field.choices?.length ?? 0) > 0);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || event.altKey) return;
-    const inText = event.target instanceof HTMLInputElement && event.target.type === "text";
-    if (event.key === "Enter" && (inText || event.ctrlKey || event.metaKey)) {
+    const isInTextField = event.target instanceof HTMLInputElement && event.target.type === "text";
+    if (event.key === "Enter" && (isInTextField || event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       sendAnswer();
       return;
     }
-    const choice = /^[1-9]$/.test(event.key) ? numbered?.choices?.[Number(event.key) - 1] : undefined;
-    if (inText || event.ctrlKey || event.metaKey || !numbered || !choice) return;
+    const choice = /^[1-9]$/.test(event.key) ? numberedField?.choices?.[Number(event.key) - 1] : undefined;
+    if (isInTextField || event.ctrlKey || event.metaKey || !numberedField || !choice) return;
     event.preventDefault();
-    const values = answers[numbered.name] ?? [];
-    setValues(numbered.name, toggleChoice(numbered, values, choice.value, !values.includes(choice.value)));
+    const values = answers[numberedField.name] ?? [];
+    setValues(numberedField.name, toggleChoice(numberedField, values, choice.value, !values.includes(choice.value)));
   };
   return (
     <section
@@ -143,7 +143,7 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
           id={`${id} ${field.name}`}
           field={field}
           values={answers[field.name] ?? []}
-          isNumbered={field === numbered}
+          isNumbered={field === numberedField}
           setValues={setValues}
         />
       ))}
@@ -170,16 +170,16 @@ interface AnswerFieldProps {
 }
 
 /** Returns the field's values after a choice is selected or cleared. */
-function toggleChoice(field: QuestionField, values: readonly string[], value: string, on: boolean): string[] {
-  if (!field.several) return on ? [value] : [];
-  const others = values.filter((one) => one !== value);
-  return on ? [...others, value] : others;
+function toggleChoice(field: QuestionField, values: readonly string[], value: string, isSelected: boolean): string[] {
+  if (!field.several) return isSelected ? [value] : [];
+  const otherValues = values.filter((other) => other !== value);
+  return isSelected ? [...otherValues, value] : otherValues;
 }
 
-function AnswerField({ id, field, values, isNumbered: numbered, setValues }: AnswerFieldProps): JSX.Element {
+function AnswerField({ id, field, values, isNumbered, setValues }: AnswerFieldProps): JSX.Element {
   const choices = field.choices ?? [];
-  const known = new Set(choices.map((choice) => choice.value));
-  const own = values.find((value) => !known.has(value)) ?? "";
+  const choiceValues = new Set(choices.map((choice) => choice.value));
+  const customValue = values.find((value) => !choiceValues.has(value)) ?? "";
   return (
     <fieldset>
       {field.label && <legend>{field.label}</legend>}
@@ -191,7 +191,7 @@ function AnswerField({ id, field, values, isNumbered: numbered, setValues }: Ans
             checked={values.includes(value)}
             onChange={(event) => setValues(field.name, toggleChoice(field, values, value, event.currentTarget.checked))}
           />
-          {numbered && at < 9 && <kbd>{at + 1}</kbd>} {label}
+          {isNumbered && at < 9 && <kbd>{at + 1}</kbd>} {label}
         </label>
       ))}
       {(choices.length === 0 || field.free) && (
@@ -199,11 +199,11 @@ function AnswerField({ id, field, values, isNumbered: numbered, setValues }: Ans
           type="text"
           aria-label={field.label || "Answer"}
           placeholder={choices.length === 0 ? "" : "Other"}
-          value={own}
+          value={customValue}
           onInput={(event) => {
             const text = event.currentTarget.value;
-            const taken = field.several ? values.filter((one) => known.has(one)) : [];
-            setValues(field.name, text === "" ? taken : [...taken, text]);
+            const selected = field.several ? values.filter((value) => choiceValues.has(value)) : [];
+            setValues(field.name, text === "" ? selected : [...selected, text]);
           }}
         />
       )}

@@ -100,9 +100,9 @@ export function renderBlock(block: string): DocumentFragment {
   });
   const codes = [...fragment.querySelectorAll("pre")];
   const languages = codes.length === 0 ? [] : listInfoStrings(marked.lexer(block));
-  const known = languages.length === codes.length;
+  const isAligned = languages.length === codes.length;
   codes.forEach((pre, at) => {
-    pre.replaceWith(buildCodeBlock(pre.textContent, known ? (languages[at] ?? "") : ""));
+    pre.replaceWith(buildCodeBlock(pre.textContent, isAligned ? (languages[at] ?? "") : ""));
   });
   revealTexts(fragment);
   for (const link of fragment.querySelectorAll("a")) {
@@ -121,16 +121,16 @@ const ALLOWED_TAGS = [
 
 /** Returns the info strings of code blocks in order. */
 function listInfoStrings(tokens: readonly Token[]): string[] {
-  const found: string[] = [];
+  const infoStrings: string[] = [];
   marked.walkTokens([...tokens], (token) => {
-    if (token.type === "code") found.push((token as Tokens.Code).lang?.trim() ?? "");
+    if (token.type === "code") infoStrings.push((token as Tokens.Code).lang?.trim() ?? "");
   });
-  return found;
+  return infoStrings;
 }
 
 /** Builds a code block with its language, colors, and buttons. The buttons copy only visible text. */
 function buildCodeBlock(text: string, info: string): HTMLElement {
-  const { text: shown, omitted } = takeLastLines(text, MAX_CODE_LINES);
+  const { text: visibleText, omitted } = takeLastLines(text, MAX_CODE_LINES);
   const bar = createElement("div", "bar");
   if (info !== "") bar.append(createElement("span", "lang", revealHidden(info)));
   for (const [name, label] of [
@@ -145,7 +145,7 @@ function buildCodeBlock(text: string, info: string): HTMLElement {
   const pre = createElement("pre", "");
   pre.tabIndex = 0;
   const code = createElement("code", "");
-  code.append(highlightCode(shown, info.split(/[\s,{]/, 1)[0] ?? ""));
+  code.append(highlightCode(visibleText, info.split(/[\s,{]/, 1)[0] ?? ""));
   pre.append(code);
   const box = createElement("div", "code");
   box.append(bar);
@@ -159,10 +159,10 @@ function createElement<K extends keyof HTMLElementTagNameMap>(
   className: string,
   text = "",
 ): HTMLElementTagNameMap[K] {
-  const made = document.createElement(name);
-  if (className !== "") made.className = className;
-  made.textContent = text;
-  return made;
+  const element = document.createElement(name);
+  if (className !== "") element.className = className;
+  element.textContent = text;
+  return element;
 }
 
 /** Reveals hidden characters: all of them in code, and in prose those that no script or emoji needs. */
@@ -170,21 +170,21 @@ function revealTexts(fragment: DocumentFragment): void {
   const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
     const text = node.nodeValue ?? "";
-    const shown = node.parentElement?.closest("code") ? revealHidden(text) : revealInProse(text);
-    if (shown !== text) node.nodeValue = shown;
+    const revealed = node.parentElement?.closest("code") ? revealHidden(text) : revealInProse(text);
+    if (revealed !== text) node.nodeValue = revealed;
   }
 }
 
 /** Colors code and reveals hidden characters. */
 export function highlightCode(code: string, language: string): DocumentFragment {
-  const shown = revealHidden(code);
-  const known = language !== "" && hljs.getLanguage(language) !== undefined;
-  if (!known || shown.length > MAX_COLORED_CHARS) {
+  const revealed = revealHidden(code);
+  const isKnownLanguage = language !== "" && hljs.getLanguage(language) !== undefined;
+  if (!isKnownLanguage || revealed.length > MAX_COLORED_CHARS) {
     const fragment = document.createDocumentFragment();
-    fragment.append(shown);
+    fragment.append(revealed);
     return fragment;
   }
-  return DOMPurify.sanitize(hljs.highlight(shown, { language, ignoreIllegals: true }).value, {
+  return DOMPurify.sanitize(hljs.highlight(revealed, { language, ignoreIllegals: true }).value, {
     RETURN_DOM_FRAGMENT: true,
     ALLOWED_TAGS: ["span"],
     ALLOWED_ATTR: ["class"],
@@ -202,15 +202,15 @@ export interface MarkdownBlocks {
  * Splits a text into top-level blocks. If the text grew, reuses all but the last two. New text affects only the last
  * block, or joins the one before it, such as a list after an empty line.
  */
-export function splitBlocks(text: string, before: MarkdownBlocks | undefined, whole: boolean): MarkdownBlocks {
-  const grows = before !== undefined && !whole && text.startsWith(before.text);
-  const kept = grows ? before.list.slice(0, -2) : [];
-  const from = kept.reduce((sum, block) => sum + block.length, 0);
-  const rest: Token[] = marked.lexer(text.slice(from));
-  const list = [...kept];
-  for (const token of rest) {
+export function splitBlocks(text: string, before: MarkdownBlocks | undefined, isComplete: boolean): MarkdownBlocks {
+  const isAppended = before !== undefined && !isComplete && text.startsWith(before.text);
+  const keptBlocks = isAppended ? before.list.slice(0, -2) : [];
+  const from = keptBlocks.reduce((sum, block) => sum + block.length, 0);
+  const tokens: Token[] = marked.lexer(text.slice(from));
+  const list = [...keptBlocks];
+  for (const token of tokens) {
     // Empty lines belong to the block above them.
-    if (token.type === "space" && list.length > kept.length) list[list.length - 1] += token.raw;
+    if (token.type === "space" && list.length > keptBlocks.length) list[list.length - 1] += token.raw;
     else list.push(token.raw);
   }
   return { text, list };

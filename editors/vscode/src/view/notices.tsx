@@ -8,7 +8,7 @@ import { postMessage } from "./store";
 export function NoticeLine({ notice, circuits }: { notice: Notice; circuits: boolean }): JSX.Element {
   return (
     <p class={`notice ${notice.kind}`} role="status" data-testid="notice" title={notice.next ?? ""}>
-      {notice.text} {notice.endsAt !== undefined && <Clock till={notice.endsAt} />}
+      {notice.text} {notice.endsAt !== undefined && <Clock endsAt={notice.endsAt} />}
       {notice.next && <span class="dim"> If that fails: {notice.next}</span>}
       {notice.circuit !== undefined && circuits && (
         <Button

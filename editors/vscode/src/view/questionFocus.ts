@@ -6,12 +6,12 @@ export const SETTLE_DELAY_MS = 400;
 
 const QUESTION_SELECTOR = "[data-question]";
 /** Fired when a question scrolls into view, so that it settles again. */
-export const APPEARED_EVENT = "agentls-appeared";
+export const APPEARED_EVENT = "agentls-question-appeared";
 /** Fired when an editor key applies to a question. */
 export const ANSWER_EVENT = "agentls-answer";
 
 /** Fired when an answer was not accepted. */
-export const STILL_OPEN_EVENT = "agentls-still-open";
+export const REOPENED_EVENT = "agentls-question-reopened";
 
 /** Show the first question when it is drawn. */
 let showsNextQuestion = false;
@@ -44,13 +44,13 @@ export function showQuestion(question: HTMLElement): void {
   question.focus({ preventScroll: true });
 }
 
-/** Shows the first question, now or when it appears. Without one, focuses `otherwise`. */
-export function showFirstQuestion(otherwise: HTMLElement | null, expected: boolean): void {
+/** Shows the first question, now or when it appears. Without one, focuses `fallback`. */
+export function showFirstQuestion(fallback: HTMLElement | null, expected: boolean): void {
   const [first] = listOpenQuestions();
   if (first) showQuestion(first);
   else {
     showsNextQuestion = expected;
-    otherwise?.focus();
+    fallback?.focus();
   }
 }
 
@@ -70,13 +70,13 @@ export function onQuestionAdded(question: HTMLElement): void {
 /** Moves the focus to the next open question or to the input. */
 export function onQuestionRemoved(question: HTMLElement): void {
   if (!question.contains(document.activeElement)) return;
-  const all = listOpenQuestions();
-  const at = all.indexOf(question);
-  const others = [...all.slice(at + 1), ...all.slice(0, Math.max(0, at))];
+  const questions = listOpenQuestions();
+  const at = questions.indexOf(question);
+  const candidates = [...questions.slice(at + 1), ...questions.slice(0, Math.max(0, at))];
   // The question is still in the page at this point.
   requestAnimationFrame(() => {
     if (!document.hasFocus() || (document.activeElement && document.activeElement !== document.body)) return;
-    const next = others.find((other) => other.isConnected);
+    const next = candidates.find((other) => other.isConnected);
     if (next) showQuestion(next);
     else document.querySelector<HTMLElement>('[data-testid="input"]')?.focus();
   });
@@ -84,24 +84,28 @@ export function onQuestionRemoved(question: HTMLElement): void {
 
 export function reopenQuestion(approvalId: string): void {
   const question = listOpenQuestions().find(({ dataset }) => dataset["approval"] === approvalId);
-  question?.dispatchEvent(new CustomEvent(STILL_OPEN_EVENT));
+  question?.dispatchEvent(new CustomEvent(REOPENED_EVENT));
 }
 
 /**
  * Applies an editor key to the focused question, the one under review, or the only visible one. If none is certain,
  * shows a question, and the next press answers it. Returns whether there is a question.
  */
-export function answerVisibleQuestion(action: "allow" | "deny" | "diff", reviewed: string | undefined): boolean {
-  const all = listOpenQuestions().filter(({ dataset }) => dataset["approval"] !== undefined);
-  const [first] = all;
+export function answerVisibleQuestion(action: "allow" | "deny" | "diff", reviewedId: string | undefined): boolean {
+  const approvals = listOpenQuestions().filter(({ dataset }) => dataset["approval"] !== undefined);
+  const [first] = approvals;
   if (first === undefined) return false;
-  const focused = document.hasFocus() ? all.find((one) => one.contains(document.activeElement)) : undefined;
-  const ofReview = document.hasFocus() ? undefined : all.find((one) => one.dataset["approval"] === reviewed);
-  const inSight = all.filter(isInSight);
-  const meant = focused ?? ofReview ?? (inSight.length === 1 ? inSight[0] : undefined);
+  const focused = document.hasFocus()
+    ? approvals.find((question) => question.contains(document.activeElement))
+    : undefined;
+  const underReview = document.hasFocus()
+    ? undefined
+    : approvals.find((question) => question.dataset["approval"] === reviewedId);
+  const visible = approvals.filter(isInSight);
+  const target = focused ?? underReview ?? (visible.length === 1 ? visible[0] : undefined);
   // An unsettled question is only shown, because the key was pressed before it appeared.
-  if (meant?.dataset["armed"] === "true" && (meant === ofReview || isInSight(meant))) {
-    meant.dispatchEvent(new CustomEvent(ANSWER_EVENT, { detail: action }));
-  } else showQuestion(meant ?? inSight[0] ?? first);
+  if (target?.dataset["armed"] === "true" && (target === underReview || isInSight(target))) {
+    target.dispatchEvent(new CustomEvent(ANSWER_EVENT, { detail: action }));
+  } else showQuestion(target ?? visible[0] ?? first);
   return true;
 }

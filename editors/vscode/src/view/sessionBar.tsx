@@ -15,7 +15,7 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
   const effort = chat ? chat.effort : nextSession.effort === undefined ? lastChoice.effort : nextSession.effort;
   const openPicker = (name: "selectMode" | "selectModel" | "selectEffort" | "selectAgent") =>
     postMessage({ type: "command", name });
-  const short = model?.split("/").slice(1).join("/") || model;
+  const modelName = model?.split("/").slice(1).join("/") || model;
   return (
     <div class="choices">
       {agent?.hasAlternatives && (
@@ -45,14 +45,14 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
         title={model ?? "Model"}
         onClick={() => openPicker("selectModel")}
       >
-        {short ?? "Model"}
+        {modelName ?? "Model"}
         {chat?.switchedFrom !== undefined && <span class="tag">fallback</span>}
       </button>
       <button type="button" class="pick" title="Reasoning effort" onClick={() => openPicker("selectEffort")}>
         {!effort ? "Effort" : `Effort: ${effort}`}
       </button>
       <span class="meters">
-        <ContextMeter used={chat?.contextUsed} window={chat?.contextWindow} />
+        <ContextMeter usedTokens={chat?.contextUsed} window={chat?.contextWindow} />
         {chat !== undefined && (chat.contextUsed ?? 0) > 0 && (
           <span title="Cost of this session" data-testid="cost">
             {formatCost(chat.costUsd)}
@@ -64,15 +64,15 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
 }
 
 function ContextMeter({
-  used,
+  usedTokens,
   window: size,
 }: {
-  used?: number | undefined;
+  usedTokens?: number | undefined;
   window?: number | undefined;
 }): JSX.Element | null {
-  if (used === undefined || size === undefined || size === 0) return null;
-  const percent = Math.min(100, Math.round((used / size) * 100));
-  const description = `${formatTokens(used)} of ${formatTokens(size)} tokens of context used (${percent} %)`;
+  if (usedTokens === undefined || size === undefined || size === 0) return null;
+  const percent = Math.min(100, Math.round((usedTokens / size) * 100));
+  const description = `${formatTokens(usedTokens)} of ${formatTokens(size)} tokens of context used (${percent} %)`;
   return (
     <span
       class={`meter ${percent > 75 ? "full" : ""}`}

@@ -27,10 +27,10 @@ export function SessionListView({ list, current }: { list: SessionList; current:
     }
     if (step === 0) return;
     event.preventDefault();
-    const all = [...(rowsRef.current?.querySelectorAll<HTMLElement>(".row-open") ?? [])];
-    const at = all.indexOf(document.activeElement as HTMLElement);
+    const rows = [...(rowsRef.current?.querySelectorAll<HTMLElement>(".row-open") ?? [])];
+    const at = rows.indexOf(document.activeElement as HTMLElement);
     if (at + step < 0) searchRef.current?.focus();
-    else all[Math.min(at + step, all.length - 1)]?.focus();
+    else rows[Math.min(at + step, rows.length - 1)]?.focus();
   };
   return (
     <section class="sessions" aria-label="Sessions" data-testid="sessions" onKeyDown={onKeyDown}>
@@ -61,14 +61,16 @@ export function SessionListView({ list, current }: { list: SessionList; current:
             session={session}
             isCurrent={session.sessionId === current}
             isRenaming={session.sessionId === renaming}
-            setRenaming={(on) => setRenaming(on ? session.sessionId : undefined)}
+            setRenaming={(isRenaming) => setRenaming(isRenaming ? session.sessionId : undefined)}
           />
         ))}
       </ul>
       {!list.isLoading && list.sessions.length === 0 && (
         <p class="empty">{list.query === "" ? "No sessions yet." : "No matching sessions."}</p>
       )}
-      {list.hasMore && <Button label="Show more" kind="quiet" onPress={() => postMessage({ type: "moreSessions" })} />}
+      {list.hasMore && (
+        <Button label="Show more" kind="quiet" onPress={() => postMessage({ type: "loadMoreSessions" })} />
+      )}
     </section>
   );
 }
@@ -77,7 +79,7 @@ interface SessionRowProps {
   session: SessionInfo;
   isCurrent: boolean;
   isRenaming: boolean;
-  setRenaming: (on: boolean) => void;
+  setRenaming: (isRenaming: boolean) => void;
 }
 
 function SessionRow({ session, isCurrent, isRenaming, setRenaming }: SessionRowProps): JSX.Element {

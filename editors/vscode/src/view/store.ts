@@ -15,7 +15,7 @@ declare function acquireVsCodeApi(): VsCodeApi;
 export interface PersistedState {
   drafts: Record<string, string>;
   /** Reading positions of sessions that do not follow their end. */
-  places?: Record<string, ReadingPosition>;
+  positions?: Record<string, ReadingPosition>;
 }
 
 /** A conversation entry whose top is `offset` below the top of the view. */
@@ -75,11 +75,11 @@ function scheduleDraw(): void {
   isScheduled = true;
   requestAnimationFrame(() => {
     isScheduled = false;
-    const begun = performance.now();
+    const startedAt = performance.now();
     if (view) draw(view);
     // Components of the first frame register their listener after it, so messages wait until then.
     if (commandListener) for (const message of queuedMessages.splice(0)) commandListener(message);
-    const drawMs = performance.now() - begun;
+    const drawMs = performance.now() - startedAt;
     longestDrawMs = Math.max(longestDrawMs, drawMs);
     if (view) firstDrawMs ??= drawMs;
     if (mustAcknowledge) postMessage({ type: "drawn" });
@@ -100,21 +100,23 @@ export function saveDraft(session: string, text: string): void {
 
 /** Returns nothing if the session follows its end. */
 export function readPosition(session: string): ReadingPosition | undefined {
-  return vscode.getState()?.places?.[session];
+  return vscode.getState()?.positions?.[session];
 }
 
 export function savePosition(session: string, at: ReadingPosition | undefined): void {
   const state = vscode.getState();
-  if (at === undefined && state?.places?.[session] === undefined) return;
-  const { [session]: _old, ...others } = state?.places ?? {};
-  const places =
-    at === undefined ? others : Object.fromEntries([...Object.entries(others), [session, at]].slice(-MAX_POSITIONS));
-  vscode.setState({ drafts: {}, ...state, places });
+  if (at === undefined && state?.positions?.[session] === undefined) return;
+  const { [session]: _old, ...otherPositions } = state?.positions ?? {};
+  const positions =
+    at === undefined
+      ? otherPositions
+      : Object.fromEntries([...Object.entries(otherPositions), [session, at]].slice(-MAX_POSITIONS));
+  vscode.setState({ drafts: {}, ...state, positions });
 }
 
 /** Returns the longest drawing time and resets it. */
 export function takeLongestDraw(): number {
-  const taken = longestDrawMs;
+  const longest = longestDrawMs;
   longestDrawMs = 0;
-  return taken;
+  return longest;
 }

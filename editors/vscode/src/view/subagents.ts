@@ -29,12 +29,15 @@ export class SubagentTree {
 
   /** Whether a sub-agent at any depth has an open question. */
   hasOpenQuestion(item: ChatItem): boolean {
-    return this.getItems(item).some((one) => isOpenQuestion(one) || this.hasOpenQuestion(one));
+    return this.getItems(item).some((child) => isOpenQuestion(child) || this.hasOpenQuestion(child));
   }
 
   /** Counts calls at all depths. */
   countCalls(item: ChatItem): number {
-    return this.getItems(item).reduce((sum, one) => sum + (one.kind === "tool" ? 1 + this.countCalls(one) : 0), 0);
+    return this.getItems(item).reduce(
+      (sum, child) => sum + (child.kind === "tool" ? 1 + this.countCalls(child) : 0),
+      0,
+    );
   }
 }
 
@@ -48,7 +51,7 @@ export function groupSubagents(
   items: readonly ChatItem[],
   notices: readonly Notice[],
 ): { top: readonly ChatItem[]; subagents: SubagentTree | undefined } {
-  const isNested = (one: ChatItem) => one.parentToolCallId !== undefined;
+  const isNested = (candidate: ChatItem) => candidate.parentToolCallId !== undefined;
   if (!items.some(isNested) && !notices.some(({ parent }) => parent !== undefined))
     return { top: items, subagents: undefined };
   const calls = new Set(items.flatMap((item) => (item.kind === "tool" ? [item.id] : [])));

@@ -7,7 +7,7 @@ import type { Suggestion } from "../webviewProtocol";
 interface Props {
   items: readonly Suggestion[];
   chosenIndex: number;
-  onAccept: (one: Suggestion) => void;
+  onAccept: (suggestion: Suggestion) => void;
 }
 
 export function SuggestionList({ items, chosenIndex, onAccept }: Props): JSX.Element {
@@ -15,9 +15,9 @@ export function SuggestionList({ items, chosenIndex, onAccept }: Props): JSX.Ele
   useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [chosenIndex]);
   return (
     <div class="suggestions" id="suggestions" role="listbox" aria-label="Suggestions" data-testid="suggestions">
-      {items.map((one, at) => (
+      {items.map((suggestion, at) => (
         <div
-          key={`${one.kind} ${one.label} ${one.detail}`}
+          key={`${suggestion.kind} ${suggestion.label} ${suggestion.detail}`}
           ref={at === chosenIndex ? current : null}
           id={`suggestion-${at}`}
           role="option"
@@ -26,12 +26,12 @@ export function SuggestionList({ items, chosenIndex, onAccept }: Props): JSX.Ele
           class={at === chosenIndex ? "chosen" : ""}
           onMouseDown={(event) => {
             event.preventDefault();
-            onAccept(one);
+            onAccept(suggestion);
           }}
         >
-          <span class={`kind ${one.kind}`} aria-hidden="true" />
-          <span class="label">{one.label}</span>
-          <span class="dim">{one.detail}</span>
+          <span class={`kind ${suggestion.kind}`} aria-hidden="true" />
+          <span class="label">{suggestion.label}</span>
+          <span class="dim">{suggestion.detail}</span>
         </div>
       ))}
     </div>

@@ -41,9 +41,9 @@ export class ToolCall extends PureComponent<Props> {
 
   render({ tool, subagents, capabilities, reviews }: Props): JSX.Element {
     const opensByDefault = tool.status === "running" || tool.status === "failed" || tool.approval !== undefined;
-    const chosen = this.state.open ?? (opensByDefault || (tool.diff !== undefined && tool.status === "completed"));
+    const isOpen = this.state.open ?? (opensByDefault || (tool.diff !== undefined && tool.status === "completed"));
     // A sub-agent's open question is always visible.
-    const open = chosen || (subagents?.hasOpenQuestion(tool) ?? false);
+    const open = isOpen || (subagents?.hasOpenQuestion(tool) ?? false);
     const calls = subagents?.countCalls(tool) ?? 0;
     const id = `tool-${tool.id}`;
     return (
@@ -66,7 +66,7 @@ export class ToolCall extends PureComponent<Props> {
                 exit {tool.exitCode}
               </span>
             )}
-            {tool.status === "running" ? <Clock from={tool.runningSince} /> : <ToolDuration tool={tool} />}
+            {tool.status === "running" ? <Clock startedAt={tool.runningSince} /> : <ToolDuration tool={tool} />}
             <span class="said">{STATUS_LABELS[tool.status]}</span>
           </span>
         </button>
@@ -163,7 +163,7 @@ function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChild
       )}
       {children}
       {tool.live !== undefined && (
-        <ToolOutput id={tool.id} name={tool.title} text={tool.live} dropped={tool.liveDropped ?? 0} isLive />
+        <ToolOutput id={tool.id} name={tool.title} text={tool.live} omittedLength={tool.liveDropped ?? 0} isLive />
       )}
       {tool.output !== undefined && (tool.diff === undefined || tool.status !== "completed") && (
         <ToolOutput
@@ -191,11 +191,11 @@ function ToolInput({ tool }: { tool: ToolItem }): JSX.Element | null {
   if (input === undefined || Object.keys(input).length === 0) return null;
   const { command, path, pattern, prompt } = input;
   if (typeof command === "string") return <CodeBlock text={command} language="bash" wrap />;
-  const [only, ...others] = Object.values(input);
+  const [value, ...others] = Object.values(input);
   if (tool.name === "delegate" && typeof prompt === "string")
     return <CodeBlock text={describeTasks(input)} language="" wrap />;
-  const plain = others.length === 0 && (typeof path === "string" || typeof pattern === "string");
-  if (plain && tool.title.includes(String(only))) return null;
+  const isPlain = others.length === 0 && (typeof path === "string" || typeof pattern === "string");
+  if (isPlain && tool.title.includes(String(value))) return null;
   return <CodeBlock text={JSON.stringify(input, undefined, 2)} language="json" />;
 }
 
@@ -216,8 +216,8 @@ interface ToolOutputProps {
   name: string;
   text: string;
   tail?: string | undefined;
-  /** Number of dropped characters at the start. */
-  dropped?: number;
+  /** Number of omitted characters at the start. */
+  omittedLength?: number;
   /** Size of the full output in bytes. */
   total?: number | undefined;
   reference?: string | undefined;
@@ -229,28 +229,28 @@ function ToolOutput({
   name,
   text,
   tail,
-  dropped = 0,
+  omittedLength = 0,
   total,
   reference,
-  isLive: live = false,
+  isLive = false,
 }: ToolOutputProps): JSX.Element | null {
-  const [all, setAll] = usePersistentState(`output ${id}`, false);
-  if (text === "" && tail === undefined) return live ? null : <p class="dim">No output.</p>;
+  const [showsAll, setShowsAll] = usePersistentState(`output ${id}`, false);
+  if (text === "" && tail === undefined) return isLive ? null : <p class="dim">No output.</p>;
   // For a running command, show the end of the output. For a truncated result, show its end too.
   const end = tail ?? text;
-  const { text: shown, omitted } = takeLastLines(end, all ? MAX_LINES : COLLAPSED_LINES);
-  const whole = countLines(end);
+  const { text: visibleText, omitted } = takeLastLines(end, showsAll ? MAX_LINES : COLLAPSED_LINES);
+  const lineCount = countLines(end);
   return (
     <div class="output" data-testid="output">
       {omitted > 0 && (
-        <button type="button" class="quiet left" onClick={() => setAll(true)} disabled={all}>
-          {all ? `${omitted} lines above are hidden` : `Show ${Math.min(whole, MAX_LINES)} lines`}
+        <button type="button" class="quiet left" onClick={() => setShowsAll(true)} disabled={showsAll}>
+          {showsAll ? `${omitted} lines above are hidden` : `Show ${Math.min(lineCount, MAX_LINES)} lines`}
         </button>
       )}
       <pre tabIndex={0} role="region" aria-label={`Output of ${name}`}>
-        {shown}
+        {visibleText}
       </pre>
-      {(all || total !== undefined || omitted > 0 || dropped > 0) && !live && (
+      {(showsAll || total !== undefined || omitted > 0 || omittedLength > 0) && !isLive && (
         <button
           type="button"
           class="quiet"
@@ -259,8 +259,10 @@ function ToolOutput({
           Open in an editor{total === undefined ? "" : ` (${formatBytes(total)})`}
         </button>
       )}
-      {live && dropped > 0 && (
-        <p class="dim">{formatBytes(dropped)} of earlier output; the full output is available when the command ends.</p>
+      {isLive && omittedLength > 0 && (
+        <p class="dim">
+          {formatBytes(omittedLength)} of earlier output; the full output is available when the command ends.
+        </p>
       )}
     </div>
   );

@@ -27,8 +27,8 @@ export class HeightCache {
   readonly #kinds = new Map<string, { sum: number; count: number }>();
 
   getHeight(key: string): number {
-    const known = this.#measured.get(key);
-    if (known !== undefined) return known;
+    const measured = this.#measured.get(key);
+    if (measured !== undefined) return measured;
     const kind = this.#kinds.get(getKind(key));
     return kind === undefined || kind.count === 0
       ? (DEFAULT_HEIGHTS[getKind(key)] ?? DEFAULT_HEIGHT)
@@ -37,13 +37,13 @@ export class HeightCache {
 
   /** Returns whether the height changed. */
   setHeight(key: string, height: number): boolean {
-    const known = this.#measured.get(key);
-    if (known === height) return false;
+    const oldHeight = this.#measured.get(key);
+    if (oldHeight === height) return false;
     this.#measured.set(key, height);
     const name = getKind(key);
     const kind = this.#kinds.get(name) ?? { sum: 0, count: 0 };
-    const sum = kind.sum + Math.min(height, MAX_MEAN_HEIGHT) - Math.min(known ?? 0, MAX_MEAN_HEIGHT);
-    this.#kinds.set(name, { sum, count: kind.count + (known === undefined ? 1 : 0) });
+    const sum = kind.sum + Math.min(height, MAX_MEAN_HEIGHT) - Math.min(oldHeight ?? 0, MAX_MEAN_HEIGHT);
+    this.#kinds.set(name, { sum, count: kind.count + (oldHeight === undefined ? 1 : 0) });
     return true;
   }
 }
@@ -58,16 +58,16 @@ function getKind(key: string): string {
  */
 export function computeVisibleRange(
   count: number,
-  heightOf: (at: number) => number,
+  getHeight: (at: number) => number,
   anchor: ScrollAnchor | undefined,
   viewHeight: number,
   overscan: number,
 ): VisibleRange {
   let from = anchor?.at ?? count;
-  for (let top = anchor?.offset ?? viewHeight; from > 0 && top > -overscan; ) top -= heightOf(--from);
+  for (let top = anchor?.offset ?? viewHeight; from > 0 && top > -overscan; ) top -= getHeight(--from);
   if (anchor === undefined) return { from, to: count };
   let to = anchor.at;
-  for (let bottom = anchor.offset; to < count && bottom < viewHeight + overscan; to++) bottom += heightOf(to);
+  for (let bottom = anchor.offset; to < count && bottom < viewHeight + overscan; to++) bottom += getHeight(to);
   return { from, to };
 }
 
@@ -76,7 +76,7 @@ export function buildRows(
   count: number,
   range: VisibleRange,
   mustRender: (at: number) => boolean,
-  heightOf: (at: number) => number,
+  getHeight: (at: number) => number,
 ): ListRow[] {
   const parts: ListRow[] = [];
   let gap: Extract<ListRow, { kind: "gap" }> | undefined;
@@ -85,11 +85,11 @@ export function buildRows(
       parts.push({ kind: "entry", at });
       gap = undefined;
     } else if (gap === undefined) {
-      gap = { kind: "gap", from: at, to: at + 1, height: heightOf(at) };
+      gap = { kind: "gap", from: at, to: at + 1, height: getHeight(at) };
       parts.push(gap);
     } else {
       gap.to = at + 1;
-      gap.height += heightOf(at);
+      gap.height += getHeight(at);
     }
   }
   return parts;
@@ -98,12 +98,12 @@ export function buildRows(
 /** Finds the entry at `y` below the top of a gap, and the entry's top. */
 export function findEntryInGap(
   gap: { from: number; to: number },
-  heightOf: (at: number) => number,
+  getHeight: (at: number) => number,
   y: number,
 ): { at: number; top: number } {
   let top = 0;
   let at = gap.from;
-  while (at < gap.to - 1 && top + heightOf(at) <= y) top += heightOf(at++);
+  while (at < gap.to - 1 && top + getHeight(at) <= y) top += getHeight(at++);
   return { at, top };
 }
 
@@ -122,12 +122,12 @@ const NEAR_END_PX = 40;
  * heights, the layout caused the scroll, unless `isUserScroll` is set.
  */
 export function shouldFollowEnd(
-  followed: boolean,
+  wasFollowing: boolean,
   before: ScrollState,
   now: ScrollState,
   isUserScroll: boolean,
 ): boolean {
   if (now.height - now.top - now.view < NEAR_END_PX) return true;
-  const still = now.height === before.height && now.view === before.view;
-  return followed && !((still || isUserScroll) && now.top < before.top);
+  const isLayoutUnchanged = now.height === before.height && now.view === before.view;
+  return wasFollowing && !((isLayoutUnchanged || isUserScroll) && now.top < before.top);
 }
