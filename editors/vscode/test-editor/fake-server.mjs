@@ -14,7 +14,7 @@ let root = "";
 let seq = 0;
 let turn = 0;
 /** All sent events. With FAKE_PAST, it starts with that number of unsent turns. */
-const past = [];
+const sentEvents = [];
 let isRecalling = false;
 /** Runs at the user's next answer. */
 let onAnswer = () => {};
@@ -34,7 +34,7 @@ function emitEvent(method, params) {
     method: `agent/${method}`,
     params: { sessionId: SESSION, seq, at: Date.now(), turnId: `turn_${turn}`, ...params },
   };
-  past.push(event);
+  sentEvents.push(event);
   if (!isRecalling) writeMessage(event);
 }
 
@@ -58,13 +58,13 @@ const requestHandlers = {
   "agent/newSession": () => ({ sessionId: SESSION, mode: "ask", seq: 0, model: "fake/one" }),
   // Pages of the past exist only if a test wants them.
   "agent/loadSession": ({ beforeSeq = Number.POSITIVE_INFINITY, afterSeq = 0, tail = 60 }) => {
-    if (past.length === 0 && process.env.FAKE_PAST !== undefined) {
+    if (sentEvents.length === 0 && process.env.FAKE_PAST !== undefined) {
       isRecalling = true;
       turn += 1;
       behaviors.long(process.env.FAKE_PAST);
       isRecalling = false;
     }
-    const all = past.filter(({ params }) => params.seq < beforeSeq && params.seq > afterSeq);
+    const all = sentEvents.filter(({ params }) => params.seq < beforeSeq && params.seq > afterSeq);
     const events = process.env.FAKE_PAST === undefined ? [] : all.slice(-tail);
     const hasEarlier = events.length > 0 && events.length < all.length;
     return { events, hasEarlier, openApprovals: [], seq, state: { ...STATE, cwd: root } };
@@ -110,8 +110,8 @@ const requestHandlers = {
     turn += 1;
     emitEvent("turnStarted", { by: "prompt" });
     emitEvent("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text }] });
-    const [word, ...rest] = text.split(" ");
-    const answer = await (behaviors[word] ?? behaviors.echo)(rest.join(" "), prompt);
+    const [command, ...args] = text.split(" ");
+    const answer = await (behaviors[command] ?? behaviors.echo)(args.join(" "), prompt);
     if (answer !== undefined) {
       emitEvent("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text: answer }] });
       endTurn();
@@ -138,27 +138,27 @@ async function applyEdit(name, replace, version) {
   return { uri, result };
 }
 
-const STORY = "A **word** with `code`, and [a link](https://example.com), which goes on for a while.\n\n";
+const STORY_TEXT = "A **word** with `code`, and [a link](https://example.com), which goes on for a while.\n\n";
 const CODE =
   "export function total(items: Item[]): number {\n  return items.reduce((sum, { price }) => sum + price, 0);\n}\n";
 
 function emitToolCall(at, name) {
   const call = { toolCallId: `${name} ${at}`, name: name === "edit" ? "edit_file" : "bash", title: `${name} ${at}` };
   const lines = Array.from({ length: 20 }, (_, line) => `${line % 2 ? "+" : "-"}line ${line} of ${at}\n`).join("");
-  const more = name === "edit" ? { diff: `--- a\n+++ b\n@@ -1,10 +1,10 @@\n${lines}` } : {};
+  const fields = name === "edit" ? { diff: `--- a\n+++ b\n@@ -1,10 +1,10 @@\n${lines}` } : {};
   emitEvent("toolCall", { ...call, status: "running", input: { command: `${name} ${at}` } });
-  emitEvent("toolCall", { ...call, ...more, status: "completed", output: `${name} said ${at}\n`, durationMs: 10 });
+  emitEvent("toolCall", { ...call, ...fields, status: "completed", output: `${name} said ${at}\n`, durationMs: 10 });
 }
 
 const behaviors = {
   echo: (_rest, prompt) => `I heard ${JSON.stringify(prompt)}`,
   // Edits a file twice and saves it, which must form one undo step.
   async edit(name) {
-    const one = await applyEdit(name, "// one\n");
-    if (!documents.get(one.uri)?.text?.includes("// one")) return "the edit was applied before its change was sent";
-    const two = await applyEdit(name, "// two\n");
-    const saved = await sendRequest("agent/saveDocuments", { uris: [one.uri] });
-    return `edited: ${JSON.stringify([one.result, two.result, saved?.saved?.length, saved?.failed])}`;
+    const first = await applyEdit(name, "// one\n");
+    if (!documents.get(first.uri)?.text?.includes("// one")) return "the edit was applied before its change was sent";
+    const second = await applyEdit(name, "// two\n");
+    const saveResult = await sendRequest("agent/saveDocuments", { uris: [first.uri] });
+    return `edited: ${JSON.stringify([first.result, second.result, saveResult?.saved?.length, saveResult?.failed])}`;
   },
   async stale(name) {
     const { result } = await applyEdit(name, "// never\n", 0);
@@ -203,14 +203,14 @@ const behaviors = {
   },
   // A sub-agent with calls, a retry, its own model, and a nested question. It continues after the answer.
   delegate() {
-    const call = (toolCallId, name, title, status, parentToolCallId, more = {}) =>
-      emitEvent("toolCall", { toolCallId, name, title, status, parentToolCallId, ...more });
+    const call = (toolCallId, name, title, status, parentToolCallId, fields = {}) =>
+      emitEvent("toolCall", { toolCallId, name, title, status, parentToolCallId, ...fields });
     const error = { code: "provider_error", message: "overloaded", class: "retryable", status: 529 };
     call("d1", "delegate", "Delegate: find the bug", "running", undefined, { input: { prompt: "find the bug" } });
     call("d2", "read_file", "Read src/total.ts", "completed", "d1", { output: "one\n", durationMs: 3 });
     const resumeAt = Date.now() + 60_000;
-    const again = { attempt: 1, maxRetries: 3, delayMs: 60_000, resumeAt, provider: "fake", model: "one", next: "" };
-    emitEvent("retry", { parentToolCallId: "d1", error, ...again });
+    const retry = { attempt: 1, maxRetries: 3, delayMs: 60_000, resumeAt, provider: "fake", model: "one", next: "" };
+    emitEvent("retry", { parentToolCallId: "d1", error, ...retry });
     onAnswer = () => {
       call("d3", "delegate", "Delegate: deeper", "running", "d1", { input: { prompt: "deeper" } });
       const switched = { from: "fake/one", to: "fake/two", why: "one failed" };
@@ -246,12 +246,12 @@ const behaviors = {
     const messageId = `m${seq}`;
     let text = "";
     const timer = setInterval(() => {
-      const piece = `Paragraph ${text.length} of a story.\n\n`;
+      const paragraph = `Paragraph ${text.length} of a story.\n\n`;
       writeMessage({
         method: "agent/textDelta",
-        params: { sessionId: SESSION, turnId: `turn_${turn}`, messageId, offset: text.length, text: piece },
+        params: { sessionId: SESSION, turnId: `turn_${turn}`, messageId, offset: text.length, text: paragraph },
       });
-      text += piece;
+      text += paragraph;
     }, 40);
     onAnswer = (params) => {
       setTimeout(() => {
@@ -281,10 +281,10 @@ const behaviors = {
         });
       }
       for (const name of ["read", "edit", "test"]) emitToolCall(at, name);
-      const text = `## Turn ${at}\n\n${STORY.repeat(3)}\n\n\`\`\`ts\n${CODE.repeat(6)}\`\`\`\n\n- one\n- two\n- the end of ${at}\n`;
+      const text = `## Turn ${at}\n\n${STORY_TEXT.repeat(3)}\n\n\`\`\`ts\n${CODE.repeat(6)}\`\`\`\n\n- one\n- two\n- the end of ${at}\n`;
       emitEvent("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text }] });
       endTurn();
-      if (at % 20 === 0) await new Promise((later) => setTimeout(later, 5));
+      if (at % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     }
     return undefined;
   },
@@ -306,7 +306,7 @@ const behaviors = {
         params: { sessionId: SESSION, turnId: `turn_${turn}`, messageId, offset, text },
       });
       offset += Buffer.byteLength(text);
-      if (at % 20 === 0) await new Promise((later) => setTimeout(later, 4));
+      if (at % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 4));
     }
     emitEvent("message", { messageId, role: "assistant", content: [{ type: "text", text: all.join("") }] });
     endTurn();
@@ -322,7 +322,7 @@ const behaviors = {
         method: "agent/toolOutputDelta",
         params: { sessionId: SESSION, turnId: `turn_${turn}`, toolCallId: "call_1", text: line.repeat(64) },
       });
-      if (at % 8 === 0) await new Promise((later) => setTimeout(later, 10));
+      if (at % 8 === 0) await new Promise((resolve) => setTimeout(resolve, 10));
     }
     emitEvent("toolCall", {
       ...call,

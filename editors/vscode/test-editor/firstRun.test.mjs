@@ -7,7 +7,7 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { CASSETTE_CONFIG, server, TIMEOUT_MS, withWorkbench } from "./workbench.mjs";
 
-const WRONG = 'export const count: number = "three";\n\nexport function half() {\n  return count / 2;\n}\n';
+const BROKEN_CODE = 'export const count: number = "three";\n\nexport function half() {\n  return count / 2;\n}\n';
 
 function testInWorkbench(name, options, body) {
   test(name, { timeout: 6 * TIMEOUT_MS }, () => withWorkbench(name, options, body));
@@ -58,7 +58,7 @@ testInWorkbench(
     files: {
       "src/total.ts":
         "type Item = { price: number };\n\nexport function total(items: Item[]) {\n  return items.reduce(add).price;\n}\n\nfunction add(a: Item, b: Item): Item {\n  return { price: a.price + b.price };\n}\n",
-      "wrong.ts": WRONG,
+      "wrong.ts": BROKEN_CODE,
     },
     exchanges: [
       {

@@ -26,13 +26,13 @@ testInWorkbench(
   async (s, _page, t) => {
     const banner = s.at("banner").filter({ hasText: "The server is not responding" });
     const server = () => s.listServers()[0]?.pid;
-    const another = async (old) => {
+    const waitForNewServer = async (old) => {
       await waitUntil(() => server() !== undefined && server() !== old, "another server");
       await s.waitUntilReady();
       await banner.waitFor({ state: "detached" });
     };
     // The text returns when the old connection closes, shortly after the process exits.
-    const givenBack = () =>
+    const waitForRestoredDraft = () =>
       waitUntil(async () => (await s.at("input").inputValue()) === "the first thing", "the prompt back");
     await s.showChat();
     await s.openFile("a.txt");
@@ -46,25 +46,25 @@ testInWorkbench(
     });
 
     await t.test("a stopped first prompt is restored with its attachments", async () => {
-      const hung = server();
-      process.kill(hung, "SIGSTOP");
+      const hangingPid = server();
+      process.kill(hangingPid, "SIGSTOP");
       await s.at("near").click();
       await s.sendPrompt("the first thing");
       await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
       await s.at("stop").click();
-      await another(hung);
-      await givenBack();
+      await waitForNewServer(hangingPid);
+      await waitForRestoredDraft();
       await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
     });
 
     await t.test("a restart restores a prompt that no turn took", async () => {
-      const hung = server();
-      process.kill(hung, "SIGSTOP");
+      const hangingPid = server();
+      process.kill(hangingPid, "SIGSTOP");
       await s.at("input").press("Enter");
       await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
       await banner.getByRole("button", { name: "Restart server" }).click();
-      await another(hung);
-      await givenBack();
+      await waitForNewServer(hangingPid);
+      await waitForRestoredDraft();
       await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
       await s.at("input").press("Enter");
       await s.waitForTurnEnd(1, "completed");
@@ -73,10 +73,10 @@ testInWorkbench(
     await t.test("a running turn stops with its server and can be resumed", async () => {
       await s.sendPrompt("forever");
       await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
-      const hung = server();
-      process.kill(hung, "SIGSTOP");
+      const hangingPid = server();
+      process.kill(hangingPid, "SIGSTOP");
       await s.at("stop").click();
-      await another(hung);
+      await waitForNewServer(hangingPid);
       await s.at("resume").waitFor();
     });
   },
@@ -117,7 +117,7 @@ testInWorkbench("another window's session can be taken over", { config: CASSETTE
   await s.sendPrompt("hello");
   await s.waitForTurnEnd(1, "completed");
   const [{ pid: holder }] = s.listServers();
-  const holds = () => s.listServers().some(({ pid }) => pid === holder);
+  const isHolderRunning = () => s.listServers().some(({ pid }) => pid === holder);
   const second = await page.context().newPage();
   second.setDefaultTimeout(TIMEOUT_MS);
   await second.goto(page.url());
@@ -135,14 +135,14 @@ testInWorkbench("another window's session can be taken over", { config: CASSETTE
   // Nothing ends without confirmation.
   await takeOver.click();
   await dialog.filter({ hasText: `(process ${holder})` }).waitFor();
-  assert.ok(holds(), "the server runs while the question is open");
+  assert.ok(isHolderRunning(), "the server runs while the question is open");
   await dialog.getByRole("button", { name: "Cancel" }).click();
   await dialog.waitFor({ state: "detached" });
   await takeOver.click();
   await dialog.waitFor();
-  assert.ok(holds(), "the server runs after Cancel");
+  assert.ok(isHolderRunning(), "the server runs after Cancel");
   await dialog.getByRole("button", { name: "Take Over" }).click();
-  await waitUntil(() => !holds(), "the end of the server that held the session");
+  await waitUntil(() => !isHolderRunning(), "the end of the server that held the session");
   await other.at("locked").waitFor({ state: "detached" });
   await other.sendPrompt("hello again");
   await other.waitForTurnEnd(2, "completed");

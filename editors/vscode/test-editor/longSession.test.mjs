@@ -6,60 +6,60 @@ import { testWithFakeServer, waitForAnswer } from "./fakeWorkbench.mjs";
 
 const TURNS = 501;
 /** Maximum growth of the renderer. */
-const MOST_MB = 200;
+const MAX_GROWTH_MB = 200;
 
 testWithFakeServer("a long session", {}, async (s, t) => {
   await s.showChat();
   const cdp = await s.page.context().newCDPSession(s.page);
-  const weigh = async (what) => {
+  const measureMemory = async (label) => {
     await cdp.send("HeapProfiler.collectGarbage");
     const megabytes = s.measureRendererMegabytes();
     const elements = await s.at("app").evaluate(() => document.querySelectorAll("*").length);
-    console.log(`${what}: ${Math.round(megabytes)} MB resident in the renderer, ${elements} elements in the page`);
+    console.log(`${label}: ${Math.round(megabytes)} MB resident in the renderer, ${elements} elements in the page`);
     return { megabytes, elements };
   };
-  const hide = () => s.page.locator('.activitybar a[aria-label^="Explorer"]').click();
+  const hideChat = () => s.page.locator('.activitybar a[aria-label^="Explorer"]').click();
   /** Measures the time from the click and the first drawing. */
-  const show = async (what, drawn) => {
-    const begun = Date.now();
+  const measureReopening = async (label, waitForDrawing) => {
+    const startedAt = Date.now();
     await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
-    await drawn();
-    const clicked = Date.now() - begun;
-    const page = await s.at("app").evaluate(() => Math.round(window.agentlsFirstDraw ?? -1));
-    console.log(`${what}: shown ${clicked} ms after the click; the first drawing took ${page} ms`);
-    return clicked;
+    await waitForDrawing();
+    const elapsedMs = Date.now() - startedAt;
+    const firstDrawMs = await s.at("app").evaluate(() => Math.round(window.agentlsFirstDraw ?? -1));
+    console.log(`${label}: shown ${elapsedMs} ms after the click; the first drawing took ${firstDrawMs} ms`);
+    return elapsedMs;
   };
   /** Takes the shortest of three runs, because other load only adds time. */
-  const soonest = async (what, drawn) => {
+  const measureFastestReopening = async (label, waitForDrawing) => {
     const times = [];
-    for (let again = 0; again < 3; again++) {
-      await hide();
-      times.push(await show(what, drawn));
+    for (let run = 0; run < 3; run++) {
+      await hideChat();
+      times.push(await measureReopening(label, waitForDrawing));
     }
     return Math.min(...times);
   };
-  const last = () => waitForAnswer(s, `the end of ${TURNS}`);
-  let empty;
-  let plain;
+  const waitForLastAnswer = () => waitForAnswer(s, `the end of ${TURNS}`);
+  let emptyMs;
+  let baseline;
 
   await t.test("baseline: an empty chat", async () => {
-    plain = await weigh("an empty chat");
-    empty = await soonest("an empty chat", () => s.at("begin").waitFor());
+    baseline = await measureMemory("an empty chat");
+    emptyMs = await measureFastestReopening("an empty chat", () => s.at("begin").waitFor());
   });
 
   await t.test(`${TURNS} turns use little memory`, async () => {
     await s.sendPrompt(`long ${TURNS}`);
-    await last();
-    const grown = await weigh(`${TURNS} turns`);
-    assert.ok(grown.megabytes - plain.megabytes < MOST_MB, "the renderer's growth");
-    assert.ok(grown.elements < 5000, "elements");
+    await waitForLastAnswer();
+    const loaded = await measureMemory(`${TURNS} turns`);
+    assert.ok(loaded.megabytes - baseline.megabytes < MAX_GROWTH_MB, "the renderer's growth");
+    assert.ok(loaded.elements < 5000, "elements");
   });
 
   await t.test("a hidden session reappears with few elements", async () => {
-    const shown = await soonest(`${TURNS} turns`, last);
+    const reopenMs = await measureFastestReopening(`${TURNS} turns`, waitForLastAnswer);
     // Information only: the time depends on the machine's load. The number of elements does not.
-    console.log(`${TURNS} turns: ${shown - empty} ms beyond an empty chat`);
-    const { elements } = await weigh(`${TURNS} turns, shown again`);
+    console.log(`${TURNS} turns: ${reopenMs - emptyMs} ms beyond an empty chat`);
+    const { elements } = await measureMemory(`${TURNS} turns, shown again`);
     assert.ok(elements < 5000, "elements");
   });
 });

@@ -6,17 +6,20 @@ import { execFileSync, spawnSync } from "node:child_process";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
-const here = path.dirname(fileURLToPath(import.meta.url));
-const cache = path.resolve(process.env.AGENTLS_EDITOR_CACHE ?? path.join(here, "../../../.cache/vscode"));
+const testFolder = path.dirname(fileURLToPath(import.meta.url));
+const cache = path.resolve(process.env.AGENTLS_EDITOR_CACHE ?? path.join(testFolder, "../../../.cache/vscode"));
 const env = { ...process.env, AGENTLS_EDITOR_CACHE: cache };
-execFileSync(path.join(here, "install.sh"), { env, stdio: "inherit" });
+execFileSync(path.join(testFolder, "install.sh"), { env, stdio: "inherit" });
 if (env.VSIX === undefined) {
-  env.VSIX = path.join(here, "../out/test.vsix");
-  execFileSync(process.execPath, [path.join(here, "../package.mjs"), "--out", env.VSIX], { env, stdio: "inherit" });
+  env.VSIX = path.join(testFolder, "../out/test.vsix");
+  execFileSync(process.execPath, [path.join(testFolder, "../package.mjs"), "--out", env.VSIX], {
+    env,
+    stdio: "inherit",
+  });
 }
-const MEASURES = ["flood.test.mjs", "longSession.test.mjs"];
+const MEASUREMENT_TESTS = ["flood.test.mjs", "longSession.test.mjs"];
 const ALL = [
-  ...MEASURES,
+  ...MEASUREMENT_TESTS,
   "chat.test.mjs",
   "scrolling.test.mjs",
   "hangingServer.test.mjs",
@@ -26,16 +29,16 @@ const ALL = [
   "editor.test.mjs",
   "firstRun.test.mjs",
 ];
-const wanted = process.argv.length > 2 ? process.argv.slice(2) : ALL;
-const only = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];
+const selectedTests = process.argv.length > 2 ? process.argv.slice(2) : ALL;
+const nameFilter = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];
 // Measuring tests run alone. The others run in pairs, because they mostly wait.
 const groups = [
-  ...MEASURES.filter((name) => wanted.includes(name)).map((name) => [name]),
-  wanted.filter((name) => !MEASURES.includes(name)),
+  ...MEASUREMENT_TESTS.filter((name) => selectedTests.includes(name)).map((name) => [name]),
+  selectedTests.filter((name) => !MEASUREMENT_TESTS.includes(name)),
 ];
 const failed = groups.filter((names) => {
-  const tests = names.map((name) => path.join(here, name));
-  const args = ["--test", "--test-concurrency=2", "--test-reporter=spec", ...only, ...tests];
+  const tests = names.map((name) => path.join(testFolder, name));
+  const args = ["--test", "--test-concurrency=2", "--test-reporter=spec", ...nameFilter, ...tests];
   return names.length > 0 && spawnSync(process.execPath, args, { env, stdio: "inherit" }).status !== 0;
 });
 process.exit(failed.length > 0 ? 1 : 0);

@@ -27,10 +27,10 @@ const plan = (...states) => {
   return tool("update_plan", { items: steps.map((text, at) => ({ text, status: states[at] })) });
 };
 const PROMPT = "The discount is taken as an amount. Mend it.";
-const when = (step) => ({ when: { prompt: PROMPT, step }, repeat: true });
+const buildMatcher = (step) => ({ when: { prompt: PROMPT, step }, repeat: true });
 const CHILD = "Find all callers of total";
 const EXCHANGES = [
-  { ...when(0), events: [plan("in_progress", "pending", "pending"), tool("delegate", { prompt: CHILD })] },
+  { ...buildMatcher(0), events: [plan("in_progress", "pending", "pending"), tool("delegate", { prompt: CHILD })] },
   {
     when: { prompt: CHILD, step: 0 },
     events: [
@@ -47,7 +47,7 @@ const EXCHANGES = [
     ],
   },
   {
-    ...when(1),
+    ...buildMatcher(1),
     events: [
       { text: "The one caller means **percent**, as the comment says." },
       tool("edit_file", {
@@ -64,7 +64,7 @@ const EXCHANGES = [
       { usage: { input: 18200, output: 640, cost: 0.0312 } },
     ],
   },
-  { ...when(2), events: [{ text: "Ten percent off tea is `8.99` now." }] },
+  { ...buildMatcher(2), events: [{ text: "Ten percent off tea is `8.99` now." }] },
 ];
 
 const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES });

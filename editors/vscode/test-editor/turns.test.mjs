@@ -27,9 +27,9 @@ const FILES = {
 const tool = (name, input) => ({ tool: { name, input } });
 const edit = (path, old_text, new_text) => tool("edit_file", { path, edits: [{ old_text, new_text }] });
 /** The exchanges of a prompt: one per step, then the final text. */
-const exchangesFor = (prompt, steps, says) => [
+const buildExchanges = (prompt, steps, reply) => [
   ...steps.map((events, step) => ({ when: { prompt, step }, repeat: true, events })),
-  { when: { prompt, step: steps.length }, repeat: true, events: [{ text: says }] },
+  { when: { prompt, step: steps.length }, repeat: true, events: [{ text: reply }] },
 ];
 const ask = tool("ask_user", {
   question: "Which languages shall it speak?",
@@ -38,7 +38,7 @@ const ask = tool("ask_user", {
   several: true,
 });
 const EXCHANGES = [
-  ...exchangesFor(
+  ...buildExchanges(
     "the first change",
     [
       [tool("read_file", { path: "old.ts" })],
@@ -50,28 +50,28 @@ const EXCHANGES = [
     ],
     "Changed.",
   ),
-  ...exchangesFor(
+  ...buildExchanges(
     "the second change",
     [[edit("a.ts", "one = 11", "one = 111"), edit("c.ts", "c = 3", "c = 33")]],
     "Once more.",
   ),
-  ...exchangesFor(
+  ...buildExchanges(
     "write raw bytes",
     [[tool("bash", { command: "printf 'first\\0\\200\\342\\202\\r\\n' > raw.bin" })]],
     "Written.",
   ),
-  ...exchangesFor("alter raw bytes", [[tool("bash", { command: "printf 'second\\377\\0' > raw.bin" })]], "Altered."),
-  ...exchangesFor(
+  ...buildExchanges("alter raw bytes", [[tool("bash", { command: "printf 'second\\377\\0' > raw.bin" })]], "Altered."),
+  ...buildExchanges(
     "many files",
     [[tool("bash", { command: "mkdir many; cd many; seq 10000 | while read n; do echo $n > f$n; done" })]],
     "Many.",
   ),
-  ...exchangesFor(
+  ...buildExchanges(
     "delegate it",
     [[tool("delegate", { prompt: "", tasks: [{ prompt: "find the bug" }, { prompt: "shaky child" }] })]],
     "Both have answered.",
   ),
-  ...exchangesFor(
+  ...buildExchanges(
     "find the bug",
     [
       [tool("read_file", { path: "a.ts" })],
@@ -84,9 +84,9 @@ const EXCHANGES = [
     events: [{ error: { status: 529, message: "Overloaded", retry_after_ms: 4000 } }],
   },
   { when: { prompt: "shaky child" }, repeat: true, events: [{ text: "It came at the second attempt." }] },
-  ...exchangesFor("ask me", [[ask]], "As you say."),
+  ...buildExchanges("ask me", [[ask]], "As you say."),
   // It continues when the test creates the file.
-  ...exchangesFor("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
+  ...buildExchanges("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
   { when: { prompt: "Review src/total.ts with care." }, repeat: true, events: [{ text: "It is fine." }] },
 ];
 
@@ -94,20 +94,20 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
   const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
   const { page } = s;
   let turns = 0;
-  let broken = false;
+  let hasFailed = false;
   /** Takes a screenshot on failure and skips the steps that depend on this one. */
   const step = (name, body) =>
-    t.test(name, { skip: broken }, async () => {
+    t.test(name, { skip: hasFailed }, async () => {
       try {
         await body();
       } catch (error) {
-        broken = true;
+        hasFailed = true;
         await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
         console.error(s.readLogs());
         throw error;
       }
     });
-  const there = (name) => fs.existsSync(path.join(s.workspace, name));
+  const fileExists = (name) => fs.existsSync(path.join(s.workspace, name));
   const changes = (at) => s.at("changes").nth(at);
   const card = s.at("revert-card");
   const diff = (side) => page.locator(`.monaco-diff-editor .${side} .view-line`);
@@ -161,7 +161,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await card.press("n");
       await card.waitFor({ state: "detached" });
       assert.match(s.readFile("a.ts"), /one = 11;/);
-      assert.ok(there("new/b.ts") && !there("old.ts"));
+      assert.ok(fileExists("new/b.ts") && !fileExists("old.ts"));
     });
 
     await step("a revert restores the files, also in the editor, and a redo reapplies them", async () => {
@@ -171,7 +171,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await s.view.locator('[data-testid="changes"][data-standing="reverted"]').waitFor();
       assert.equal(s.readFile("a.ts"), FILES["a.ts"]);
       assert.equal(s.readFile("old.ts"), FILES["old.ts"]);
-      assert.ok(!there("new/b.ts") && !there("picture.bin"));
+      assert.ok(!fileExists("new/b.ts") && !fileExists("picture.bin"));
       const line = page.locator('.monaco-editor[data-uri$="a.ts"] .view-line');
       await line.filter({ hasText: "one = 1;" }).first().waitFor();
       await s.view.locator(".note", { hasText: "Reverted changes to 4 files" }).waitFor();
@@ -183,7 +183,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await card.getByTestId("do-revert").click();
       await s.view.locator('[data-testid="changes"][data-standing="redone"]').waitFor();
       assert.match(s.readFile("a.ts"), /one = 11;/);
-      assert.ok(there("new/b.ts") && !there("old.ts") && there("picture.bin"));
+      assert.ok(fileExists("new/b.ts") && !fileExists("old.ts") && fileExists("picture.bin"));
     });
 
     await step("a revert keeps and reports user edits, saved or not", async () => {
@@ -207,8 +207,8 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await s.view.locator('[data-testid="changes"][data-standing="reverted"]').nth(1).waitFor();
       assert.equal(s.readFile("a.ts"), FILES["a.ts"]);
       assert.match(s.readFile("c.ts"), /c = 33;\n/);
-      const typed = page.locator('.monaco-editor[data-uri$="c.ts"] .view-line', { hasText: "// mine" });
-      await typed.first().waitFor();
+      const typedLine = page.locator('.monaco-editor[data-uri$="c.ts"] .view-line', { hasText: "// mine" });
+      await typedLine.first().waitFor();
       await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
       await changes(1).locator("li.left", { hasText: "c.ts" }).filter({ hasText: "not reverted" }).waitFor();
       await s.takeScreenshot("reverted-both");
@@ -240,7 +240,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await s.takeScreenshot("revert-many");
       await card.press("y");
       await s.view.locator(".note", { hasText: "Reverted changes to 10000 files" }).waitFor();
-      assert.ok(!there("many/f777"));
+      assert.ok(!fileExists("many/f777"));
       await changes(2).getByTestId("redo").click();
       await card.press("y");
       await s.view.locator(".note", { hasText: "Redone changes to 10000 files" }).waitFor();
@@ -328,7 +328,9 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       // While a turn runs, reverts are disabled and the tooltip says why.
       const revert = s.view.locator('[data-testid="revert"], [data-testid="redo"]');
       assert.deepEqual(
-        await revert.evaluateAll((all) => [...new Set(all.map((one) => [one.disabled, one.title].join(": ")))]),
+        await revert.evaluateAll((all) => [
+          ...new Set(all.map((button) => [button.disabled, button.title].join(": "))),
+        ]),
         ["true: A turn is running. Revert or redo after it ends."],
       );
       await page.keyboard.press("F1");
@@ -341,8 +343,8 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       turns += 3;
       await s.waitForTurnEnd(turns, "completed");
       await s.at("queue").waitFor({ state: "detached" });
-      const said = await s.at("user").allTextContents();
-      assert.deepEqual(said.slice(-3), ["slowly now", "first in the queue", "second in the queue"]);
+      const prompts = await s.at("user").allTextContents();
+      assert.deepEqual(prompts.slice(-3), ["slowly now", "first in the queue", "second in the queue"]);
     });
 
     await step("a stop pauses the queue, and its prompts can be edited, removed, and sent", async () => {
@@ -385,8 +387,8 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       turns += 2;
       await s.waitForTurnEnd(turns, "completed");
       await s.at("queue").waitFor({ state: "detached" });
-      const said = await s.at("user").allTextContents();
-      assert.deepEqual(said.slice(-2), ["queued three, edited", "queued two"]);
+      const prompts = await s.at("user").allTextContents();
+      assert.deepEqual(prompts.slice(-2), ["queued three, edited", "queued two"]);
     });
 
     await step("a question accepts digit keys, several choices, and free text", async () => {
@@ -404,7 +406,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await question.press("3");
       await question.press("2");
       assert.deepEqual(
-        await question.locator("input[type=checkbox]").evaluateAll((all) => all.map((one) => one.checked)),
+        await question.locator("input[type=checkbox]").evaluateAll((all) => all.map((checkbox) => checkbox.checked)),
         [true, true, false],
       );
       await question.locator("input[type=text]").fill("Frisian");

