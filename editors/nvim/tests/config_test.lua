@@ -82,10 +82,10 @@ return function(test)
     eq(format.split_lines('a\r\nb\n\nc'), { 'a', 'b', '', 'c' })
     eq(format.split_lines('\r\n'), { '' })
     eq(format.truncate('äöü', 3), 'ä…')
-    local bad =
+    local invalid =
       { 'a\195', '\195(', '\237\160\128', '\244\144\128\128', '\192\128', '\255', 'a\128', 'ä\0\246\0' }
     eq(
-      vim.tbl_map(format.sanitize_utf8, bad),
+      vim.tbl_map(format.sanitize_utf8, invalid),
       { 'a�', '�(', '���', '����', '��', '�', 'a�', 'ä\0�\0' }
     )
     eq(

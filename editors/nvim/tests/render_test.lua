@@ -110,15 +110,15 @@ return function(test)
         return notice.kind .. (notice.parent and ' of ' .. notice.parent or '')
       end, state.notices)
     end
-    local failed = { provider = 'p', attempt = 1, maxRetries = 3, resumeAt = 1, error = { message = 'm' } }
+    local retry = { provider = 'p', attempt = 1, maxRetries = 3, resumeAt = 1, error = { message = 'm' } }
     local function with_parent(parent, params)
       return vim.tbl_extend('force', params, { parentToolCallId = parent })
     end
     apply_event('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'running' })
     apply_event('wait', { why = 'pacing', ['until'] = 1 })
     eq(apply_event('wait', with_parent('d', { why = 'a slot', ['until'] = 1 })), { 'wait', 'wait of d' })
-    eq(apply_event('retry', with_parent('d', failed)), { 'wait', 'retry of d' })
-    eq(apply_event('retry', failed), { 'retry of d', 'retry' })
+    eq(apply_event('retry', with_parent('d', retry)), { 'wait', 'retry of d' })
+    eq(apply_event('retry', retry), { 'retry of d', 'retry' })
     eq(apply_event('transition', with_parent('d', { kind = 'continue', reason = 'pause_turn' })), {
       'retry of d',
       'retry',
@@ -137,7 +137,7 @@ return function(test)
     eq({ state.costUsd, state.contextUsed }, { 2, 10 })
     -- Another sub-agent continues, so this one may still wait until its time is over.
     local call = { toolCallId = 'c', name = 'n', title = 'c', status = 'running', at = 400 }
-    eq(#apply_event('retry', with_parent('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
+    eq(#apply_event('retry', with_parent('d', vim.tbl_extend('force', retry, { resumeAt = 500 }))), 2)
     eq(apply_event('toolCall', with_parent('d', call)), { 'retry', 'retry of d' })
     eq(
       apply_event(
@@ -146,7 +146,7 @@ return function(test)
       ),
       { 'retry' }
     )
-    apply_event('retry', with_parent('d', failed))
+    apply_event('retry', with_parent('d', retry))
     apply_event('transition', with_parent('d', { kind = 'continue', reason = 'pause_turn' }))
     -- Text from the model clears the session's notices, not those of the sub-agent.
     eq(

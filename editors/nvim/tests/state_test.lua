@@ -67,11 +67,11 @@ return function(test)
         local state, expected = states.new('ses_4f1k'), 0
         for number, line in ipairs(read_lines(transcripts .. '/' .. name)) do
           if line.method then
-            local before, copy = state, vim.deepcopy(state)
+            local old_state, copy = state, vim.deepcopy(state)
             local event = { method = line.method, params = line.params }
             local params = vim.deepcopy(line.params)
             state = states.reduce(state, event)
-            assert(vim.deep_equal(before, copy), ('line %d: the state before was changed'):format(number))
+            assert(vim.deep_equal(old_state, copy), ('line %d: the state before was changed'):format(number))
             assert(vim.deep_equal(event.params, params), ('line %d: the event was changed'):format(number))
           elseif line.expect then
             expected = expected + 1

@@ -45,15 +45,15 @@ end
 
 ---Waits until `find` returns a value, and returns it.
 function M.wait(description, find, ms)
-  local found
+  local result
   local function has_found()
-    found = find()
-    return found ~= nil and found ~= false
+    result = find()
+    return result ~= nil and result ~= false
   end
   if not vim.wait(ms or M.timeout_ms, has_found, 10) then
     error('timed out waiting for: ' .. (type(description) == 'function' and description() or description), 2)
   end
-  return found
+  return result
 end
 
 M.CART = [[
@@ -154,15 +154,15 @@ end
 
 ---Finds processes whose environment contains `mark`. Empty on a system without /proc.
 function M.find_processes(mark)
-  local found = {}
+  local processes = {}
   for name in vim.fs.dir('/proc') do
     local environ = name:match('^%d+$') and M.read('/proc/' .. name .. '/environ')
     if environ and environ:find(mark, 1, true) then
       local command = (M.read('/proc/' .. name .. '/cmdline') or ''):gsub('%z', ' ')
-      table.insert(found, { pid = tonumber(name), command = vim.trim(command) })
+      table.insert(processes, { pid = tonumber(name), command = vim.trim(command) })
     end
   end
-  return found
+  return processes
 end
 
 local serial = 0

@@ -276,8 +276,8 @@ function M.show_output()
       format.split_lines(format.reveal_hidden(output))
     )
   end
-  local owner = item.approval or item
-  local truncated = owner.more and owner.more[item.approval and 'shown' or 'output']
+  local source = item.approval or item
+  local truncated = source.more and source.more[item.approval and 'shown' or 'output']
   if truncated then
     return sessions.read_content(session, truncated.ref, show_text)
   end

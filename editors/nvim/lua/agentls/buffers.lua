@@ -61,9 +61,9 @@ end
 ---@return integer
 function M.create_session_buffer(name, filetype, id)
   -- A buffer that the user `:bdelete`d still has its name.
-  local stale = vim.fn.bufnr('^' .. name .. '$')
-  if stale ~= -1 then
-    api.nvim_buf_delete(stale, { force = true })
+  local old_buffer = vim.fn.bufnr('^' .. name .. '$')
+  if old_buffer ~= -1 then
+    api.nvim_buf_delete(old_buffer, { force = true })
   end
   local buffer = api.nvim_create_buf(false, true)
   api.nvim_buf_set_name(buffer, name)

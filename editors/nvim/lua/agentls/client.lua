@@ -567,9 +567,9 @@ end
 ---@param callback? fun(err?: lsp.ResponseError, result?: any)
 function M.request(method, params, callback)
   callback = callback or function() end
-  M.ensure_ready(function(failed)
-    if failed then
-      return callback({ code = 0, message = failed })
+  M.ensure_ready(function(failure)
+    if failure then
+      return callback({ code = 0, message = failure })
     end
     local target = self.lsp
     if READS_DOCUMENTS[method] then

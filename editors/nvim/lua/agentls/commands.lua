@@ -178,9 +178,9 @@ M.definitions = {
       end
       -- The server decides in which units columns count, so it must run first.
       local buffer = vim.api.nvim_get_current_buf()
-      client.ensure_ready(function(failed)
-        if failed then
-          return sessions.report_error({ code = 0, message = failed })
+      client.ensure_ready(function(failure)
+        if failure then
+          return sessions.report_error({ code = 0, message = failure })
         end
         vim.api.nvim_buf_call(buffer, function()
           block = build_selection(command)
@@ -443,9 +443,9 @@ end
 ---Restarts the server and reloads the open sessions.
 function M.restart_server()
   client.stop_server(function()
-    client.ensure_ready(function(failed)
-      if failed then
-        return sessions.report_error({ code = 0, message = failed })
+    client.ensure_ready(function(failure)
+      if failure then
+        return sessions.report_error({ code = 0, message = failure })
       end
       client.on_restart()
     end)

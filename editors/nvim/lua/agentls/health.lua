@@ -26,9 +26,9 @@ local function check_server()
     })
     return
   end
-  local version, failed = read_version(cmd)
+  local version, failure = read_version(cmd)
   if not version then
-    vim.health.error(('`%s --version` failed: %s'):format(cmd[1], failed))
+    vim.health.error(('`%s --version` failed: %s'):format(cmd[1], failure))
     return
   end
   vim.health.ok(('%s: %s'):format(cmd[1], version))

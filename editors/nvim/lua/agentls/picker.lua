@@ -218,9 +218,9 @@ function M.pick_agent(name)
   if name then
     return start_session(name)
   end
-  client.ensure_ready(function(failed)
-    if failed then
-      return sessions.report_error({ code = 0, message = failed })
+  client.ensure_ready(function(failure)
+    if failure then
+      return sessions.report_error({ code = 0, message = failure })
     end
     local session = sessions.get_current()
     sessions.request('agent/listAgents', { sessionId = session and session.id }, function(result)
@@ -300,9 +300,9 @@ end
 ---@param all_folders? boolean Lists sessions of all folders.
 ---@param cursor? string
 function M.pick_session(query, all_folders, cursor)
-  client.ensure_ready(function(failed)
-    if failed then
-      return sessions.report_error({ code = 0, message = failed })
+  client.ensure_ready(function(failure)
+    if failure then
+      return sessions.report_error({ code = 0, message = failure })
     end
     local cwd = not all_folders and client.get_workspace_folders()[1] or nil
     local params = { query = query, cwd = cwd, cursor = cursor, limit = 50 }

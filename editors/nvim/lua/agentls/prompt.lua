@@ -246,11 +246,11 @@ function M.restore_text(session, text)
   local buffer = M.get_buffer(session)
   local lines = api.nvim_buf_get_lines(buffer, 0, -1, false)
   local has_text = #lines > 1 or lines[1] ~= ''
-  local new = format.split_lines(text)
+  local new_lines = format.split_lines(text)
   if has_text then
-    table.insert(new, 1, '')
+    table.insert(new_lines, 1, '')
   end
-  api.nvim_buf_set_lines(buffer, has_text and -1 or 0, -1, false, new)
+  api.nvim_buf_set_lines(buffer, has_text and -1 or 0, -1, false, new_lines)
   if not sessions.observer.is_visible(session) then
     notifications.notify(
       'your prompt was not used; it is back in the prompt window (:Agent)',

@@ -74,12 +74,12 @@ local function edit_prompt(session, prompt)
   local bar = ' queued prompt · :w saves · :q discards the edit'
   local text = sessions.get_prompt_text(prompt.content)
   local lines = vim.split(text, '\n')
-  scratch.open_editor('queued/' .. prompt.promptId, 'markdown', lines, bar, function(new)
-    if vim.trim(new) == '' then
+  scratch.open_editor('queued/' .. prompt.promptId, 'markdown', lines, bar, function(new_text)
+    if vim.trim(new_text) == '' then
       notify('the prompt is empty; remove it with :AgentQueue', vim.log.levels.WARN)
       return false
     end
-    local content = M.build_edited_prompt(session, prompt.content, new)
+    local content = M.build_edited_prompt(session, prompt.content, new_text)
     sessions.update_queue(session, { action = 'edit', promptId = prompt.promptId, prompt = content })
     return true
   end)

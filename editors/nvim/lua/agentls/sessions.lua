@@ -410,9 +410,9 @@ end
 ---@param options { agent?: string, model?: string, mode?: agentls.Mode, cwd?: string }
 ---@param callback fun(session: agentls.Session)
 function M.create_session(options, callback)
-  client.ensure_ready(function(failed)
-    if failed then
-      return M.report_error({ code = 0, message = failed })
+  client.ensure_ready(function(failure)
+    if failure then
+      return M.report_error({ code = 0, message = failure })
     end
     local cwd = options.cwd or client.get_workspace_folders()[1]
     client.ensure_folder(cwd)
@@ -445,9 +445,9 @@ function M.ensure_session(callback)
   if client.is_ready() then
     return callback(session)
   end
-  client.ensure_ready(function(failed)
-    if failed then
-      return M.report_error({ code = 0, message = failed })
+  client.ensure_ready(function(failure)
+    if failure then
+      return M.report_error({ code = 0, message = failure })
     end
     if session.state.offline then
       return reload_session(session, function()

@@ -261,15 +261,15 @@ function M.export_session(file, overwrite)
     if not path then
       return scratch.show_lines('export/' .. session.id .. '.md', 'markdown', format.split_lines(result.text))
     end
-    local handle, failed = io.open(path, 'wb')
+    local handle, failure = io.open(path, 'wb')
     if handle then
       local is_written
-      is_written, failed = handle:write(result.text)
+      is_written, failure = handle:write(result.text)
       local is_closed, close_error = handle:close()
-      failed = not is_written and failed or not is_closed and close_error or nil
+      failure = not is_written and failure or not is_closed and close_error or nil
     end
-    if failed then
-      return notify(('cannot write the session: %s'):format(failed), vim.log.levels.ERROR)
+    if failure then
+      return notify(('cannot write the session: %s'):format(failure), vim.log.levels.ERROR)
     end
     notify(('session exported to %s'):format(vim.fn.fnamemodify(path, ':~:.')))
   end)
