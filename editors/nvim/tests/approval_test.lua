@@ -138,7 +138,7 @@ return function(_, drive)
     enter_chat(nvim)
     for _, key in ipairs({ 'a', 'y', 's', 'a', 'n', 'e' }) do
       nvim.type_keys(key .. '<Esc>')
-      nvim.lua('vim.wait(20)')
+      eq(open_everywhere(nvim), 1, key)
     end
     nvim.wait_for_notification('another session asks: Write hidden.txt · :AgentSessions shows it')
     for _, command in ipairs({ 'AgentApprove', 'AgentApprove always', 'AgentDeny!', 'AgentAnswer!' }) do

@@ -22,6 +22,25 @@ local function wait_for_mute_server_end(nvim)
   end, 10000)
 end
 
+---Counts the replies of the server to pings, in the global `ping_reply_count`.
+local function count_ping_replies(nvim)
+  nvim.lua([[
+    ping_reply_count = 0
+    local rpc = require('agentls.client').get_lsp_client().rpc
+    local request = rpc.request
+    rpc.request = function(method, params, callback, ...)
+      -- Pings ask for the approvals of no session.
+      if method ~= 'agent/listApprovals' or params.sessionId ~= '' then
+        return request(method, params, callback, ...)
+      end
+      return request(method, params, function(...)
+        ping_reply_count = ping_reply_count + 1
+        return callback(...)
+      end, ...)
+    end
+  ]])
+end
+
 ---Writes a server that reads and never answers.
 local function write_mute_server()
   local path = support.home .. '/mute'
@@ -51,7 +70,10 @@ return function(test, drive)
     nvim.lua(IMPATIENT)
     nvim.cmd('AgentPrompt go on forever')
     nvim.see('Once upon a time')
-    vim.wait(2000)
+    count_ping_replies(nvim)
+    wait('several checks', function()
+      return nvim.lua('return ping_reply_count') >= 10
+    end)
     eq(nvim.notices(), {})
     nvim.cmd('AgentCancel')
     nvim.wait_for_turn_end()
@@ -104,8 +126,13 @@ return function(test, drive)
     nvim.see('Once upon a time')
     local server = nvim.server()
     nvim.cmd('AgentCancel')
+    -- A timer that starts later with the same timeout fires after the one that would kill the server.
+    nvim.lua("vim.defer_fn(function() has_timed_out = true end, require('agentls.client').STOP_MS)")
     nvim.wait_for_turn_end()
-    vim.wait(1200)
+    wait('the timeout of the cancel', function()
+      return nvim.lua('return has_timed_out == true')
+    end)
+    eq(nvim.open_approvals(), 0, 'the server still answers')
     assert(is_alive(server.pid))
     eq(nvim.server().pid, server.pid)
   end)

@@ -57,11 +57,16 @@ return function(_, drive)
     })
     eq(get_requests(nvim, 'agent/setModel')[1].model, 'tape/made-up')
     -- A list that arrives while the user types is not opened.
-    nvim.lua("require('agentls.picker').clear_model_cache(); prompts = {}")
+    nvim.lua("require('agentls.picker').clear_model_cache(); prompts, notices = {}, {}")
     nvim.cmd('AgentModel')
     nvim.lua("vim.api.nvim_set_current_win(select(2, require('agentls.view').find_windows()))")
     nvim.type_keys('iwords')
-    vim.wait(500)
+    -- This notification appears when a list counts as late.
+    nvim.wait_for_notification('asking the providers for their models…')
+    local noticed_at = nvim.lua('return vim.uv.now()')
+    wait('the next millisecond', function()
+      return nvim.lua('return vim.uv.now()') > noticed_at
+    end)
     nvim.lua('pending()')
     nvim.wait_for_notification('the list of models is ready; open it with :AgentModel')
     eq(nvim.lua('return #prompts'), 0)

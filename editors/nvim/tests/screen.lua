@@ -115,19 +115,26 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
     self.type(':' .. line)
     self.keys('Enter')
   end
+  ---Waits until an answer counts: immediately after the question appears, it does not.
+  function self.wait_until_answerable()
+    wait(function()
+      return 'a question that can be answered in:\n' .. self.read_screen()
+    end, function()
+      return self.eval([[luaeval("require('agentls.questions').is_answerable()")]]) == 'true'
+    end)
+  end
   ---Types an answer key twice: first it shows the question, then it answers.
   function self.press_twice(...)
     self.keys(...)
     self.see(' again ')
-    -- An immediate key would not count as an answer.
-    vim.wait(600)
+    self.wait_until_answerable()
     self.keys(...)
   end
   ---Runs an answering command twice, in the same way.
   function self.run_twice(line)
     self.command(line)
     self.see(' again ')
-    vim.wait(600)
+    self.wait_until_answerable()
     self.command(line)
   end
   ---Waits until `turns` turns have ended. The editor itself reports it, wherever the chat is scrolled.

@@ -37,6 +37,10 @@ function feed.ask(call)
   feed.event('approvalRequested', { approvalId = 'a' .. call, toolCallId = call, name = 'bash', title = call,
     shown = call, risk = 'medium', why = 'a command', input = { command = call }, rule = 'bash(make)' })
 end
+function feed.is_drawn(text)
+  local buffer = require('agentls.view').get_buffer('ses_feed')
+  return table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'):find(text, 1, true) ~= nil
+end
 function feed.at(ms, f) vim.defer_fn(f, ms) end
 ]]
 
@@ -126,8 +130,10 @@ return function(test)
         wait('the question', function()
           return tui.eval("len(luaeval('feed.session.state.approvals'))") == '1'
         end)
-        -- A frame later. Neovim shows it after the command line closes.
-        vim.wait(100)
+        -- Neovim shows the drawn question after the command line closes.
+        wait('the drawing', function()
+          return tui.eval([[luaeval('feed.is_drawn("rm -f everything")')]]) == 'true'
+        end)
         tui.type(case.rest)
         tui.keys('Enter')
         tui.see('42')
