@@ -12,8 +12,9 @@ use serde_json::json;
 use crate::harness::World;
 use crate::mock_llm::{Gate, Reply};
 
-/// R-CANCEL allows 100 ms; the rest is slack for a busy machine. Reading slash commands gives up after 2 s.
-const CANCEL_LIMIT: Duration = Duration::from_secs(1);
+/// The bound of R-CANCEL. The fastest of some rounds must keep it, so that a pause of a busy machine does not count.
+const CANCEL_LIMIT: Duration = Duration::from_millis(100);
+const ROUNDS: usize = 3;
 
 /// A folder in which every access blocks: a FUSE file system that nobody serves.
 struct HangingFolder {
@@ -54,50 +55,54 @@ impl Drop for HangingFolder {
 #[test]
 fn hanging_folder_of_slash_commands_holds_up_neither_deltas_nor_a_cancel() {
     for (method, action) in [("agent/steer", None), ("agent/queue", Some("add"))] {
-        let world = World::new();
-        world.write(".agentls/commands/hurry.md", "Be quick.");
-        let client = world.start();
-        let session = client.session();
-        let (started, goes_on) = (Gate::new(), Gate::new());
-        let reply = Reply::text("some")
-            .gate(&started)
-            .with_text(" words")
-            .gate(&goes_on);
-        world.mock().push(reply);
-        let id = client.prompt(&session, "work");
-        world.wait_at_gate(&started);
-        let Some(hanging) = HangingFolder::mount_over(&world.workspace().join(".agentls/commands")) else {
-            eprintln!("skipped: /dev/fuse cannot be mounted here");
-            return;
-        };
-        let request_id = client.send(
-            method,
-            json!({"sessionId": session, "action": action, "prompt": "/hurry"}),
-        );
-        client.ping();
-        // The command waits for the folder; the turn's text goes on.
-        let start = crate::harness::now();
-        started.release();
-        client.next_where(&session, "agent/textDelta", |notification| {
-            notification.text("text").ends_with("words")
-        });
+        let mut fastest = [Duration::MAX; 2];
+        for _ in 0..ROUNDS {
+            let Some(times) = time_turn_in_hanging_folder(method, action) else {
+                eprintln!("skipped: /dev/fuse cannot be mounted here");
+                return;
+            };
+            fastest = [fastest[0].min(times[0]), fastest[1].min(times[1])];
+        }
         assert!(
-            start.elapsed() < CANCEL_LIMIT,
-            "{method}: the delta took {:?}",
-            start.elapsed()
+            fastest.iter().all(|time| *time < CANCEL_LIMIT),
+            "{method}: a delta and a cancel took {fastest:?}"
         );
-        let start = crate::harness::now();
-        client.cancel(&session);
-        client.next(&session, "agent/turnEnded");
-        assert!(
-            start.elapsed() < CANCEL_LIMIT,
-            "{method}: the cancel took {:?}",
-            start.elapsed()
-        );
-        assert_eq!(json!(client.prompt_result(&id).state), "cancelled", "{method}");
-        let refused = client.refusal(&request_id);
-        assert!(!refused.message.is_empty(), "{method}: {refused:?}");
-        drop(hanging);
-        assert_eq!(client.ask(&session, "go on").text, "ok", "{method}");
     }
+}
+
+/// Sends a slash command that waits for a hanging folder while a turn runs. Returns how long the turn's next delta took,
+/// and the end after a cancel; `None` where mounting is not permitted.
+fn time_turn_in_hanging_folder(method: &str, action: Option<&str>) -> Option<[Duration; 2]> {
+    let world = World::new();
+    world.write(".agentls/commands/hurry.md", "Be quick.");
+    let client = world.start();
+    let session = client.session();
+    let (started, rest) = (Gate::new(), Gate::new());
+    let reply = Reply::text("some").gate(&started).with_text(" words").gate(&rest);
+    world.mock().push(reply);
+    let id = client.prompt(&session, "work");
+    world.wait_at_gate(&started);
+    let hanging = HangingFolder::mount_over(&world.workspace().join(".agentls/commands"))?;
+    let request = client.send(
+        method,
+        json!({"sessionId": session, "action": action, "prompt": "/hurry"}),
+    );
+    client.ping();
+    // The command waits for the folder; the turn's text goes on.
+    let start = crate::harness::now();
+    started.release();
+    client.next_where(&session, "agent/textDelta", |notification| {
+        notification.text("text").ends_with("words")
+    });
+    let delta = start.elapsed();
+    let start = crate::harness::now();
+    client.cancel(&session);
+    client.next(&session, "agent/turnEnded");
+    let cancel = start.elapsed();
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled", "{method}");
+    let refusal = client.refusal(&request);
+    assert!(!refusal.message.is_empty(), "{method}: {refusal:?}");
+    drop(hanging);
+    assert_eq!(client.ask(&session, "go on").text, "ok", "{method}");
+    Some([delta, cancel])
 }
