@@ -118,10 +118,7 @@ fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
     code
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "main reads it once; everyone else is told"
-)]
+#[expect(clippy::disallowed_methods, reason = "main reads it once and passes it on")]
 fn current_dir() -> std::io::Result<PathBuf> {
     std::env::current_dir()
 }

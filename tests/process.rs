@@ -337,7 +337,11 @@ async fn run_adopting_server(script: &str, end: &str) {
                 "{:?}",
                 started.elapsed()
             );
-            assert_eq!(find_marked(&mark), [], "nobody is left once gone is told");
+            assert_eq!(
+                find_marked(&mark),
+                [],
+                "no process is left once the end is reported"
+            );
         }
         "drop" => drop(child),
         other => panic!("{other}"),

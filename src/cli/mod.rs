@@ -204,7 +204,7 @@ impl CommandContext<'_> {
     fn check_config_exists(&self) -> Result<(), String> {
         match &self.shared.config {
             Some(path) if !self.cwd.join(path).is_file() => {
-                Err(format!("--config: there is no file {}", path.display()))
+                Err(format!("--config: file not found: {}", path.display()))
             }
             _ => Ok(()),
         }

@@ -31,9 +31,9 @@ pub struct Diagnostic {
     pub severity: ConfigSeverity,
     /// The path of the file, or `initializationOptions`, the name of the environment variable, or the flag.
     pub file: String,
-    /// The line, from 1; 0 where there are no lines (`initializationOptions`, environment, flags).
+    /// The line, from 1; 0 in a source without lines (`initializationOptions`, environment, flags).
     pub line: u32,
-    /// The column in characters, from 1; 0 where there are no lines.
+    /// The column in characters, from 1; 0 in a source without lines.
     pub column: u32,
     /// The setting, such as `provider.anthropic.model`; empty if the whole file is affected.
     pub key: String,

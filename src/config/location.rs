@@ -25,7 +25,7 @@ impl fmt::Display for ValueSource {
     }
 }
 
-/// Where a value is written. Line and column count from 1; both are 0 where there are no lines.
+/// Where a value is written. Line and column count from 1; both are 0 in a source without lines.
 #[derive(Clone, Debug)]
 pub(super) struct ConfigLocation {
     pub(super) origin: Arc<ValueSource>,

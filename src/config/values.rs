@@ -106,7 +106,7 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
     };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
     for part in middle.split('*') {
-        // The leftmost match leaves the most text for the remaining parts, so there is no need to backtrack.
+        // The leftmost match leaves the most text for the remaining parts, so backtracking is unnecessary.
         match remaining.find(part) {
             Some(at) => remaining = &remaining[at + part.len()..],
             None => return false,

@@ -4,7 +4,7 @@
 //! description in the reference; its example is in `examples.json`. Knows no handlers.
 //!
 //! The program itself uses only the names in [`method`]. The entries carry the schema and the conversion of every type,
-//! so the program must not refer to them: the linker then drops all of that.
+//! so the program must not refer to them: the linker then drops them.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -348,7 +348,7 @@ mod tests {
     fn names_follow_the_naming_rules() {
         let mut seen = BTreeSet::new();
         for entry in iter_entries() {
-            assert!(seen.insert(entry.method), "{} stands twice", entry.method);
+            assert!(seen.insert(entry.method), "{} is listed twice", entry.method);
             let name = entry.method.strip_prefix("agent/").unwrap();
             let pascal = name[..1].to_uppercase() + &name[1..];
             let suffix = if entry.result.is_some() {

@@ -3,7 +3,7 @@
 //!
 //! Anthropic: `anthropic-ratelimit-{requests,tokens,…}-{limit,remaining,reset}`. OpenAI and compatible APIs:
 //! `x-ratelimit-{limit,remaining,reset}[-requests|-tokens]`. No header names the window of its limit, so the longest
-//! reset seen so far stands in for it.
+//! reset seen so far is used instead.
 
 use std::time::{Duration, UNIX_EPOCH};
 

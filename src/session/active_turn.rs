@@ -85,7 +85,7 @@ impl TurnSpending {
     }
 }
 
-/// What the caller of the turn is told at its end.
+/// What the turn reports to its caller at its end.
 pub(super) struct TurnReport {
     /// The caller of the turn.
     pub(super) waiter: Option<oneshot::Sender<TurnOutcome>>,

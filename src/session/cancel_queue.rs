@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(
             cancels.take(1, Some(&running)),
             None,
-            "one cancel is no second one"
+            "one cancel does not count as a second"
         );
         cancels.request_cancel(2, None);
         assert_eq!(cancels.take(1, Some(&running)), Some(Some(running)));

@@ -52,7 +52,7 @@ impl EditorKeys {
 
     /// Requests the key of a provider, unless the answer is cached. Dropping the future is safe.
     pub(super) async fn request_key(&self, provider: &str) -> CredentialAnswer {
-        // The editor did not answer last time; that is no answer to keep.
+        // The editor did not answer last time; do not cache that.
         if let Some(Err(_)) = self.answer_cell(provider).get() {
             self.lock().remove(provider);
         }

@@ -269,7 +269,7 @@ impl SessionManager {
             roll.is_shutting_down = true;
             std::mem::take(&mut roll.live)
         };
-        // All are told before any is awaited, so that they end in parallel.
+        // All are notified before any is awaited, so that they end in parallel.
         let ending: Vec<LiveSession> = ending.into_values().collect();
         for live in &ending {
             // An actor reads a full mailbox soon; wait for room.

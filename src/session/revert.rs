@@ -189,7 +189,7 @@ async fn plan_revert(
                 now => add(&mut plan, desired, now),
             }
         }
-        // A folder that only contains files to be deleted is no obstacle.
+        // A folder that contains only files to be deleted does not block.
         let going: HashSet<PathBuf> = (plan.items.iter())
             .filter(|item| item.to == FileState::Absent)
             .map(|item| item.path.clone())

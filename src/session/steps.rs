@@ -214,7 +214,7 @@ impl Actor {
             QueueAction::List | QueueAction::Remove(_) => (None, false),
         };
         let starts = starts && self.turn.is_none() && self.residency.deleting.is_empty();
-        // A refusal is no refusal of the action: the prompt waits in the queue.
+        // The action still succeeds: the prompt waits in the queue.
         let start = || {
             starts
                 .then(|| self.next_for_turn(gathered).ok().flatten())

@@ -305,7 +305,7 @@ mod tests {
                 ".env",
                 0,
                 DiagnosticSeverity::Error,
-                "SECRET=1 is no name",
+                "SECRET=1 is not a name",
             ),
             finding(
                 &harness,

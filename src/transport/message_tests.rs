@@ -181,7 +181,7 @@ fn member_table() -> Table {
         add(format!("result {kind}"), body, Answer(json!(4), !unusable(kind)));
         let body = format!(r#"{{"jsonrpc":"2.0","id":4,"error":{{"code":1,"message":""}},"result":{text}}}"#);
         add(
-            format!("result {kind} beside an error"),
+            format!("result {kind} next to an error"),
             body,
             Answer(json!(4), false),
         );

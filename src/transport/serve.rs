@@ -597,7 +597,7 @@ fn with_params(request: Request) -> Request {
 
 /// Replaces an invalid `processId` (negative, too large, not a number) with null.
 ///
-/// It only names the process to watch, so it is no reason to refuse a client.
+/// It only names the process to watch, so an invalid one does not refuse the client.
 fn with_process_id(request: Request) -> Request {
     let sound = |id: &Value| id.is_null() || id.as_u64().is_some_and(|id| u32::try_from(id).is_ok());
     let process_id = request.params().and_then(|params| params.get("processId"));

@@ -269,7 +269,7 @@ pub(super) fn decide_after_failure(
     attempts: u32,
 ) -> AdmissionDecision {
     let health = model.provider.account_health();
-    // A circuit that would admit a trial now is no obstacle: a throttled trial returned its right.
+    // A circuit that would admit a trial now does not block: a throttled trial returned its right.
     let circuit = health
         .filter(|health| !health.would_admit())
         .map(|health| health.circuit_view());

@@ -1,6 +1,6 @@
 //! The doom-loop guard (R-LOOP-6): pure, no I/O.
 //!
-//! It looks at whole steps, as sets of calls. The same set with the same results is no progress. The third such step in
+//! It looks at whole steps, as sets of calls. The same set with the same results makes no progress. The third such step in
 //! a row is answered with a nudge instead of being run, and the next ones ask the user. At most three steps in a row
 //! are held back.
 //!

@@ -64,7 +64,7 @@ fn instruction_file_changes(
     };
     let (old, new) = (by_path(before.unwrap_or_default()), by_path(now));
     let mut notices = Vec::new();
-    // In the session's first turn every file would be new, which is no news.
+    // In the session's first turn every file would be new, so nothing is announced.
     if before.is_some() {
         for (path, file) in &new {
             match old.get(path) {

@@ -214,7 +214,7 @@ impl DesiredState {
         if self.to == FileState::Unknown {
             return RestoreVerdict::Conflict("its old content is unknown");
         }
-        // First: a file that already has the desired state is no conflict, whoever changed it.
+        // First: a file that already has the desired state does not conflict, whoever changed it.
         if exactly && is(&self.to) {
             return RestoreVerdict::Done;
         }

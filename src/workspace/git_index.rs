@@ -114,7 +114,7 @@ impl std::fmt::Debug for GitIndex {
     }
 }
 
-/// Visits all entries. `None` means that this is no index or not understood; what was visited is then void.
+/// Visits all entries. Returns `None` if this is not an index that we understand; discard what was visited then.
 fn for_each_entry(bytes: &[u8], length: usize, mut visit: impl FnMut(&[u8], &IndexEntry<'_>)) -> Option<()> {
     let version = match (bytes.get(..4)?, read_u32(bytes, 4)?) {
         (b"DIRC", version @ 2..=4) => version,

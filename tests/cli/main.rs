@@ -644,7 +644,7 @@ fn mistyped_mode_or_config_path_is_a_usage_error() {
     world
         .run(&["run", "-y", "--config", "gone.toml", "-p", "write"])
         .is(2)
-        .assert_stderr("there is no file gone.toml");
+        .assert_stderr("file not found: gone.toml");
     assert!(!world.path("work/new.txt").exists());
 }
 

@@ -148,7 +148,7 @@ fn prompt_comes_from_an_argument_or_stdin() {
         (&["run", "hi", "--frobnicate"], "--frobnicate"),
         (
             &["run", "hi", "--config", "gone.toml"],
-            "there is no file gone.toml",
+            "file not found: gone.toml",
         ),
         (
             &["run", "hi", "--session", "ses_none"],

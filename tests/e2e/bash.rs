@@ -100,7 +100,7 @@ fn commands_ask_for_approval_and_see_no_secrets() {
     let body = String::from_utf8_lossy(&raw);
     assert!(body.contains("PATH=") && body.contains("done"));
     for secret in world.secrets() {
-        assert!(!body.contains(secret), "the model is told {secret}");
+        assert!(!body.contains(secret), "the model sees {secret}");
     }
 }
 
@@ -132,7 +132,7 @@ fn key_in_tool_output_is_redacted_everywhere() {
         client.ask(&session, "run it");
         let raw = world.wait_for_request(before + 1).raw.clone();
         let body = String::from_utf8_lossy(&raw);
-        assert!(!body.contains(key.as_str()), "{tool}: the model is told the key");
+        assert!(!body.contains(key.as_str()), "{tool}: the model sees the key");
         if tool != "edit_file" {
             assert!(body.contains("***"), "{tool}: {body}");
         }

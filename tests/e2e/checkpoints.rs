@@ -729,7 +729,7 @@ fn ten_thousand_files_are_restored_from_git() {
         id
     };
     timed(
-        "a command that changes nothing, beside 10,000 files",
+        "a command that changes nothing, next to 10,000 files",
         &[bash("true")],
     );
     let id = timed(

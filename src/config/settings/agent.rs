@@ -218,7 +218,7 @@ impl ToolChoice {
         self.only.as_ref().is_none_or(|only| only.matches_name(tool)) && !self.never.matches_name(tool)
     }
 
-    /// Returns whether there is no restriction.
+    /// Returns whether everything is allowed.
     pub fn is_all(&self) -> bool {
         self.only.is_none() && self.never.is_empty()
     }

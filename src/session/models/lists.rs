@@ -114,7 +114,7 @@ impl Models {
                 self.lists.store_list(&provider, list.clone());
                 Some(list)
             }
-            // A list that cannot be read is no failure: names are then judged without it.
+            // Not a failure: without a list, names are checked without it.
             Err(error) => {
                 tracing::info!(provider = provider.name, %error, "its list of models was not read");
                 None

@@ -502,7 +502,7 @@ impl ShownSubagent {
             }
         };
         if self.remaining == 0 {
-            out.push_str("\n… (its answer is told at its end)\n");
+            out.push_str("\n… (the full answer follows at the end)\n");
         }
         self.send(out).await;
     }
@@ -569,7 +569,7 @@ mod tests {
         let output = collect_live_output(None, &[&long, "more", "END"]).await;
         assert_eq!(
             output,
-            format!("{}\n… (its answer is told at its end)\n", "ä".repeat(15_000))
+            format!("{}\n… (the full answer follows at the end)\n", "ä".repeat(15_000))
         );
     }
 

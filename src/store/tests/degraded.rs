@@ -92,7 +92,7 @@ async fn a_full_memory_drops_low_priority_events_and_keeps_the_rest() {
             assert!(bytes <= MAX_BUFFERED_BYTES);
         }
     }
-    assert_eq!(seq, 31, "30 of a bit more than a MiB fit beside the reserve");
+    assert_eq!(seq, 31, "30 of a bit more than a MiB fit next to the reserve");
     rig.send(append("ses_1", 32, build_message("m", Role::User, "a prompt")))
         .await;
     rig.send(append("ses_1", 33, end_of_turn())).await;

@@ -527,7 +527,7 @@ impl SessionView {
     fn tool_call(&mut self, call: &ToolCallNotification, wrong: &mut Vec<String>) {
         let id = &call.tool_call_id;
         if self.stray_calls.contains(id) || self.started_calls.contains_key(id) {
-            wrong.push(format!("tool call {id} is told of, which no message holds"));
+            wrong.push(format!("tool call {id} is reported, but no message contains it"));
         }
         let before = self.calls.insert(id.clone(), call.status);
         let fine = match (before, call.status) {

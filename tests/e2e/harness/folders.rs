@@ -36,7 +36,7 @@ pub fn leaks(root: &Path, secrets: &[String]) -> Vec<String> {
         found.extend(
             holds(&bytes, secrets)
                 .into_iter()
-                .map(|secret| format!("{secret} stands in {}", path.display())),
+                .map(|secret| format!("{} contains {secret}", path.display())),
         );
     }
     found

@@ -108,7 +108,7 @@ test('vim.lsp.rpc: initialize, a prompt that streams, an orderly end', function(
   )
 end)
 
-test('vim.lsp.start: the answer streams, its end is told', function(workspace)
+test('vim.lsp.start: the answer streams and its end is reported', function(workspace)
   local client = support.client(workspace)
   local session = client.session()
   local answer = client.answer(client.prompt(session, 'stream, please'))
@@ -120,7 +120,7 @@ test('vim.lsp.start: the answer streams, its end is told', function(workspace)
   eq(client.stop(), { code = 0, signal = 0 })
 end)
 
-test('the agent reads what stands in an unsaved buffer', function(workspace)
+test('the agent reads an unsaved buffer', function(workspace)
   support.write(workspace .. '/notes.txt', 'what is on disk\n')
   vim.cmd.edit(workspace .. '/notes.txt')
   local client = support.client(workspace, true)
@@ -180,7 +180,7 @@ test('client:cancel_request ends the turn; the callback is dropped, turnEnded co
   eq(client.stop(), { code = 0, signal = 0 })
 end)
 
-test('a second client works beside the first; a session belongs to one of them', function(workspace)
+test('a second client works next to the first; a session belongs to one of them', function(workspace)
   local first, second = support.client(workspace), support.client(workspace)
   local one, two = first.session(), second.session()
   local turns = { first.prompt(one, 'stream, please'), second.prompt(two, 'stream, please') }
