@@ -47,7 +47,7 @@ fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
         tools: Arc::new([ToolSpec {
             name: "read_file".into(),
             description: "Reads.".into(),
-            schema: json!({"type": "object"}),
+            schema: json!({"type": "object"}).into(),
         }]),
         max_output_tokens: 1_000,
         effort: None,

@@ -64,7 +64,7 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
         name: name.to_owned(),
         description,
         command,
-        schema,
+        schema: schema.into(),
         effect: table.effect.unwrap_or_default(),
     })
 }

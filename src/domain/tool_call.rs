@@ -146,6 +146,6 @@ pub struct ToolSpec {
     pub name: String,
     /// What the tool does and when to use it.
     pub description: String,
-    /// The JSON Schema of the input.
-    pub schema: Value,
+    /// The JSON Schema of the input, generated once.
+    pub schema: Arc<Value>,
 }

@@ -378,7 +378,7 @@ pub(crate) mod tests {
             tools: Arc::new([ToolSpec {
                 name: "read_file".into(),
                 description: "Reads a file.".into(),
-                schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
+                schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}).into(),
             }]),
             max_output_tokens: 4_096,
             effort: None,

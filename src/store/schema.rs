@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::error::StoreError;
@@ -188,6 +189,8 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     )?;
     connection.busy_timeout(busy)?;
     connection.set_prepared_statement_cache_capacity(64);
+    // Otherwise each new value of a parameter prepares a statement again if a partial index might fit.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     migrate_into(&mut connection, MIGRATIONS)?;
     Ok(connection)
 }

@@ -175,7 +175,8 @@ mod tests {
                 },
                 "required": ["env"],
                 "additionalProperties": false,
-            }),
+            })
+            .into(),
             effect,
         }))
     }

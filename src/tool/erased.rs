@@ -78,12 +78,12 @@ impl<T: Tool> DynTool for T {
         ToolSpec {
             name: T::NAME.to_owned(),
             description: T::DESCRIPTION.to_owned(),
-            schema: schema::generate_schema::<T::Input>(),
+            schema: schema::input_schema::<T::Input>(),
         }
     }
 
     fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
-        let schema = schema::generate_schema::<T::Input>();
+        let schema = schema::input_schema::<T::Input>();
         let problem = match T::Input::deserialize(input) {
             // The types do not express ranges.
             Ok(fits) => match schema::out_of_range(&schema, input) {

@@ -100,13 +100,15 @@ impl Registry {
     /// Returns a registry of the tools whose name `wanted` accepts, in the same order.
     #[must_use]
     pub fn filter_by_name(&self, wanted: impl Fn(&str) -> bool) -> Self {
-        Self::new(
-            self.tools
-                .iter()
-                .filter(|tool| wanted(tool.name()))
-                .cloned()
-                .collect(),
-        )
+        let (tools, specs): (Vec<_>, Vec<_>) = (self.tools.iter().cloned().zip(self.specs.iter().cloned()))
+            .filter(|(tool, _)| wanted(tool.name()))
+            .unzip();
+        let by_name = (0..).zip(&tools).map(|(at, tool)| (tool.name().to_owned(), at));
+        Self {
+            by_name: Arc::new(by_name.collect()),
+            specs: specs.into(),
+            tools: tools.into(),
+        }
     }
 
     /// Returns the tool of that name.

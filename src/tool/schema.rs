@@ -3,14 +3,27 @@
 //! Generated from the input type for the model, and used to explain what is wrong with arguments (R-TOOL-2). Covers the
 //! part of JSON Schema that our types and configured tools use; must not reject what it does not understand.
 
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use crate::base::nearest::nearest_name;
 
-/// Generates the schema of `T` for models: self-contained, with optional fields simply not required.
-pub fn generate_schema<T: JsonSchema>() -> Value {
+/// Returns the schema of `T` for models: self-contained, with optional fields simply not required.
+///
+/// Each is generated once: a turn lists all tools, and each call checks its arguments.
+pub fn input_schema<T: JsonSchema + 'static>() -> Arc<Value> {
+    static SCHEMAS: LazyLock<Mutex<HashMap<TypeId, Arc<Value>>>> = LazyLock::new(Mutex::default);
+    let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+    let schema = schemas.entry(TypeId::of::<T>());
+    schema.or_insert_with(|| Arc::new(generate_schema::<T>())).clone()
+}
+
+fn generate_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         // Not every API follows `$ref`.
         settings.inline_subschemas = true;

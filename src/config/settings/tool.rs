@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -197,7 +198,7 @@ pub struct CommandToolSettings {
     /// The command; it reads the arguments as one JSON object.
     pub command: CommandLine,
     /// The JSON Schema of the arguments.
-    pub schema: Value,
+    pub schema: Arc<Value>,
     /// The kind of effect that a call has.
     pub effect: ToolEffect,
 }

@@ -125,7 +125,7 @@ pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
     wire::ToolInfo {
         name: name.clone(),
         description: description.clone(),
-        input_schema: schema.clone(),
+        input_schema: serde_json::Value::clone(schema),
     }
 }
 

@@ -46,6 +46,11 @@ pub(super) fn read(source: &PromptFolder, path: &Path) -> Option<Result<PromptFi
     )
 }
 
+/// Returns whether nothing is at the path, not even a link.
+pub(super) fn is_missing(path: &Path) -> bool {
+    matches!(path.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Resolves the path; `None` if nothing is there.
 fn resolve_prompt_path(source: &PromptFolder, path: &Path) -> Result<Option<PathBuf>, String> {
     let real = match real_path(path) {
@@ -75,6 +80,9 @@ const MAX_ENTRIES: usize = 10_000;
 
 /// Lists the paths of the entries in the folder `dir` of `source`; empty if it leads out of the workspace.
 pub(super) fn list_entry_paths(source: &PromptFolder, dir: &Path) -> Vec<PathBuf> {
+    if is_missing(dir) {
+        return Vec::new();
+    }
     let Ok(Some(real)) = resolve_prompt_path(source, dir) else {
         return Vec::new();
     };

@@ -57,6 +57,10 @@ impl Sources {
         ] {
             for source in folders.iter().chain(&inner) {
                 let path = source.dir.join(name);
+                // Most files are missing, in every turn: one look instead of one for each folder above.
+                if file::is_missing(&path) {
+                    continue;
+                }
                 // A file with two names counts once.
                 if seen.insert(real_path(&path).unwrap_or_else(|_| path.clone())) {
                     found.take(kind, source, &path);
