@@ -8,14 +8,15 @@ use tokio::sync::oneshot;
 
 use super::actor::Actor;
 use super::command::{CommandError, Reply};
-use super::questions::{JudgementContext, PendingApproval};
+use super::questions::{ApprovalWaiter, JudgementContext};
 use super::services::SessionSettings;
 use crate::approval::{RuleError, Verdict};
 use crate::base::clock;
 use crate::base::random;
-use crate::domain::{ApprovalId, Decision, DecisionKind, Effect, Event, Grant, GrantScope, ResolvedBy};
+use crate::domain::{
+    Approval, ApprovalId, Decision, DecisionKind, Effect, Event, Grant, GrantScope, ResolvedBy,
+};
 use crate::store::{PendingEvent, PendingKey, StoreWrite};
-use crate::turn::ApprovalRequest;
 
 impl Actor {
     /// Judges an effect by the current rules, grants and mode.
@@ -61,22 +62,23 @@ impl Actor {
         verdict
     }
 
-    pub(super) fn open_approval(&mut self, request: ApprovalRequest, reply: oneshot::Sender<Decision>) {
+    pub(super) fn open_approval(
+        &mut self,
+        approval: Approval,
+        effect: Effect,
+        needs_person: bool,
+        reply: oneshot::Sender<Decision>,
+    ) {
         let Some(turn) = self.turn.as_mut() else { return };
-        let ApprovalRequest {
-            approval,
-            effect,
-            needs_person,
-        } = request;
         let (id, tool) = (approval.id.clone(), approval.name.clone());
-        let pending = PendingApproval {
+        let waiter = ApprovalWaiter {
             reply,
             tool: tool.clone(),
             effect: effect.clone(),
             deadline: turn.settings.approval_timeout.map(|limit| clock::now() + limit),
             needs_person,
         };
-        self.questions.open_approval(id.clone(), pending);
+        self.questions.add_waiter(id.clone(), waiter);
         self.pause_clock();
         self.record_event(Event::ApprovalRequested(approval));
         // The decision came while the turn was interrupted; apply it now (R-APPR-4).

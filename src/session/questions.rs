@@ -13,8 +13,8 @@ use super::services::Rules;
 use crate::approval::{Policy, Rule, RuleError, Verdict, judge_tool_call};
 use crate::domain::{ApprovalId, Decision, Effect, Grant, GrantScope, InquiryId, InquiryReply, Mode};
 
-/// An approval that the turn waits for.
-pub(super) struct PendingApproval {
+/// What waits for the decision about an open approval, and what is judged again when rules change.
+pub(super) struct ApprovalWaiter {
     pub(super) reply: oneshot::Sender<Decision>,
     pub(super) tool: String,
     pub(super) effect: Effect,
@@ -34,7 +34,7 @@ pub(super) struct JudgementContext {
 #[derive(Default)]
 pub(super) struct Questions {
     /// Approvals that the running turn waits for.
-    approvals: BTreeMap<ApprovalId, PendingApproval>,
+    approvals: BTreeMap<ApprovalId, ApprovalWaiter>,
     /// Inquiries that the running turn waits for.
     inquiries: BTreeMap<InquiryId, oneshot::Sender<Option<InquiryReply>>>,
     /// Decisions on approvals of an interrupted turn, until it is resumed.
@@ -90,10 +90,10 @@ impl Questions {
     /// Returns the open approvals that the current rules, grants and mode allow.
     pub(super) fn find_allowed(&mut self, context: JudgementContext) -> Vec<ApprovalId> {
         let approvals = std::mem::take(&mut self.approvals);
-        let by_rule = approvals.iter().filter(|(_, pending)| !pending.needs_person);
+        let by_rule = approvals.iter().filter(|(_, waiter)| !waiter.needs_person);
         let allowed = by_rule
-            .filter(|(_, pending)| {
-                let verdict = self.judge_effect(context, &pending.tool, &pending.effect);
+            .filter(|(_, waiter)| {
+                let verdict = self.judge_effect(context, &waiter.tool, &waiter.effect);
                 matches!(verdict, Verdict::Allow { .. })
             })
             .map(|(id, _)| id.clone())
@@ -104,17 +104,14 @@ impl Questions {
 
     /// Returns the open approvals whose time is over.
     pub(super) fn find_late(&self, now: Instant) -> Vec<ApprovalId> {
-        let late = |pending: &PendingApproval| pending.deadline.is_some_and(|deadline| deadline <= now);
-        let expired = self.approvals.iter().filter(|(_, pending)| late(pending));
+        let late = |waiter: &ApprovalWaiter| waiter.deadline.is_some_and(|deadline| deadline <= now);
+        let expired = self.approvals.iter().filter(|(_, waiter)| late(waiter));
         expired.map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns when the next open approval is denied for want of an answer.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.approvals
-            .values()
-            .filter_map(|pending| pending.deadline)
-            .min()
+        self.approvals.values().filter_map(|waiter| waiter.deadline).min()
     }
 
     /// Returns what nobody waits for any more, because a sub-agent was stopped.
@@ -122,7 +119,7 @@ impl Questions {
         let approvals = self
             .approvals
             .iter()
-            .filter(|(_, pending)| pending.reply.is_closed());
+            .filter(|(_, waiter)| waiter.reply.is_closed());
         let inquiries = self.inquiries.iter().filter(|(_, reply)| reply.is_closed());
         (
             approvals.map(|(id, _)| id.clone()).collect(),
@@ -130,8 +127,8 @@ impl Questions {
         )
     }
 
-    pub(super) fn open_approval(&mut self, id: ApprovalId, pending: PendingApproval) {
-        self.approvals.insert(id, pending);
+    pub(super) fn add_waiter(&mut self, id: ApprovalId, waiter: ApprovalWaiter) {
+        self.approvals.insert(id, waiter);
     }
 
     pub(super) fn open_inquiry(&mut self, id: InquiryId, reply: oneshot::Sender<Option<InquiryReply>>) {
@@ -153,9 +150,9 @@ impl Questions {
 
     /// Answers the call that waits for an approval, if one does.
     pub(super) fn answer_approval(&mut self, id: &ApprovalId, decision: Decision) {
-        if let Some(pending) = self.approvals.remove(id) {
+        if let Some(waiter) = self.approvals.remove(id) {
             // The call may have been stopped meanwhile.
-            let _ = pending.reply.send(decision);
+            let _ = waiter.reply.send(decision);
         }
     }
 
@@ -298,14 +295,14 @@ mod tests {
     }
 
     fn ask(questions: &mut Questions, id: &str, needs_person: bool, deadline: Option<Instant>) {
-        let pending = PendingApproval {
+        let waiter = ApprovalWaiter {
             reply: oneshot::channel().0,
             tool: "write_file".to_owned(),
             effect: write(),
             deadline,
             needs_person,
         };
-        questions.open_approval(ApprovalId::from(id), pending);
+        questions.add_waiter(ApprovalId::from(id), waiter);
     }
 
     fn new_questions() -> Questions {

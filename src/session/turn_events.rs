@@ -60,7 +60,12 @@ impl Actor {
                 };
                 let _ = reply.send(verdict);
             }
-            TurnRequest::Approve { request, reply } => self.open_approval(*request, reply),
+            TurnRequest::Approve {
+                approval,
+                effect,
+                needs_person,
+                reply,
+            } => self.open_approval(*approval, effect, needs_person, reply),
             TurnRequest::Inquire { inquiry, reply } => self.open_inquiry(inquiry, reply),
         }
     }

@@ -11,13 +11,14 @@ use serde_json::Value;
 use super::context::TurnContext;
 use super::hook_runs::Objection;
 use super::redact;
-use super::session_link::{ApprovalRequest, TurnStopped};
+use super::session_link::TurnStopped;
 use super::tool_guard::{self, PreToolOutcome};
 use super::tool_run::{ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context};
 use crate::approval::{Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{
-    Approval, ApprovalId, Decision, DecisionKind, Effect, EffectKind, Event, Risk, ToolCallStatus,
+    Approval, ApprovalId, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Risk,
+    ToolCallStatus,
 };
 use crate::tool::{CallPreview, PreparedCall, ToolError};
 use crate::workspace::checkpoint;
@@ -106,24 +107,20 @@ pub(super) async fn request_permission(
                 // A change that cannot be previewed cannot be made, such as an edit that does not apply.
                 Err(reason) => return Ok(Permission::Refused(ToolCallStatus::Failed, reason)),
             };
-            let request = ApprovalRequest {
-                approval: Approval {
-                    id: call.approval.take().unwrap_or_else(ApprovalId::new_random),
-                    tool_call: call.id.clone(),
-                    name: call.name.clone(),
-                    input: call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)),
-                    title: call.title.clone(),
-                    cwd: cx.services.cwd.display().to_string(),
-                    diff: preview.diff.clone(),
-                    risk,
-                    why: reason,
-                    rule,
-                },
-                effect,
-                needs_person: unkept.is_some(),
+            let approval = Approval {
+                id: call.approval.take().unwrap_or_else(ApprovalId::new_random),
+                tool_call: call.id.clone(),
+                name: call.name.clone(),
+                input: call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)),
+                title: call.title.clone(),
+                cwd: cx.services.cwd.display().to_string(),
+                diff: preview.diff.clone(),
+                risk,
+                why: reason,
+                rule,
             };
             call.uncheckpointed = unkept.is_some();
-            ask_for_approval(cx, call, prepared, preview, request).await
+            ask_for_approval(cx, call, prepared, (approval, effect), preview.locations).await
         }
     }
 }
@@ -179,19 +176,20 @@ async fn ask_for_approval(
     cx: &TurnContext,
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
-    preview: CallPreview,
-    request: ApprovalRequest,
+    (approval, effect): (Approval, Effect),
+    locations: Vec<FileLocation>,
 ) -> Result<Permission, TurnStopped> {
     let mut waiting = call.to_update(ToolCallStatus::AwaitingApproval);
-    waiting.diff = preview.diff;
-    waiting.locations = preview.locations;
+    waiting.diff.clone_from(&approval.diff);
+    waiting.locations = locations;
     if call.note.is_some() {
         // The user approves the arguments as the hook changed them.
         waiting.input = call.input.as_ref().ok().cloned();
     }
     cx.link.emit_event(Event::ToolCall(waiting)).await?;
-    let approved = request.effect.clone();
-    match cx.link.request_approval(request).await? {
+    let approved = effect.clone();
+    let answer = (cx.link).request_approval(approval, effect, call.uncheckpointed);
+    match answer.await? {
         Decision {
             kind: DecisionKind::Deny,
             feedback,

@@ -69,7 +69,12 @@ pub enum TurnRequest {
     },
     /// Asks the user to approve a call.
     Approve {
-        request: Box<ApprovalRequest>,
+        /// What the user sees. It has its old id when an interrupted turn is resumed.
+        approval: Box<Approval>,
+        /// What is judged again when rules change.
+        effect: Effect,
+        /// The user is asked although rules allow the call, so rules do not settle it.
+        needs_person: bool,
         reply: oneshot::Sender<Decision>,
     },
     /// Asks the user about a limit, or a question of the agent.
@@ -155,17 +160,6 @@ pub struct StepInput {
     pub items: Vec<Arc<HistoryItem>>,
     /// Compactions of the session that failed in a row.
     pub failed_compactions: u32,
-}
-
-/// A request to the user to approve a call.
-#[derive(Clone, Debug)]
-pub struct ApprovalRequest {
-    /// What the user sees. It has its old id when an interrupted turn is resumed.
-    pub approval: Approval,
-    /// The effect, to be judged again when rules change.
-    pub effect: Effect,
-    /// It is asked although rules allow it, so rules do not settle it.
-    pub needs_person: bool,
 }
 
 /// The turn's end of the channel to the session's actor.
@@ -347,9 +341,16 @@ impl SessionLink {
     ///
     /// # Errors
     /// [`TurnStopped`] if the turn is canceled or the actor is gone.
-    pub async fn request_approval(&self, request: ApprovalRequest) -> Result<Decision, TurnStopped> {
+    pub async fn request_approval(
+        &self,
+        approval: Approval,
+        effect: Effect,
+        needs_person: bool,
+    ) -> Result<Decision, TurnStopped> {
         self.ask_for(|reply| TurnRequest::Approve {
-            request: Box::new(request),
+            approval: Box::new(approval),
+            effect,
+            needs_person,
             reply,
         })
         .await

@@ -172,10 +172,20 @@ impl SubagentBridge {
                     .await;
                 }
             },
-            TurnRequest::Approve { request, reply } => {
+            TurnRequest::Approve {
+                approval,
+                effect,
+                needs_person,
+                reply,
+            } => {
                 let reply = self.wait_for(reply);
-                self.forward_request(TurnRequest::Approve { request, reply })
-                    .await;
+                self.forward_request(TurnRequest::Approve {
+                    approval,
+                    effect,
+                    needs_person,
+                    reply,
+                })
+                .await;
             }
             TurnRequest::Inquire { inquiry, reply } => {
                 let child_request = self.of_child(inquiry);
