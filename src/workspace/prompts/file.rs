@@ -46,9 +46,9 @@ pub(super) fn read(source: &PromptFolder, path: &Path) -> Option<Result<PromptFi
     )
 }
 
-/// Returns whether nothing is at the path, not even a link.
+/// Returns whether nothing is at the path, not even a link. `false` if a link leads there: it is resolved elsewhere.
 pub(super) fn is_missing(path: &Path) -> bool {
-    matches!(path.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    matches!(nofollow::status_of(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Resolves the path; `None` if nothing is there.
@@ -59,9 +59,8 @@ fn resolve_prompt_path(source: &PromptFolder, path: &Path) -> Result<Option<Path
         Err(error) => return Err(error.to_string()),
     };
     // A missing file, or a link to one, is neither inside nor outside.
-    match nofollow::status_of(&real) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        _ => {}
+    if is_missing(&real) {
+        return Ok(None);
     }
     let Some(roots) = &source.within else {
         return Ok(Some(real));
