@@ -261,7 +261,7 @@ impl SessionView {
             match self.notified.get(&seq) {
                 Some(_) if !known => {
                     wrong.push(format!(
-                        "{} with seq {seq} is sent and stands in the page",
+                        "{} with seq {seq} is sent and also in the page",
                         event.method
                     ));
                 }
@@ -738,7 +738,7 @@ mod tests {
             (vec![start(1), input("m"), end(2)], "without a message"),
             (
                 vec![start(1), input("m"), call(2, "pending")],
-                "which no message holds",
+                "no message contains it",
             ),
             (
                 vec![
@@ -748,7 +748,7 @@ mod tests {
                     message(2, "m", "a"),
                     call(3, "pending"),
                 ],
-                "which no message holds",
+                "no message contains it",
             ),
             (
                 vec![start(1), input("m"), retracted(2, "m", json!([])), end(3)],
@@ -761,7 +761,7 @@ mod tests {
                     retracted(2, "m", json!(["call_1"])),
                     call(3, "pending"),
                 ],
-                "which no message holds",
+                "no message contains it",
             ),
             (vec![("agent/unknown", json!({}))], "unknown notification"),
             (
@@ -804,7 +804,7 @@ mod tests {
                 notify(checker, call(3, "pending"));
                 loaded(checker, 3, vec![call(3, "pending")]);
             }),
-            ("is sent and stands in the page", |checker, notify| {
+            ("is sent and also in the page", |checker, notify| {
                 notify(checker, end(2));
                 loaded(checker, 2, vec![start(1), end(2)]);
             }),
