@@ -16,7 +16,7 @@ use crate::base::random;
 use crate::domain::{
     Approval, ApprovalId, Decision, DecisionKind, Effect, Event, Grant, GrantScope, ResolvedBy,
 };
-use crate::store::{PendingEvent, PendingKey, StoreWrite};
+use crate::store::{PendingEvent, PendingKey, RowWrite, StoreWrite};
 
 impl Actor {
     /// Judges an effect by the current rules, grants and mode.
@@ -191,7 +191,8 @@ impl Actor {
         };
         self.questions.add_grant(grant.clone());
         let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
-        self.journal.push(StoreWrite::AddGrant { grant, session });
+        self.journal
+            .push(StoreWrite::Row(RowWrite::AddGrant { grant, session }));
     }
 
     /// Answers open questions that the changed rules or grants now allow.

@@ -3,7 +3,7 @@
 use super::command::SessionInfo;
 use crate::base::clock;
 use crate::domain::Mode;
-use crate::store::{ContentChoice, StoreWrite};
+use crate::store::{ContentChoice, RowWrite, StoreWrite};
 
 /// Returns the write that remembers a choice for new sessions of the folder, or `None` if there is nothing to remember.
 /// The mode `full` applies only to the session for which it was chosen.
@@ -12,10 +12,10 @@ pub(super) fn remembered_choice_write(info: &SessionInfo, mut choice: ContentCho
     if choice == ContentChoice::default() {
         return None;
     }
-    Some(StoreWrite::RememberChoice {
+    Some(StoreWrite::Row(RowWrite::RememberChoice {
         folder: info.folder.display().to_string(),
         agent: info.agent.clone().unwrap_or_default(),
         choice,
         at_ms: clock::wall_ms(),
-    })
+    }))
 }

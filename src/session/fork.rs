@@ -13,7 +13,7 @@ use crate::base::{clock, text};
 use crate::domain::{
     ApprovalId, Envelope, Event, FileChange, SessionId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnId,
 };
-use crate::store::{SessionRow, StoreWrite, StoredEvent};
+use crate::store::{RowWrite, SessionRow, StoreWrite, StoredEvent};
 
 /// The characters to which a title is cut.
 const TITLE: usize = 200;
@@ -56,7 +56,9 @@ impl SessionManager {
             ..SessionRow::new(fork.clone(), row.folder, row.cwd, clock::wall_ms())
         };
         let writes = &store.writes;
-        writes.send(StoreWrite::CreateSession(Box::new(new))).await?;
+        writes
+            .send(StoreWrite::Row(RowWrite::CreateSession(Box::new(new))))
+            .await?;
         // Known before copying, because a question must not be copied without its answer.
         let settled = self.settled_approvals(id, last).await?;
         let mut turns = Vec::new();

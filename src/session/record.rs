@@ -9,7 +9,7 @@ use crate::base::backpressure::Permit;
 use crate::base::clock;
 use crate::base::text::one_line;
 use crate::domain::{Delta, DeltaEnvelope, Envelope, Event, TurnId};
-use crate::store::{PendingEvent, PendingKey, SessionRow, StoreWrite, StoredEvent};
+use crate::store::{PendingEvent, PendingKey, RowWrite, SessionRow, StoreWrite, StoredEvent};
 
 /// The characters of a failed call's result that are logged.
 const LOGGED_CHARS: usize = 300;
@@ -71,7 +71,8 @@ impl Actor {
         if self.residency.stage == LoadState::New {
             self.residency.stage = LoadState::Open;
             let row = self.session_row();
-            self.journal.push(StoreWrite::CreateSession(Box::new(row)));
+            self.journal
+                .push(StoreWrite::Row(RowWrite::CreateSession(Box::new(row))));
         }
         let stored = StoredEvent {
             seq: self.journal.next_seq(),

@@ -15,8 +15,8 @@ use crate::base::counters::Totals;
 use crate::config::Redactor;
 use crate::domain::{Grant, SessionId};
 use crate::store::{
-    ContentChoice, ContentPiece, EventCursor, EventPage, EventWindow, SessionPage, SessionQuery, SessionRow,
-    StoreError, StoreHealth, StoreWrite, StoredEvent,
+    ContentChoice, ContentPiece, EventCursor, EventPage, EventWindow, RowWrite, SessionPage, SessionQuery,
+    SessionRow, StoreError, StoreHealth, StoreWrite, StoredEvent,
 };
 use crate::tool::{DynTool, Registry};
 
@@ -154,7 +154,10 @@ impl SessionManager {
             return Ok(false);
         }
         let id = grant.to_owned();
-        store.writes.send(StoreWrite::RevokeGrant { id }).await?;
+        store
+            .writes
+            .send(StoreWrite::Row(RowWrite::RevokeGrant { id }))
+            .await?;
         store.writes.flush_writes().await?;
         Ok(true)
     }
@@ -189,12 +192,12 @@ impl SessionManager {
         redirects: Vec<(String, String)>,
     ) -> Result<StoreHealth, StoreError> {
         let writes = &self.services().store.writes;
-        let write = StoreWrite::SetTrust {
+        let write = StoreWrite::Row(RowWrite::SetTrust {
             folder: folder.display().to_string(),
             trusted,
             redirects,
             at_ms: clock::wall_ms(),
-        };
+        });
         writes.send(write).await?;
         writes.flush_writes().await
     }

@@ -8,6 +8,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::ops::{EventOp, PutOp, WriteEffect, WriteOp};
 use super::rows::{AFTER_PIECES, ContentChoice, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
+use super::write::RowWrite;
 use crate::domain::{Grant, GrantScope, Mode, SessionId, TurnId};
 
 /// Milliseconds of a day.
@@ -92,21 +93,11 @@ impl WriteBatch<'_> {
     /// Applies a write. A returned text is the reason why it was left out.
     fn apply(&mut self, op: &WriteOp) -> Result<Option<String>, rusqlite::Error> {
         match op {
-            WriteOp::Create(row) => self.create_session(row)?,
+            WriteOp::Row(row) => self.apply_row(row)?,
             WriteOp::Event(event) => return self.apply_event(event),
             WriteOp::Put { session, put } => {
                 if let Some(num) = self.load_tally(session)?.map(|tally| tally.num) {
                     self.put_pending(num, put)?;
-                }
-            }
-            WriteOp::Drop { session, key } => {
-                if let Some(num) = self.load_tally(session)?.map(|tally| tally.num) {
-                    self.drop_pending(num, key)?;
-                }
-            }
-            WriteOp::Update { session, change } => {
-                if let Some(tally) = self.load_tally(session)? {
-                    tally.merge_change(change);
                 }
             }
             WriteOp::Changes {
@@ -119,24 +110,41 @@ impl WriteBatch<'_> {
                     self.insert_changes(num, cause, *replaces_earlier, rows)?;
                 }
             }
-            WriteOp::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
-            WriteOp::RevokeGrant { id } => {
+        }
+        Ok(None)
+    }
+
+    fn apply_row(&mut self, write: &RowWrite) -> Result<(), rusqlite::Error> {
+        match write {
+            RowWrite::CreateSession(row) => self.create_session(row)?,
+            RowWrite::Drop { session, key } => {
+                if let Some(num) = self.load_tally(session)?.map(|tally| tally.num) {
+                    self.drop_pending(num, key)?;
+                }
+            }
+            RowWrite::UpdateSession { session, change } => {
+                if let Some(tally) = self.load_tally(session)? {
+                    tally.merge_change(change);
+                }
+            }
+            RowWrite::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
+            RowWrite::RevokeGrant { id } => {
                 self.execute_cached("DELETE FROM grants WHERE id = ?", [id])?;
             }
-            WriteOp::SetTrust {
+            RowWrite::SetTrust {
                 folder,
                 trusted,
                 redirects,
                 at_ms,
             } => self.set_trust(folder, *trusted, redirects, *at_ms)?,
-            WriteOp::RememberChoice {
+            RowWrite::RememberChoice {
                 folder,
                 agent,
                 choice,
                 at_ms,
             } => self.remember_choice(folder, agent, choice, *at_ms)?,
         }
-        Ok(None)
+        Ok(())
     }
 
     fn set_trust(

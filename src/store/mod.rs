@@ -44,7 +44,7 @@ pub use rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, SearchHit, SessionChange,
     SessionHit, SessionPage, SessionQuery, SessionRow, SkippedRow, StoredEvent,
 };
-pub use write::{FaultHook, StoreWrite, WriteFault};
+pub use write::{FaultHook, RowWrite, StoreWrite, WriteFault};
 
 use std::collections::BTreeSet;
 use std::future::Future;

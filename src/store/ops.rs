@@ -3,11 +3,12 @@
 //! They are prepared before the transaction, so that they can stay in memory and be retried. Contains no SQL.
 
 use super::records::{self, RecordError};
-use super::rows::{ContentChoice, PendingEvent, PendingKey, PendingKind, SessionChange, SessionRow};
+use super::rows::{PendingEvent, PendingKey, PendingKind, SessionChange};
+use super::write::RowWrite;
 use crate::base::text;
 use crate::domain::{
-    Cost, Envelope, Event, FileChange, Grant, Inquiry, InquiryReply, LimitName, Message, OpenApproval,
-    OpenInquiry, RequestSubject, Role, SessionId, TurnId, Usage,
+    Cost, Envelope, Event, FileChange, Inquiry, InquiryReply, LimitName, Message, OpenApproval, OpenInquiry,
+    RequestSubject, Role, SessionId, TurnId, Usage,
 };
 
 /// Bytes of one message that full-text search covers.
@@ -16,19 +17,11 @@ const INDEXED: usize = 64 << 10;
 /// A prepared durable write, which can be applied repeatedly.
 #[derive(Debug)]
 pub(super) enum WriteOp {
-    Create(Box<SessionRow>),
+    Row(RowWrite),
     Event(Box<EventOp>),
     Put {
         session: SessionId,
         put: PutOp,
-    },
-    Drop {
-        session: SessionId,
-        key: PendingKey,
-    },
-    Update {
-        session: SessionId,
-        change: SessionChange,
     },
     Changes {
         session: SessionId,
@@ -36,25 +29,6 @@ pub(super) enum WriteOp {
         replaces_earlier: bool,
         /// Path and JSON of each change.
         rows: Vec<(String, String)>,
-    },
-    AddGrant {
-        grant: Grant,
-        session: Option<SessionId>,
-    },
-    RevokeGrant {
-        id: String,
-    },
-    SetTrust {
-        folder: String,
-        trusted: bool,
-        redirects: Vec<(String, String)>,
-        at_ms: i64,
-    },
-    RememberChoice {
-        folder: String,
-        agent: String,
-        choice: ContentChoice,
-        at_ms: i64,
     },
 }
 
@@ -150,13 +124,7 @@ impl WriteOp {
                 }
                 Self::Put { put, .. } => put.estimate_bytes(),
                 Self::Changes { rows, .. } => rows.iter().map(|(path, json)| path.len() + json.len()).sum(),
-                Self::Create(_)
-                | Self::Drop { .. }
-                | Self::Update { .. }
-                | Self::AddGrant { .. }
-                | Self::RevokeGrant { .. }
-                | Self::SetTrust { .. }
-                | Self::RememberChoice { .. } => FRAME,
+                Self::Row(_) => FRAME,
             }
     }
 
@@ -170,7 +138,7 @@ impl WriteOp {
         let partial = |key: &PendingKey| key.kind == PendingKind::Partial;
         match self {
             Self::Event(event) => event.drops.iter().any(partial),
-            Self::Drop { key, .. } => partial(key),
+            Self::Row(RowWrite::Drop { key, .. }) => partial(key),
             _ => false,
         }
     }
@@ -184,7 +152,7 @@ impl WriteOp {
             Self::Event(event) => {
                 event.session == *of && event.drops.iter().any(|key| key.matches_key(&put.key))
             }
-            Self::Drop { session, key } => session == of && key.matches_key(&put.key),
+            Self::Row(RowWrite::Drop { session, key }) => session == of && key.matches_key(&put.key),
             _ => false,
         }
     }
@@ -192,15 +160,19 @@ impl WriteOp {
     /// Returns how long it survives while the disk fails.
     pub(super) fn priority(&self) -> Priority {
         match self {
-            Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Priority::Critical,
+            Self::Row(
+                RowWrite::CreateSession(_) | RowWrite::RevokeGrant { .. } | RowWrite::SetTrust { .. },
+            ) => Priority::Critical,
             Self::Event(event) => event.priority,
             Self::Put { .. } if self.is_piece() => Priority::Low,
             Self::Changes { .. }
             | Self::Put { .. }
-            | Self::Drop { .. }
-            | Self::Update { .. }
-            | Self::AddGrant { .. }
-            | Self::RememberChoice { .. } => Priority::High,
+            | Self::Row(
+                RowWrite::Drop { .. }
+                | RowWrite::UpdateSession { .. }
+                | RowWrite::AddGrant { .. }
+                | RowWrite::RememberChoice { .. },
+            ) => Priority::High,
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::domain::{DeltaEnvelope, Envelope, FileChange, Grant, SessionId};
 /// A write. Writes are applied, and events published, in the order they were sent.
 #[derive(Debug)]
 pub enum StoreWrite {
-    /// Creates a session; an existing one stays unchanged.
-    CreateSession(Box<SessionRow>),
+    /// Stores a row.
+    Row(RowWrite),
     /// Stores an event, and publishes it.
     Append {
         /// Numbered by its session.
@@ -33,13 +33,6 @@ pub enum StoreWrite {
         /// Signaled once it is stored, or kept in memory because the disk fails.
         done: Option<oneshot::Sender<()>>,
     },
-    /// Removes a pending row.
-    Drop { session: SessionId, key: PendingKey },
-    /// Changes a session's row without an event.
-    UpdateSession {
-        session: SessionId,
-        change: SessionChange,
-    },
     /// Stores changes of files.
     Changes {
         session: SessionId,
@@ -58,6 +51,31 @@ pub enum StoreWrite {
         /// Receives the result.
         done: oneshot::Sender<Result<(), StoreError>>,
     },
+    /// Publishes a warning in its place among the events, without storing it.
+    Warn {
+        /// Its subject, as a stable code.
+        code: &'static str,
+        /// The text for the user.
+        message: String,
+    },
+    /// Writes that are stored together or not at all, in this order. Must not contain a deletion.
+    Together(Vec<StoreWrite>),
+    /// Signaled once everything before it is stored, or kept in memory, and published.
+    Barrier(oneshot::Sender<StoreHealth>),
+}
+
+/// A write of a row that is stored as it is. It publishes nothing.
+#[derive(Debug)]
+pub enum RowWrite {
+    /// Creates a session; an existing one stays unchanged.
+    CreateSession(Box<SessionRow>),
+    /// Changes a session's row without an event.
+    UpdateSession {
+        session: SessionId,
+        change: SessionChange,
+    },
+    /// Removes a pending row.
+    Drop { session: SessionId, key: PendingKey },
     /// Stores a grant, or replaces the one with its id.
     AddGrant {
         grant: Grant,
@@ -84,17 +102,6 @@ pub enum StoreWrite {
         /// Time of the choice, in ms since the epoch.
         at_ms: i64,
     },
-    /// Publishes a warning in its place among the events, without storing it.
-    Warn {
-        /// Its subject, as a stable code.
-        code: &'static str,
-        /// The text for the user.
-        message: String,
-    },
-    /// Writes that are stored together or not at all, in this order. Must not contain a deletion.
-    Together(Vec<StoreWrite>),
-    /// Signaled once everything before it is stored, or kept in memory, and published.
-    Barrier(oneshot::Sender<StoreHealth>),
 }
 
 /// A failure that tests and the simulator inject instead of a commit.

@@ -105,7 +105,7 @@ impl StoreWriter {
         flatten_groups(batch);
         for write in batch.drain(..) {
             match write {
-                StoreWrite::CreateSession(row) => ops.push(WriteOp::Create(row)),
+                StoreWrite::Row(row) => ops.push(WriteOp::Row(row)),
                 StoreWrite::Append {
                     envelope,
                     drops,
@@ -124,34 +124,6 @@ impl StoreWriter {
                     self.prepare_put(session, &pending, &mut ops);
                     outgoing.extend(done.map(OutgoingWrite::Done));
                 }
-                StoreWrite::Drop { session, key } => ops.push(WriteOp::Drop { session, key }),
-                StoreWrite::UpdateSession { session, change } => {
-                    ops.push(WriteOp::Update { session, change })
-                }
-                StoreWrite::AddGrant { grant, session } => ops.push(WriteOp::AddGrant { grant, session }),
-                StoreWrite::RevokeGrant { id } => ops.push(WriteOp::RevokeGrant { id }),
-                StoreWrite::SetTrust {
-                    folder,
-                    trusted,
-                    redirects,
-                    at_ms,
-                } => ops.push(WriteOp::SetTrust {
-                    folder,
-                    trusted,
-                    redirects,
-                    at_ms,
-                }),
-                StoreWrite::RememberChoice {
-                    folder,
-                    agent,
-                    choice,
-                    at_ms,
-                } => ops.push(WriteOp::RememberChoice {
-                    folder,
-                    agent,
-                    choice,
-                    at_ms,
-                }),
                 StoreWrite::Changes {
                     session,
                     cause,

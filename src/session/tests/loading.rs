@@ -14,7 +14,7 @@ use crate::domain::*;
 use crate::provider::CallSlots;
 use crate::session::*;
 use crate::store::{
-    ContentChoice, FaultHook, PendingEvent, SessionRow, Store, StoreHealth, StoreWrite, WriteFault,
+    ContentChoice, FaultHook, PendingEvent, RowWrite, SessionRow, Store, StoreHealth, StoreWrite, WriteFault,
 };
 use crate::tool::Registry;
 use crate::turn::{
@@ -110,7 +110,7 @@ impl LoadingFixture {
         let (store, driver) = Store::start_inline(folder.path().to_owned(), outlet, Some(fault));
         let driver = spawn(driver);
         let row = SessionRow::new("ses_1".into(), "/w", "/w", 1);
-        let mut writes = vec![StoreWrite::CreateSession(Box::new(row))];
+        let mut writes = vec![StoreWrite::Row(RowWrite::CreateSession(Box::new(row)))];
         writes.extend(
             events
                 .into_iter()

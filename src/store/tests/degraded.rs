@@ -130,7 +130,8 @@ async fn critical_records_survive_a_full_memory() {
     }
     assert_eq!(rig.barrier().await, StoreHealth::Gone(LossReason::Full));
     let row = SessionRow::new("ses_2".into(), "/w", "/w", 1);
-    rig.send(StoreWrite::CreateSession(Box::new(row))).await;
+    rig.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(row))))
+        .await;
     rig.send(append("ses_2", 1, build_message("m", Role::User, "lost")))
         .await;
     let settled = Event::ApprovalResolved {
@@ -167,11 +168,8 @@ fn end_of_turn() -> Event {
 async fn an_unusable_folder_is_a_warning() {
     let rig = StoreFixture::new();
     std::fs::create_dir(rig.folder.path().join("store.db")).unwrap();
-    rig.send(StoreWrite::CreateSession(Box::new(SessionRow::new(
-        "ses_1".into(),
-        "/w",
-        "/w",
-        1,
+    rig.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(
+        SessionRow::new("ses_1".into(), "/w", "/w", 1),
     ))))
     .await;
     rig.send(append("ses_1", 1, build_warning("a"))).await;
@@ -198,11 +196,8 @@ async fn a_file_that_is_not_a_database_loses_nothing_that_fits_into_memory() {
         "not a database, but long enough to be looked at".repeat(100),
     )
     .unwrap();
-    rig.send(StoreWrite::CreateSession(Box::new(SessionRow::new(
-        "ses_1".into(),
-        "/w",
-        "/w",
-        1,
+    rig.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(
+        SessionRow::new("ses_1".into(), "/w", "/w", 1),
     ))))
     .await;
     assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));

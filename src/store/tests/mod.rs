@@ -129,7 +129,8 @@ impl StoreFixture {
     pub(super) async fn create(&self, ids: &[&str]) {
         for (at, id) in ids.iter().enumerate() {
             let row = SessionRow::new((*id).into(), "/w", "/w", 1_000 + at as i64);
-            self.send(StoreWrite::CreateSession(Box::new(row))).await;
+            self.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(row))))
+                .await;
         }
         self.barrier().await;
         self.published.take();

@@ -162,7 +162,7 @@ proptest! {
             let rig = StoreFixture::new();
             for (at, time) in times.iter().enumerate() {
                 let row = SessionRow::new(format!("ses_{at}").into(), "/w", format!("/w/{}", time % 2), *time);
-                rig.send(StoreWrite::CreateSession(Box::new(row))).await;
+                rig.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(row)))).await;
             }
             rig.barrier().await;
             for cwd in [None, Some("/w/1".to_owned())] {
@@ -229,13 +229,13 @@ async fn search_finds_prompts_final_texts_and_titles() {
         ),
         append("ses_2", 1, build_message("m3", Role::User, "write a parser")),
         append("ses_2", 2, build_message("m4", Role::Tool, "toolish")),
-        StoreWrite::UpdateSession {
+        StoreWrite::Row(RowWrite::UpdateSession {
             session: "ses_3".into(),
             change: SessionChange {
                 title: Some("Parser ideas".into()),
                 ..SessionChange::default()
             },
-        },
+        }),
     ] {
         rig.send(write).await;
     }
@@ -285,13 +285,13 @@ async fn search_finds_prompts_final_texts_and_titles() {
         .unwrap();
     assert_eq!(everything.sessions.len(), 3);
 
-    rig.send(StoreWrite::UpdateSession {
+    rig.send(StoreWrite::Row(RowWrite::UpdateSession {
         session: "ses_3".into(),
         change: SessionChange {
             title: Some("Lexer ideas".into()),
             ..SessionChange::default()
         },
-    })
+    }))
     .await;
     rig.barrier().await;
     assert_eq!(find("parser").await.len(), 2, "the old title is forgotten");
@@ -331,15 +331,16 @@ async fn grants_and_trust_are_read_as_written() {
         (grant("g_3", GrantScope::Session, 3), Some("unknown".into())),
         (grant("g_4", GrantScope::Session, 4), None),
     ] {
-        rig.send(StoreWrite::AddGrant { grant, session }).await;
+        rig.send(StoreWrite::Row(RowWrite::AddGrant { grant, session }))
+            .await;
     }
     for trusted in [true, false] {
-        rig.send(StoreWrite::SetTrust {
+        rig.send(StoreWrite::Row(RowWrite::SetTrust {
             redirects: Vec::new(),
             folder: "/w".into(),
             trusted,
             at_ms: 1,
-        })
+        }))
         .await;
     }
     rig.barrier().await;
@@ -355,7 +356,8 @@ async fn grants_and_trust_are_read_as_written() {
     );
     assert_eq!(reader.list_grants("/other", None).await.unwrap(), []);
     assert_eq!(reader.read_trust("/w").await.unwrap(), Some(false));
-    rig.send(StoreWrite::RevokeGrant { id: "g_1".into() }).await;
+    rig.send(StoreWrite::Row(RowWrite::RevokeGrant { id: "g_1".into() }))
+        .await;
     rig.barrier().await;
     assert_eq!(reader.list_grants("/w", None).await.unwrap(), []);
 }

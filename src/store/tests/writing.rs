@@ -184,13 +184,13 @@ async fn events_update_the_sessions_row() {
         unused_steers: Vec::new(),
     });
     rig.send(append("ses_1", 5, end)).await;
-    rig.send(StoreWrite::UpdateSession {
+    rig.send(StoreWrite::Row(RowWrite::UpdateSession {
         session: id.clone(),
         change: SessionChange {
             title: Some("second".into()),
             ..SessionChange::default()
         },
-    })
+    }))
     .await;
     rig.barrier().await;
     let expected = SessionRow {
@@ -314,10 +314,10 @@ async fn pending_rows_live_until_an_event_settles_them() {
     assert_eq!(loaded.pending, remaining);
     assert_eq!(loaded.session.last_seq, 4);
     for message in ["msg_3", "msg_12"] {
-        rig.send(StoreWrite::Drop {
+        rig.send(StoreWrite::Row(RowWrite::Drop {
             session: id.clone(),
             key: PendingKey::for_partial(&message.into()),
-        })
+        }))
         .await;
     }
     rig.barrier().await;
@@ -334,15 +334,15 @@ async fn deletion_removes_everything_and_late_writes_restore_nothing() {
             .await;
         rig.send(append(id, 2, Event::ApprovalRequested(question())))
             .await;
-        rig.send(StoreWrite::UpdateSession {
+        rig.send(StoreWrite::Row(RowWrite::UpdateSession {
             session: session.clone(),
             change: SessionChange {
                 title: Some("haystack".into()),
                 ..SessionChange::default()
             },
-        })
+        }))
         .await;
-        rig.send(StoreWrite::AddGrant {
+        rig.send(StoreWrite::Row(RowWrite::AddGrant {
             grant: Grant {
                 id: format!("g_{id}"),
                 rule: "bash(ls)".into(),
@@ -351,7 +351,7 @@ async fn deletion_removes_everything_and_late_writes_restore_nothing() {
                 at_ms: 1,
             },
             session: Some(session.clone()),
-        })
+        }))
         .await;
         let mut spool = rig.store.content.open_spool(&session, "out").unwrap();
         spool.append_text("text").unwrap();
@@ -442,7 +442,7 @@ async fn two_servers_can_write_one_store() {
         let row = SessionRow::new(format!("ses_{at}").into(), "/w", "/w", 1);
         store
             .writes
-            .send(StoreWrite::CreateSession(Box::new(row)))
+            .send(StoreWrite::Row(RowWrite::CreateSession(Box::new(row))))
             .await
             .unwrap();
     }
