@@ -20,7 +20,7 @@ import time
 import unicodedata
 from html import escape
 
-COLUMNS, ROWS = 92, 26
+COLUMNS, ROWS = 96, 26
 CHAR, LINE, MARGIN, BAR = 8.4, 19, 16, 30
 FRAME = 0.12  # The shortest time between two frames, in seconds.
 LONGEST = 2.2  # Longer pauses are cut to this.
