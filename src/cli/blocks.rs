@@ -180,11 +180,20 @@ fn has_hidden_lines(call: &ToolCallNotification) -> bool {
     call.more.contains_key("output") || output.trim_end().lines().count() > RESULT_LINES + 1
 }
 
-/// Renders an ended tool call as one line; empty for a call that has not ended.
+/// Renders an ended tool call as one line, and the reason of a denied one as another; empty for a call that has not
+/// ended.
 pub(super) fn tool_line(styler: Styler, width: usize, call: &ToolCallNotification) -> String {
+    let Some(mark) = status_mark(styler, call) else {
+        return String::new();
+    };
     let title = fit_line(&call.title, width.saturating_sub(20));
+    if call.status == ToolCallStatus::Denied {
+        let reason = call.output.as_deref().and_then(|output| output.lines().next());
+        let reason = fit_line(reason.unwrap_or_default(), width.saturating_sub(4));
+        return format!("{mark} {title}\n  {}\n", styler.dim_text(&reason));
+    }
     let took = styler.dim_text(&call.duration_ms.map(format_duration).unwrap_or_default());
-    status_mark(styler, call).map_or_else(String::new, |mark| format!("{mark} {title} {took}\n"))
+    format!("{mark} {title} {took}\n")
 }
 
 /// Renders an approval without its keys. The flag tells whether the block shows less than everything.

@@ -22,7 +22,8 @@ use super::signals::{SignalAction, Signals};
 use crate::base::{text, uri};
 use crate::protocol::table::method;
 use crate::protocol::{
-    ErrorData, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability, ServerNotification,
+    ErrorData, Mode, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability,
+    ServerNotification,
 };
 use crate::transport::frame::{FrameItem, FrameLimits, FrameReader};
 
@@ -46,6 +47,9 @@ pub(super) struct Launch {
     pub(super) env: Option<Vec<(OsString, OsString)>>,
     /// The client's name, as it appears in the server's log and locks.
     pub(super) name: &'static str,
+    /// The mode and model that the user named for this run. They win over what a session or a folder remembers.
+    pub(super) mode: Option<Mode>,
+    pub(super) model: Option<String>,
     /// Whether this client lets a user answer limits and questions.
     pub(super) questions: bool,
     /// Whether a signal ends the wait for an answer. Needed where the client handles signals: nothing else ends that
@@ -163,10 +167,17 @@ impl Launch {
             args,
             env: None,
             name,
+            mode: shared.mode.as_deref().and_then(parse_mode),
+            model: shared.model.clone(),
             questions: false,
             interruptible: false,
         }
     }
+}
+
+/// Returns the mode of that name, as the protocol writes it.
+pub(super) fn parse_mode(name: &str) -> Option<Mode> {
+    serde_json::from_value(Value::from(name)).ok()
 }
 
 impl ServerClient {

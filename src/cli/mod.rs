@@ -46,7 +46,7 @@ use std::path::PathBuf;
 
 use chat::ChatStart;
 use clap::CommandFactory;
-use client::Launch;
+use client::{Launch, parse_mode};
 use run::RunError;
 use screen::Screen;
 use style::{Color, Styler};
@@ -211,6 +211,10 @@ impl CommandContext<'_> {
     }
 
     fn launch(&self, dir: Option<PathBuf>, name: &'static str) -> Result<Launch, String> {
-        Ok(Launch::new(self.shared, self.find_folder(dir)?, name))
+        let mut launch = Launch::new(self.shared, self.find_folder(dir)?, name);
+        let named = |variable| self.source.env.non_empty(variable);
+        launch.mode = launch.mode.or_else(|| named("AGENTLS_MODE").and_then(parse_mode));
+        launch.model = launch.model.or_else(|| named("AGENTLS_MODEL").map(str::to_owned));
+        Ok(launch)
     }
 }

@@ -14,7 +14,7 @@ use super::keys::Draft;
 use super::markdown::Markdown;
 use super::piped::{PipedError, read_stdin, wrap_in_tag};
 use super::screen::{Screen, print_json, print_to_stdout};
-use super::session_lookup::{NO_SESSION, find_session, load_session, newest_session};
+use super::session_lookup::{NO_SESSION, apply_named_choice, find_session, load_session, newest_session};
 use super::signals::Signals;
 use super::slash::build_prompt_content;
 use super::style::Styler;
@@ -342,7 +342,8 @@ async fn open(
         return Ok(created.session_id);
     };
     // Only the session is needed, none of its events.
-    load_session(client, &session_id, None, 0).await?;
+    let loaded = load_session(client, &session_id, None, 0).await?;
+    apply_named_choice(client, &session_id, loaded.state.mode, launch).await?;
     Ok(session_id)
 }
 

@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use super::client::{ClientError, ServerClient};
+use super::client::{ClientError, Launch, ServerClient};
 use super::style::{clean_line, fit_line};
 use crate::protocol::table::method;
 use crate::protocol::{
-    EventRecord, ListSessionsParams, ListSessionsResult, LoadSessionParams, LoadSessionResult,
-    ServerNotification, SessionInfo,
+    EmptyResult, EventRecord, ListSessionsParams, ListSessionsResult, LoadSessionParams, LoadSessionResult,
+    Mode, ServerNotification, SessionInfo, SetModeParams, SetModelParams,
 };
 
 /// How many sessions are searched for an id prefix.
@@ -85,6 +85,32 @@ pub(super) async fn load_session(
         read_only: false,
     };
     client.request(method::LOAD_SESSION, &params).await
+}
+
+/// Gives a loaded session the mode and model that the user named for this run.
+pub(super) async fn apply_named_choice(
+    client: &mut ServerClient,
+    session_id: &str,
+    current: Mode,
+    launch: &Launch,
+) -> Result<Mode, ClientError> {
+    let session_id = session_id.to_owned();
+    if let Some(model) = launch.model.clone() {
+        let params = SetModelParams {
+            session_id: session_id.clone(),
+            model,
+            effort: None,
+        };
+        let _: EmptyResult = client.request(method::SET_MODEL, &params).await?;
+    }
+    match launch.mode {
+        Some(mode) if mode != current => {
+            let params = SetModeParams { session_id, mode };
+            let _: EmptyResult = client.request(method::SET_MODE, &params).await?;
+            Ok(mode)
+        }
+        _ => Ok(current),
+    }
 }
 
 /// Parses stored events, and leaves out those that this client does not know.

@@ -70,6 +70,53 @@ fn unknown_model_is_refused_and_the_chosen_one_remembered() {
 }
 
 #[test]
+fn lone_esc_does_not_take_the_next_key() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 120);
+    chat.sees("› ");
+    chat.keys("\u{1b}");
+    // The time between the keys is what counts; nothing shows that it has passed.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    chat.keys("slow\r");
+    chat.sees("\rslow\r");
+    chat.sees("word word");
+    chat.keys("\u{3}");
+    chat.sees("■ cancelled");
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+}
+
+#[test]
+fn named_mode_wins_over_the_remembered_one() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 120);
+    chat.sees("› ");
+    chat.keys("/mode autoEdit\r");
+    chat.sees("mode autoEdit");
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+    let mut chat = world.terminal(&["chat", "--mode", "plan", "--model", "mine/other"], &[], 120);
+    let header = chat.sees("› ");
+    assert!(
+        header.contains("plan") && header.contains("mine/other"),
+        "{header}"
+    );
+    chat.keys("write it\r");
+    chat.sees("denied: Write new.txt");
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+    assert!(!world.path("work/new.txt").exists());
+    let mut chat = world.terminal(&["chat", "--continue", "--mode", "ask"], &[], 120);
+    chat.sees("mode ask");
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+}
+
+#[test]
 fn chat_queues_reverts_redoes_forks_and_exports() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");

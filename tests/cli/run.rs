@@ -313,6 +313,23 @@ fn every_outcome_has_its_exit_code_and_session_id() {
 }
 
 #[test]
+fn named_mode_wins_over_the_mode_of_a_continued_session() {
+    let world = World::with(hello());
+    let new = world.path("work/new.txt");
+    world.run(&["run", "--mode", "full", "hello"]).is(0);
+    world
+        .run(&["run", "--continue", "--mode", "plan", "write it"])
+        .is(3);
+    assert!(!new.exists());
+    world.run(&["run", "--continue", "write it"]).is(3);
+    assert!(!new.exists(), "the session keeps the mode");
+    let mut command = world.command(&["run", "--continue", "write it"]);
+    command.env("AGENTLS_MODE", "autoEdit");
+    CommandResult::of(&command.output().unwrap()).is(0);
+    assert!(new.exists());
+}
+
+#[test]
 fn second_interrupt_leaves_a_hung_server() {
     let world = World::with(hello());
     let mut child = world.start(&["run", "--json", "slow"]);

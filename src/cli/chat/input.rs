@@ -20,6 +20,8 @@ use crate::cli::style::{Color, Styler};
 
 /// How many lines the history keeps.
 const HISTORY: usize = 1_000;
+/// How long after Esc another key still belongs to it, in ms: long enough for an arrow key over a slow connection.
+const LONE_ESC_MS: u16 = 500;
 /// How many completions are offered at most.
 const CANDIDATES: usize = 200;
 
@@ -53,6 +55,8 @@ impl ChatInput {
             .history_ignore_space(true)
             .completion_type(CompletionType::List)
             .bracketed_paste(true)
+            // A lone Esc does nothing; without a limit it would take the next key, however late, for Alt with that key.
+            .keyseq_timeout(Some(LONE_ESC_MS))
             .build();
         let mut editor = Editor::with_config(config)?;
         editor.set_helper(Some(InputHelper {

@@ -22,7 +22,9 @@ use super::external_editor::ExternalEditor;
 use super::keys::Draft;
 use super::models::PROVIDER_HINT;
 use super::screen::Screen;
-use super::session_lookup::{NO_SESSION, find_session, load_session, newest_session, parse_events};
+use super::session_lookup::{
+    NO_SESSION, apply_named_choice, find_session, load_session, newest_session, parse_events,
+};
 use super::signals::{SignalAction, Signals};
 use super::slash::{self, Slash, build_prompt_content, mode_name};
 use super::style::{Color, Styler, fit_line, format_path};
@@ -428,14 +430,24 @@ impl Chat {
                 }
             },
         };
-        self.switch_session(id).await
+        self.switch_session(id).await?;
+        let (client, launch) = (&mut self.client, &self.launch);
+        let mode = apply_named_choice(client, &self.session, self.mode, launch).await?;
+        if mode != self.mode {
+            self.mode = mode;
+            self.show_success(&format!("mode {}", mode_name(mode)));
+        }
+        Ok(())
     }
 
     async fn create_session(&mut self) -> Result<(), ClientError> {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
             agent: self.agent.clone(),
-            // Starts with the model, effort and mode that the user chose last in this workspace.
+            // Otherwise the session starts with what the user chose last in this workspace. The options are for the
+            // first session only: a later one starts with what was chosen in this chat.
+            mode: self.launch.mode.take(),
+            model: self.launch.model.take(),
             remembered: true,
             ..NewSessionParams::default()
         };

@@ -100,6 +100,8 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
         args: Vec::new(),
         env: Some(scratch.build_env(env)),
         name: TITLE,
+        mode: None,
+        model: None,
         questions: false,
         interruptible: true,
     };
