@@ -208,7 +208,7 @@ impl<'a> JudgedCall<'a> {
         }
         // In `full`, only `require_approval` leads here: what needs care, and R-TOOL-7, do not count.
         let full = mode == Mode::Full;
-        if (full || !self.asks_again())
+        if (full || !self.ignores_rules())
             && let Some(rule) = self
                 .rules_that_count(forced)
                 .find(|rule| self.matches_all_targets(rule) && (full || self.satisfies_care(rule)))
@@ -255,7 +255,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     /// Returns whether R-TOOL-7 applies, so that no rule and no grant counts.
-    fn asks_again(&self) -> bool {
+    fn ignores_rules(&self) -> bool {
         self.policy.tainted
             && match self.effect.kind {
                 EffectKind::Network => true,
@@ -463,7 +463,7 @@ impl<'a> JudgedCall<'a> {
 
     /// Returns the rule that "always" would store.
     fn offer_rule(&self) -> Option<String> {
-        if self.asks_again() {
+        if self.ignores_rules() {
             return None;
         }
         let subject = strip_current_dir(&self.effect.subject);

@@ -4,7 +4,7 @@
 pub fn nearest_name<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = normalize_name(given).len();
     // Letters are swapped more often than left out, so the same length wins a tie.
-    near_names(given, names)
+    similar_names(given, names)
         .into_iter()
         .min_by_key(|(distance, name)| (*distance, length.abs_diff(normalize_name(name).len()), *name))
         .map(|(_, name)| name)
@@ -14,7 +14,7 @@ pub fn nearest_name<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -
 ///
 /// Names that are equally near keep the order of `names`.
 pub fn nearest_few<'a>(given: &str, names: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
-    let mut candidates = near_names(given, names);
+    let mut candidates = similar_names(given, names);
     candidates.sort_by_key(|(distance, _)| *distance);
     candidates.into_iter().take(count).map(|(_, name)| name).collect()
 }
@@ -24,7 +24,7 @@ fn normalize_name(name: &str) -> String {
 }
 
 /// Returns the names within the allowed distance (a third of the length, at least 1), each with its distance.
-fn near_names<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, &'a str)> {
+fn similar_names<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, &'a str)> {
     // A name of a kilobyte is not a typing error, and the comparison takes quadratic time.
     if given.len() > 64 {
         return Vec::new();

@@ -207,10 +207,10 @@ pub(super) fn render_approval(
     let lines_of = |show_all| match &approval.diff {
         Some(diff) => diff_lines(styler, width, diff, show_all),
         // A short command is already complete in the head.
-        None if is_told_by_title(approval, inner) => Vec::new(),
+        None if is_complete_in_title(approval, inner) => Vec::new(),
         None => match &approval.shown {
             // A user must see all of what they approve.
-            Some(display_text) => shown_lines(styler, inner, display_text),
+            Some(display_text) => subject_lines(styler, inner, display_text),
             None => input_lines(styler, inner, approval, show_all),
         },
     };
@@ -238,7 +238,7 @@ fn width_of(text: &str) -> usize {
 }
 
 /// Returns whether the head shows the complete request: a command that fits on one line and hides nothing.
-fn is_told_by_title(approval: &ApprovalRequestedNotification, available: usize) -> bool {
+fn is_complete_in_title(approval: &ApprovalRequestedNotification, available: usize) -> bool {
     approval.shown.as_ref() == Some(&approval.title)
         && text::reveal_hidden_characters(&approval.title) == approval.title
         && !approval.title.contains(['\n', '\t'])
@@ -246,7 +246,7 @@ fn is_told_by_title(approval: &ApprovalRequestedNotification, available: usize) 
 }
 
 /// Returns the complete command line or address.
-fn shown_lines(styler: Styler, columns: usize, display_text: &str) -> Vec<String> {
+fn subject_lines(styler: Styler, columns: usize, display_text: &str) -> Vec<String> {
     let display_text = text::reveal_hidden_characters(display_text).replace('\t', "    ");
     let lines = wrap_text(&display_text, columns);
     lines

@@ -275,7 +275,7 @@ impl ServerClient {
     }
 
     /// Reads the full text behind a reference to content that was cut for the wire.
-    pub(super) async fn read_whole(
+    pub(super) async fn read_full_content(
         &mut self,
         session_id: &str,
         reference: &str,

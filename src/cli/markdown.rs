@@ -170,7 +170,7 @@ impl Markdown {
                 self.blank = true;
             }
             // The line ended before its start revealed its kind.
-            MarkdownBlock::Start(line) | MarkdownBlock::Whole(line) => self.whole_line(&line),
+            MarkdownBlock::Start(line) | MarkdownBlock::Whole(line) => self.push_complete_line(&line),
             MarkdownBlock::Text => {
                 self.spans.end_line(&mut self.flow);
                 self.flow.end_line();
@@ -217,7 +217,7 @@ impl Markdown {
         }
     }
 
-    fn whole_line(&mut self, line: &str) {
+    fn push_complete_line(&mut self, line: &str) {
         let bare = line.trim();
         if bare.starts_with('|') {
             // The widths of the columns depend on every row, so a table waits for its end.

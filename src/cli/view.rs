@@ -717,8 +717,8 @@ impl View {
             TurnState::Cancelled => self.show_warning("■ cancelled"),
             TurnState::Interrupted => self.show_warning("■ interrupted (/resume continues)"),
         }
-        let is_told = !matches!(ended.state, TurnState::Completed | TurnState::Cancelled);
-        if let Some(error) = ended.error.as_ref().filter(|_| is_told) {
+        let is_reported = !matches!(ended.state, TurnState::Completed | TurnState::Cancelled);
+        if let Some(error) = ended.error.as_ref().filter(|_| is_reported) {
             let card = blocks::error_card(self.screen.styler, self.screen.width(), error);
             self.screen.write(&card);
         }

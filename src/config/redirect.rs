@@ -130,12 +130,12 @@ fn format_redirect_message(redirect: &ProviderRedirect) -> String {
     };
     format!(
         "ignored: it would send {payload} to {}",
-        shown_target(&redirect.to)
+        display_target(&redirect.to)
     )
 }
 
 /// Returns the target; for one too long to be accepted, its start and a note.
-fn shown_target(target: &str) -> String {
+fn display_target(target: &str) -> String {
     if target.len() > MAX_TARGET {
         format!(
             "{}… (too long to be accepted)",
@@ -177,7 +177,7 @@ impl RedirectFinder<'_> {
         }
         Some(ProviderRedirect {
             provider: name.to_owned(),
-            from: usual.map(|usual| self.shown_own(name, usual)),
+            from: usual.map(|usual| self.describe_own_target(name, usual)),
             to,
             sends: self.collect_sent_secrets(provider),
             accepted: false,
@@ -281,7 +281,7 @@ impl RedirectFinder<'_> {
 
     /// Describes where the user's own configuration sends requests. Beyond the host, an expanded variable may be
     /// secret.
-    fn shown_own(&self, provider: &str, base_url: &str) -> String {
+    fn describe_own_target(&self, provider: &str, base_url: &str) -> String {
         let setting = self.own.tree.find(&["provider", provider, "base_url"]);
         match (
             setting.is_some_and(|setting| setting.raw.is_some()),

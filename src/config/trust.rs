@@ -47,7 +47,7 @@ pub(super) fn drop_refused_settings(
 ) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     retain_values(tree, "", &mut |path, value| {
-        let Some(reason) = why_refused(path, value, user) else {
+        let Some(reason) = refusal_reason(path, value, user) else {
             return true;
         };
         problems.push(build_refusal(value, path, reason, folder));
@@ -61,7 +61,7 @@ pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<
     let mut refused = Vec::new();
     retain_values(tree, "", &mut |path, value| {
         // An untrusted folder gets no variables, whatever setting names them.
-        let is_allowed = value.raw.is_none() && why_refused(path, value, user).is_none();
+        let is_allowed = value.raw.is_none() && refusal_reason(path, value, user).is_none();
         if !is_allowed {
             refused.push((path.to_owned(), value.clone()));
         }
@@ -71,7 +71,7 @@ pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<
 }
 
 /// Returns why an untrusted folder must not set this; `None` if it may.
-fn why_refused(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<&'static str> {
+fn refusal_reason(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<&'static str> {
     const ABOVE: &str = "ignored, because it is above your own";
     let TrustRule { untrusted, default } = find_trust_rule(path);
     let keys = split_keys(path);

@@ -207,7 +207,7 @@ impl ToolInput {
     }
 
     /// Reports whether the input is a complete JSON value. An empty input is not: it may be cut before its first byte.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_complete_json(&self) -> bool {
         serde_json::from_str::<serde::de::IgnoredAny>(&self.json).is_ok()
     }
 }
@@ -225,7 +225,7 @@ pub(crate) fn complete_tools<'t>(
             StopReason::MaxTokens
             | StopReason::WindowFull
             | StopReason::PauseTurn
-            | StopReason::Refusal(_) => input.is_whole(),
+            | StopReason::Refusal(_) => input.is_complete_json(),
         };
         if !is_complete {
             continue;

@@ -238,7 +238,7 @@ impl Actor {
         let (stop_limit, end_limit) = (self.stop_limit(), self.end_limit());
         let idle_at = self.idle_at();
         let clock_deadline = self.clock_deadline();
-        let room_waits = permit.is_some();
+        let is_waiting_for_room = permit.is_some();
         let store = &self.services.store.writes;
         let can_stop = self
             .turn
@@ -271,7 +271,7 @@ impl Actor {
             turn = self.mailbox.cancels.next(done, held_up) => ActorEvent::Cancel(turn),
             Some(result) = self.mailbox.io.next(), if has_io => ActorEvent::Io(result),
             command = self.mailbox.commands.recv() => ActorEvent::Command(command),
-            granted = await_or_pend(permit.as_mut()), if room_waits => ActorEvent::Room(granted),
+            granted = await_or_pend(permit.as_mut()), if is_waiting_for_room => ActorEvent::Room(granted),
             Some(()) = self.journal.next_answer(), if has_answers => ActorEvent::Answered,
             Some(message) = receive_turn_message(messages), if has_messages => ActorEvent::Message(message),
             // After its messages: a turn's end is handled only when everything it reported is recorded.

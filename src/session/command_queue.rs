@@ -180,7 +180,7 @@ impl CommandQueue {
     }
 
     /// Takes the operation whose step was taken.
-    pub(super) fn take_begun(&mut self, id: u64) -> Option<PendingOperation> {
+    pub(super) fn take_started(&mut self, id: u64) -> Option<PendingOperation> {
         let at = self.in_progress.iter().position(|pending| pending.id == id)?;
         Some(self.in_progress.remove(at))
     }
@@ -240,7 +240,7 @@ mod tests {
         queue.hold(first);
         assert!(queue.take_next(false).is_none());
         assert_eq!(queue.done_through(), 0);
-        drop(queue.take_begun(id));
+        drop(queue.take_started(id));
         assert_eq!(queue.done_through(), 1);
         assert!(matches!(
             queue.take_next(false).unwrap().operation,
@@ -277,7 +277,7 @@ mod tests {
         queue.hold(pending);
         queue.push_first(Operation::StartQueued);
         assert!(queue.take_next(true).is_none());
-        drop(queue.take_begun(id));
+        drop(queue.take_started(id));
         assert!(matches!(
             queue.take_next(false).unwrap().operation,
             Operation::StartQueued

@@ -75,7 +75,7 @@ impl Actor {
             }
         };
         let done = self.journal.answer_stored(reply, ());
-        let is_asker = |turn: &ActiveTurn| turn.clock.is_asked_by(&id);
+        let is_asker = |turn: &ActiveTurn| turn.clock.is_asked_through(&id);
         if self.questions.awaits_inquiry(&id) || self.turn.as_ref().is_some_and(is_asker) {
             self.settle_inquiry(inquiry, inquiry_reply, ResolvedBy::Person, Some(done));
             return;

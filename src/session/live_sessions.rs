@@ -20,7 +20,7 @@ pub(super) struct LiveSessions {
     /// The live session of each open approval. Clients answer by the approval's id alone.
     approval_sessions: Mutex<HashMap<ApprovalId, SessionId>>,
     /// The live session of each open inquiry.
-    inquired: Mutex<HashMap<InquiryId, SessionId>>,
+    inquiry_sessions: Mutex<HashMap<InquiryId, SessionId>>,
     running: Mutex<BTreeSet<SessionId>>,
     activity: watch::Sender<ServerActivity>,
 }
@@ -62,7 +62,7 @@ impl LiveSessions {
 
     /// Returns the live session that asked an open inquiry.
     pub(super) fn inquiry_session(&self, inquiry: &InquiryId) -> Option<SessionId> {
-        lock_ignoring_poison(&self.inquired).get(inquiry).cloned()
+        lock_ignoring_poison(&self.inquiry_sessions).get(inquiry).cloned()
     }
 
     /// Returns the sessions with a running turn.
@@ -91,7 +91,7 @@ impl LiveSessions {
             Some(session) => approval_sessions.insert(approval.clone(), session.clone()),
             None => approval_sessions.remove(approval),
         };
-        let approvals = approval_sessions.len() + lock_ignoring_poison(&self.inquired).len();
+        let approvals = approval_sessions.len() + lock_ignoring_poison(&self.inquiry_sessions).len();
         self.activity
             .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
     }
@@ -100,12 +100,12 @@ impl LiveSessions {
     pub(super) fn set_inquiry_session(&self, inquiry: &InquiryId, session: Option<&SessionId>) {
         // Always in this order, as in `set_approval_session`: otherwise the two could deadlock.
         let approval_sessions = lock_ignoring_poison(&self.approval_sessions);
-        let mut inquired = lock_ignoring_poison(&self.inquired);
+        let mut inquiry_sessions = lock_ignoring_poison(&self.inquiry_sessions);
         match session {
-            Some(session) => inquired.insert(inquiry.clone(), session.clone()),
-            None => inquired.remove(inquiry),
+            Some(session) => inquiry_sessions.insert(inquiry.clone(), session.clone()),
+            None => inquiry_sessions.remove(inquiry),
         };
-        let approvals = approval_sessions.len() + inquired.len();
+        let approvals = approval_sessions.len() + inquiry_sessions.len();
         self.activity
             .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
     }

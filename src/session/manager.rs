@@ -158,7 +158,7 @@ impl SessionManager {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
+    pub async fn find_asking_session(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
         let live = self.roll.approval_session(approval);
         match live {
             Some(session) => Ok(Some(session)),

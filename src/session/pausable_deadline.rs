@@ -72,7 +72,7 @@ impl PausableDeadline {
     }
 
     /// Returns whether this inquiry asks for more time.
-    pub(super) fn is_asked_by(&self, inquiry: &InquiryId) -> bool {
+    pub(super) fn is_asked_through(&self, inquiry: &InquiryId) -> bool {
         self.inquiry.as_ref() == Some(inquiry)
     }
 

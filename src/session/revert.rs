@@ -164,7 +164,7 @@ fn find_goal(
 async fn plan_revert(
     cx: &ToolContext,
     contents: &ContentReader,
-    wishes: Vec<DesiredState>,
+    desired_states: Vec<DesiredState>,
     mut earlier: HashMap<String, FileChange>,
     keep: bool,
 ) -> Result<RevertPlan, CommandError> {
@@ -180,7 +180,7 @@ async fn plan_revert(
         };
         // Paths at which a folder is now, to be judged when all planned deletions are known.
         let mut in_the_way = Vec::new();
-        for desired in wishes {
+        for desired in desired_states {
             match read_current_file(&cx, Path::new(&desired.path)) {
                 Ok(Current::Disk(FoundFile {
                     state: FileState::Unknown,
@@ -381,7 +381,7 @@ fn plan_revert_item(
         Current::Shown(..) => {
             let on_disk = |state: &FileState| now.is_in_state(state, |_| None);
             let bytes = on_disk(&desired.to) || desired.known.iter().any(on_disk);
-            now.resolve_shown(!bytes)
+            now.resolve_display(!bytes)
         }
         Current::Disk(_) | Current::Unsaved(_) => now,
     };
@@ -442,7 +442,7 @@ async fn restore_in_editor(
                 FileState::File { hash, .. } => contents.read(hash),
                 FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
             };
-            Ok::<_, String>((read_current_file(&cx, &path)?.resolve_shown(unsaved), bytes))
+            Ok::<_, String>((read_current_file(&cx, &path)?.resolve_display(unsaved), bytes))
         })
     };
     let (now, bytes) = looked.await.map_err(|error| error.to_string())??;

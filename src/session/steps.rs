@@ -49,7 +49,7 @@ impl Actor {
 
     /// Applies the result of an operation's step, and goes on with it.
     pub(super) fn finish_step(&mut self, id: u64, step: IoStep, outcome: IoOutcome) {
-        let Some(mut pending) = self.mailbox.queue.take_begun(id) else {
+        let Some(mut pending) = self.mailbox.queue.take_started(id) else {
             return;
         };
         pending.gathered.steps.push(step);

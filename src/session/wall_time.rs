@@ -103,7 +103,7 @@ impl Actor {
     /// Applies the user's answer to a question about time.
     pub(super) fn clock_answered(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
         let Some(turn) = self.turn.as_mut() else { return };
-        if !turn.clock.is_asked_by(&inquiry.id) {
+        if !turn.clock.is_asked_through(&inquiry.id) {
             // The previous turn asked and has stopped; this turn gets the additional time.
             if let (RequestSubject::Limit(reached), InquiryReply::Raise(seconds)) = (&inquiry.subject, reply)
                 && reached.limit == LimitName::WallTime

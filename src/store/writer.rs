@@ -231,14 +231,14 @@ impl StoreWriter {
             match item {
                 OutgoingWrite::Event(mut envelope, done) => {
                     // A page is read from the disk, so it cannot contain what is kept in memory: send it as well.
-                    envelope.in_page = envelope.in_page && self.is_whole();
+                    envelope.in_page = envelope.in_page && self.is_all_stored();
                     self.outlet.publish_event(envelope);
                     if let Some(done) = done {
                         let _ = done.send(());
                     }
                 }
                 OutgoingWrite::Delta(mut envelope) => {
-                    envelope.in_page = envelope.in_page && self.is_whole();
+                    envelope.in_page = envelope.in_page && self.is_all_stored();
                     self.outlet.publish_delta(envelope);
                 }
                 OutgoingWrite::Warning(code, message) => self.outlet.publish_warning(code, &message),
@@ -247,7 +247,7 @@ impl StoreWriter {
                 }
                 OutgoingWrite::Barrier(done) => {
                     // Tries the disk once more, so that the caller gets the current state.
-                    self.is_whole();
+                    self.is_all_stored();
                     let _ = done.send(self.health.get());
                 }
             }
@@ -255,7 +255,7 @@ impl StoreWriter {
     }
 
     /// Whether the disk has everything it was given. Makes another attempt if not.
-    fn is_whole(&mut self) -> bool {
+    fn is_all_stored(&mut self) -> bool {
         if self.retry_at.is_some() {
             self.retry();
         }

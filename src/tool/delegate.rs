@@ -323,7 +323,7 @@ fn build_output(
         DelegateOutcome::Failed => Some(DelegateResult::Failed),
         DelegateOutcome::Violated => Some(DelegateResult::Violated),
     };
-    let limit = room_for_each(reports);
+    let limit = limit_for_each(reports);
     let full_text = format_reports(plan, reports, joined, None);
     let cut = reports
         .iter()
@@ -342,7 +342,7 @@ fn build_output(
 }
 
 /// Returns the longest answer that is not cut. Short answers leave their share of [`ANSWERS`] to longer ones.
-fn room_for_each(reports: &[SubagentReport]) -> usize {
+fn limit_for_each(reports: &[SubagentReport]) -> usize {
     let mut lengths: Vec<usize> = reports
         .iter()
         .map(|report| report.text.trim().chars().count())
@@ -474,7 +474,7 @@ mod tests {
                     cost: None,
                 })
                 .collect();
-            assert_eq!(room_for_each(&reports), expected, "{lengths:?}");
+            assert_eq!(limit_for_each(&reports), expected, "{lengths:?}");
         }
     }
 

@@ -142,10 +142,10 @@ fn create_harness(
     disk: &str,
     unsaved: Option<&str>,
 ) -> (ToolHarness, Arc<Simulated>) {
-    bench_with(behavior, disk, unsaved, ALL, Ok(None))
+    create_harness_with(behavior, disk, unsaved, ALL, Ok(None))
 }
 
-fn bench_with(
+fn create_harness_with(
     behavior: EditorBehavior,
     disk: &str,
     unsaved: Option<&str>,
@@ -337,7 +337,7 @@ async fn a_failed_save_is_reported() {
             "did not answer within 10 s",
         ),
     ] {
-        let (harness, editor) = bench_with(EditorBehavior::Honest, "one\n", None, ALL, saves);
+        let (harness, editor) = create_harness_with(EditorBehavior::Honest, "one\n", None, ALL, saves);
         let output = harness.call_tool("edit_file", one_to_two()).await.unwrap();
         assert!(output.text.contains(expected), "{}", output.text);
         assert!(output.text.contains("commands do not see it"), "{}", output.text);
@@ -352,13 +352,14 @@ async fn a_failed_save_is_reported() {
 async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_are_refused() {
     for (apply, save) in [(false, false), (true, false), (false, true)] {
         let abilities = EditorAbilities { apply, save, ..ALL };
-        let (harness, editor) = bench_with(EditorBehavior::Honest, "one\n", None, abilities, Ok(None));
+        let (harness, editor) =
+            create_harness_with(EditorBehavior::Honest, "one\n", None, abilities, Ok(None));
         harness.call_tool("edit_file", one_to_two()).await.unwrap();
         assert_eq!(harness.read("a.txt"), "two\n");
         assert!(editor.edits.lock().unwrap().is_empty());
     }
     let abilities = EditorAbilities::default();
-    let (harness, _) = bench_with(
+    let (harness, _) = create_harness_with(
         EditorBehavior::Honest,
         "one\n",
         Some("one\nmine\n"),
@@ -375,7 +376,7 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
         credentials: false,
         diagnostics: false,
     };
-    let (harness, editor) = bench_with(
+    let (harness, editor) = create_harness_with(
         EditorBehavior::Honest,
         "one\n",
         Some("one\nmine\n"),

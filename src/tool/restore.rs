@@ -8,7 +8,7 @@ use super::content_change::{ContentChange, load_editable_file};
 use super::{ToolContext, ToolError, editor_edit};
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, same_content};
-use crate::workspace::text_file::{TextFile, shown_as, unix_lines};
+use crate::workspace::text_file::{TextFile, is_displayed_as, unix_lines};
 use crate::workspace::{Buffer, ResolvedPath};
 
 use super::files;
@@ -22,7 +22,7 @@ pub enum Current {
     Unsaved(String),
     /// On the disk, but not as text that could be written back; with the text that the editor shows for it.
     ///
-    /// What was done to the file decides whether bytes or text count: see [`Current::resolve_shown`].
+    /// What was done to the file decides whether bytes or text count: see [`Current::resolve_display`].
     Shown(checkpoint::FoundFile, String),
 }
 
@@ -35,7 +35,7 @@ pub fn read_current_file(cx: &ToolContext, path: &Path) -> Result<Current, Strin
         Buffer::Unsaved(document) => {
             let text = document.text.to_string();
             Ok(match checkpoint::inspect_file(path) {
-                Ok(found) if is_shown_as(&found, &text) => Current::Shown(found, text),
+                Ok(found) if is_displayed_text(&found, &text) => Current::Shown(found, text),
                 Ok(_) | Err(_) => Current::Unsaved(text),
             })
         }
@@ -46,9 +46,9 @@ pub fn read_current_file(cx: &ToolContext, path: &Path) -> Result<Current, Strin
     }
 }
 
-fn is_shown_as(found: &checkpoint::FoundFile, text: &str) -> bool {
+fn is_displayed_text(found: &checkpoint::FoundFile, text: &str) -> bool {
     let raw = found.bytes.as_ref().filter(|bytes| !is_text(bytes));
-    raw.is_some_and(|bytes| shown_as(bytes, text))
+    raw.is_some_and(|bytes| is_displayed_as(bytes, text))
 }
 
 fn is_text(bytes: &[u8]) -> bool {
@@ -58,7 +58,7 @@ fn is_text(bytes: &[u8]) -> bool {
 impl Current {
     /// Resolves [`Current::Shown`]: to the text in the editor if `unsaved`, else to the bytes on the disk.
     #[must_use]
-    pub fn resolve_shown(self, unsaved: bool) -> Self {
+    pub fn resolve_display(self, unsaved: bool) -> Self {
         match self {
             Self::Shown(_, text) if unsaved => Self::Unsaved(text),
             Self::Shown(found, _) => Self::Disk(found),
@@ -121,7 +121,7 @@ pub async fn restore_file(
         let unsaved = matches!(from, Current::Unsaved(_));
         let now = read_current_file(&inner, path)
             .map_err(ToolError::Reported)?
-            .resolve_shown(unsaved);
+            .resolve_display(unsaved);
         // Checked under the write lock: nobody may change the file between this and the restore.
         if now != from {
             return Err(ToolError::Reported("it has just changed".to_owned()));
@@ -180,7 +180,7 @@ mod tests {
             let now = read_current_file(&harness.cx, &harness.path("raw")).unwrap();
             let bytes = checkpoint::regular_file_state(raw, 0);
             assert_eq!(now.is_in_state(&bytes, |_| None), is, "{editor_text:?}");
-            let (disk, editor) = (now.clone().resolve_shown(false), now.resolve_shown(true));
+            let (disk, editor) = (now.clone().resolve_display(false), now.resolve_display(true));
             assert_eq!(disk.bytes() == Some(raw.as_slice()), is, "{editor_text:?}");
             assert_eq!(editor, Current::Unsaved(editor_text.to_owned()));
         }

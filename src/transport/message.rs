@@ -92,7 +92,7 @@ fn classify_text(text: &str) -> ClientMessage {
         }
         Ok(TopLevelValue::Other) => refuse_request(Id::Null, invalid_request_error("a message is an object")),
         // One round at most: mended text has no lone surrogate left, so the next call mends nothing.
-        Err(error) => match mend_surrogates(text) {
+        Err(error) => match replace_lone_surrogates(text) {
             Some(repaired) => classify_text(&repaired),
             None => diagnose_json(text, &error),
         },
@@ -426,7 +426,7 @@ fn take<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
 ///
 /// Editors written in JavaScript send such escapes when a document contains them. Positions stay valid, because both
 /// are one UTF-16 unit.
-fn mend_surrogates(text: &str) -> Option<String> {
+fn replace_lone_surrogates(text: &str) -> Option<String> {
     let mut repaired = String::new();
     let mut copied = 0;
     let mut rest = 0;

@@ -186,13 +186,13 @@ impl OutboundQueue {
                     Some(group) => self.release_group(group),
                     None => self.release_all(),
                 }
-                self.enqueue_frame(new_whole_frame(body, None), group);
+                self.enqueue_frame(new_full_frame(body, None), group);
                 WakeHint::Ready
             }
             Outgoing::Notification { body, group, permit } => {
                 // Held deltas of the group were pushed earlier, so they leave first.
                 group.into_iter().for_each(|group| self.release_group(group));
-                self.enqueue_frame(new_whole_frame(body, permit), group);
+                self.enqueue_frame(new_full_frame(body, permit), group);
                 WakeHint::Ready
             }
             Outgoing::Mergeable {
@@ -428,7 +428,7 @@ fn group_of(item: &Outgoing) -> Option<u64> {
     }
 }
 
-fn new_whole_frame(body: Vec<u8>, permit: Option<Permit>) -> QueuedFrame {
+fn new_full_frame(body: Vec<u8>, permit: Option<Permit>) -> QueuedFrame {
     QueuedFrame {
         body,
         tail: b"",

@@ -121,7 +121,7 @@ impl Accumulator {
     }
 
     /// Returns the ids of the tool calls that were begun.
-    pub(super) fn begun_calls(&self) -> Vec<ToolCallId> {
+    pub(super) fn started_calls(&self) -> Vec<ToolCallId> {
         self.blocks
             .iter()
             .filter_map(|draft| match draft {

@@ -184,7 +184,7 @@ fn build_failed_attempt(
 fn streamed_output(accumulator: &Accumulator, visibility: OutputVisibility) -> Option<StreamedOutput> {
     (visibility == OutputVisibility::Deltas && accumulator.has_shown()).then(|| StreamedOutput {
         message: accumulator.id().clone(),
-        tool_calls: accumulator.begun_calls(),
+        tool_calls: accumulator.started_calls(),
         has_text: accumulator.has_output(),
     })
 }

@@ -128,8 +128,8 @@ impl LimitStatus {
     /// Returns whether spending `cost` crosses the warning mark.
     fn would_cross_warning(&self, cost: Cost) -> bool {
         // In 128 bits, because a cost in nano-dollars times 100 may overflow 64.
-        let is_near = |spent: Cost| u128::from(spent.0) * 100 >= u128::from(self.most.0) * WARN_PERCENT;
-        cost > Cost(0) && !is_near(self.spent) && is_near(self.spent + cost)
+        let is_near_limit = |spent: Cost| u128::from(spent.0) * 100 >= u128::from(self.most.0) * WARN_PERCENT;
+        cost > Cost(0) && !is_near_limit(self.spent) && is_near_limit(self.spent + cost)
     }
 }
 

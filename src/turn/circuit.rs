@@ -323,13 +323,13 @@ mod tests {
                     prop_assert_eq!(trial, None);
                     trial = Some(number);
                 }
-                let told = match act {
+                let report = match act {
                     0 => CallReport::Well,
                     1 => CallReport::Nothing,
                     _ => CallReport::Failed("x"),
                 };
                 if act < 3 && (trial.is_some() || admitted == ToolAdmission::Go) {
-                    circuits.record_call_end("t", trial, told, now, COOLDOWN);
+                    circuits.record_call_end("t", trial, report, now, COOLDOWN);
                     trial = None;
                 }
             }

@@ -36,7 +36,7 @@ struct LedgerState {
     day: DaySpend,
     /// What this server spent on other days, in case the clock is set back.
     past: BTreeMap<i64, SpendSheet>,
-    trees: BTreeMap<u64, OpenTurn>,
+    turns: BTreeMap<u64, OpenTurn>,
     opened: u64,
 }
 
@@ -94,7 +94,7 @@ impl Ledger {
             tool_calls,
             stopped: false,
         };
-        books.trees.insert(number, open);
+        books.turns.insert(number, open);
         TurnBudget {
             ledger: self.clone(),
             turn_number: number,
@@ -163,8 +163,8 @@ impl TurnBudget {
         if let Some(other_spend) = other_spend {
             books.day.others = other_spend;
         }
-        let LedgerState { day, trees, .. } = &mut *books;
-        let Some(open) = trees.get_mut(&self.turn_number) else {
+        let LedgerState { day, turns, .. } = &mut *books;
+        let Some(open) = turns.get_mut(&self.turn_number) else {
             return BudgetDecision::Stopped;
         };
         if open.stopped {
@@ -203,9 +203,9 @@ impl TurnBudget {
     pub(super) fn charge_cost(&self, provider: &str, cost: Cost) -> Vec<BudgetWarning> {
         let mut books = self.ledger.lock();
         books.turn_to(current_day());
-        let LedgerState { day, trees, .. } = &mut *books;
+        let LedgerState { day, turns, .. } = &mut *books;
         let mut warnings = Vec::new();
-        if let Some(open) = trees.get_mut(&self.turn_number) {
+        if let Some(open) = turns.get_mut(&self.turn_number) {
             warnings = budget::collect_budget_warnings(&open.turn_spend, day, provider, cost);
             open.turn_spend.session += cost;
             open.turn_spend.turn += cost;
@@ -272,15 +272,15 @@ impl TurnBudget {
 
     fn with_open_turn<T>(&self, act: impl FnOnce(&mut OpenTurn, &mut DaySpend) -> T) -> Option<T> {
         let mut books = self.ledger.lock();
-        let LedgerState { day, trees, .. } = &mut *books;
-        trees.get_mut(&self.turn_number).map(|open| act(open, day))
+        let LedgerState { day, turns, .. } = &mut *books;
+        turns.get_mut(&self.turn_number).map(|open| act(open, day))
     }
 }
 
 impl Drop for TurnBudget {
     // Estimates of calls in flight stay reserved for the day; see the drop of `Reservation`.
     fn drop(&mut self) {
-        self.ledger.lock().trees.remove(&self.turn_number);
+        self.ledger.lock().turns.remove(&self.turn_number);
     }
 }
 
@@ -290,8 +290,8 @@ impl Reservation {
     pub(super) fn fits_limits(&self) -> bool {
         let mut books = self.ledger.lock();
         books.turn_to(current_day());
-        let LedgerState { day, trees, .. } = &mut *books;
-        let Some(open) = trees.get_mut(&self.turn_number) else {
+        let LedgerState { day, turns, .. } = &mut *books;
+        let Some(open) = turns.get_mut(&self.turn_number) else {
             return false;
         };
         // Its own estimate must not count twice.
@@ -329,8 +329,8 @@ fn give_back(reserved: &mut Cost, amount: Cost) {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut books = self.ledger.lock();
-        let LedgerState { day, trees, .. } = &mut *books;
-        match trees.get_mut(&self.turn_number) {
+        let LedgerState { day, turns, .. } = &mut *books;
+        match turns.get_mut(&self.turn_number) {
             Some(open) => self.release_amount(open, day),
             // The turn may be gone before its last call; the day's share is released all the same.
             None => self.release_day(day),

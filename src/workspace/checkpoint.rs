@@ -166,24 +166,25 @@ pub enum RestoreVerdict {
 
 /// Computes the states that undo all of `changes`, which are given oldest first.
 pub fn collect_desired_states<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<DesiredState> {
-    let mut wishes: Vec<DesiredState> = Vec::new();
+    let mut desired_states: Vec<DesiredState> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     // A change without a kind had no effect or was never made.
     for change in changes.into_iter().filter(|change| change.kind().is_some()) {
         let at = *places.entry(&change.path).or_insert_with(|| {
-            wishes.push(DesiredState {
+            desired_states.push(DesiredState {
                 path: change.path.clone(),
                 to: change.before.clone(),
                 known: vec![change.before.clone()],
                 foreign: false,
             });
-            wishes.len() - 1
+            desired_states.len() - 1
         });
-        wishes[at].foreign |= classify_origin(&wishes[at].known, change) == ChangeOrigin::FromElsewhere;
-        wishes[at].known.push(change.before.clone());
-        wishes[at].known.push(change.after.clone());
+        desired_states[at].foreign |=
+            classify_origin(&desired_states[at].known, change) == ChangeOrigin::FromElsewhere;
+        desired_states[at].known.push(change.before.clone());
+        desired_states[at].known.push(change.after.clone());
     }
-    wishes
+    desired_states
 }
 
 /// The origin of the state that a change started from.
@@ -405,9 +406,9 @@ mod tests {
             make_file_change("e", one.clone(), three.clone()),
             make_file_change("f", one.clone(), one.clone()),
         ];
-        let wishes = collect_desired_states(&chain);
-        let [a, b, c, d, e] = wishes.as_slice() else {
-            panic!("{wishes:?}")
+        let desired_states = collect_desired_states(&chain);
+        let [a, b, c, d, e] = desired_states.as_slice() else {
+            panic!("{desired_states:?}")
         };
         let judge = |desired: &DesiredState, now: &FileState| {
             desired.evaluate_restore(|state| same_content(state, now), true)
@@ -443,8 +444,8 @@ mod tests {
             regular_file_state(b"3", 0),
         );
         let judged = |chain: &[FileChange]| {
-            let wishes = collect_desired_states(chain);
-            wishes[0].evaluate_restore(|state| same_content(state, &three), true)
+            let desired_states = collect_desired_states(chain);
+            desired_states[0].evaluate_restore(|state| same_content(state, &three), true)
         };
         let found = [
             make_file_change("a", one.clone(), two.clone()),

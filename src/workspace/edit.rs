@@ -113,7 +113,7 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), EditProb
             hint: build_mismatch_hint(&unix.text, &old),
         });
     };
-    if !edit.all && occurs_again(&unix.text, &old, first) {
+    if !edit.all && occurs_twice(&unix.text, &old, first) {
         let lines: Vec<String> = found
             .iter()
             .take(5)
@@ -176,7 +176,7 @@ impl UnixText {
     }
 }
 
-fn occurs_again(text: &str, old: &str, first: usize) -> bool {
+fn occurs_twice(text: &str, old: &str, first: usize) -> bool {
     // Continue one character later, so that overlapping occurrences count.
     let step = text[first..].chars().next().map_or(1, char::len_utf8);
     text[first + step..].contains(old)

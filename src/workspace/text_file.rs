@@ -88,7 +88,7 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 ///
 /// Editors replace invalid bytes, or display each byte as the character of its number. Line ends are ignored, and so is
 /// the number of adjacent replacement characters.
-pub fn shown_as(bytes: &[u8], text: &str) -> bool {
+pub fn is_displayed_as(bytes: &[u8], text: &str) -> bool {
     let displayed = unix_lines(text.strip_prefix(BOM).unwrap_or(text));
     let replaced = || {
         let read = String::from_utf8_lossy(bytes);
@@ -195,7 +195,11 @@ mod tests {
             (b"\0\xe2\x82\n", "\0\n", false),
             (b"\xef\xbb\xbfa\0", "a\0", true),
         ] {
-            assert_eq!(shown_as(bytes, displayed), known, "{bytes:?} as {displayed:?}");
+            assert_eq!(
+                is_displayed_as(bytes, displayed),
+                known,
+                "{bytes:?} as {displayed:?}"
+            );
         }
     }
 

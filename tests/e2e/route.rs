@@ -35,7 +35,7 @@ base_url = "{anthropic}"
 api_key = "key-of-one"
 model = "model-one"
 fallback = "openrouter"
-{first_waits}
+{first_wait_count}
 {first}
 
 [provider.openrouter]
@@ -61,7 +61,7 @@ filter = "debug"
 "#,
         anthropic = mock.anthropic_url(),
         openai = mock.openai_url(),
-        first_waits = usual(first),
+        first_wait_count = usual(first),
         second_waits = usual(second),
         third_waits = usual(third),
     );

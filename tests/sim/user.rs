@@ -596,7 +596,10 @@ async fn decide_approval(server: &ServerRun, session: &SessionId, approval: &App
         .world
         .lock_checker()
         .note_decision(session, approval, &decision);
-    let is_found = matches!(server.sessions.asked_by(&approval.id).await, Ok(Some(_)));
+    let is_found = matches!(
+        server.sessions.find_asking_session(&approval.id).await,
+        Ok(Some(_))
+    );
     let (id, sent) = (approval.id.clone(), decision.clone());
     let answer = server
         .sessions

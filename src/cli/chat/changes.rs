@@ -112,7 +112,7 @@ impl Chat {
             return Ok(());
         };
         let text = match &call.reference {
-            Some(reference) => self.client.read_whole(&self.session, reference).await?,
+            Some(reference) => self.client.read_full_content(&self.session, reference).await?,
             None => call.text,
         };
         self.show_note(Color::Cyan, &call.title);

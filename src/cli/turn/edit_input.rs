@@ -18,7 +18,7 @@ impl TurnRunner<'_> {
         let Some(approval) = self.input.questions.front().cloned() else {
             return Ok(());
         };
-        let full_input = self.whole_input(&approval).await?;
+        let full_input = self.fetch_full_input(&approval).await?;
         let text = match self.input.edited.take() {
             Some(edited) => edited.text,
             None => external_editor::text(&full_input),
@@ -90,11 +90,17 @@ impl TurnRunner<'_> {
     }
 
     /// Returns the call's complete input; reads the rest if the server cut it.
-    async fn whole_input(&mut self, approval: &ApprovalRequestedNotification) -> Result<Value, ClientError> {
+    async fn fetch_full_input(
+        &mut self,
+        approval: &ApprovalRequestedNotification,
+    ) -> Result<Value, ClientError> {
         let Some(more) = approval.more.get("input") else {
             return Ok(approval.input.clone());
         };
-        let text = self.client.read_whole(self.session, &more.reference).await?;
+        let text = self
+            .client
+            .read_full_content(self.session, &more.reference)
+            .await?;
         serde_json::from_str(&text).map_err(|error| ClientError::InvalidResponse {
             method: method::READ_CONTENT,
             error,

@@ -130,7 +130,7 @@ impl Resolver<'_> {
             self.report_error(&path, "must be an address such as https://llm.example.com/v1");
             return Err("its `base_url` is not an address".to_owned());
         };
-        Ok((text.trim_end_matches('/').to_owned(), is_near(&url)))
+        Ok((text.trim_end_matches('/').to_owned(), is_local_address(&url)))
     }
 
     fn resolve_headers(
@@ -221,7 +221,7 @@ fn header_value(value: &str) -> bool {
 }
 
 /// Returns whether an address is local: this machine or its private network. Local models get longer time limits.
-fn is_near(url: &Url) -> bool {
+fn is_local_address(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
             let name = name.trim_end_matches('.');
@@ -257,7 +257,7 @@ mod tests {
             ("https://8.8.8.8", false),
             ("https://localhost.example.com", false),
         ] {
-            assert_eq!(is_near(&Url::parse(url).unwrap()), expected, "{url}");
+            assert_eq!(is_local_address(&Url::parse(url).unwrap()), expected, "{url}");
         }
     }
 }

@@ -297,7 +297,7 @@ impl MessagesDecoder {
                     out.push(StreamEvent::ToolInput { index, json });
                 }
                 // Incomplete input waits for the end of the answer, which shows whether it was cut.
-                if input.is_whole() {
+                if input.is_complete_json() {
                     self.completed.insert(index);
                     out.push(StreamEvent::ToolUseCompleted { index });
                 }

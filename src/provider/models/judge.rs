@@ -69,12 +69,12 @@ pub fn check_model_name(
     if is_ours && !is_retired && lookup_row(model).is_some() {
         return NameVerdict::Accept;
     }
-    let is_near = match naming {
-        ModelNaming::Vendor(families) => is_retired || is_ours || is_near(model, families),
+    let is_similar = match naming {
+        ModelNaming::Vendor(families) => is_retired || is_ours || is_similar(model, families),
         ModelNaming::Gateway | ModelNaming::Free => is_misspelled(model),
     };
     let refuse = || NameVerdict::Refuse(suggest_model_names(model, provider, naming, list, today));
-    match (list, naming, is_near) {
+    match (list, naming, is_similar) {
         (KnownList::NotAsked, _, true) => NameVerdict::NeedsList,
         (KnownList::Missing, _, true) | (KnownList::Names(_), ModelNaming::Free, true) => refuse(),
         // The list of a vendor or a gateway is complete, so a name outside it does not exist.
@@ -124,7 +124,7 @@ fn has_family(model: &str, families: &[&str]) -> bool {
 }
 
 /// Reports whether `model` is similar to a name in the table from these families.
-fn is_near(model: &str, families: &[&str]) -> bool {
+fn is_similar(model: &str, families: &[&str]) -> bool {
     let rows = TABLE.iter().map(|row| row.name);
     let rows = rows.filter(|name| has_family(name, families));
     !nearest_few(&plain_name(model), rows, 1).is_empty()

@@ -238,7 +238,7 @@ impl ChatDecoder {
         if let Some(at) = known {
             let tool = &mut self.tools[at];
             if !tool.is_followed_by(id, &name, piece) {
-                tool.named_again |= tool.name == name && tool.input.is_whole();
+                tool.named_again |= tool.name == name && tool.input.is_complete_json();
                 if tool.id.is_empty() {
                     id.clone_into(&mut tool.id);
                 }
@@ -328,7 +328,7 @@ impl ChatDecoder {
             Some(stop) => stop,
             // Without a reason, an answer with content and only complete tool inputs counts as complete.
             None => {
-                let inputs_are_complete = self.tools.iter().all(|tool| tool.input.is_whole());
+                let inputs_are_complete = self.tools.iter().all(|tool| tool.input.is_complete_json());
                 if !self.has_content || !inputs_are_complete {
                     return Err(DecodeError::broken_stream("the stream ended without a reason"));
                 }
@@ -363,7 +363,7 @@ impl ToolState {
     /// or the same id for every call. Such a piece names another tool, has another id, or brings input although this
     /// call's input is complete.
     fn is_followed_by(&self, id: &str, name: &str, piece: &str) -> bool {
-        let goes_on = self.input.is_whole() && !piece.trim().is_empty();
+        let goes_on = self.input.is_complete_json() && !piece.trim().is_empty();
         if name.is_empty() || self.name.is_empty() {
             return goes_on && self.named_again;
         }

@@ -404,7 +404,7 @@ impl ResponsesDecoder {
         }
         let tool = &mut self.tools[at];
         let is_cut = text(item, "status") == Some("incomplete");
-        if tool.has_started && !is_cut && tool.input.is_whole() {
+        if tool.has_started && !is_cut && tool.input.is_complete_json() {
             tool.completed = true;
             out.push(StreamEvent::ToolUseCompleted { index: at as u32 });
         }

@@ -126,22 +126,24 @@ fn encode_image(data: &ImageData) -> Value {
 fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Vec<Value> {
     // The phase of the texts that follow, and whether any text came before.
     let mut phase = None;
-    let mut has_said = false;
+    let mut has_message = false;
     let mut items: Vec<Value> = message
         .content
         .iter()
         .filter_map(|block| match block {
-            Block::Text(said_text) => {
+            Block::Text(message_text) => {
                 // The decoder inserted a break between the texts of two messages.
-                let said_text = match &phase {
-                    Some(_) if std::mem::replace(&mut has_said, true) => {
-                        said_text.strip_prefix(BREAK).unwrap_or(said_text)
+                let message_text = match &phase {
+                    Some(_) if std::mem::replace(&mut has_message, true) => {
+                        message_text.strip_prefix(BREAK).unwrap_or(message_text)
                     }
-                    _ => said_text,
+                    _ => message_text,
                 };
-                has_said = true;
-                let mut item =
-                    build_message_item("assistant", text("output_text", said_text).into_iter().collect())?;
+                has_message = true;
+                let mut item = build_message_item(
+                    "assistant",
+                    text("output_text", message_text).into_iter().collect(),
+                )?;
                 if let Some(phase) = phase.as_ref().and_then(Option::as_ref) {
                     item["phase"] = json!(phase);
                 }

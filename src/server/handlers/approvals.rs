@@ -21,8 +21,8 @@ impl Service {
     pub(in crate::server) async fn approval_respond(&self, params: Value) -> Result<EmptyResult> {
         let params: ApprovalRespondParams = self.parse_params(params)?;
         let (approval, decision) = from_wire::parse_decision(params)?;
-        let asked_by = self.state.sessions.asked_by(&approval).await;
-        let session = asked_by
+        let find_asking_session = self.state.sessions.find_asking_session(&approval).await;
+        let session = find_asking_session
             .map_err(store_failed)?
             .ok_or_else(|| RequestError::UnknownApproval(approval.clone()))?;
         self.ask_session(&session, |reply| SessionCommand::Decide {
@@ -45,8 +45,8 @@ impl Service {
     }
 
     async fn answer_inquiry(&self, inquiry: InquiryId, answer: InquiryAnswer) -> Result<EmptyResult> {
-        let asked_by = self.state.sessions.inquired_by(&inquiry).await;
-        let session = asked_by
+        let find_asking_session = self.state.sessions.inquired_by(&inquiry).await;
+        let session = find_asking_session
             .map_err(store_failed)?
             .ok_or_else(|| RequestError::UnknownQuestion(inquiry.clone()))?;
         self.ask_session(&session, |reply| SessionCommand::Answer {

@@ -22,7 +22,10 @@ pub(super) fn turn_diff(
 ) -> TurnDiffNotification {
     let mut remaining = DIFFS;
     let files = cutter.fit_list(&diff.files, |cutter, _, file| {
-        let visible_diff = file.diff.as_ref().map(|diff| super::shown::shown_change(diff));
+        let visible_diff = file
+            .diff
+            .as_ref()
+            .map(|diff| super::sanitize::readable_diff(diff));
         let visible_diff = visible_diff.filter(|diff| match remaining.checked_sub(escaped_len(diff)) {
             Some(rest) => {
                 remaining = rest;

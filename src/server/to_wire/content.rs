@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::shown::{sanitize_output, shown_change, shown_subject, to_json};
+use super::sanitize::{readable_diff, readable_subject, sanitize_output, to_json};
 use super::truncate::FieldBudget;
 use super::{message, values};
 use crate::domain::{Block, Event, InquiryReply, PlanItem, RequestSubject};
@@ -64,7 +64,7 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         },
         Event::ToolCall(update) => match split(path) {
             ("output", None) => update.result.as_ref().map(|result| sanitize_output(&result.text)),
-            ("diff", None) => update.diff.as_ref().map(|diff| shown_change(diff)),
+            ("diff", None) => update.diff.as_ref().map(|diff| readable_diff(diff)),
             ("input", None) => update.input.as_ref().map(|input| to_json(&**input).into()),
             ("images", Some(rest)) => {
                 let (index, rest) = rest.split_once('/')?;
@@ -74,9 +74,9 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
             _ => None,
         },
         Event::ApprovalRequested(approval) => match path {
-            "diff" => approval.diff.as_ref().map(|diff| shown_change(diff)),
+            "diff" => approval.diff.as_ref().map(|diff| readable_diff(diff)),
             "input" => Some(to_json(&*approval.input).into()),
-            "shown" => shown_subject(&approval.input),
+            "shown" => readable_subject(&approval.input),
             _ => None,
         },
         Event::ApprovalResolved { decision, .. } => match path {

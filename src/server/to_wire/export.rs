@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::shown::{shown_change, to_json, to_value};
-use super::whole_record;
+use super::full_record;
+use super::sanitize::{readable_diff, to_json, to_value};
 use crate::base::text::{cut_middle, one_line, strip_control_characters};
 use crate::domain::{Block, Envelope, Event, Message, Role, SessionId, ToolCallUpdate, TurnEnd, TurnState};
 use crate::protocol::{ExportFormat, SessionState};
@@ -50,7 +50,7 @@ impl Export {
     /// Appends the next event.
     pub fn add_event(&mut self, session: &SessionId, stored: &StoredEvent) {
         match self {
-            Self::Json(_, events) => events.push(to_value(&whole_record(&Envelope {
+            Self::Json(_, events) => events.push(to_value(&full_record(&Envelope {
                 session: session.clone(),
                 turn: stored.turn.clone(),
                 seq: stored.seq,
@@ -122,7 +122,7 @@ fn tool_call(out: &mut String, update: &ToolCallUpdate) {
             .unwrap_or_default()
     );
     if let Some(diff) = &update.diff {
-        write_fenced_block(out, "diff", &shown_change(diff));
+        write_fenced_block(out, "diff", &readable_diff(diff));
     } else if let Some(result) = &update.result {
         let output = cut_middle(&result.text, OUTPUT).unwrap_or_else(|| result.text.clone());
         write_fenced_block(out, "", &strip_control_characters(&output));

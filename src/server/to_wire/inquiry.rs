@@ -1,6 +1,6 @@
 //! Converts inquiries to limits and questions.
 
-use super::shown::to_json;
+use super::sanitize::to_json;
 use super::truncate::FieldBudget;
 use crate::domain::{
     AgentQuestion, Answers, Cost, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry, QuestionField,
@@ -160,10 +160,10 @@ fn to_answers(
     more: &mut TruncatedFields,
 ) -> std::collections::BTreeMap<String, Vec<String>> {
     let full_length = to_json(answers).len();
-    if cutter.take_whole(full_length) {
+    if cutter.take_uncut(full_length) {
         return answers.clone();
     }
-    cutter.add_whole_reference("answers", full_length, more);
+    cutter.add_full_reference("answers", full_length, more);
     let line = |cutter: &mut FieldBudget, text: &String| cutter.fit_line(text);
     let pairs: Vec<_> = answers.iter().collect();
     let cut = cutter.fit_list(&pairs, |cutter, _, (name, values)| {

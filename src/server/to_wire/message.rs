@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::shown;
+use super::sanitize;
 use super::truncate::FieldBudget;
 use crate::domain::{Approval, Block, ImageData, Message, OpenApproval, SessionId};
 use crate::protocol::{
@@ -46,14 +46,14 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
         rule: (approval.rule.as_ref())
             .filter(|rule| cutter.fit_line(rule) == **rule)
             .cloned(),
-        shown: shown::shown_subject(&approval.input)
+        shown: sanitize::readable_subject(&approval.input)
             .map(|subject| cutter.text("", "shown", &subject, &mut more)),
         options: call_options(&approval.input),
         input: cutter.fit_json("", "input", &approval.input, &mut more),
         diff: approval
             .diff
             .as_ref()
-            .map(|diff| cutter.text("", "diff", &shown::shown_change(diff), &mut more)),
+            .map(|diff| cutter.text("", "diff", &sanitize::readable_diff(diff), &mut more)),
         more,
     }
 }
@@ -81,8 +81,8 @@ pub(super) fn to_message_notification(
     let content = cut_blocks(&message.content, "content", cutter);
     let mut more = TruncatedFields::new();
     if content.len() < message.content.len() {
-        let full_length = shown::to_json(&to_message_blocks(&message.content)).len();
-        cutter.add_whole_reference("content", full_length, &mut more);
+        let full_length = sanitize::to_json(&to_message_blocks(&message.content)).len();
+        cutter.add_full_reference("content", full_length, &mut more);
     }
     MessageNotification {
         header,
@@ -104,11 +104,11 @@ pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut FieldBudget)
 
 pub(super) fn to_image(image: &ImageData, path: &str, cutter: &mut FieldBudget) -> Image {
     let mut more = TruncatedFields::new();
-    let is_complete = cutter.take_whole(image.data.len());
+    let is_complete = cutter.take_uncut(image.data.len());
     if !is_complete {
         more.insert(
             "data".to_owned(),
-            cutter.build_reference(&shown::path(path, "data"), image.data.len()),
+            cutter.build_reference(&sanitize::path(path, "data"), image.data.len()),
         );
     }
     Image {

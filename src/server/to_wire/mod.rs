@@ -12,7 +12,7 @@ mod export;
 mod inquiry;
 mod message;
 mod names;
-mod shown;
+mod sanitize;
 mod truncate;
 mod trust;
 mod values;
@@ -30,7 +30,7 @@ pub use values::{
 
 use serde::Serialize;
 
-use self::shown::to_value;
+use self::sanitize::to_value;
 use self::truncate::FieldBudget;
 use crate::domain::{Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd};
 use crate::protocol::{self as wire, EventHeader, ServerNotification, TruncatedFields};
@@ -108,7 +108,7 @@ fn to_event_notification(
             let visible_items = cutter.fit_list(items, |cutter, _, item| values::plan_item(cutter, item));
             let mut more = TruncatedFields::new();
             if visible_items.len() < items.len() {
-                cutter.add_whole_reference("items", content::to_plan_json(items).len(), &mut more);
+                cutter.add_full_reference("items", content::to_plan_json(items).len(), &mut more);
             }
             wire::PlanNotification {
                 header,
@@ -330,7 +330,7 @@ pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
 }
 
 /// Converts a stored event uncut, except for the request of an approval or an inquiry.
-fn whole_record(envelope: &Envelope) -> wire::EventRecord {
+fn full_record(envelope: &Envelope) -> wire::EventRecord {
     let notification = notification_cut(envelope, FieldBudget::new_unlimited());
     wire::EventRecord {
         method: notification.method().to_owned(),
@@ -373,7 +373,7 @@ fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut FieldBudget) -> w
     let kept_count: usize = unused_steers.iter().map(Vec::len).sum();
     if kept_count < end.unused_steers.iter().map(Vec::len).sum() {
         let full_length = content::to_steers_json(&end.unused_steers).len();
-        cutter.add_whole_reference("unusedSteers", full_length, &mut more);
+        cutter.add_full_reference("unusedSteers", full_length, &mut more);
     }
     wire::TurnEndedNotification {
         header,
@@ -412,7 +412,7 @@ fn tool_call(
         diff: update
             .diff
             .as_ref()
-            .map(|diff| cutter.text("", "diff", &shown::shown_change(diff), &mut more)),
+            .map(|diff| cutter.text("", "diff", &sanitize::readable_diff(diff), &mut more)),
         input: update
             .input
             .as_ref()

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::shown;
+use super::sanitize;
 use crate::base::text::{one_line, prefix_within, strip_control_characters, suffix_within};
 use crate::domain::ToolResult;
 use crate::protocol::{LONG_FIELD, MAX_NOTIFICATION, TruncatedField, TruncatedFields};
@@ -63,7 +63,7 @@ impl FieldBudget {
         if head.len() < text.len() {
             more.insert(
                 name.to_owned(),
-                self.build_reference(&shown::path(parent, name), text.len()),
+                self.build_reference(&sanitize::path(parent, name), text.len()),
             );
         }
         head.to_owned()
@@ -71,7 +71,7 @@ impl FieldBudget {
 
     /// Fits a tool's output, made safe to show: keeps its beginning and its end, and adds a reference to the whole.
     pub(super) fn fit_output(&mut self, result: &ToolResult, more: &mut TruncatedFields) -> String {
-        let text = shown::sanitize_output(&result.text);
+        let text = sanitize::sanitize_output(&result.text);
         let head = self.take_prefix(&text);
         // The tail comes from the rest, so that it never overlaps with the head.
         let rest = &text[head.len()..];
@@ -80,7 +80,7 @@ impl FieldBudget {
         // The tool cut its output before: the kept file is the only whole text.
         if let Some(full) = &result.full {
             cut = Some(TruncatedField {
-                reference: shown::content_reference(&full.name),
+                reference: sanitize::content_reference(&full.name),
                 bytes: full.bytes,
                 tail: None,
             });
@@ -103,7 +103,7 @@ impl FieldBudget {
         value: &Value,
         more: &mut TruncatedFields,
     ) -> Value {
-        let full_text = shown::to_json(value);
+        let full_text = sanitize::to_json(value);
         let available = self.field.min(self.remaining);
         if full_text.len() <= available {
             self.remaining -= full_text.len();
@@ -111,7 +111,7 @@ impl FieldBudget {
         }
         more.insert(
             name.to_owned(),
-            self.build_reference(&shown::path(parent, name), full_text.len()),
+            self.build_reference(&sanitize::path(parent, name), full_text.len()),
         );
         // Shortens in steps, so that as much as possible of the strings stays.
         for longest in [16 * 1024, 4 * 1024, 1024, 256]
@@ -119,7 +119,7 @@ impl FieldBudget {
             .filter(|longest| *longest < available)
         {
             let short = with_short_strings(value, longest);
-            let length = shown::to_json(&short).len();
+            let length = sanitize::to_json(&short).len();
             if length <= available {
                 self.remaining -= length;
                 return short;
@@ -168,7 +168,7 @@ impl FieldBudget {
     }
 
     /// Reserves room for a text of `length` bytes, if it fits as a whole.
-    pub(super) fn take_whole(&mut self, length: usize) -> bool {
+    pub(super) fn take_uncut(&mut self, length: usize) -> bool {
         let fits = length <= self.field.min(self.remaining);
         if fits {
             self.remaining -= length;
@@ -177,14 +177,14 @@ impl FieldBudget {
     }
 
     /// Adds a reference to a whole list, some elements of which were left out.
-    pub(super) fn add_whole_reference(&self, name: &str, bytes: usize, more: &mut TruncatedFields) {
+    pub(super) fn add_full_reference(&self, name: &str, bytes: usize, more: &mut TruncatedFields) {
         more.insert(name.to_owned(), self.build_reference(name, bytes));
     }
 
     /// Builds a reference to a field of this event.
     pub(super) fn build_reference(&self, path: &str, bytes: usize) -> TruncatedField {
         TruncatedField {
-            reference: shown::event_reference(self.seq, path),
+            reference: sanitize::event_reference(self.seq, path),
             bytes: bytes as u64,
             tail: None,
         }

@@ -110,7 +110,7 @@ impl SubagentBridge {
         match self.answers.next().await {
             Some(wanted) => {
                 if !wanted {
-                    self.nobody_waits().await;
+                    self.report_waiter_gone().await;
                 }
                 if self.answers.is_empty() {
                     self.clock.resume();
@@ -140,7 +140,7 @@ impl SubagentBridge {
         sender
     }
 
-    async fn nobody_waits(&mut self) {
+    async fn report_waiter_gone(&mut self) {
         // An error means that the turn is over and nobody is left to notify.
         let _ = self.up.forward_request(TurnRequest::WaiterGone).await;
     }
@@ -212,7 +212,7 @@ impl SubagentBridge {
                 self.answers.push(waiting.boxed());
                 self.forward_request(TurnRequest::PauseClock(over_above)).await;
             }
-            TurnRequest::WaiterGone => self.nobody_waits().await,
+            TurnRequest::WaiterGone => self.report_waiter_gone().await,
         }
         drop(permit);
     }

@@ -243,7 +243,7 @@ async fn an_open_approval_is_counted_while_live_and_found_afterwards() {
     ];
     let rig = LoadingFixture::with(events, Vec::new()).await;
     let activity = rig.sessions.subscribe_activity();
-    let found = async || rig.sessions.asked_by(&"appr_1".into()).await.unwrap();
+    let found = async || rig.sessions.find_asking_session(&"appr_1".into()).await.unwrap();
     assert_eq!(activity.borrow().approvals, 0);
     assert_eq!(found().await, Some("ses_1".into()), "though nothing is loaded");
     assert_eq!(rig.load().await.0, ["appr_1".into()]);
@@ -263,7 +263,10 @@ async fn an_open_approval_is_counted_while_live_and_found_afterwards() {
     rig.sessions.send_request(&"ses_1".into(), decide).await.unwrap();
     assert_eq!(activity.borrow().approvals, 1);
     assert_eq!(rig.pending().await, 2);
-    assert_eq!(rig.sessions.asked_by(&"appr_2".into()).await.unwrap(), None);
+    assert_eq!(
+        rig.sessions.find_asking_session(&"appr_2".into()).await.unwrap(),
+        None
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -361,13 +361,13 @@ impl CommandSupervisor {
                 return u32::try_from(self.process_tree.count_members().max(1)).unwrap_or(u32::MAX);
             }
             self.apply_stage(StopStage::Kill);
-            let look_again = clock::now() + LOOK_AGAIN;
+            let must_look_again = clock::now() + LOOK_AGAIN;
             while self.inbox.death_within(pause) {
                 pause = PAUSE.0;
                 if self.reap_children() == ChildrenLeft::None {
                     return 0;
                 }
-                if clock::now() >= look_again {
+                if clock::now() >= must_look_again {
                     break;
                 }
             }

@@ -199,7 +199,7 @@ impl Checker {
                 "{session}: turn {turn} is answered otherwise than it ended"
             ));
         }
-        if view_whole(&self.sessions, session) && answer != result.text {
+        if view_complete(&self.sessions, session) && answer != result.text {
             self.wrong(format!(
                 "{session}: turn {turn} is answered with a text of {} bytes, said were {}",
                 result.text.len(),
@@ -238,7 +238,7 @@ impl Checker {
     }
 }
 
-fn view_whole(sessions: &HashMap<String, SessionView>, session: &str) -> bool {
+fn view_complete(sessions: &HashMap<String, SessionView>, session: &str) -> bool {
     sessions.get(session).is_some_and(|view| view.is_complete)
 }
 
@@ -354,7 +354,7 @@ impl SessionView {
             ServerNotification::MessageRetracted(retracted) => {
                 self.open.remove(&retracted.message_id);
                 let named = &retracted.tool_call_ids;
-                let unnamed = self.close_begun(&retracted.message_id, named);
+                let unnamed = self.close_started(&retracted.message_id, named);
                 if !unnamed.is_empty() && self.is_complete {
                     wrong.push(format!("a retraction does not name {unnamed:?}"));
                 }
@@ -385,10 +385,8 @@ impl SessionView {
                     wrong.push("an approval is settled twice".to_owned());
                 }
             }
-            ServerNotification::LimitRequested(request) => self.question_asked(&request.limit_id, wrong),
-            ServerNotification::QuestionRequested(request) => {
-                self.question_asked(&request.question_id, wrong)
-            }
+            ServerNotification::LimitRequested(request) => self.has_question(&request.limit_id, wrong),
+            ServerNotification::QuestionRequested(request) => self.has_question(&request.question_id, wrong),
             ServerNotification::LimitResolved(settled) => self.question_settled(&settled.limit_id, wrong),
             ServerNotification::QuestionResolved(settled) => {
                 self.question_settled(&settled.question_id, wrong)
@@ -397,7 +395,7 @@ impl SessionView {
         }
     }
 
-    fn question_asked(&mut self, id: &str, wrong: &mut Vec<String>) {
+    fn has_question(&mut self, id: &str, wrong: &mut Vec<String>) {
         if self.settled.contains(id) {
             wrong.push("a question is asked that was settled".to_owned());
         }
@@ -414,7 +412,7 @@ impl SessionView {
     }
 
     /// Closes the calls whose input was shown for `message`. Returns the ones that the message does not contain.
-    fn close_begun(&mut self, message: &str, tool_calls: &[String]) -> Vec<String> {
+    fn close_started(&mut self, message: &str, tool_calls: &[String]) -> Vec<String> {
         let of_it = self.started_calls.extract_if(|_, begun_in| begun_in == message);
         let stray: Vec<String> = of_it
             .map(|(call, _)| call)
@@ -497,7 +495,7 @@ impl SessionView {
             MessageBlock::ToolUse { tool_call_id, .. } => Some(tool_call_id.clone()),
             _ => None,
         });
-        self.close_begun(id, &tool_calls.collect::<Vec<_>>());
+        self.close_started(id, &tool_calls.collect::<Vec<_>>());
         let progress = self.open.remove(id);
         if !self.is_complete && progress.is_none() {
             return;

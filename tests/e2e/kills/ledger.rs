@@ -214,7 +214,7 @@ impl Ledger {
             self.check_message(&id, &shown_message, killed, figures, wrong);
         }
         self.check_turns(loaded, wrong);
-        self.check_said(wrong);
+        self.check_delivered(wrong);
         self.check_decisions(loaded, wrong);
         figures.open_approvals += loaded.open_approvals.len();
     }
@@ -342,7 +342,7 @@ impl Ledger {
     }
 
     /// Checks I16: an accepted text is stored somewhere, and no text is stored twice.
-    fn check_said(&self, wrong: &mut Vec<String>) {
+    fn check_delivered(&self, wrong: &mut Vec<String>) {
         let mut found: HashMap<&str, usize> = HashMap::new();
         for (method, params) in self.shown_events.values() {
             let blocks: Vec<&Value> = match method.as_str() {

@@ -1,6 +1,6 @@
 //! I13: every reason to continue the loop has its own bound (R-LOOP-1).
 
-use super::seen::ShownTurn;
+use super::memory::ShownTurn;
 use agentls::domain::{ContinueReason, Transition};
 
 /// The maximum number of model fallbacks in one turn.

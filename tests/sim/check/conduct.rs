@@ -2,7 +2,7 @@
 //! Also checks tool circuits and how failure policies affect the end of a turn.
 
 use super::Checker;
-use super::seen::{ShownSession, ShownTurn};
+use super::memory::{ShownSession, ShownTurn};
 use crate::coverage::TurnPhase;
 use agentls::base::clock;
 use agentls::config::{FailurePolicy, HookMoment};

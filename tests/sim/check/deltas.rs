@@ -1,7 +1,7 @@
 //! I5: the deltas of a message add up to the message.
 
 use super::Checker;
-use super::seen::{CallEnd, ShownMessage, ShownSession};
+use super::memory::{CallEnd, ShownMessage, ShownSession};
 use agentls::base::clock;
 use agentls::domain::{Block, Delta, Message, MessageId, SessionId, ToolCallStatus, TurnId};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Checker;
 use super::conduct::PolicyRecord;
-use super::seen::{CallEnd, ShownCall, ShownQuestion, ShownSession, ShownTurn, is_permission};
+use super::memory::{CallEnd, ShownCall, ShownQuestion, ShownSession, ShownTurn, is_permission};
 use super::typed::{TypedKind, label_of};
 use crate::tools;
 use agentls::approval::{Policy, Rule, Verdict, judge_tool_call};

@@ -2,7 +2,7 @@
 //! pending.
 
 use super::Checker;
-use super::seen::ShownSession;
+use super::memory::ShownSession;
 use super::typed::TypedKind;
 use crate::files::WrittenFiles;
 use agentls::domain::{Event, SessionId, TurnId};

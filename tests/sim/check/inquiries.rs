@@ -2,7 +2,7 @@
 //! open past its turn's end only if the server stopped.
 
 use super::Checker;
-use super::seen::{ShownInquiry, ShownSession};
+use super::memory::{ShownInquiry, ShownSession};
 use agentls::domain::{Inquiry, InquiryId, InquiryReply, ResolvedBy, SessionId};
 use agentls::session::CommandError;
 

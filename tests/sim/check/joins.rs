@@ -2,7 +2,7 @@
 //! lists. Also fills the coverage table of joins and ends.
 
 use super::Checker;
-use super::seen::ShownCall;
+use super::memory::ShownCall;
 use crate::joins::JoinOutcome;
 use agentls::domain::{SessionId, ToolCallStatus, ToolCallUpdate};
 use agentls::tool::delegate::Delegate;

@@ -2,7 +2,7 @@
 
 use super::Checker;
 use super::events::policy_allows;
-use super::seen::{ShownCallState, ShownSession, is_permission};
+use super::memory::{ShownCallState, ShownSession, is_permission};
 use crate::tools;
 use agentls::base::sim_schedule;
 use agentls::domain::{SessionId, ToolCallId, ToolCallStatus};

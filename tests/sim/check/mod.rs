@@ -1,7 +1,7 @@
 //! The checker observes every event, provider request, tool effect and user command of a simulated world. It
 //! checks the architecture's invariants at once; the first violation freezes the world.
 //!
-//! In reading order: `seen` holds what the checker remembers, and `events` checks what the server shows.
+//! In reading order: `memory` holds what the checker remembers, and `events` checks what the server shows.
 //! `bounds` limits how often a turn continues; `conduct` checks policies, hooks and loop guards. `requests`
 //! checks what providers receive; `circuits` checks which of them the server may call. `ledger` checks what
 //! tools do; `phases` records which phase each turn is in. `typed` checks what the user sends and how the
@@ -17,13 +17,13 @@ mod forks;
 mod inquiries;
 mod joins;
 mod ledger;
+mod memory;
 mod money;
 mod phases;
 mod queued;
 mod reload;
 mod requests;
 mod reverts;
-mod seen;
 mod spent;
 mod typed;
 
@@ -33,10 +33,10 @@ use bounds::Bounds;
 pub(super) use circuits::ObservedCall;
 use circuits::ShownCircuit;
 use conduct::PolicyRecord;
+use memory::{ShownCallState, ShownSession};
 use money::MoneyChecker;
 pub(super) use reload::ReloadedSession;
 pub(super) use reverts::RequestedRevert;
-use seen::{ShownCallState, ShownSession};
 use typed::TypedInputs;
 pub(super) use typed::{TypedAnswer, TypedKind};
 

@@ -79,33 +79,33 @@ impl Checker {
         if matches!(delta, Delta::ToolOutput { .. }) {
             return;
         }
-        if let Some(conditions) = self.met_of_turn(session, Some(turn)) {
+        if let Some(conditions) = self.satisfied_joins(session, Some(turn)) {
             conditions.phase = TurnPhase::Streaming;
         }
     }
 
     /// The session's running turn calls a provider.
     pub(super) fn note_provider_call(&mut self, session: &SessionId) {
-        if let Some(conditions) = self.met_of_turn(session, None) {
+        if let Some(conditions) = self.satisfied_joins(session, None) {
             conditions.phase = TurnPhase::Asking;
         }
     }
 
     /// The session's running turn calls a provider for a compaction summary.
     pub(super) fn note_compaction_call(&mut self, session: &SessionId) {
-        if let Some(conditions) = self.met_of_turn(session, None) {
+        if let Some(conditions) = self.satisfied_joins(session, None) {
             conditions.phase = TurnPhase::Compacting;
         }
     }
 
     /// A fault affects the session's running turn.
     pub(crate) fn note_fault(&mut self, session: &SessionId, fault: SimFault) {
-        if let Some(conditions) = self.met_of_turn(session, None) {
+        if let Some(conditions) = self.satisfied_joins(session, None) {
             conditions.add_fault(fault);
         }
     }
 
-    fn met_of_turn(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut SeenConditions> {
+    fn satisfied_joins(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut SeenConditions> {
         let shown_session = self.sessions.get_mut(session)?;
         let turn = turn.or(shown_session.fold.turns.open_turn.as_ref())?;
         Some(&mut shown_session.turns.get_mut(turn)?.conditions)

@@ -1,7 +1,7 @@
 //! Prompts that wait for the end of a turn: I16 for the queue, and a bound on how long they wait (R-CANCEL).
 
 use super::Checker;
-use super::seen::ShownSession;
+use super::memory::ShownSession;
 use super::typed::{TypedAnswer, TypedKind, label_of};
 use agentls::base::clock;
 use agentls::domain::{Block, PromptQueue, SessionId, TurnId};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use super::seen::{CallEnd, ShownCall, ShownInquiry, ShownQuestion, ShownSession, is_permission};
+use super::memory::{CallEnd, ShownCall, ShownInquiry, ShownQuestion, ShownSession, is_permission};
 use super::spent::CountedTokens;
 use super::typed::{TypedAnswer, TypedKind, label_of};
 use crate::files::WrittenFiles;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Checker;
-use super::seen::ShownSession;
+use super::memory::ShownSession;
 use super::typed::label_of;
 use crate::model::is_from_subagent;
 use agentls::base::sim_schedule;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::Checker;
-use super::seen::ShownSession;
+use super::memory::ShownSession;
 use super::typed::TypedKind;
 use crate::files::{Contents, WrittenFiles};
 use agentls::base::hash;

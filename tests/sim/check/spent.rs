@@ -3,7 +3,7 @@
 //! session (R-TOOL-7).
 
 use super::Checker;
-use super::seen::ShownSession;
+use super::memory::ShownSession;
 use crate::tools;
 use agentls::base::sim_schedule;
 use agentls::domain::{Event, SessionId, Usage};

@@ -1,7 +1,7 @@
 //! User input and its answers: I1 (every command gets exactly one answer) and I16 (no input is lost).
 
 use super::Checker;
-use super::seen::{Cancel, is_permission};
+use super::memory::{Cancel, is_permission};
 use crate::coverage::SimFault;
 use agentls::base::clock;
 use agentls::domain::{Approval, Block, Decision, Event, ImageData, Mode, SessionId, TurnId};

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::base::text::{reveal_hidden_characters, strip_control_characters};
 
 /// Returns what a call would run or reach, readable: its command line or its URL. `None` for other calls.
-pub(super) fn shown_subject(input: &Value) -> Option<Cow<'_, str>> {
+pub(super) fn readable_subject(input: &Value) -> Option<Cow<'_, str>> {
     let subject = input.get("command").or_else(|| input.get("url"))?;
     subject.as_str().map(reveal_hidden_characters)
 }
@@ -21,7 +21,7 @@ pub(super) fn sanitize_output(text: &str) -> Cow<'_, str> {
 }
 
 /// Makes a change fit to show: reveals hidden characters.
-pub(super) fn shown_change(diff: &str) -> Cow<'_, str> {
+pub(super) fn readable_diff(diff: &str) -> Cow<'_, str> {
     reveal_hidden_characters(diff)
 }
 
