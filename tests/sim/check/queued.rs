@@ -27,6 +27,9 @@ impl Checker {
     /// is possible. Returns whether the checker still expected the prompt to arrive.
     pub(crate) fn begin_unqueue(&mut self, label: u64) -> bool {
         self.log_line(format!("takes #{label} out of the queue"));
+        for other in self.labels_of_same_prompt(label) {
+            self.typed.entry(other).and_modify(|typed| typed.excused = true);
+        }
         let typed = self.typed.get_mut(&label);
         typed.is_some_and(|typed| !std::mem::replace(&mut typed.excused, true))
     }
@@ -39,6 +42,11 @@ impl Checker {
         answer: &Result<QueueReply, CommandError>,
     ) {
         self.log_line(format!("#{label} out of the queue: {answer:?}"));
+        if answer.is_ok() {
+            for other in self.labels_of_same_prompt(label) {
+                self.typed.entry(other).and_modify(|typed| typed.removed = true);
+            }
+        }
         let Some(typed) = self.typed.get_mut(&label) else {
             return;
         };
@@ -58,6 +66,23 @@ impl Checker {
                 self.queue_refused(session, &refused);
             }
         }
+    }
+
+    /// Labels of other texts of the same queued prompt. A failing store can lose an edit; the user then knows the prompt
+    /// by its old and its new text, and what happens to one happens to both.
+    fn labels_of_same_prompt(&self, label: u64) -> Vec<u64> {
+        let waiting_key = |typed: &super::typed::TypedInputs| match &typed.answer {
+            Some(TypedAnswer::Waits(Some(key))) if !typed.is_settled() => Some(key.clone()),
+            _ => None,
+        };
+        let Some(key) = self.typed.get(&label).and_then(waiting_key) else {
+            return Vec::new();
+        };
+        let same = self
+            .typed
+            .iter()
+            .filter(|(other, typed)| **other != label && waiting_key(typed).as_ref() == Some(&key));
+        same.map(|(other, _)| *other).collect()
     }
 
     /// The user asks the server to send the queued prompts now.
