@@ -322,9 +322,9 @@ proptest! {
     fn any_cassette_plays_exactly_one_end(beats in prop::collection::vec(beat(), 0..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let script = Script::parse("demo", &format!(r#"{{"events": [{}]}}"#, beats.join(","))).unwrap();
-        let asked = Arc::new(build_request("m", vec![Message::user_text("hello")]));
+        let request = Arc::new(build_request("m", vec![Message::user_text("hello")]));
         runtime.block_on(async {
-            let mut stream = match script.open_stream(asked.clone()).await {
+            let mut stream = match script.open_stream(request.clone()).await {
                 Ok(stream) => stream,
                 Err(error) => {
                     prop_assert_ne!(error.fault, ProviderFault::Local);
@@ -341,7 +341,7 @@ proptest! {
             }
             prop_assert_eq!(check_order(&events)?, wrong == 0);
             // The exchange is used up.
-            prop_assert!(script.open_stream(asked.clone()).await.is_err());
+            prop_assert!(script.open_stream(request.clone()).await.is_err());
             Ok(())
         })?;
     }

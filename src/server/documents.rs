@@ -9,7 +9,7 @@ use tower_lsp::ls_types::{
 };
 
 use super::from_wire::{self, PendingReference, PromptPart};
-use super::state::{ServerState, invalid_param};
+use super::state::{ServerContext, invalid_param};
 use crate::base::position::{DocumentChange, Position, Range};
 use crate::base::{text, uri};
 use crate::domain::{Block, Reference};
@@ -20,7 +20,7 @@ use crate::workspace::reference::follow_reference;
 /// Bytes of a file that a reference includes at most. The model can read the rest by itself.
 const MAX_REFERENCE: usize = 64 << 10;
 
-pub(super) fn did_open(state: &ServerState, params: DidOpenTextDocumentParams) {
+pub(super) fn did_open(state: &ServerContext, params: DidOpenTextDocumentParams) {
     let document = params.text_document;
     state
         .workspace
@@ -28,7 +28,7 @@ pub(super) fn did_open(state: &ServerState, params: DidOpenTextDocumentParams) {
         .did_open(document.uri.as_str(), document.version, &document.text);
 }
 
-pub(super) fn did_change(state: &ServerState, params: DidChangeTextDocumentParams) {
+pub(super) fn did_change(state: &ServerContext, params: DidChangeTextDocumentParams) {
     let to_position = |at: tower_lsp::ls_types::Position| Position {
         line: at.line,
         character: at.character,
@@ -51,14 +51,14 @@ pub(super) fn did_change(state: &ServerState, params: DidChangeTextDocumentParam
         .did_change(document.uri.as_str(), document.version, &changes);
 }
 
-pub(super) fn did_save(state: &ServerState, params: DidSaveTextDocumentParams) {
+pub(super) fn did_save(state: &ServerContext, params: DidSaveTextDocumentParams) {
     state
         .workspace
         .overlay()
         .did_save(params.text_document.uri.as_str(), params.text.as_deref());
 }
 
-pub(super) fn did_close(state: &ServerState, params: DidCloseTextDocumentParams) {
+pub(super) fn did_close(state: &ServerContext, params: DidCloseTextDocumentParams) {
     state
         .workspace
         .overlay()
@@ -66,7 +66,7 @@ pub(super) fn did_close(state: &ServerState, params: DidCloseTextDocumentParams)
 }
 
 /// Compares a document with its file, so that the text of a clean one need not be kept. Reads the disk.
-pub(super) async fn compare_with_file(state: &ServerState, uri: String) {
+pub(super) async fn compare_with_file(state: &ServerContext, uri: String) {
     let workspace = state.workspace.clone();
     let settled = tokio::task::spawn_blocking(move || workspace.overlay().reconcile_with_disk(&uri)).await;
     if let Err(error) = settled {
@@ -77,7 +77,7 @@ pub(super) async fn compare_with_file(state: &ServerState, uri: String) {
 /// Converts a prompt's content and adds the text of its references.
 ///
 /// Reads files without an await, briefly, so that prompts keep their order.
-pub(super) fn load_prompt_content(state: &ServerState, prompt: PromptContent) -> Result<Vec<Block>> {
+pub(super) fn load_prompt_content(state: &ServerContext, prompt: PromptContent) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     for piece in from_wire::parse_prompt(prompt)? {
         blocks.push(match piece {
@@ -93,7 +93,7 @@ pub(super) fn load_prompt_content(state: &ServerState, prompt: PromptContent) ->
     Ok(blocks)
 }
 
-fn resolve_reference(state: &ServerState, pending: PendingReference) -> Result<Reference> {
+fn resolve_reference(state: &ServerContext, pending: PendingReference) -> Result<Reference> {
     let PendingReference {
         kind,
         uri,

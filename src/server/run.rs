@@ -13,7 +13,7 @@ use super::event_sink::WireEventSink;
 use super::lifecycle::LifecycleGate;
 use super::server_warnings::{ServerWarnings, report_status};
 use super::service;
-use super::state::{ServerState, SettingsHook, folder_key};
+use super::state::{ServerContext, SettingsHook, folder_key};
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
@@ -98,7 +98,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     });
     let root = CancellationToken::new();
     let ending = CancellationToken::new();
-    let state = Arc::new(ServerState {
+    let state = Arc::new(ServerContext {
         sessions: SessionManager::new(services),
         configured: configured.clone(),
         workspace,

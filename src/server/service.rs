@@ -17,7 +17,7 @@ use tower_lsp::ls_types::{
 use tower_lsp::{ClientSocket, LanguageServer, LspService};
 
 use super::documents;
-use super::state::{ServerState, folder_key};
+use super::state::{ServerContext, folder_key};
 use crate::base::position::PositionEncoding;
 use crate::base::uri;
 use crate::protocol::table::method;
@@ -27,11 +27,11 @@ use crate::workspace::Folder;
 
 /// The service's handlers. The state is shared with [`super::run`].
 pub(super) struct Service {
-    pub(super) state: Arc<ServerState>,
+    pub(super) state: Arc<ServerContext>,
 }
 
 /// Builds the service with its method table.
-pub(super) fn build(state: Arc<ServerState>) -> (LspService<Service>, ClientSocket) {
+pub(super) fn build(state: Arc<ServerContext>) -> (LspService<Service>, ClientSocket) {
     let service = |client| {
         state.editor.set_client(client);
         Service { state }

@@ -24,7 +24,7 @@ use crate::workspace::resolve::real_path;
 use crate::workspace::{Folder, Roots, WorkspaceShared};
 
 /// State that the handlers share.
-pub(super) struct ServerState {
+pub(super) struct ServerContext {
     pub(super) sessions: SessionManager,
     pub(super) configured: Arc<ConfigStore>,
     pub(super) workspace: Arc<WorkspaceShared>,
@@ -43,7 +43,7 @@ pub(super) struct ServerState {
 /// A function that is called with the settings after they are read.
 pub type SettingsHook = Box<dyn Fn(&Settings) + Send + Sync>;
 
-impl ServerState {
+impl ServerContext {
     pub(super) fn lock_client(&self) -> MutexGuard<'_, ClientInfo> {
         // The lock guards plain values: a panic elsewhere leaves them valid.
         self.client.lock().unwrap_or_else(PoisonError::into_inner)

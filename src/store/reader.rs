@@ -315,11 +315,11 @@ impl StoreReader {
     ) -> Result<Vec<(SessionId, T)>, StoreError> {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT sessions.id, asked.kind, asked.key, asked.json FROM pending AS asked
-                 JOIN sessions ON sessions.num = asked.session
-                 WHERE asked.kind = ?1 AND NOT EXISTS (SELECT 1 FROM pending WHERE session = asked.session
-                    AND kind = ?2 AND key = asked.key)
-                 ORDER BY asked.num",
+                "SELECT sessions.id, request.kind, request.key, request.json FROM pending AS request
+                 JOIN sessions ON sessions.num = request.session
+                 WHERE request.kind = ?1 AND NOT EXISTS (SELECT 1 FROM pending WHERE session = request.session
+                    AND kind = ?2 AND key = request.key)
+                 ORDER BY request.num",
             )?;
             let mut rows = statement.query(kinds.map(PendingKind::as_word))?;
             let mut open = Vec::new();

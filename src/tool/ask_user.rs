@@ -70,7 +70,7 @@ impl Tool for AskUser {
         let reply = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            said = cx.asker.request_reply(question) => said,
+            reply = cx.asker.request_reply(question) => reply,
         };
         Ok(ToolOutput::text(match reply {
             Some(InquiryReply::Answers(answers)) => {

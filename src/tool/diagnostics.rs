@@ -110,7 +110,7 @@ impl Tool for Diagnostics {
         .await?;
         let reply = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            told = cx.editor.request_diagnostics(uri) => told,
+            diagnostics = cx.editor.request_diagnostics(uri) => diagnostics,
         };
         let found = match reply {
             Ok(found) => found,

@@ -78,7 +78,7 @@ impl Tool for UpdatePlan {
         let sent = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            told = cx.send_progress(ToolProgress::Plan(plan)) => told,
+            sent = cx.send_progress(ToolProgress::Plan(plan)) => sent,
         };
         // A closed channel means that the turn has ended.
         sent.map_err(|_| ToolError::Cancelled)?;

@@ -717,12 +717,12 @@ async fn input_is_handled_during_a_flood_of_requests_to_the_client() {
     }
     let text = request(1, "wait", json!([])) + &cancel(1);
     input.write_all(text.as_bytes()).await.unwrap();
-    'heard: while outbox.take(&mut batch, 128 << 10).await {
+    'received: while outbox.take(&mut batch, 128 << 10).await {
         for slot in batch.drain(..) {
             let mut bytes = Vec::new();
             slot.write_to(&mut bytes);
             if memchr::memmem::find(&bytes, b"ended by its token").is_some() {
-                break 'heard;
+                break 'received;
             }
         }
     }

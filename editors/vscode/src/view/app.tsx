@@ -49,7 +49,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
             <StartPage isLoading={view.isLoading} commands={view.capabilities.commands} />
           )}
           <TurnStatus chat={chat} view={view} />
-          <p class={view.lastAnswer === undefined ? "said" : "answered"} role="status" data-testid="answered">
+          <p class={view.lastAnswer === undefined ? "announced" : "answered"} role="status" data-testid="answered">
             {view.lastAnswer}
           </p>
           {view.pendingElsewhere > 0 && (
@@ -225,11 +225,11 @@ class Announcer extends PureComponent<{ chat: ChatState | undefined }> {
     const open = chat && describeOpenQuestion(chat);
     return (
       <>
-        <div class="said" role="status" aria-live="polite">
+        <div class="announced" role="status" aria-live="polite">
           {last?.kind === "assistant" ? last.text.slice(0, 2000) : ""}
           {end?.kind === "turnEnd" ? ` ${end.state}` : ""}
         </div>
-        <div class="said" role="alert" aria-live="assertive">
+        <div class="announced" role="alert" aria-live="assertive">
           {open === undefined ? "" : `The agent asks: ${open}`}
         </div>
       </>

@@ -78,7 +78,7 @@ function UserMessage({ item }: { item: UserItem }): JSX.Element {
   return (
     <article class="user" aria-label={item.steer ? "You, during the turn" : "You"} data-testid="user">
       {item.steer && <span class="tag">steer</span>}
-      <div class="said-text">{item.text}</div>
+      <div class="message-text">{item.text}</div>
       {(item.references.length > 0 || item.images > 0) && (
         <ul class="references" aria-label="Attached">
           {item.references.map((reference) => (

@@ -14,7 +14,7 @@ export function PendingPrompts({ prompts }: { prompts: readonly PendingPrompt[] 
           data-testid="waiting"
         >
           <span class="tag">{steer ? "waiting for the next step" : "sending"}</span>
-          {text !== "" && <div class="said-text">{text}</div>}
+          {text !== "" && <div class="message-text">{text}</div>}
           {attached.length > 0 && (
             <ul class="references" aria-label="Attached">
               {attached.map((label) => (

@@ -51,7 +51,7 @@ export function SessionListView({ list, current }: { list: SessionList; current:
           {list.error}
         </p>
       )}
-      <p class="said" role="status">
+      <p class="announced" role="status">
         {list.isLoading ? "Searching" : `${list.sessions.length} sessions`}
       </p>
       <ul ref={rowsRef}>

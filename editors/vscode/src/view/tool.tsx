@@ -67,7 +67,7 @@ export class ToolCall extends PureComponent<Props> {
               </span>
             )}
             {tool.status === "running" ? <Clock startedAt={tool.runningSince} /> : <ToolDuration tool={tool} />}
-            <span class="said">{STATUS_LABELS[tool.status]}</span>
+            <span class="announced">{STATUS_LABELS[tool.status]}</span>
           </span>
         </button>
         <div id={id} class="body" hidden={!open}>
