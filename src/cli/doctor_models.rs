@@ -76,10 +76,7 @@ pub(super) fn check_model_list(spec: &ProviderSpec, model: &str, list: &ModelLis
     // Lists contain full names; an alias may omit the date or the tag.
     let is_listed = |name: &String| name == model || plain_name(name) == plain_name(model);
     if list.names.iter().any(is_listed) {
-        let text = format!(
-            "{model} is one of the {count} model{plural} that {} lists",
-            spec.name
-        );
+        let text = format!("{} lists {model} ({count} model{plural} in all)", spec.name);
         return Check::new(CheckState::Ok, "model", text, None);
     }
     let text = format!("{} lists {count} model{plural}, but not {model}", spec.name);

@@ -353,8 +353,8 @@ pub(super) fn format_restore_note(restored: &[(ChangeState, String)]) -> String 
         "[The user has put files back since you last spoke; read them again before you rely on them.",
     );
     for (state, head) in [
-        (ChangeState::Reverted, "Your changes were taken back in"),
-        (ChangeState::Redone, "Your changes were made again in"),
+        (ChangeState::Reverted, "Your changes were undone in"),
+        (ChangeState::Redone, "Your changes were redone in"),
     ] {
         let mut paths: Vec<&str> = Vec::new();
         for (_, path) in restored.iter().filter(|(of, _)| *of == state) {

@@ -112,7 +112,7 @@ fn edits_are_reported_reverted_and_redone() {
     client.ask(&session, "go on");
     let last = world.requests() - 1;
     let sent = String::from_utf8_lossy(&world.wait_for_request(last).raw).into_owned();
-    assert!(sent.contains("taken back in: a.txt, new/b.txt"), "{sent}");
+    assert!(sent.contains("undone in: a.txt, new/b.txt"), "{sent}");
     client.ask(&session, "and on");
     let redone = revert(&client, &session, &id, json!({"redo": true}));
     assert_eq!(

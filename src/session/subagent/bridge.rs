@@ -312,9 +312,7 @@ impl SubagentBridge {
                     .take()
                     .is_some_and(|(_, text)| !text.is_empty())
                 {
-                    self.live
-                        .push_text("\n(taken back: the answer broke off)\n")
-                        .await;
+                    self.live.push_text("\n(discarded: the answer broke off)\n").await;
                 }
             }
             Event::ToolCall(update) => self.tool_call(update).await,
