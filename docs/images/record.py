@@ -152,14 +152,14 @@ def record(program):
 def watch(terminal):
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     screen = Terminal()
-    frames, begun, asked = [], time.monotonic(), None
+    frames, start, question_time = [], time.monotonic(), None
     while True:
         now = time.monotonic()
-        if now - begun > TIME_LIMIT:
+        if now - start > TIME_LIMIT:
             raise SystemExit("the demo did not end in time")
-        if asked is not None and now - asked > KEY_AFTER:
+        if question_time is not None and now - question_time > KEY_AFTER:
             os.write(terminal, b"y")
-            asked = None
+            question_time = None
         ready, _, _ = select.select([terminal], [], [], 0.05)
         if not ready:
             continue
@@ -172,9 +172,9 @@ def watch(terminal):
         text = decode(data)
         screen.feed(text)
         if "y allow" in SEQUENCE.sub("", text):
-            asked = time.monotonic()
+            question_time = time.monotonic()
         shown = screen.screen()
-        at = time.monotonic() - begun
+        at = time.monotonic() - start
         if frames and at - frames[-1][0] < FRAME:
             frames[-1] = (frames[-1][0], shown)
         elif not frames or frames[-1][1] != shown:

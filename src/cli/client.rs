@@ -175,7 +175,7 @@ impl Launch {
     }
 }
 
-/// Returns the mode of that name, as the protocol writes it.
+/// Parses a mode's protocol name.
 pub(super) fn parse_mode(name: &str) -> Option<Mode> {
     serde_json::from_value(Value::from(name)).ok()
 }

@@ -50,7 +50,7 @@ impl IdleTimeout {
     /// Stops the clock and adds up the wait so far. Call it when data arrives or the owner turns to other work.
     pub(crate) fn pause(&mut self) {
         if let Some((since, slice)) = self.armed.take() {
-            // The owner may not have polled for hours; the peer used only one slice of that time.
+            // The owner may not have polled for hours; only the last slice counts as the peer's silence.
             self.spent += clock::now().saturating_duration_since(since).min(slice);
         }
     }

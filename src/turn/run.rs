@@ -238,7 +238,7 @@ async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) 
     let Some(deferred) = end.deferred.take() else {
         return Ok(());
     };
-    // The same request follows, so this answer is taken back: clients must not show both (R-LOOP-1).
+    // The same request follows, so this answer is retracted: clients must not show both (R-LOOP-1).
     let will_retry = matches!(
         next,
         Transition::Continue(ContinueReason::MaxOutputTokensEscalate | ContinueReason::EmptyResponseRetry)

@@ -123,7 +123,7 @@ fn to_relative_path(base: &Path, real: &Path) -> Option<String> {
     })
 }
 
-/// Formats as `rootName/path`, unless `cwd` contains an entry of that name, which would be resolved instead.
+/// Formats as `rootName/path`, unless `cwd` contains an entry with the root's name: the path would resolve to it.
 fn in_other_root(roots: &Roots, cwd: &Path, real: &Path) -> String {
     roots
         .find_containing(real)

@@ -152,7 +152,7 @@ fn clean_document_is_edited_in_the_editor_and_saved() {
         assert_eq!(
             client.all(&session, "agent/turnStarted").len(),
             1,
-            "what began before the request was told before it"
+            "what began before the request is reported before it"
         );
         let (at, counts) = match encoding {
             "utf-8" => (5, PositionEncoding::Utf8),

@@ -82,7 +82,7 @@ function M.nothing_left(mark)
   assert(vim.wait(M.gone, none, 50), 'processes were left: ' .. vim.inspect(left))
 end
 
---- A server of its own as an LSP client of Neovim, once it is initialized. Its `notes` are what it was told.
+--- A server of its own as an LSP client of Neovim, once it is initialized. Its `notes` are the notifications it received.
 --- `attach`: whether it follows the current buffer.
 function M.client(workspace, attach)
   local notes, handlers = {}, {}
@@ -167,9 +167,9 @@ function M.client(workspace, attach)
     return turn.result
   end
   function self.decide(decision)
-    local asked = self.note('agent/approvalRequested')
-    self.call('agent/approvalRespond', { approvalId = asked.approvalId, decision = decision })
-    return asked
+    local approval = self.note('agent/approvalRequested')
+    self.call('agent/approvalRespond', { approvalId = approval.approvalId, decision = decision })
+    return approval
   end
   --- Starts a command that would take ten minutes, and waits until it runs.
   function self.run_command(session)

@@ -134,7 +134,7 @@ class Server {
     for (const look of this.#changed) look();
   }
 
-  /** Waits until `find` gives something; it is asked again whenever a notification came. */
+  /** Waits until `find` gives something; it is called after each notification. */
   async until(what, find) {
     let look, timer;
     try {
@@ -243,11 +243,11 @@ served("a write is asked about with its diff, and happens when it is allowed", a
   const made = path.join(workspace, "made.txt");
   const sessionId = await server.session();
   const prompt = server.request("agent/prompt", { sessionId, prompt: "write the file" });
-  const asked = await server.note("agent/approvalRequested");
-  assert.equal(asked.name, "write_file");
-  assert.match(asked.diff, /^\+made by the agent$/m);
+  const approval = await server.note("agent/approvalRequested");
+  assert.equal(approval.name, "write_file");
+  assert.match(approval.diff, /^\+made by the agent$/m);
   assert.equal(fs.existsSync(made), false, "nothing happens before the answer");
-  await server.request("agent/approvalRespond", { approvalId: asked.approvalId, decision: "allow" });
+  await server.request("agent/approvalRespond", { approvalId: approval.approvalId, decision: "allow" });
   const answer = await prompt;
   assert.deepEqual([answer.state, answer.text], ["completed", "Written."]);
   assert.equal(fs.readFileSync(made, "utf8"), "made by the agent\n");
