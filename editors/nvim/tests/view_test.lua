@@ -225,7 +225,10 @@ return function(test)
     local lines = chat.lines()
     assert(#lines < 2010, #lines)
     local text = table.concat(lines, '\n')
-    assert(text:find('3,002 lines are not shown here: o opens all', 1, true), 'the count of hidden lines is shown')
+    assert(
+      text:find('3,002 lines are not shown here: o opens all', 1, true),
+      'the count of hidden lines is shown'
+    )
     assert(text:find('10 MB are not shown here', 1, true), 'so is the one of the wire')
     eq(lines[#lines - 3], 'the end')
   end)
