@@ -10,4 +10,4 @@ mod tokens;
 
 pub use history::{History, OpenCall};
 pub use system::{SystemInputs, system_prompt};
-pub use tokens::{estimate_message_tokens, estimate_text_tokens as estimate_text};
+pub use tokens::{estimate_message_tokens, estimate_text_tokens as estimate_text, estimate_tool_tokens};

@@ -2,7 +2,7 @@
 //!
 //! Pure; `turn` corrects the estimates by the usage that the provider reports.
 
-use crate::domain::{Block, Message};
+use crate::domain::{Block, Message, ToolSpec};
 
 /// The estimate for one image, whatever its size.
 const IMAGE_TOKENS: u64 = 1_600;
@@ -35,6 +35,17 @@ fn estimate_block_tokens(block: &Block) -> u64 {
         Block::Image(_) => IMAGE_TOKENS,
         Block::Reference(reference) => estimate_text_tokens(&reference.text) + 20,
     }
+}
+
+/// Estimates the tokens that the specifications of tools take in a request.
+pub fn estimate_tool_tokens(specs: &[ToolSpec]) -> u64 {
+    let tools = specs.iter().map(|spec| {
+        let schema = spec.schema.to_string();
+        estimate_text_tokens(&spec.name)
+            + estimate_text_tokens(&spec.description)
+            + estimate_text_tokens(&schema)
+    });
+    tools.sum()
 }
 
 /// Estimates the tokens of a text, rounded up.

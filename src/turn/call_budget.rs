@@ -11,7 +11,7 @@ use super::model_choice::ResolvedModel;
 use super::outcome::StepOutcome;
 use super::session_link::{LimitAnswer, TurnStopped};
 use super::transition::{Limit, Outcome};
-use crate::context::{compact, estimate_text};
+use crate::context::{compact, estimate_text, estimate_tool_tokens};
 use crate::domain::{AgentError, Cost, ErrorCode, LimitName, LimitReached, Usage};
 use crate::provider::ModelRequest;
 
@@ -95,11 +95,9 @@ fn to_reservation_result(decision: BudgetDecision) -> Option<Result<Reservation,
 
 /// Estimates the input tokens of a request.
 fn input_tokens(request: &ModelRequest) -> u64 {
-    let tools = request.tools.iter().map(|spec| {
-        let schema = spec.schema.to_string();
-        estimate_text(&spec.name) + estimate_text(&spec.description) + estimate_text(&schema)
-    });
-    estimate_text(&request.system) + tools.sum::<u64>() + compact::estimate_total_tokens(&request.messages)
+    estimate_text(&request.system)
+        + estimate_tool_tokens(&request.tools)
+        + compact::estimate_total_tokens(&request.messages)
 }
 
 /// Returns what a complete or partial answer cost. If the provider reported no usage, the cost is estimated from the

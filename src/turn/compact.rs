@@ -16,7 +16,7 @@ use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
 use super::transition::Outcome;
 use crate::context::compact::{self, CompactionRange};
-use crate::context::estimate_text;
+use crate::context::{estimate_text, estimate_tool_tokens};
 use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message};
 use crate::provider::{HistoryItem, ModelRequest, StopReason, is_thinking_enabled};
 
@@ -35,11 +35,7 @@ const COMPACTION_RESTS: &str = "compaction_rests";
 
 /// Returns the estimated tokens of system prompt and tools, which precede every history.
 pub(super) fn estimate_prefix_tokens(cx: &TurnContext) -> u64 {
-    let tools = cx.tools.tool_specs().iter().map(|spec| {
-        let schema = spec.schema.to_string();
-        estimate_text(&spec.name) + estimate_text(&spec.description) + estimate_text(&schema)
-    });
-    estimate_text(&cx.prompt.text) + tools.sum::<u64>()
+    estimate_text(&cx.prompt.text) + estimate_tool_tokens(cx.tools.tool_specs())
 }
 
 /// Returns the history for the next call, compacted before it is too long (R-CTX-1).
