@@ -184,7 +184,7 @@ impl Workspace {
     pub fn of_subagent(&self) -> Self {
         Self {
             shared: self.shared.clone(),
-            // Kept contents are valid forevery agent, but what was read is not.
+            // Kept contents are valid for every agent, but what was read is not.
             known: self.known.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()

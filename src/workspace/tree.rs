@@ -1,7 +1,7 @@
 //! Walks a folder in a fixed order, without what ignore files exclude and without version control's own folders.
 //!
 //! Never follows a link, and opens every folder through [`crate::base::nofollow`], so a walk stays where it began
-//! (I12). Bounded whatever the tree contains: it calls `halt` forevery folder, and repeatedly in a large one. No
+//! (I12). Bounded whatever the tree contains: it calls `halt` for every folder, and repeatedly in a large one. No
 //! descriptor stays open between two entries. Must not read files other than ignore files.
 
 use std::ffi::OsStr;

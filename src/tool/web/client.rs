@@ -119,7 +119,7 @@ impl Web {
         let client = if self.is_named(url) {
             self.open.get_or_try_init(|| self.build(None)).await?
         } else {
-            // Checked forevery hop: a redirect could lead to a private address too.
+            // Checked for every hop: a redirect could lead to a private address too.
             self.check_public_host(url).await?;
             let guard = PublicResolver {
                 proxies: self.proxy_hosts(),

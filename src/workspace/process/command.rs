@@ -19,7 +19,7 @@ pub struct Command {
     pub(super) env: BTreeMap<OsString, Option<OsString>>,
     pub(super) stdin: Stdin,
     pub(super) merge: bool,
-    /// Settings forevery git process below it.
+    /// Settings for every git process below it.
     pub(super) git: Vec<(String, String)>,
 }
 
@@ -100,7 +100,7 @@ impl Command {
         self
     }
 
-    /// Adds settings forevery git below; a later one wins over an earlier one, and over those of a repository.
+    /// Adds settings for every git below; a later one wins over an earlier one, and over those of a repository.
     #[must_use]
     pub fn git_settings(mut self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
         self.git.extend(settings);

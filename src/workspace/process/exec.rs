@@ -296,8 +296,8 @@ struct CommandSupervisor {
 
 impl fmt::Debug for CommandSupervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
-            .field("family", &self.process_tree)
+        f.debug_struct("CommandSupervisor")
+            .field("process_tree", &self.process_tree)
             .finish_non_exhaustive()
     }
 }
