@@ -91,7 +91,7 @@ fn classify_text(text: &str) -> ClientMessage {
             refuse_request(Id::Null, invalid_request_error("batches are not supported"))
         }
         Ok(TopLevelValue::Other) => refuse_request(Id::Null, invalid_request_error("a message is an object")),
-        // One round at most: mended text has no lone surrogate left, so the next call mends nothing.
+        // One round at most: the repaired text has no lone surrogates, so the next call repairs nothing.
         Err(error) => match replace_lone_surrogates(text) {
             Some(repaired) => classify_text(&repaired),
             None => diagnose_json(text, &error),

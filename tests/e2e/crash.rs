@@ -314,7 +314,7 @@ fn read_only_load_shows_a_cut_turn_without_repairing_it() {
             (cut.state.running_turn_id, cut.state.resumable_turn_id),
             (None, Some(turn.clone()))
         );
-        assert_eq!(cut.seq, running.seq, "nothing is mended");
+        assert_eq!(cut.seq, running.seq, "loading read-only repairs nothing");
     }
     assert!(show_session(&world, &session).contains("some words"));
     let repaired = other.load(&session);

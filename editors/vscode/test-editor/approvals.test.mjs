@@ -21,7 +21,7 @@ const WITHOUT_SECOND = "ONE\n2\n3\n4\ntwo\n6\n7\n8\nTHREE\n";
 /** The exchanges of a prompt that proposes three hunks in one file. */
 const editExchanges = (name) =>
   buildExchanges(
-    `mend ${name}`,
+    `fix ${name}`,
     [tool("read_file", { path: name })],
     [tool("edit_file", { path: name, edits: [FIRST, SECOND, THIRD] })],
   );
@@ -76,7 +76,7 @@ testInWorkbench(
     const right = (name) =>
       page.locator(`.monaco-diff-editor .modified .monaco-editor[data-uri$="${name}"] .view-line`);
     const review = async (name) => {
-      await s.sendPrompt(`mend ${name}`);
+      await s.sendPrompt(`fix ${name}`);
       await s.card.press("d");
       await right(name).filter({ hasText: "TWO" }).first().waitFor();
     };

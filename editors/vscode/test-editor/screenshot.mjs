@@ -11,7 +11,7 @@ const CONFIG = `${CASSETTE_CONFIG}mode = "autoEdit"
 const FILES = {
   "src/total.ts": `import type { Item } from "./item";
 
-/** What a basket costs, less a discount in percent. */
+/** The price of a basket, minus a discount in percent. */
 export function total(items: Item[], discount = 0): number {
   const sum = items.reduce((all, item) => all + item.price, 0);
   return sum - discount;
@@ -19,14 +19,14 @@ export function total(items: Item[], discount = 0): number {
 `,
   "src/item.ts": "export interface Item {\n  name: string;\n  price: number;\n}\n",
   "src/shop.ts": 'import { total } from "./total";\n\nexport const sale = total([{ name: "tea", price: 9.99 }], 10);\n',
-  "AGENTS.md": "Prices are in cents or rounded to them.\n",
+  "AGENTS.md": "Round prices to cents.\n",
 };
 const tool = (name, input) => ({ tool: { name, input } });
 const plan = (...states) => {
-  const steps = ["See who calls total", "Mend the discount", "Round to cents"];
+  const steps = ["Find the callers of total", "Fix the discount", "Round to cents"];
   return tool("update_plan", { items: steps.map((text, at) => ({ text, status: states[at] })) });
 };
-const PROMPT = "The discount is taken as an amount. Mend it.";
+const PROMPT = "The discount should be a percentage. Fix it.";
 const buildMatcher = (step) => ({ when: { prompt: PROMPT, step }, repeat: true });
 const CHILD = "Find all callers of total";
 const EXCHANGES = [
@@ -42,14 +42,14 @@ const EXCHANGES = [
   {
     when: { prompt: CHILD, step: 1 },
     events: [
-      { text: "One: src/shop.ts gives 10 and means percent." },
+      { text: "One caller: src/shop.ts passes 10 (percent)." },
       { usage: { input: 5600, output: 30, cost: 0.006 } },
     ],
   },
   {
     ...buildMatcher(1),
     events: [
-      { text: "The one caller means **percent**, as the comment says." },
+      { text: "The only caller passes a **percentage**, as the comment says." },
       tool("edit_file", {
         path: "src/total.ts",
         edits: [
@@ -64,7 +64,7 @@ const EXCHANGES = [
       { usage: { input: 18200, output: 640, cost: 0.0312 } },
     ],
   },
-  { ...buildMatcher(2), events: [{ text: "Ten percent off tea is `8.99` now." }] },
+  { ...buildMatcher(2), events: [{ text: "Tea at ten percent off now costs `8.99`." }] },
 ];
 
 const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
@@ -75,7 +75,7 @@ try {
   const sash = await page.locator(".part.sidebar").boundingBox();
   await page.mouse.move(sash.x + sash.width, 400);
   await page.mouse.down();
-  await page.mouse.move(sash.x + sash.width + 170, 400, { steps: 10 });
+  await page.mouse.move(sash.x + sash.width + 270, 400, { steps: 10 });
   await page.mouse.up();
   await s.sendPrompt(PROMPT);
   await s.waitForTurnEnd(1, "completed");

@@ -164,7 +164,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, 
         .first()
         .click();
       await page.locator(".tab.dirty").waitFor();
-      await s.sendPrompt("mend the notebook");
+      await s.sendPrompt("fix the notebook");
       await s.allowRequest();
       await s.waitForTurnEnd(++turns, "completed");
       assert.equal(await s.view.locator('[data-testid="tool"][data-status="failed"]').count(), 1);
@@ -174,7 +174,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, 
       await page.locator(".tab.dirty").click();
       await page.keyboard.press("Control+S");
       await page.locator(".tab.dirty").waitFor({ state: "detached" });
-      await s.sendPrompt("mend the notebook now");
+      await s.sendPrompt("fix the notebook now");
       await s.allowRequest();
       await s.waitForTurnEnd(++turns, "completed");
       assert.match(s.readFile("sales.ipynb"), /two years/);
