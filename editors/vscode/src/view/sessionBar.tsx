@@ -72,7 +72,7 @@ function ContextMeter({
 }): JSX.Element | null {
   if (usedTokens === undefined || size === undefined || size === 0) return null;
   const percent = Math.min(100, Math.round((usedTokens / size) * 100));
-  const description = `${formatTokens(usedTokens)} of ${formatTokens(size)} tokens of context used (${percent} %)`;
+  const description = `${formatTokens(usedTokens)} of ${formatTokens(size)} tokens of context used (${percent}%)`;
   return (
     <span
       class={`meter ${percent > 75 ? "full" : ""}`}
@@ -85,7 +85,7 @@ function ContextMeter({
         <circle cx="8" cy="8" r="6" class="track" />
         <circle cx="8" cy="8" r="6" class="fill" stroke-dasharray={`${(percent / 100) * 37.7} 37.7`} />
       </svg>
-      {percent} %
+      {percent}%
     </span>
   );
 }
