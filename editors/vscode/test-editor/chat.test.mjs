@@ -52,9 +52,9 @@ function testInChat(name, body) {
 }
 
 testInChat("the start page shows the default model", async () => {
-  await s.at("begin").waitFor();
+  await s.at("welcome").waitFor();
   assert.equal(await s.at("model").textContent(), "tape");
-  await s.takeScreenshot("begin");
+  await s.takeScreenshot("welcome");
 });
 
 testInChat("an answer streams as Markdown that runs and fetches nothing", async (page) => {
@@ -84,8 +84,8 @@ testInChat("Enter alone never allows a call; a key does", async () => {
   await s.at("plan").waitFor();
   await s.takeScreenshot("approval");
   await card.press("Enter");
-  await s.at("way-y").focus();
-  await s.at("way-y").press("Enter");
+  await s.at("action-y").focus();
+  await s.at("action-y").press("Enter");
   // If Enter had allowed the call, it would have run before this denial.
   await card.press("n");
   await s.waitForTurnEnd(++turns, "completed");
@@ -165,7 +165,7 @@ testInChat("@ finds files, and one click attaches the selection", async (page) =
     .locator('.monaco-editor[data-uri$="total.ts"] .view-line', { hasText: "function add" })
     .first()
     .click({ clickCount: 3 });
-  await s.at("near").filter({ hasText: "src/total.ts:7" }).click();
+  await s.at("active-file").filter({ hasText: "src/total.ts:7" }).click();
   await s.at("input").press("Enter");
   await s.waitForTurnEnd(++turns, "completed");
   const prompt = s.at("user").last();
@@ -246,7 +246,7 @@ testInChat("a failure is shown", async () => {
 
 testInChat("a hidden view keeps its draft and attachments", async (page) => {
   await s.at("input").fill("half a thought");
-  await s.at("near").click();
+  await s.at("active-file").click();
   const attached = s.view.getByRole("button", { name: /^Remove src\/total.ts/ });
   await attached.waitFor();
   await page.locator('.activitybar a[aria-label^="Explorer"]').click();
@@ -300,7 +300,7 @@ testInChat("a killed server is reported and restarted", async () => {
 
 testInChat("sessions can be listed, searched, renamed, opened, and deleted", async (page) => {
   await s.runCommand("Agent: New Session");
-  await s.at("begin").waitFor();
+  await s.at("welcome").waitFor();
   await s.sendPrompt("a second conversation");
   await s.waitForTurnEnd(1, "completed");
   await s.runCommand("Agent: Show Sessions");

@@ -82,13 +82,13 @@ testWithFakeServer(
       const call = (title) => s.view.locator('[data-testid="tool"]', { hasText: title });
       await s.sendPrompt("delegate it");
       const outer = call("Delegate: find the bug").first();
-      await outer.getByTestId("inner").getByText("Read src/total.ts").waitFor();
+      await outer.getByTestId("subagent").getByText("Read src/total.ts").waitFor();
       await outer.getByTestId("notice").filter({ hasText: "attempt 2 of 4" }).waitFor();
-      assert.equal(await s.at("passing").getByTestId("notice").count(), 0, "its retry is not the session's");
+      assert.equal(await s.at("turn-status").getByTestId("notice").count(), 0, "its retry is not the session's");
       await s.takeScreenshot("sub-agent");
       // The call is collapsed, and an open question expands it.
       await outer.locator(".head").first().click();
-      await outer.getByTestId("inner").waitFor({ state: "detached" });
+      await outer.getByTestId("subagent").waitFor({ state: "detached" });
       await s.sendPrompt("go on");
       await s.card.waitFor();
       await outer.getByTestId("notice").waitFor({ state: "detached" });
@@ -97,12 +97,12 @@ testWithFakeServer(
       await s.takeScreenshot("sub-agent-asks");
       await s.card.press("y");
       await outer.and(s.view.locator('[data-status="completed"]')).waitFor();
-      await outer.getByTestId("inner").first().waitFor({ state: "detached" });
+      await outer.getByTestId("subagent").first().waitFor({ state: "detached" });
       await outer.getByText("3 calls").waitFor();
       await s.takeScreenshot("sub-agent-done");
       await outer.locator(".head").first().click();
-      await outer.getByTestId("inner").getByText("Delegate: deeper").click();
-      await outer.getByTestId("inner").getByText("make test").waitFor();
+      await outer.getByTestId("subagent").getByText("Delegate: deeper").click();
+      await outer.getByTestId("subagent").getByText("make test").waitFor();
     });
   },
 );

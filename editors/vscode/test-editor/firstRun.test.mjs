@@ -152,7 +152,7 @@ testInWorkbench(
     await page.locator(".quick-input-list .monaco-list-row", { hasText: "Yes, activate" }).click();
     await page.locator(".notification-toast", { hasText: "is trusted" }).first().waitFor();
     await s.runCommand("Agent: New Session");
-    await s.at("begin").waitFor();
+    await s.at("welcome").waitFor();
     await s.sendPrompt("hello");
     await s.at("mode").filter({ hasText: "Full" }).waitFor();
   },

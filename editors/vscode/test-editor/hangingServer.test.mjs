@@ -48,7 +48,7 @@ testInWorkbench(
     await t.test("a stopped first prompt is restored with its attachments", async () => {
       const hangingPid = server();
       process.kill(hangingPid, "SIGSTOP");
-      await s.at("near").click();
+      await s.at("active-file").click();
       await s.sendPrompt("the first thing");
       await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
       await s.at("stop").click();

@@ -44,7 +44,7 @@ testWithFakeServer("a long session", {}, async (s, t) => {
 
   await t.test("baseline: an empty chat", async () => {
     baseline = await measureMemory("an empty chat");
-    emptyMs = await measureFastestReopening("an empty chat", () => s.at("begin").waitFor());
+    emptyMs = await measureFastestReopening("an empty chat", () => s.at("welcome").waitFor());
   });
 
   await t.test(`${TURNS} turns use little memory`, async () => {

@@ -82,7 +82,7 @@ testWithFakeServer("the conversation follows its end", {}, async (s, t) => {
       box.firstElementChild.style.paddingBottom = "300px";
       box.scrollTop -= 600;
     });
-    await s.view.locator(".to-end").click();
+    await s.view.locator(".scroll-to-end").click();
     await log().evaluate((box) => {
       box.firstElementChild.style.paddingBottom = "";
     });
@@ -92,7 +92,7 @@ testWithFakeServer("the conversation follows its end", {}, async (s, t) => {
   let position;
   await t.test("the visible text stays in place, even after hiding", async () => {
     await scrollWheel(-6000);
-    await s.view.locator(".to-end").waitFor();
+    await s.view.locator(".scroll-to-end").waitFor();
     await sleep(300);
     position = await readPosition();
     await assertStaysInPlace("after scrolling up", position);
@@ -111,7 +111,7 @@ testWithFakeServer("the conversation follows its end", {}, async (s, t) => {
     await openExplorer();
     await sleep(300);
     await openChat();
-    await s.view.locator(".to-end").waitFor();
+    await s.view.locator(".scroll-to-end").waitFor();
     await assertStaysInPlace("back from another view", position);
   });
 

@@ -180,7 +180,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await page.locator(".tab.active", { hasText: "a.ts (reverted changes)" }).waitFor();
       await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
       await changes(0).getByTestId("redo").click();
-      await card.getByTestId("do-revert").click();
+      await card.getByTestId("confirm-revert").click();
       await s.view.locator('[data-testid="changes"][data-standing="redone"]').waitFor();
       assert.match(s.readFile("a.ts"), /one = 11;/);
       assert.ok(fileExists("new/b.ts") && !fileExists("old.ts") && fileExists("picture.bin"));
@@ -210,7 +210,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       const typedLine = page.locator('.monaco-editor[data-uri$="c.ts"] .view-line', { hasText: "// mine" });
       await typedLine.first().waitFor();
       await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
-      await changes(1).locator("li.left", { hasText: "c.ts" }).filter({ hasText: "not reverted" }).waitFor();
+      await changes(1).locator("li.unreverted", { hasText: "c.ts" }).filter({ hasText: "not reverted" }).waitFor();
       await s.takeScreenshot("reverted-both");
       // Redoing the first turn redoes both.
       await changes(1).getByTestId("redo").click();
@@ -236,7 +236,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await changes(2).getByTestId("revert").click();
       await card.filter({ hasText: "Revert 10000 files" }).waitFor();
       // The list scrolls, but the buttons stay in place.
-      assert.ok((await card.getByTestId("do-revert").boundingBox()).y < 860);
+      assert.ok((await card.getByTestId("confirm-revert").boundingBox()).y < 860);
       await s.takeScreenshot("revert-many");
       await card.press("y");
       await s.view.locator(".note", { hasText: "Reverted changes to 10000 files" }).waitFor();
@@ -323,7 +323,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await s.at("input").press("Alt+Enter");
       await s.at("queued").filter({ hasText: "first in the queue" }).waitFor();
       await s.at("input").fill("second in the queue");
-      await s.at("send-later").click();
+      await s.at("enqueue").click();
       await s.at("queued").nth(1).waitFor();
       // While a turn runs, reverts are disabled and the tooltip says why.
       const revert = s.view.locator('[data-testid="revert"], [data-testid="redo"]');
@@ -450,14 +450,18 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
     await step("sub-agents' work is shown under their call and collapses when done", async () => {
       await s.sendPrompt("delegate it");
       const call = s.view.locator('[data-testid="tool"]', { hasText: "Delegate 2 tasks" }).first();
-      await call.getByTestId("inner").getByText("Read a.ts").waitFor();
+      await call.getByTestId("subagent").getByText("Read a.ts").waitFor();
       await call.getByTestId("notice").filter({ hasText: "attempt 2 of" }).waitFor();
-      assert.equal(await s.at("passing").getByTestId("notice").count(), 0, "a retry of theirs is not the session's");
-      await call.getByTestId("inner").getByText("until [ -e found ]").first().waitFor();
+      assert.equal(
+        await s.at("turn-status").getByTestId("notice").count(),
+        0,
+        "the retry of a sub-agent is not shown as the session's",
+      );
+      await call.getByTestId("subagent").getByText("until [ -e found ]").first().waitFor();
       await s.takeScreenshot("delegate");
       fs.writeFileSync(path.join(s.workspace, "found"), "");
       await s.waitForTurnEnd(++turns, "completed");
-      await call.getByTestId("inner").waitFor({ state: "detached" });
+      await call.getByTestId("subagent").waitFor({ state: "detached" });
       await call.getByText("2 calls").waitFor();
       await s.takeScreenshot("delegate-done");
       await call.locator(".head").first().click();
@@ -469,7 +473,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "reviewer" }).waitFor();
       await s.takeScreenshot("agents");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "reviewer" }).click();
-      await s.at("begin").waitFor();
+      await s.at("welcome").waitFor();
       await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
       await s.at("mode").filter({ hasText: "Plan" }).waitFor();
       await s.sendPrompt("hello reviewer");

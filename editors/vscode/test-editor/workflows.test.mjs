@@ -301,7 +301,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, 
 
     await step("a long session shows its end, and loads earlier turns on demand", async () => {
       await s.runCommand("Agent: New Session");
-      await s.at("begin").waitFor();
+      await s.at("welcome").waitFor();
       for (let turn = 1; turn <= 2; turn++) {
         await s.sendPrompt(`many things, part ${turn}`);
         await s.waitForTurnEnd(turn, "completed");
@@ -380,10 +380,10 @@ filter = "trace"
       await s.sendPrompt("hello");
       await s.at("first-contact").waitFor();
       await enter("sk-wrong-0123456789");
-      await s.at("checked").filter({ hasText: "Rejected by anthropic: " }).waitFor();
+      await s.at("key-check").filter({ hasText: "Rejected by anthropic: " }).waitFor();
       await s.takeScreenshot("key-refused");
       await enter(key);
-      await s.at("checked").filter({ hasText: "The key works: anthropic accepted it." }).waitFor();
+      await s.at("key-check").filter({ hasText: "The key works: anthropic accepted it." }).waitFor();
       await s.takeScreenshot("key-works");
       await s.at("first-contact").getByRole("button", { name: "Try again" }).click();
       await s.at("assistant").filter({ hasText: "The key is right." }).waitFor();

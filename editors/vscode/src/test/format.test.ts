@@ -39,7 +39,7 @@ test("wrapping loses no characters", () => {
 
 test("HTML in Markdown is shown as text", () => {
   for (const source of [
-    '<button data-do="insert">Allow</button>',
+    '<button data-action="insert">Allow</button>',
     "a <span hidden>b</span> c",
     '<section class="approval high">\n\n<b>x</b>\n\n</section>',
     "<!-- hidden -->",

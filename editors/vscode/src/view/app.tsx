@@ -49,11 +49,15 @@ export function App({ view }: { view: ViewState }): JSX.Element {
             <StartPage isLoading={view.isLoading} commands={view.capabilities.commands} />
           )}
           <TurnStatus chat={chat} view={view} />
-          <p class={view.lastAnswer === undefined ? "announced" : "answered"} role="status" data-testid="answered">
+          <p
+            class={view.lastAnswer === undefined ? "visually-hidden" : "last-answer"}
+            role="status"
+            data-testid="last-answer"
+          >
             {view.lastAnswer}
           </p>
           {view.pendingElsewhere > 0 && (
-            <p class="elsewhere" role="status" data-testid="elsewhere">
+            <p class="pending-elsewhere" role="status" data-testid="pending-elsewhere">
               Another session needs your answer.{" "}
               <Button label="Show it" kind="quiet" onPress={() => postMessage({ type: "showPendingSession" })} />
             </p>
@@ -67,7 +71,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
             </section>
           )}
           {view.error !== undefined && !view.locked && (
-            <section class="failure slim" role="alert" data-testid="trouble">
+            <section class="failure slim" role="alert" data-testid="error">
               <p>{view.error}</p>
               <Button label="×" kind="quiet" title="Dismiss" onPress={() => postMessage({ type: "dismissError" })} />
             </section>
@@ -104,7 +108,7 @@ function ConnectionBanner({ connection }: { connection: Connection }): JSX.Eleme
       </p>
       {message !== undefined && <p>{message}</p>}
       {hasActions && (
-        <div class="ways">
+        <div class="actions">
           {remedy === "missing" && (
             <Button
               label="Set server path…"
@@ -123,12 +127,12 @@ function ConnectionBanner({ connection }: { connection: Connection }): JSX.Eleme
 function StartPage({ isLoading, commands }: { isLoading: boolean; commands: boolean }): JSX.Element {
   if (isLoading)
     return (
-      <div class="log begin" role="status">
+      <div class="log welcome" role="status">
         Loading session…
       </div>
     );
   return (
-    <div class="log begin" data-testid="begin">
+    <div class="log welcome" data-testid="welcome">
       <h1>What should the agent do?</h1>
       <ul>
         <li>
@@ -144,7 +148,7 @@ function StartPage({ isLoading, commands }: { isLoading: boolean; commands: bool
         )}
         <li>Commands and edits need your approval, unless you select another mode below</li>
       </ul>
-      <div class="ways">
+      <div class="actions">
         <Button label="Show sessions" kind="quiet" onPress={() => postMessage({ type: "sessions", show: true })} />
         <Button
           label="Get started"
@@ -202,12 +206,12 @@ function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewSta
         ? ACTIVITY_LABELS[chat.activity ?? "thinking"]
         : "Sending";
   return (
-    <div class="passing" data-testid="passing">
+    <div class="turn-status" data-testid="turn-status">
       {notices.map((notice) => (
         <NoticeLine key={notice.key} notice={notice} circuits={view.capabilities.circuits} />
       ))}
       {(isRunning || isSending) && (
-        <p class={`does ${isWaiting ? "waits" : ""}`} data-testid="activity">
+        <p class={`activity ${isWaiting ? "waiting" : ""}`} data-testid="activity">
           <span class="pulse" aria-hidden="true" />
           {label}
           <Clock startedAt={chat?.startedAt} />
@@ -225,11 +229,11 @@ class Announcer extends PureComponent<{ chat: ChatState | undefined }> {
     const open = chat && describeOpenQuestion(chat);
     return (
       <>
-        <div class="announced" role="status" aria-live="polite">
+        <div class="visually-hidden" role="status" aria-live="polite">
           {last?.kind === "assistant" ? last.text.slice(0, 2000) : ""}
           {end?.kind === "turnEnd" ? ` ${end.state}` : ""}
         </div>
-        <div class="announced" role="alert" aria-live="assertive">
+        <div class="visually-hidden" role="alert" aria-live="assertive">
           {open === undefined ? "" : `The agent asks: ${open}`}
         </div>
       </>

@@ -124,7 +124,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       data-armed={isArmed}
       onKeyDown={onKeyDown}
     >
-      <p class="why">
+      <p class="reason">
         <span class="risk">{RISK_LABELS[approval.risk] ?? approval.risk}</span> {approval.why}
       </p>
       <CallSubject approval={approval} />
@@ -197,7 +197,7 @@ function CallSubject({ approval }: { approval: ApprovalRequestedNotification }):
         </ul>
       )}
       {diff !== undefined && typeof path === "string" && (
-        <p class="whole">
+        <p class="full-text">
           <code>{revealHidden(path)}</code>
         </p>
       )}
@@ -258,11 +258,11 @@ function ApprovalActions({ approval, review, isSent, actions, denyWithReason }: 
   return (
     <>
       {approval.rule !== undefined && (
-        <p class="dim whole" data-testid="rule">
+        <p class="dim full-text" data-testid="rule">
           Rule for this session, or always: <code>{revealHidden(approval.rule)}</code>
         </p>
       )}
-      <div class="ways">
+      <div class="actions">
         {approvalKeys.map(({ key, action, label }) => {
           const run = actions[action];
           if (!run) return null;
@@ -275,7 +275,7 @@ function ApprovalActions({ approval, review, isSent, actions, denyWithReason }: 
               kind={kind}
               disabled={isSent}
               ignoresEnter
-              testId={`way-${key}`}
+              testId={`action-${key}`}
               onPress={run}
             >
               {text}
@@ -346,7 +346,7 @@ function InputField({
         />
       </label>
       {hidden && (
-        <p class="problem whole">
+        <p class="problem full-text">
           With hidden characters shown: <code>{revealHidden(text)}</code>
         </p>
       )}
@@ -355,7 +355,7 @@ function InputField({
           {problem}
         </p>
       )}
-      <div class="ways">
+      <div class="actions">
         <Button label={action} kind="main" disabled={problem !== undefined} ignoresEnter onPress={() => onDone(text)}>
           {action} <kbd>Ctrl Enter</kbd>
         </Button>

@@ -43,16 +43,16 @@ export class TurnChanges extends PureComponent<Props> {
       >
         <div class="head">
           <button type="button" class="fold" aria-expanded={open} onClick={() => this.#setOpen(!open)}>
-            <span class="twist" aria-hidden="true" />
+            <span class="chevron" aria-hidden="true" />
             <span>
               {count === 1 ? "1 file" : `${count} files`}
-              <span class="word"> changed</span>
+              <span class="optional"> changed</span>
             </span>{" "}
             {added + removed > 0 && unlisted === 0 && <LineCounts added={added} removed={removed} />}
             {reverted && <span class="tag">reverted</span>}
             {standing === "redone" && <span class="tag">redone</span>}
           </button>
-          <span class="acts">
+          <span class="head-actions">
             <Button
               label="Review"
               kind="quiet"
@@ -126,7 +126,7 @@ function ChangedFile({ turnId, file, isUnreverted }: ChangedFileProps): JSX.Elem
   const { path, kind, added, removed, unrestorable } = file;
   const slash = path.lastIndexOf("/") + 1;
   return (
-    <li class={isUnreverted ? "left" : ""}>
+    <li class={isUnreverted ? "unreverted" : ""}>
       <button
         type="button"
         class="file"
@@ -153,7 +153,7 @@ function ChangedFile({ turnId, file, isUnreverted }: ChangedFileProps): JSX.Elem
 function ChangeKindBadge({ kind }: { kind: ChangeKind }): JSX.Element {
   const { letter, label } = CHANGE_KINDS[kind];
   return (
-    <span class={`kind-of ${kind}`} role="img" aria-label={label} title={label}>
+    <span class={`change-kind ${kind}`} role="img" aria-label={label} title={label}>
       {letter}
     </span>
   );
@@ -197,7 +197,7 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
       data-testid="revert-card"
       onKeyDown={onKeyDown}
     >
-      <p class="why">
+      <p class="reason">
         {fileCount === 0
           ? `Nothing to ${verb.toLowerCase()}: ${conflictCount === 0 ? "all files already match." : "no file can be changed."}`
           : redo
@@ -234,9 +234,9 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
           </ul>
         </>
       )}
-      <div class="ways">
+      <div class="actions">
         {fileCount > 0 && (
-          <Button label={verb} kind="main" ignoresEnter testId="do-revert" onPress={applyRevert}>
+          <Button label={verb} kind="main" ignoresEnter testId="confirm-revert" onPress={applyRevert}>
             {verb} {fileCount === 1 ? "1 file" : `${fileCount} files`} <kbd>Y</kbd>
           </Button>
         )}

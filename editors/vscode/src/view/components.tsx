@@ -67,10 +67,10 @@ class MarkdownBlock extends PureComponent<{ text: string }> {
 /** Handles links and the buttons of code blocks. */
 function onMarkdownClick(event: MouseEvent): void {
   const target = event.target as Element;
-  const button = target.closest<HTMLElement>("[data-do]");
+  const button = target.closest<HTMLElement>("[data-action]");
   if (button) {
     const code = button.closest(".code")?.querySelector("code")?.textContent ?? "";
-    if (button.dataset["do"] === "copy") {
+    if (button.dataset["action"] === "copy") {
       postMessage({ type: "copy", text: code });
       button.textContent = "Copied";
       setTimeout(() => {
@@ -142,7 +142,7 @@ export class DiffPreview extends PureComponent<{ text: string; toolCallId: strin
           ))}
         </pre>
         {hiddenCount > 0 && (
-          <p class="row" data-testid="diff-left">
+          <p class="row" data-testid="diff-truncated">
             <span class="dim">
               The first {body.length - hiddenCount} of {body.length} lines.
             </span>
@@ -161,7 +161,7 @@ export class DiffPreview extends PureComponent<{ text: string; toolCallId: strin
 function classifyLine(line: string): string {
   if (line.startsWith("+")) return "add";
   if (line.startsWith("-")) return "del";
-  return line.startsWith("@@") ? "at" : "same";
+  return line.startsWith("@@") ? "hunk" : "same";
 }
 
 export function countDiffLines(diff: string): { added: number; removed: number } {

@@ -224,7 +224,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
                 type="button"
                 class="chip offer"
                 title="Attach to the prompt"
-                data-testid="near"
+                data-testid="active-file"
                 onClick={() => {
                   setAttachments(
                     mergeAttachments(attachments, [
@@ -283,8 +283,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
         {canQueue && !isEmpty && (
           <button
             type="button"
-            class="round later"
-            data-testid="send-later"
+            class="round enqueue"
+            data-testid="enqueue"
             disabled={!isReady}
             title="Send when the turn ends (Alt+Enter)"
             aria-label="Queue: send when the turn ends"

@@ -132,7 +132,7 @@ export class Conversation extends PureComponent<Props> {
         >
           <div class="entries">
             {props.hasEarlier && (
-              <div class="earlier">
+              <div class="load-earlier">
                 <Button label="Show earlier" kind="quiet" onPress={() => postMessage({ type: "loadEarlier" })} />
               </div>
             )}
@@ -152,7 +152,7 @@ export class Conversation extends PureComponent<Props> {
           </div>
         </div>
         {this.state.away && (
-          <button type="button" class="to-end" onClick={() => this.scrollToEnd()}>
+          <button type="button" class="scroll-to-end" onClick={() => this.scrollToEnd()}>
             ↓ Newest
           </button>
         )}

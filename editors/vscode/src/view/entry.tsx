@@ -177,7 +177,7 @@ function TurnEnd({ item, isResumable, capabilities, keyCheck }: TurnEndProps): J
       {item.error && item.state !== "cancelled" && (
         <TurnFailure item={item} capabilities={capabilities} keyCheck={keyCheck} />
       )}
-      <p class={`end ${item.state}`} data-testid="turn-end" data-state={item.state}>
+      <p class={`turn-end ${item.state}`} data-testid="turn-end" data-state={item.state}>
         <span>{line.join(" · ")}</span>
         {isResumable && (
           <Button label="Resume" kind="quiet" testId="resume" onPress={() => postMessage({ type: "resume" })} />
@@ -191,7 +191,7 @@ function TurnEnd({ item, isResumable, capabilities, keyCheck }: TurnEndProps): J
 function ForkButton({ turnId }: { turnId: string }): JSX.Element {
   const title = "Start a new session from this point";
   return (
-    <span class="later-on">
+    <span class="turn-actions">
       <Button
         label="Fork here"
         kind="quiet"
@@ -224,10 +224,10 @@ function TurnFailure({ item, capabilities, keyCheck }: TurnFailureProps): JSX.El
     <section class="failure" role="alert" data-testid="failure">
       <h2>{error.message}</h2>
       {error.cause !== undefined && <p>{error.cause}</p>}
-      {error.userAction !== undefined && <p class="todo">{error.userAction}</p>}
+      {error.userAction !== undefined && <p class="user-action">{error.userAction}</p>}
       {details.length > 0 && <p class="dim">{details.join(" · ")}</p>}
       <KeyCheckStatus keyCheck={keyCheck} />
-      <div class="ways">
+      <div class="actions">
         {isKeyRefused && (
           <Button label="Enter API key…" onPress={() => postMessage({ type: "command", name: "enterKey" })} />
         )}
@@ -260,7 +260,7 @@ function SetupCard({ item, capabilities, keyCheck }: TurnFailureProps): JSX.Elem
         </ol>
       )}
       <KeyCheckStatus keyCheck={keyCheck} />
-      <div class="ways">
+      <div class="actions">
         {capabilities.credentials && (
           <Button
             label="Enter API key…"
@@ -283,7 +283,7 @@ function SetupCard({ item, capabilities, keyCheck }: TurnFailureProps): JSX.Elem
 
 function KeyCheckStatus({ keyCheck }: { keyCheck: KeyCheck | undefined }): JSX.Element {
   return (
-    <p class={`checked ${keyCheck?.result ?? ""}`} role="status" data-testid="checked">
+    <p class={`key-check ${keyCheck?.result ?? ""}`} role="status" data-testid="key-check">
       {keyCheck && describeKeyCheck(keyCheck)}
     </p>
   );

@@ -51,8 +51,8 @@ function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element 
       data-question
       tabIndex={0}
     >
-      <p class="why">{request.message}</p>
-      <div class="ways">
+      <p class="reason">{request.message}</p>
+      <div class="actions">
         {!isPriceUnknown && (
           <label class="inline">
             Raise by{isCost ? " $" : " "}
@@ -135,7 +135,7 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
-      <p class="why">{request.text}</p>
+      <p class="reason">{request.text}</p>
       {request.detail !== undefined && <p class="dim">{request.detail}</p>}
       {request.fields.map((field) => (
         <AnswerField
@@ -147,7 +147,7 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
           setValues={setValues}
         />
       ))}
-      <div class="ways">
+      <div class="actions">
         <Button label="Answer" kind="main" disabled={missing} onPress={sendAnswer}>
           Answer <kbd>Ctrl Enter</kbd>
         </Button>

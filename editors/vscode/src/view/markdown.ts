@@ -139,7 +139,7 @@ function buildCodeBlock(text: string, info: string): HTMLElement {
   ] as const) {
     const button = createElement("button", "quiet", label);
     button.type = "button";
-    button.dataset["do"] = name;
+    button.dataset["action"] = name;
     bar.append(button);
   }
   const pre = createElement("pre", "");
@@ -149,7 +149,7 @@ function buildCodeBlock(text: string, info: string): HTMLElement {
   pre.append(code);
   const box = createElement("div", "code");
   box.append(bar);
-  if (omitted > 0) box.append(createElement("p", "left", `${omitted} lines above are hidden`));
+  if (omitted > 0) box.append(createElement("p", "omitted", `${omitted} lines above are hidden`));
   box.append(pre);
   return box;
 }

@@ -27,7 +27,7 @@ export function isInSight(question: HTMLElement): boolean {
   const top = Math.max(0, frame?.top ?? 0);
   const bottom = Math.min(window.innerHeight, frame?.bottom ?? window.innerHeight);
   const box = question.getBoundingClientRect();
-  const actions = question.querySelector(".ways")?.getBoundingClientRect() ?? box;
+  const actions = question.querySelector(".actions")?.getBoundingClientRect() ?? box;
   const fitsInView = ({ top: from, bottom: to }: DOMRect) => from >= top - 1 && to <= bottom + 1;
   // A question higher than the viewport counts as visible if its buttons are.
   return fitsInView(box) || (box.height > bottom - top && fitsInView(actions));
@@ -38,7 +38,7 @@ export function showQuestion(question: HTMLElement): void {
   if (!isInSight(question)) {
     question.scrollIntoView({ block: "nearest" });
     // If the question is too high, show its buttons.
-    if (!isInSight(question)) question.querySelector(".ways")?.scrollIntoView({ block: "end" });
+    if (!isInSight(question)) question.querySelector(".actions")?.scrollIntoView({ block: "end" });
     question.dispatchEvent(new CustomEvent(APPEARED_EVENT));
   }
   question.focus({ preventScroll: true });

@@ -18,7 +18,7 @@ export function PromptQueue({ queue, queueEdit }: Props): JSX.Element {
   const promptCount = prompts.length === 1 ? "1 prompt" : `${prompts.length} prompts`;
   return (
     <section
-      class={`queue ${paused ? "held" : ""}`}
+      class={`queue ${paused ? "paused" : ""}`}
       aria-label={`Queue: ${promptCount}${paused ? ", paused" : ""}`}
       data-testid="queue"
       data-paused={paused}
@@ -50,7 +50,7 @@ function QueuedPromptRow({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
       <span class="text" title={text}>
         {text}
       </span>
-      <span class="row-do">
+      <span class="row-actions">
         <button
           type="button"
           class="icon send-now"
@@ -115,7 +115,7 @@ function QueuedPromptEditor({ queueEdit, isSent = false }: { queueEdit: QueueEdi
           }
         }}
       />
-      <div class="ways">
+      <div class="actions">
         <Button
           label={isSent ? "Move to input" : "Save"}
           kind="main"

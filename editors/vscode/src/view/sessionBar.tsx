@@ -17,11 +17,11 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
     postMessage({ type: "command", name });
   const modelName = model?.split("/").slice(1).join("/") || model;
   return (
-    <div class="choices">
+    <div class="session-bar">
       {agent?.hasAlternatives && (
         <button
           type="button"
-          class="pick agent"
+          class="picker agent"
           data-testid="agent"
           title={chat ? "Agent of this session (selecting another starts a new session)" : "Agent for the new session"}
           onClick={() => openPicker("selectAgent")}
@@ -31,7 +31,7 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
       )}
       <button
         type="button"
-        class={`pick mode ${mode ?? ""}`}
+        class={`picker mode ${mode ?? ""}`}
         data-testid="mode"
         title="Approval mode"
         onClick={() => openPicker("selectMode")}
@@ -40,7 +40,7 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
       </button>
       <button
         type="button"
-        class="pick model"
+        class="picker model"
         data-testid="model"
         title={model ?? "Model"}
         onClick={() => openPicker("selectModel")}
@@ -48,7 +48,7 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
         {modelName ?? "Model"}
         {chat?.switchedFrom !== undefined && <span class="tag">fallback</span>}
       </button>
-      <button type="button" class="pick" title="Reasoning effort" onClick={() => openPicker("selectEffort")}>
+      <button type="button" class="picker" title="Reasoning effort" onClick={() => openPicker("selectEffort")}>
         {!effort ? "Effort" : `Effort: ${effort}`}
       </button>
       <span class="meters">

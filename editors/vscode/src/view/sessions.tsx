@@ -51,7 +51,7 @@ export function SessionListView({ list, current }: { list: SessionList; current:
           {list.error}
         </p>
       )}
-      <p class="announced" role="status">
+      <p class="visually-hidden" role="status">
         {list.isLoading ? "Searching" : `${list.sessions.length} sessions`}
       </p>
       <ul ref={rowsRef}>
@@ -110,7 +110,7 @@ function SessionRow({ session, isCurrent, isRenaming, setRenaming }: SessionRowP
           {folder === undefined ? "" : ` · ${folder}`}
         </span>
       </button>
-      <span class="row-do">
+      <span class="row-actions">
         <button
           type="button"
           class="icon rename"

@@ -60,14 +60,14 @@ export class ToolCall extends PureComponent<Props> {
           </span>
           {calls > 0 && <span class="dim">{calls === 1 ? "1 call" : `${calls} calls`}</span>}
           <DiffCounts tool={tool} />
-          <span class="after">
+          <span>
             {tool.status === "failed" && tool.exitCode !== undefined && (
               <span class="exit" data-testid="exit">
                 exit {tool.exitCode}
               </span>
             )}
             {tool.status === "running" ? <Clock startedAt={tool.runningSince} /> : <ToolDuration tool={tool} />}
-            <span class="announced">{STATUS_LABELS[tool.status]}</span>
+            <span class="visually-hidden">{STATUS_LABELS[tool.status]}</span>
           </span>
         </button>
         <div id={id} class="body" hidden={!open}>
@@ -125,7 +125,7 @@ function ToolDuration({ tool }: { tool: ToolItem }): JSX.Element | null {
 /** Shows a sub-agent's work under the call that delegated to it. */
 function SubagentEntries({ tool, subagents, capabilities, reviews }: Props & { subagents: SubagentTree }): JSX.Element {
   return (
-    <div class="inner" role="group" aria-label={`Sub-agent work for ${tool.title}`} data-testid="inner">
+    <div class="subagent" role="group" aria-label={`Sub-agent work for ${tool.title}`} data-testid="subagent">
       {subagents.getItems(tool).map((item) => (
         <Entry
           key={getItemKey(item)}
@@ -243,7 +243,7 @@ function ToolOutput({
   return (
     <div class="output" data-testid="output">
       {omitted > 0 && (
-        <button type="button" class="quiet left" onClick={() => setShowsAll(true)} disabled={showsAll}>
+        <button type="button" class="quiet" onClick={() => setShowsAll(true)} disabled={showsAll}>
           {showsAll ? `${omitted} lines above are hidden` : `Show ${Math.min(lineCount, MAX_LINES)} lines`}
         </button>
       )}
