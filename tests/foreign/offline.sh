@@ -121,6 +121,6 @@ grep -q '192\.0\.2\.1' "$home/control.seen" || {
 rm -r "$home/config"
 
 traced "$home/demo.trace" "$binary" demo --yes >"$home/traced.txt" 2>&1 ||
-    { cat "$home/traced.txt" >&2; fail "the demo does not work under strace (what it said is above)"; }
+    { cat "$home/traced.txt" >&2; fail "the demo does not work under strace (see its output above)"; }
 python3 "$home/others.py" "$home/demo.trace" || fail "the demo used an address that is not loopback, or none at all (see above)"
 echo "ok: no other address was tried"

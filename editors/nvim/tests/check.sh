@@ -16,7 +16,7 @@ stylua=${STYLUA:-stylua} luacheck=${LUACHECK:-luacheck} nvim=${NVIM:-nvim}
 if tool "$stylua" "the format"; then "$stylua" --check --glob '**/*.lua' --glob '!**/protocol.lua' .; fi
 if tool "$luacheck" "the lints"; then "$luacheck" --quiet .; fi
 # A Neovim that prompts without a user exits with code 0, so check the last line.
-said=$(mktemp)
-trap 'rm -f "$said"' EXIT
-"$nvim" --headless -u NONE -i NONE -n -l tests/run.lua "$@" 2>&1 | tee "$said"
-tail -1 "$said" | grep -q '[0-9] passed, 0 failed' || { echo "FAILED: the tests did not all pass" >&2; exit 1; }
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+"$nvim" --headless -u NONE -i NONE -n -l tests/run.lua "$@" 2>&1 | tee "$output"
+tail -1 "$output" | grep -q '[0-9] passed, 0 failed' || { echo "FAILED: the tests did not all pass" >&2; exit 1; }

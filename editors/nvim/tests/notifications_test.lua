@@ -22,9 +22,9 @@ return function(test)
       tui.type('half a')
       tui.lua([[require('agentls.sessions').report_error({ code = 1,
         message = 'the request failed for ' .. ('many long reasons '):rep(12),
-        data = { cause = 'nobody knows', userAction = 'Look at the log.\nThen try again.' } })]])
+        data = { cause = 'unknown', userAction = 'Look at the log.\nThen try again.' } })]])
       tui.see('the request failed for')
-      tui.see('reasons : nobody knows')
+      tui.see('reasons : unknown')
       tui.see('Then try again.')
       tui.see('-- INSERT --')
       tui.save_screen('notice-' .. columns)

@@ -158,7 +158,7 @@ return function(test)
 
   test('a queued prompt does not count as an unsent one', function()
     local chat = open_chat()
-    local unsent = { prompt = 'just said' }
+    local unsent = { prompt = 'not yet shown' }
     chat.session.unsent = { unsent }
     local function receive_message(text)
       chat.event('message', { messageId = text, role = 'user', content = { { type = 'text', text = text } } })
@@ -167,7 +167,7 @@ return function(test)
     chat.event('turnEnded', { reason = 'completed', state = 'completed' })
     chat.event('turnStarted', { turnId = 't2', by = 'queue' })
     eq(receive_message('waited'), 1)
-    eq(receive_message('just said'), 0)
+    eq(receive_message('not yet shown'), 0)
   end)
 
   test('render: queued prompts', function()

@@ -408,7 +408,7 @@ require('agentls').setup(%s)
   end
   ---Waits until the server has accepted all prompts.
   function self.wait_until_accepted()
-    M.wait('what was said to be taken', function()
+    M.wait('the prompts to be accepted', function()
       return self.lua("return #require('agentls.sessions').get_current().unsent") == 0
     end)
   end

@@ -68,15 +68,15 @@ return function(test)
 
   test('view: finished calls fold to one line, and approvals stay open', function()
     local chat = open_chat()
-    chat.say('m1', 'I run it.')
+    chat.say('m1', 'Running it.')
     chat.tool('c1', 'running')
     chat.transient('toolOutputDelta', { toolCallId = 'c1', text = 'live 1\nlive 2\n' })
-    eq(chat.lines(), { 'I run it.', '', '▶ `make`', '```', 'live 1', 'live 2', '```', '', '' })
+    eq(chat.lines(), { 'Running it.', '', '▶ `make`', '```', 'live 1', 'live 2', '```', '', '' })
     eq(chat.fold(3), { -1, -1 })
     chat.tool('c1', 'completed', { output = 'a\nb\nc\n', durationMs = 1200 })
     eq(
       chat.lines(),
-      { 'I run it.', '', '✓ `make` · 1.2 s ⋯ 5 lines', '```', 'a', 'b', 'c', '```', '', '' }
+      { 'Running it.', '', '✓ `make` · 1.2 s ⋯ 5 lines', '```', 'a', 'b', 'c', '```', '', '' }
     )
     eq(chat.fold(3), { 3, 8 })
     local diff = '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n'

@@ -11,22 +11,22 @@ local linux = vim.uv.os_uname().sysname == 'Linux'
 local home = support.make_world()
 local passed, failed, number = 0, 0, 0
 
---- What Neovim said to the person.
+--- The notifications that Neovim showed.
 local notices = {}
 vim.notify = function(text)
   table.insert(notices, text)
 end
 
-local function say(text)
+local function print_line(text)
   io.stdout:write(text .. '\n')
   io.stdout:flush()
 end
 
-local function eq(seen, wanted)
-  assert(vim.deep_equal(seen, wanted), ('%s, but it should be %s'):format(vim.inspect(seen), vim.inspect(wanted)))
+local function eq(actual, expected)
+  assert(vim.deep_equal(actual, expected), ('got %s, expected %s'):format(vim.inspect(actual), vim.inspect(expected)))
 end
 
---- Runs `body` with a workspace of its own; afterwards no process that it started may be left.
+--- Runs `body` in a new workspace, and checks that no process that it started survives.
 local function test(name, body)
   number = number + 1
   local workspace = home .. '/work-' .. number
@@ -34,8 +34,8 @@ local function test(name, body)
   local mark = ('foreign-%s-%d.'):format(vim.fs.basename(home), number)
   vim.env.AGENTLS_TEST_MARK = mark
   notices = {}
-  local begun = vim.uv.hrtime()
-  local ok, what = xpcall(function()
+  local start = vim.uv.hrtime()
+  local ok, message = xpcall(function()
     body(workspace, mark)
     support.nothing_left(mark)
     eq(notices, {})
@@ -46,14 +46,14 @@ local function test(name, body)
   vim.cmd('silent! %bwipeout!')
   if ok then
     passed = passed + 1
-    say(('ok   %s (%.1f s)'):format(name, (vim.uv.hrtime() - begun) / 1e9))
+    print_line(('ok   %s (%.1f s)'):format(name, (vim.uv.hrtime() - start) / 1e9))
   else
     failed = failed + 1
-    say(('FAIL %s\n%s'):format(name, what))
+    print_line(('FAIL %s\n%s'):format(name, message))
   end
 end
 
-test('the generated Lua file loads, and names what the server announces', function(workspace)
+test('the generated Lua file loads and lists everything that the server announces', function(workspace)
   vim.cmd.luafile(support.repository .. '/editors/nvim/lua/agentls/protocol.lua')
   local protocol = support.protocol()
   local client = support.client(workspace)
@@ -61,15 +61,15 @@ test('the generated Lua file loads, and names what the server announces', functi
   eq(protocol.version.major, agent.protocolVersion.major)
   local known = vim.list_extend(vim.tbl_values(protocol.requests), vim.tbl_values(protocol.client_notifications))
   for _, method in ipairs(agent.methods) do
-    assert(vim.list_contains(known, method), 'the file does not know ' .. method)
+    assert(vim.list_contains(known, method), 'the file lacks ' .. method)
   end
   for _, method in ipairs(agent.notifications) do
-    assert(vim.list_contains(vim.tbl_values(protocol.server_notifications), method), 'nor ' .. method)
+    assert(vim.list_contains(vim.tbl_values(protocol.server_notifications), method), 'the file lacks ' .. method)
   end
   eq(client.stop(), { code = 0, signal = 0 })
 end)
 
-test('vim.lsp.rpc: initialize, a prompt that streams, an orderly end', function(workspace)
+test('vim.lsp.rpc: initialize, a streamed prompt, and a clean shutdown', function(workspace)
   local got, deltas, ended, answers = '', 0, nil, {}
   local rpc = vim.lsp.rpc.start({ support.binary }, {
     notification = function(method, params)
@@ -97,7 +97,7 @@ test('vim.lsp.rpc: initialize, a prompt that streams, an orderly end', function(
   local session = call('agent/newSession', { cwd = workspace }).sessionId
   local answer = call('agent/prompt', { sessionId = session, prompt = 'stream, please' })
   eq({ answer.state, answer.text, got }, { 'completed', TEXT, TEXT })
-  assert(deltas > 2, ('only %d deltas came'):format(deltas))
+  assert(deltas > 2, ('only %d deltas arrived'):format(deltas))
   call('shutdown')
   rpc.notify('exit')
   eq(
@@ -115,7 +115,7 @@ test('vim.lsp.start: the answer streams and its end is reported', function(works
   eq({ answer.state, answer.reason, answer.text }, { 'completed', 'completed', TEXT })
   local text, deltas = client.text('agent/textDelta')
   eq(text, TEXT)
-  assert(deltas > 2, ('only %d deltas came'):format(deltas))
+  assert(deltas > 2, ('only %d deltas arrived'):format(deltas))
   eq(client.note('agent/turnEnded').state, 'completed')
   eq(client.stop(), { code = 0, signal = 0 })
 end)
@@ -134,7 +134,7 @@ test('the agent reads an unsaved buffer', function(workspace)
   eq(client.stop(), { code = 0, signal = 0 })
 end)
 
-test('a write is asked about with its diff, and happens when it is allowed', function(workspace)
+test('a write needs approval, shows its diff, and happens once allowed', function(workspace)
   local client = support.client(workspace)
   local turn = client.prompt(client.session(), 'write the file')
   local approval = client.note('agent/approvalRequested')
@@ -147,7 +147,7 @@ test('a write is asked about with its diff, and happens when it is allowed', fun
   eq(client.stop(), { code = 0, signal = 0 })
 end)
 
-test('a write that is denied does not happen', function(workspace)
+test('a denied write does not happen', function(workspace)
   local client = support.client(workspace)
   local turn = client.prompt(client.session(), 'write the file')
   client.decide('deny')
@@ -167,20 +167,20 @@ test('agent/cancel ends the turn with a result', function(workspace)
   eq(client.stop(), { code = 0, signal = 0 })
 end)
 
-test('client:cancel_request ends the turn; the callback is dropped, turnEnded comes', function(workspace)
+test('client:cancel_request ends the turn: the callback is dropped, and turnEnded arrives', function(workspace)
   local client = support.client(workspace)
   local session = client.session()
   local turn = client.prompt(session, 'go on forever')
   client.note('agent/textDelta')
   client.lsp:cancel_request(turn.id)
   eq(client.note('agent/turnEnded').state, 'cancelled')
-  -- The session is of use afterwards, and that answer came after the cancelled one would have.
+  -- The session still works. This answer arrives after the canceled one would have.
   eq(client.answer(client.prompt(session, 'stream, please')).text, TEXT)
-  assert(not turn.done, 'Neovim keeps the callback of a cancelled request now: say so in protocol.md')
+  assert(not turn.done, 'Neovim now keeps the callback of a canceled request: update protocol.md')
   eq(client.stop(), { code = 0, signal = 0 })
 end)
 
-test('a second client works next to the first; a session belongs to one of them', function(workspace)
+test('two clients work side by side, and each session belongs to one of them', function(workspace)
   local first, second = support.client(workspace), support.client(workspace)
   local one, two = first.session(), second.session()
   local turns = { first.prompt(one, 'stream, please'), second.prompt(two, 'stream, please') }
@@ -197,18 +197,18 @@ test('a second client works next to the first; a session belongs to one of them'
 end)
 
 if linux then
-  test('a crash is seen, leaves no command behind, and nothing of the session is lost', function(workspace, mark)
+  test('a crash is noticed, leaves no command behind, and loses nothing of the session', function(workspace, mark)
     local client = support.client(workspace)
     local session = client.session()
     client.run_command(session)
-    local seen = support.marked(mark)
-    local server = vim.iter(seen):find(function(process)
+    local processes = support.marked(mark)
+    local server = vim.iter(processes):find(function(process)
       return process.command == support.binary
     end)
-    assert(server and #seen > 1, 'the server and its command are seen: ' .. vim.inspect(seen))
+    assert(server and #processes > 1, 'the server and its command run: ' .. vim.inspect(processes))
     vim.uv.kill(server.pid, 'sigkill')
     eq(client.exited().signal, 9)
-    wait('what Neovim says about it', function()
+    wait("Neovim's notification", function()
       return #notices > 0
     end)
     assert(notices[1]:find('signal 9', 1, true), notices[1])
@@ -227,7 +227,7 @@ if linux then
   end)
 
   for _, leave in ipairs({ 'qa', 'kill' }) do
-    local name = leave == 'qa' and ':qa in the middle of a command' or 'a Neovim that is killed in the middle of it'
+    local name = leave == 'qa' and ':qa during a command' or 'killing Neovim during a command'
     test(name .. ' leaves no process', function(workspace, mark)
       local output, ended = '', nil
       local script = support.here .. '/quit.lua'
@@ -248,7 +248,7 @@ if linux then
       end)
       eq(output, 'running\n')
       if leave == 'kill' then
-        assert(#support.marked(mark) > 2, 'the editor, the server and its command are seen')
+        assert(#support.marked(mark) > 2, 'the editor, the server, and its command run')
         editor:kill('sigkill')
       end
       wait('the exit of Neovim', function()
@@ -261,5 +261,5 @@ if linux then
 end
 
 vim.fn.delete(home, 'rf')
-say(('%d passed, %d failed'):format(passed, failed))
+print_line(('%d passed, %d failed'):format(passed, failed))
 os.exit(failed == 0 and 0 or 1)

@@ -1,12 +1,12 @@
--- What run.lua and quit.lua share: a world of their own, servers in it, and looking for processes.
+-- Helpers of run.lua and quit.lua: an isolated home folder, LSP clients in it, and finding processes.
 
 local M = {}
 
---- So long a test waits for what must come, in ms; a busy machine is slow.
-M.patience = 60000
+--- Timeout of each wait in ms. A busy machine is slow.
+M.timeout = 60000
 
---- The server promises to be gone within 2 s; the rest is for a busy machine.
-M.gone = 10000
+--- Timeout in ms for processes to end. The server promises 2 s; the rest allows for a busy machine.
+M.exit_timeout = 10000
 
 local here = vim.fs.dirname(vim.fs.normalize(vim.uv.fs_realpath(debug.getinfo(1, 'S').source:sub(2))))
 M.repository = vim.fs.dirname(vim.fs.dirname(vim.fs.dirname(here)))
@@ -20,7 +20,7 @@ function M.write(path, text)
   file:close()
 end
 
---- The file's content; nil if it is not there.
+--- Returns the file's content, or nil if the file does not exist.
 function M.read(path)
   local file = io.open(path, 'rb')
   if not file then
@@ -31,7 +31,7 @@ function M.read(path)
   return text
 end
 
---- Makes the folder in which everything happens, and says so to Neovim and all that it starts.
+--- Creates the home folder of the tests, and points Neovim and everything that it starts to it.
 function M.make_world()
   local base = vim.uv.fs_realpath(vim.uv.os_tmpdir())
   local home = assert(vim.uv.fs_mkdtemp(base .. '/agentls-nvim-XXXXXX'))
@@ -48,18 +48,18 @@ function M.make_world()
   return home
 end
 
---- Waits until `find` gives something, and gives that.
-function M.wait(what, find, ms)
+--- Waits until `find` returns a value, and returns it.
+function M.wait(description, find, ms)
   local found
-  local function look()
+  local function has_found()
     found = find()
     return found ~= nil and found ~= false
   end
-  assert(vim.wait(ms or M.patience, look, 10), 'never came: ' .. what)
+  assert(vim.wait(ms or M.timeout, has_found, 10), 'timed out waiting for ' .. description)
   return found
 end
 
---- Processes whose environment holds `mark`: a list of { pid, command }. Empty where there is no /proc.
+--- Lists the processes whose environment contains `mark` as { pid, command }. Empty on systems without /proc.
 function M.marked(mark)
   local found = {}
   for name in vim.fs.dir('/proc') do
@@ -72,18 +72,18 @@ function M.marked(mark)
   return found
 end
 
---- Waits until no process carries the mark any more.
+--- Waits until no process carries the mark.
 function M.nothing_left(mark)
-  local left = {}
+  local remaining = {}
   local function none()
-    left = M.marked(mark)
-    return #left == 0
+    remaining = M.marked(mark)
+    return #remaining == 0
   end
-  assert(vim.wait(M.gone, none, 50), 'processes were left: ' .. vim.inspect(left))
+  assert(vim.wait(M.exit_timeout, none, 50), 'processes still run: ' .. vim.inspect(remaining))
 end
 
---- A server of its own as an LSP client of Neovim, once it is initialized. Its `notes` are the notifications it received.
---- `attach`: whether it follows the current buffer.
+--- Starts a server as an LSP client of Neovim and waits until it is initialized. `notes` are the notifications it
+--- received. `attach`: whether it follows the current buffer.
 function M.client(workspace, attach)
   local notes, handlers = {}, {}
   local protocol = M.protocol()
@@ -112,17 +112,17 @@ function M.client(workspace, attach)
     return self.lsp.initialized
   end)
 
-  --- The first notification `method` that fits.
-  function self.note(method, fits)
+  --- Waits for the first `method` notification that matches.
+  function self.note(method, matches)
     return M.wait(method, function()
       for _, note in ipairs(notes) do
-        if note.method == method and (not fits or fits(note.params)) then
+        if note.method == method and (not matches or matches(note.params)) then
           return note.params
         end
       end
     end)
   end
-  --- All texts of a kind of delta, joined, and how many they were.
+  --- Returns the joined text of all `method` deltas, and their number.
   function self.text(method)
     local texts = {}
     for _, note in ipairs(notes) do
@@ -132,13 +132,13 @@ function M.client(workspace, attach)
     end
     return table.concat(texts), #texts
   end
-  --- Sends a request and waits for its answer: the error, the result.
+  --- Sends a request and returns its error and its result.
   function self.ask(method, params)
-    local answer, failed = self.lsp:request_sync(method, params, M.patience)
-    assert(answer, method .. ': ' .. tostring(failed))
+    local answer, message = self.lsp:request_sync(method, params, M.timeout)
+    assert(answer, method .. ': ' .. tostring(message))
     return answer.err, answer.result
   end
-  --- The same, where it must work.
+  --- Sends a request that must succeed, and returns its result.
   function self.call(method, params)
     local err, result = self.ask(method, params)
     assert(not err, method .. ': ' .. vim.inspect(err))
@@ -147,7 +147,7 @@ function M.client(workspace, attach)
   function self.session()
     return self.call('agent/newSession', { cwd = workspace }).sessionId
   end
-  --- Sends a prompt and goes on; its answer appears in the table that is given back.
+  --- Sends a prompt without waiting. The answer is stored in the returned table.
   function self.prompt(session, prompt)
     local turn = {}
     local sent
@@ -158,7 +158,7 @@ function M.client(workspace, attach)
     assert(sent, 'the prompt was not sent')
     return turn
   end
-  --- Waits for the answer of a prompt.
+  --- Waits for the answer to a prompt.
   function self.answer(turn)
     M.wait('the answer to the prompt', function()
       return turn.done
@@ -176,7 +176,7 @@ function M.client(workspace, attach)
     local turn = self.prompt(session, 'run the command')
     self.decide('allow')
     self.note('agent/toolOutputDelta', function(delta)
-      return delta.text:find('begun', 1, true)
+      return delta.text:find('started', 1, true)
     end)
     return turn
   end
@@ -185,7 +185,7 @@ function M.client(workspace, attach)
       return self.ended
     end)
   end
-  --- An orderly end, as Neovim does it.
+  --- Shuts the server down as Neovim does.
   function self.stop()
     self.lsp:stop()
     return self.exited()

@@ -1,5 +1,5 @@
-// Drives the real server with the JSON-RPC library that VS Code extensions use. The model is a cassette,
-// so nothing is needed but the binary. `tests/run.sh` installs the library and runs this.
+// Drives the real server with the JSON-RPC library that VS Code extensions use. The model is a cassette, so the test
+// needs no network. `tests/run.sh` installs the library and runs this.
 //
 // AGENTLS: the binary. AGENTLS_NODE: the folder whose node_modules has the library.
 
@@ -20,11 +20,11 @@ const binary = path.resolve(process.env.AGENTLS ?? path.join(root, "target/debug
 const packages = path.resolve(process.env.AGENTLS_NODE ?? path.join(root, ".cache/node"));
 const rpc = createRequire(path.join(packages, "package.json"))("vscode-jsonrpc/node");
 
-/** So long a test waits for what must come; a busy machine is slow. */
-const PATIENCE = 60_000;
-/** The server promises to be gone within 2 s (7.5 s is for commands that may finish); the rest is for a busy machine. */
-const GONE = 10_000;
-const CANCELLED = -32800;
+/** Timeout of each wait in ms. A busy machine is slow. */
+const TIMEOUT_MS = 60_000;
+/** Timeout in ms for processes to end. The server promises 2 s, or 7.5 s with commands that may finish. */
+const EXIT_TIMEOUT_MS = 10_000;
+const REQUEST_CANCELLED = -32800;
 const TEXT = "Grüße: one two three four five six seven eight nine ten.";
 
 let home;
@@ -39,42 +39,42 @@ before(() => {
 });
 after(() => fs.rmSync(home, { recursive: true, force: true }));
 
-/** Runs `body` with a server in a workspace of its own; afterwards no process of it may be left. */
-function served(name, body) {
-  test(name, { timeout: 2 * PATIENCE }, async () => {
+/** Runs `body` with a server in a new workspace, and checks that none of its processes survives. */
+function testWithServer(name, body) {
+  test(name, { timeout: 2 * TIMEOUT_MS }, async () => {
     const workspace = fs.mkdtempSync(path.join(home, "work-"));
     const mark = `foreign-${path.basename(home)}-${path.basename(workspace)}`;
     const server = new Server(workspace, mark);
     try {
       await body(server, workspace);
-      assert.deepEqual(server.strange, [], "the server sent nothing that the library could not read");
+      assert.deepEqual(server.unreadable, [], "the library could read everything that the server sent");
     } finally {
       server.process.kill("SIGKILL");
       if (!server.ended) await once(server.process, "exit");
       server.connection.dispose();
     }
-    await nothingLeft(mark);
+    await waitForProcessesToEnd(mark);
   });
 }
 
-/** No process carries the mark in its environment any more (Linux only: elsewhere it cannot be seen). */
-async function nothingLeft(mark) {
+/** Waits until no process carries the mark in its environment. Only Linux shows a process's environment. */
+async function waitForProcessesToEnd(mark) {
   if (process.platform !== "linux") return;
-  const until = Date.now() + GONE;
+  const until = Date.now() + EXIT_TIMEOUT_MS;
   for (;;) {
-    const left = marked(mark);
-    if (left.length === 0) return;
-    const names = left.map((pid) => `${pid} ${commandLine(pid)}`).join("; ");
-    if (Date.now() > until) assert.fail(`processes were left: ${names}`);
+    const remaining = listMarked(mark);
+    if (remaining.length === 0) return;
+    const names = remaining.map((pid) => `${pid} ${readCommandLine(pid)}`).join("; ");
+    if (Date.now() > until) assert.fail(`processes still run: ${names}`);
     await sleep(50);
   }
 }
 
-function marked(mark) {
-  return fs.readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && environ(pid).includes(mark));
+function listMarked(mark) {
+  return fs.readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && readEnvironment(pid).includes(mark));
 }
 
-function environ(pid) {
+function readEnvironment(pid) {
   try {
     return fs.readFileSync(`/proc/${pid}/environ`, "latin1");
   } catch {
@@ -82,19 +82,19 @@ function environ(pid) {
   }
 }
 
-function commandLine(pid) {
+function readCommandLine(pid) {
   try {
     return fs.readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ");
   } catch {
-    return "(gone)";
+    return "(exited)";
   }
 }
 
 class Server {
   notes = [];
-  strange = [];
+  unreadable = [];
   ended = undefined;
-  #changed = new Set();
+  #waiters = new Set();
 
   constructor(workspace, mark) {
     this.workspace = workspace;
@@ -113,9 +113,9 @@ class Server {
     });
     this.process.once("exit", (code, signal) => {
       this.ended = { code, signal };
-      this.#tell();
+      this.#notifyWaiters();
     });
-    this.process.stdin.on("error", () => {}); // a pipe to a server that was killed
+    this.process.stdin.on("error", () => {}); // The pipe breaks if the server is killed.
     const { StreamMessageReader, StreamMessageWriter, createMessageConnection } = rpc;
     this.connection = createMessageConnection(
       new StreamMessageReader(this.process.stdout),
@@ -123,49 +123,49 @@ class Server {
     );
     this.connection.onNotification((method, params) => {
       this.notes.push({ method, params });
-      this.#tell();
+      this.#notifyWaiters();
     });
-    this.connection.onError(([error]) => this.strange.push(String(error)));
-    this.connection.onUnhandledNotification((note) => this.strange.push(note.method));
+    this.connection.onError(([error]) => this.unreadable.push(String(error)));
+    this.connection.onUnhandledNotification((note) => this.unreadable.push(note.method));
     this.connection.listen();
   }
 
-  #tell() {
-    for (const look of this.#changed) look();
+  #notifyWaiters() {
+    for (const check of this.#waiters) check();
   }
 
-  /** Waits until `find` gives something; it is called after each notification. */
-  async until(what, find) {
-    let look, timer;
+  /** Waits until `find` returns a value. It is called after each notification. */
+  async until(description, find) {
+    let check, timer;
     try {
       return await new Promise((resolve, reject) => {
-        look = () => {
+        check = () => {
           const found = find();
           if (found !== undefined) resolve(found);
         };
         timer = setTimeout(() => {
-          const seen = this.notes.map((note) => note.method).join(", ");
-          reject(new Error(`never came: ${what}; what came: ${seen || "nothing"}`));
-        }, PATIENCE);
-        this.#changed.add(look);
-        look();
+          const received = this.notes.map((note) => note.method).join(", ");
+          reject(new Error(`timed out waiting for ${description}; received: ${received || "nothing"}`));
+        }, TIMEOUT_MS);
+        this.#waiters.add(check);
+        check();
       });
     } finally {
       clearTimeout(timer);
-      this.#changed.delete(look);
+      this.#waiters.delete(check);
     }
   }
 
-  /** The first notification `method` for which `fits` holds. */
-  note(method, fits = () => true) {
-    return this.until(method, () => this.notes.find((note) => note.method === method && fits(note.params))?.params);
+  /** Waits for the first `method` notification that matches. */
+  note(method, matches = () => true) {
+    return this.until(method, () => this.notes.find((note) => note.method === method && matches(note.params))?.params);
   }
 
   all(method) {
     return this.notes.filter((note) => note.method === method).map((note) => note.params);
   }
 
-  /** `rest`: the parameters, and a cancellation token. One that is left out must not be passed on as `undefined`. */
+  /** `rest`: the parameters and an optional cancellation token. An omitted token must not be passed as `undefined`. */
   request(method, ...rest) {
     return this.connection.sendRequest(method, ...rest);
   }
@@ -180,7 +180,7 @@ class Server {
     return answer;
   }
 
-  /** `initialize` and a new session; its id. */
+  /** Initializes the server, creates a session, and returns its id. */
   async session() {
     await this.initialize();
     return (await this.request("agent/newSession", {})).sessionId;
@@ -190,7 +190,7 @@ class Server {
     return this.until("the server's exit", () => this.ended);
   }
 
-  /** An orderly end. */
+  /** Shuts the server down cleanly. */
   async shutdown() {
     assert.equal(await this.request("shutdown"), null);
     await this.connection.sendNotification("exit");
@@ -198,7 +198,7 @@ class Server {
   }
 }
 
-served("initialize announces the protocol; shutdown and exit end with code 0", async (server) => {
+testWithServer("initialize announces the protocol; shutdown and exit end with code 0", async (server) => {
   const { capabilities, serverInfo } = await server.initialize();
   assert.equal(serverInfo.name, "agentls");
   const { protocolVersion, methods, notifications } = capabilities.experimental.agent;
@@ -208,12 +208,12 @@ served("initialize announces the protocol; shutdown and exit end with code 0", a
   await server.shutdown();
 });
 
-served("a prompt streams, and its answer comes after all of its notifications", async (server) => {
+testWithServer("a prompt streams, and its answer follows all its notifications", async (server) => {
   const sessionId = await server.session();
   const answer = await server.request("agent/prompt", { sessionId, prompt: "stream, please" });
   assert.deepEqual([answer.state, answer.reason, answer.text], ["completed", "completed", TEXT]);
   const deltas = server.all("agent/textDelta");
-  assert.ok(deltas.length > 2, `only ${deltas.length} deltas came`);
+  assert.ok(deltas.length > 2, `only ${deltas.length} deltas arrived`);
   let text = "";
   for (const delta of deltas) {
     assert.equal(delta.offset, Buffer.byteLength(text), "offsets count bytes of UTF-8");
@@ -222,11 +222,11 @@ served("a prompt streams, and its answer comes after all of its notifications", 
   assert.equal(text, TEXT);
   assert.equal(server.all("agent/turnEnded").length, 1);
   const numbers = server.notes.map((note) => note.params.seq).filter((seq) => seq !== undefined);
-  assert.deepEqual(numbers, numbers.map((_, at) => at + 1), "durable notifications have no gap");
+  assert.deepEqual(numbers, numbers.map((_, at) => at + 1), "durable notifications have no gaps");
   await server.shutdown();
 });
 
-served("two sessions stream at once", async (server) => {
+testWithServer("two sessions stream concurrently", async (server) => {
   const first = await server.session();
   const second = (await server.request("agent/newSession", {})).sessionId;
   const ask = (sessionId) => server.request("agent/prompt", { sessionId, prompt: "stream, please" });
@@ -239,7 +239,7 @@ served("two sessions stream at once", async (server) => {
   await server.shutdown();
 });
 
-served("a write is asked about with its diff, and happens when it is allowed", async (server, workspace) => {
+testWithServer("a write needs approval, shows its diff, and happens once allowed", async (server, workspace) => {
   const made = path.join(workspace, "made.txt");
   const sessionId = await server.session();
   const prompt = server.request("agent/prompt", { sessionId, prompt: "write the file" });
@@ -256,7 +256,7 @@ served("a write is asked about with its diff, and happens when it is allowed", a
   await server.shutdown();
 });
 
-served("a write that is denied does not happen, and the turn goes on", async (server, workspace) => {
+testWithServer("a denied write does not happen, and the turn continues", async (server, workspace) => {
   const sessionId = await server.session();
   const prompt = server.request("agent/prompt", { sessionId, prompt: "write the file" });
   const { approvalId } = await server.note("agent/approvalRequested");
@@ -271,43 +271,43 @@ served("a write that is denied does not happen, and the turn goes on", async (se
   await server.shutdown();
 });
 
-served("the library's cancellation token cancels a turn: error -32800 with the turn's result", async (server) => {
+testWithServer("the library's cancellation token cancels a turn: error -32800 with the turn's result", async (server) => {
   const sessionId = await server.session();
   const source = new rpc.CancellationTokenSource();
   const prompt = server.request("agent/prompt", { sessionId, prompt: "go on forever" }, source.token);
   await server.note("agent/textDelta");
   source.cancel();
   const error = await prompt.then(
-    () => assert.fail("the prompt was answered as if nothing had happened"),
+    () => assert.fail("the prompt succeeded in spite of the cancellation"),
     (error) => error,
   );
   assert.ok(error instanceof rpc.ResponseError);
-  assert.equal(error.code, CANCELLED);
+  assert.equal(error.code, REQUEST_CANCELLED);
   assert.deepEqual(
     [error.data.state, error.data.reason, error.data.text],
     ["cancelled", "aborted_streaming", "Once upon a time"],
   );
   const [ended] = server.all("agent/turnEnded");
-  assert.equal(ended.state, "cancelled", "turnEnded came before the answer");
-  // The session is of use afterwards.
+  assert.equal(ended.state, "cancelled", "turnEnded precedes the answer");
+  // The session still works.
   assert.equal((await server.request("agent/prompt", { sessionId, prompt: "stream" })).text, TEXT);
   await server.shutdown();
 });
 
-served("the token cancels while a person is asked: nothing is written", async (server, workspace) => {
+testWithServer("the token cancels an open approval, and nothing is written", async (server, workspace) => {
   const sessionId = await server.session();
   const source = new rpc.CancellationTokenSource();
   const prompt = server.request("agent/prompt", { sessionId, prompt: "write the file" }, source.token);
   const { approvalId } = await server.note("agent/approvalRequested");
   source.cancel();
-  await assert.rejects(prompt, (error) => error.code === CANCELLED && error.data.state === "cancelled");
+  await assert.rejects(prompt, (error) => error.code === REQUEST_CANCELLED && error.data.state === "cancelled");
   const resolved = await server.note("agent/approvalResolved", (note) => note.approvalId === approvalId);
   assert.deepEqual([resolved.decision, resolved.by], ["deny", "cancel"]);
   assert.deepEqual(fs.readdirSync(workspace), []);
   await server.shutdown();
 });
 
-served("agent/cancel ends the turn with a result, and is harmless without one", async (server) => {
+testWithServer("agent/cancel ends the turn with a result, and has no effect without a turn", async (server) => {
   const sessionId = await server.session();
   await server.connection.sendNotification("agent/cancel", { sessionId });
   const prompt = server.request("agent/prompt", { sessionId, prompt: "go on forever" });
@@ -321,45 +321,45 @@ served("agent/cancel ends the turn with a result, and is harmless without one", 
 });
 
 /** Starts a command that would take ten minutes, and waits until it runs. */
-async function running(server) {
+async function startCommand(server) {
   const sessionId = await server.session();
   const prompt = server.request("agent/prompt", { sessionId, prompt: "run the command" });
-  prompt.catch(() => {}); // where the server goes first, nobody waits for the answer
+  prompt.catch(() => {}); // If the server ends first, nothing waits for the answer.
   const { approvalId } = await server.note("agent/approvalRequested");
   await server.request("agent/approvalRespond", { approvalId, decision: "allow" });
-  await server.note("agent/toolOutputDelta", (delta) => delta.text.includes("begun"));
-  // Were the command not to be seen here, its end could not be either.
+  await server.note("agent/toolOutputDelta", (delta) => delta.text.includes("started"));
+  // If the command were invisible here, its end would be too.
   if (process.platform === "linux") {
-    const runs = () => marked(server.mark).some((pid) => commandLine(pid).startsWith("sleep 600"));
-    for (const until = Date.now() + PATIENCE; !runs(); await sleep(20)) {
-      assert.ok(Date.now() < until, "the command is never seen");
+    const isRunning = () => listMarked(server.mark).some((pid) => readCommandLine(pid).startsWith("sleep 600"));
+    for (const until = Date.now() + TIMEOUT_MS; !isRunning(); await sleep(20)) {
+      assert.ok(Date.now() < until, "the command did not start");
     }
   }
   return { sessionId, prompt };
 }
 
-served("agent/cancel stops a running command", async (server) => {
-  const { sessionId, prompt } = await running(server);
+testWithServer("agent/cancel stops a running command", async (server) => {
+  const { sessionId, prompt } = await startCommand(server);
   await server.connection.sendNotification("agent/cancel", { sessionId });
   const answer = await prompt;
   assert.deepEqual([answer.state, answer.reason], ["cancelled", "aborted_tools"]);
   await server.shutdown();
 });
 
-served("shutdown and exit in the middle of a command: code 0, and the command is gone", async (server) => {
-  await running(server);
+testWithServer("shutdown and exit during a command: code 0, and the command ends", async (server) => {
+  await startCommand(server);
   await server.shutdown();
 });
 
-served("the end of the input ends the server, and the command is gone", async (server) => {
-  await running(server);
+testWithServer("the end of the input ends the server and its command", async (server) => {
+  await startCommand(server);
   server.connection.end();
   const { signal } = await server.exited();
-  assert.equal(signal, null, "it went by itself");
+  assert.equal(signal, null, "the server exits by itself");
 });
 
-served("a server that is killed leaves no command behind", async (server) => {
-  await running(server);
+testWithServer("a killed server leaves no command behind", async (server) => {
+  await startCommand(server);
   server.process.kill("SIGKILL");
   assert.equal((await server.exited()).signal, "SIGKILL");
 });

@@ -35,8 +35,8 @@ end
 ---@class agentls.QuestionFocus
 ---@field request? table
 ---@field focused_at number
----@field is_announced? boolean Whether a notification told what it asks.
----@field is_gone? boolean Whether it was resolved elsewhere.
+---@field is_announced? boolean Whether a notification showed it.
+---@field is_resolved_elsewhere? boolean Whether it was resolved elsewhere.
 ---@field was_following? boolean Whether the window followed the end before the cursor moved to the question.
 
 ---@type table<integer, agentls.QuestionFocus>
@@ -124,8 +124,11 @@ local function update_focus(window)
     end
   elseif old_focus and old_focus.request and not answering[old_focus.request] then
     local session = view.get_session_in(window)
-    local is_gone = session and not M.is_open({ request = old_focus.request, session = session })
-    focus_by_window[window] = is_gone and { focused_at = M.now_ms(), is_gone = true } or nil
+    local is_resolved_elsewhere = session
+      and not M.is_open({ request = old_focus.request, session = session })
+    focus_by_window[window] = is_resolved_elsewhere
+        and { focused_at = M.now_ms(), is_resolved_elsewhere = true }
+      or nil
   end
 end
 
@@ -211,7 +214,7 @@ function M.take_question(request)
   local open = session and M.list_open(session) or {}
   if not session or #open == 0 then
     local focus = focus_by_window[vim.api.nvim_get_current_win()]
-    if focus and focus.is_gone and M.now_ms() - focus.focused_at < M.SETTLE_MS then
+    if focus and focus.is_resolved_elsewhere and M.now_ms() - focus.focused_at < M.SETTLE_MS then
       return notifications.notify_line('this question has already been answered')
     end
     return notify_none_open(session, request.is_inquiry and 'no open question' or 'no open approval')
@@ -255,7 +258,8 @@ function M.has_question_for_keys()
   if not session then
     return false
   elseif
-    #M.list_open(session) > 0 or (focus and focus.is_gone and M.now_ms() - focus.focused_at < M.SETTLE_MS)
+    #M.list_open(session) > 0
+    or (focus and focus.is_resolved_elsewhere and M.now_ms() - focus.focused_at < M.SETTLE_MS)
   then
     return true
   end
