@@ -101,7 +101,7 @@ const SHAPES: [(&str, &str); 9] = [
     ),
 ];
 
-fn lasting_command(shape: &str) -> String {
+fn endless_command(shape: &str) -> String {
     shape.replace(";;", ";")
 }
 
@@ -200,7 +200,7 @@ async fn shapes_run_several_processes_until_stopped() {
     // Otherwise the tests below would prove nothing.
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
-        let mut child = start(&lasting_command(shape), &mark).await;
+        let mut child = start(&endless_command(shape), &mark).await;
         wait_until_ready(&mut child, name).await;
         wait_for_marked(&mark, 2, name).await;
     }
@@ -208,7 +208,7 @@ async fn shapes_run_several_processes_until_stopped() {
 
 #[tokio::test]
 async fn kill_ends_every_process() {
-    end_every_shape(lasting_command, async |child| {
+    end_every_shape(endless_command, async |child| {
         child.process.kill();
         let ending = child.process.wait_until_gone().await;
         assert!(ending.is_gone);
@@ -222,7 +222,7 @@ async fn kill_ends_every_process() {
 async fn no_process_is_left_when_gone_is_reported() {
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
-        let mut child = start(&lasting_command(shape), &mark).await;
+        let mut child = start(&endless_command(shape), &mark).await;
         wait_until_ready(&mut child, name).await;
         child.process.kill();
         assert!(child.process.wait_until_gone().await.is_gone, "{name}");
@@ -232,7 +232,7 @@ async fn no_process_is_left_when_gone_is_reported() {
 
 #[tokio::test]
 async fn staged_interrupt_ends_every_process() {
-    end_every_shape(lasting_command, async |child| {
+    end_every_shape(endless_command, async |child| {
         let start = clock::now();
         let ending = child
             .process
@@ -250,7 +250,7 @@ async fn staged_interrupt_ends_every_process() {
 
 #[tokio::test]
 async fn staged_server_end_ends_every_process() {
-    end_every_shape(lasting_command, async |child| {
+    end_every_shape(endless_command, async |child| {
         let ending = child
             .process
             .stop(StopMode::ServerEnd, &CancellationToken::new())
@@ -262,7 +262,7 @@ async fn staged_server_end_ends_every_process() {
 
 #[tokio::test]
 async fn dropping_a_child_kills_every_process() {
-    end_every_shape(lasting_command, async |child| drop(child)).await;
+    end_every_shape(endless_command, async |child| drop(child)).await;
 }
 
 #[tokio::test]
@@ -475,7 +475,7 @@ async fn killed_server_leaves_no_process() {
         let mark = fresh_mark();
         let mut server = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
-            .env(SERVER_SCRIPT, lasting_command(shape))
+            .env(SERVER_SCRIPT, endless_command(shape))
             .env(MARK, &mark)
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -975,10 +975,10 @@ async fn git_command_runs_no_program_of_the_repository() {
     };
     git(&["init", "-q"]).await;
     let trap = path.join("trap.sh");
-    let sprung = path.join("sprung");
+    let trap_log = path.join("sprung");
     std::fs::write(
         &trap,
-        format!("#!/bin/sh\necho \"$0 $*\" >>{}\ncat\n", sprung.display()),
+        format!("#!/bin/sh\necho \"$0 $*\" >>{}\ncat\n", trap_log.display()),
     )
     .unwrap();
     std::fs::set_permissions(&trap, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -1008,9 +1008,9 @@ async fn git_command_runs_no_program_of_the_repository() {
     assert!(git(&["log", "-p"]).await.contains("+one"));
     assert!(git(&["show"]).await.contains("+one"));
     assert!(
-        !sprung.exists(),
+        !trap_log.exists(),
         "{}",
-        std::fs::read_to_string(&sprung).unwrap_or_default()
+        std::fs::read_to_string(&trap_log).unwrap_or_default()
     );
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// A frame that arrived.
 pub struct ReceivedFrame {
@@ -170,7 +170,7 @@ impl Client {
 
     fn read(&mut self, description: &str) -> ReceivedFrame {
         self.notes
-            .recv_timeout(PATIENCE)
+            .recv_timeout(WAIT_LIMIT)
             .unwrap_or_else(|error| panic!("waited for {description}: {error}; had {:?}", self.deferred))
     }
 

@@ -44,7 +44,7 @@ const FLOODS: usize = 3;
 const HISTORY: [(usize, usize); 3] = [(1, 40), (100, 40), (1_000, 40)];
 const SESSIONS: usize = 100;
 /// Number of deltas of each of the many streams, and the time between two.
-const MANY: (usize, Duration) = (35, Duration::from_millis(100));
+const PARALLEL_DELTAS: (usize, Duration) = (35, Duration::from_millis(100));
 const REST: Duration = Duration::from_secs(2);
 
 /// As long as an ordinary sentence or two.
@@ -89,12 +89,12 @@ fn prompt(target: &Target, values: &mut Figures) {
     let (mut requests, mut deltas) = (Vec::new(), Vec::new());
     let session = world.session();
     // The pass-through sends a request as large as the server's first one.
-    let like = like_first(values, &world);
-    world.run_prompt(&session, PROMPT, &like);
+    let request_path = first_request_path(values, &world);
+    world.run_prompt(&session, PROMPT, &request_path);
     values.keep_request("first", &world.wait_for_request(0).raw);
     for _ in 0..PROMPTS {
         let index = world.requests();
-        let (id, at) = world.prompt_like(&session, PROMPT, &like);
+        let (id, at) = world.prompt_like(&session, PROMPT, &request_path);
         let request = world.wait_for_request(index);
         requests.push(request.at - at);
         let delta = world.client.next("agent/textDelta");
@@ -108,11 +108,11 @@ fn prompt(target: &Target, values: &mut Figures) {
 }
 
 /// Returns the path of a file with the server's first request.
-fn like_first(values: &Figures, world: &World) -> String {
-    like(values, world, "first")
+fn first_request_path(values: &Figures, world: &World) -> String {
+    request_path(values, world, "first")
 }
 
-fn like(values: &Figures, world: &World, name: &str) -> String {
+fn request_path(values: &Figures, world: &World, name: &str) -> String {
     let path = world.path(name);
     match values.request(name) {
         Some(raw) => {
@@ -272,9 +272,9 @@ fn history(target: &Target, values: &mut Figures) {
     let (pid, mut messages) = (world.client.pid(), 0);
     for (length, steps) in HISTORY {
         let name = format!("history {length}");
-        let like = like(values, &world, &name);
+        let request_path = request_path(values, &world, &name);
         if matches!(target, Target::PassThrough) {
-            world.run_prompt(&session, PROMPT, &like);
+            world.run_prompt(&session, PROMPT, &request_path);
         } else {
             while messages + 1 < length {
                 world.run_prompt(&session, PROMPT, "");
@@ -285,7 +285,7 @@ fn history(target: &Target, values: &mut Figures) {
         let started = Instant::now();
         let before = Cpu::of(pid);
         for _ in 0..steps {
-            world.run_prompt(&session, PROMPT, &like);
+            world.run_prompt(&session, PROMPT, &request_path);
         }
         let spent = Cpu::of(pid).since(&before) / steps as f64;
         let wall = started.elapsed() / u32::try_from(steps).unwrap_or(1);
@@ -312,7 +312,9 @@ fn history(target: &Target, values: &mut Figures) {
 fn measure_hundred_sessions(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let sessions: Vec<String> = (0..SESSIONS).map(|_| world.session()).collect();
-    world.mock.default_reply(numbered(MANY.0).every(MANY.1));
+    world
+        .mock
+        .default_reply(numbered(PARALLEL_DELTAS.0).every(PARALLEL_DELTAS.1));
     let before = Cpu::of(world.client.pid());
     let started = Instant::now();
     let mut names = HashMap::new();
@@ -325,7 +327,7 @@ fn measure_hundred_sessions(target: &Target, values: &mut Figures) {
     world.wait_for_request(SESSIONS - 1);
     // Halfway through, cancel one session after the other while the rest keep streaming.
     let mut cancels = Vec::new();
-    std::thread::sleep(MANY.1 * 15);
+    std::thread::sleep(PARALLEL_DELTAS.1 * 15);
     for session in &sessions[..50] {
         let at = world.client.notify("agent/cancel", json!({"sessionId": session}));
         cancels.push((session.clone(), at));
@@ -388,6 +390,6 @@ fn measure_idle(target: &Target, values: &mut Figures) {
     let spent = Cpu::of(pid).since(&before);
     let per_second = REST.as_secs_f64();
     values.set("at rest: CPU per second", Unit::Microseconds, spent / per_second);
-    let woken = (sleeps(pid) - slept) as f64 / per_second;
-    values.set("at rest: wake-ups per second", Unit::Count, woken);
+    let wakeups = (sleeps(pid) - slept) as f64 / per_second;
+    values.set("at rest: wake-ups per second", Unit::Count, wakeups);
 }

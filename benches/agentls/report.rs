@@ -31,7 +31,7 @@ impl Unit {
 }
 
 /// The aims of the design, by the name of the figure.
-const AIMS: &[(&str, &str)] = &[
+const TARGETS: &[(&str, &str)] = &[
     ("start → initialize answered, p50", "< 10 ms"),
     ("RSS with a session", "< 15 MB"),
     ("RSS after 10,000 deltas", "< 20 MB"),
@@ -135,10 +135,11 @@ impl Row<'_> {
         self.bare.filter(|bare| *bare > 0.0).map(|bare| self.value / bare)
     }
 
-    fn aim(&self) -> &'static str {
-        AIMS.iter()
+    fn target(&self) -> &'static str {
+        TARGETS
+            .iter()
             .find(|(name, _)| *name == self.name)
-            .map_or("", |(_, aim)| aim)
+            .map_or("", |(_, target)| target)
     }
 }
 
@@ -169,7 +170,7 @@ pub fn table(agentls: &Figures, bare: &Figures) -> String {
             row.ratio()
                 .map(|ratio| format!("{}×", number(ratio)))
                 .unwrap_or_default(),
-            row.aim().to_owned(),
+            row.target().to_owned(),
         ]);
     }
     let width = |column: usize| {
@@ -201,7 +202,7 @@ pub fn json(agentls: &Figures, bare: &Figures) -> Value {
     let rows = rows(agentls, bare).map(|row| {
         json!({
             "name": row.name, "unit": row.unit.name(), "agentls": row.value,
-            "passThrough": row.bare, "ratio": row.ratio(), "aim": row.aim(),
+            "passThrough": row.bare, "ratio": row.ratio(), "aim": row.target(),
         })
     });
     rows.collect()

@@ -135,7 +135,7 @@ fn text(text: &str) -> StreamEvent {
     StreamEvent::Text(text.into())
 }
 
-fn thought(text: &str) -> StreamEvent {
+fn reasoning(text: &str) -> StreamEvent {
     StreamEvent::Reasoning(text.into())
 }
 
@@ -265,7 +265,7 @@ data: {"type":"message_stop"}
     );
     let mut expected = vec![
         usage(25, 1, 3, 7),
-        thought("Let me see. 🤔"),
+        reasoning("Let me see. 🤔"),
         StreamEvent::ReasoningSignature("EqQB".into()),
         StreamEvent::RedactedReasoning("opaque".into()),
         text("Grüße, 世界 😀"),
@@ -447,7 +447,7 @@ fn chat_decodes_reasoning_under_every_field_name() {
         r#"{"content":"","reasoning_content":"hm","reasoning":null}"#,
     ] {
         let stream = deltas(&[first, r#"{"content":"yes","reasoning_content":null}"#], "stop") + DONE;
-        let mut expected = vec![thought("hm"), text("yes"), stop(StopReason::EndTurn)];
+        let mut expected = vec![reasoning("hm"), text("yes"), stop(StopReason::EndTurn)];
         // The server that gave these details requires them back unchanged.
         let delta: serde_json::Value = serde_json::from_str(first).unwrap();
         if let Some(details) = delta.get("reasoning_details") {

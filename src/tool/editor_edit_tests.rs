@@ -14,19 +14,19 @@ use crate::base::{CancellationToken, uri};
 /// How the simulated editor behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EditorBehavior {
-    Honest,
+    Applies,
     /// Reports success and does nothing.
-    Lies,
+    FalseSuccess,
     /// The user types before the edit arrives, and the editor refuses it.
     Stale,
     /// The same, but the editor reports success, as stock Neovim does.
-    StaleAndSaysYes,
+    StaleFalseSuccess,
     /// Does nothing and never answers.
     Silent,
     /// Makes the edit and never answers.
-    MakesItAndIsSilent,
+    AppliesSilently,
     /// Makes the edit, then the user types on before the editor answers.
-    TypedOnto,
+    TypedAfterEdit,
 }
 
 struct Simulated {
@@ -71,9 +71,9 @@ impl Simulated {
 
 /// The editor behind the trait, while the test keeps a handle of its own.
 #[derive(Clone)]
-struct Hands(Arc<Simulated>);
+struct EditorHandle(Arc<Simulated>);
 
-impl EditorLink for Hands {
+impl EditorLink for EditorHandle {
     fn abilities(&self) -> EditorAbilities {
         self.0.abilities
     }
@@ -85,23 +85,23 @@ impl EditorLink for Hands {
             assert_eq!(edit.version, version);
             editor.edits.lock().unwrap().push(edit.clone());
             match editor.behavior {
-                EditorBehavior::Honest => editor.make(&edit),
-                EditorBehavior::TypedOnto => {
+                EditorBehavior::Applies => editor.make(&edit),
+                EditorBehavior::TypedAfterEdit => {
                     editor.make(&edit);
                     let edited = editor.text.lock().unwrap().1.clone();
                     editor.show(&format!("{edited}typed\n"));
                 }
-                EditorBehavior::Lies => {}
+                EditorBehavior::FalseSuccess => {}
                 EditorBehavior::Stale => {
                     editor.show(&format!("{text}typed\n"));
                     return Err(EditorError::Refused("it has changed".to_owned()));
                 }
-                EditorBehavior::StaleAndSaysYes => editor.show(&format!("{text}typed\n")),
+                EditorBehavior::StaleFalseSuccess => editor.show(&format!("{text}typed\n")),
                 EditorBehavior::Silent => {
                     tokio::time::sleep(Duration::from_secs(10)).await;
                     return Err(EditorError::Silent(Duration::from_secs(10)));
                 }
-                EditorBehavior::MakesItAndIsSilent => {
+                EditorBehavior::AppliesSilently => {
                     editor.make(&edit);
                     tokio::time::sleep(Duration::from_secs(10)).await;
                     return Err(EditorError::Silent(Duration::from_secs(10)));
@@ -164,7 +164,7 @@ fn create_harness_with(
         edits: Mutex::default(),
         saves,
     });
-    harness.cx.editor = Arc::new(Hands(editor.clone()));
+    harness.cx.editor = Arc::new(EditorHandle(editor.clone()));
     let uri = uri::uri_of(&editor.path);
     harness.cx.workspace.overlay().did_open(&uri, 0, &text);
     harness.cx.workspace.overlay().reconcile_with_disk(&uri);
@@ -183,7 +183,7 @@ impl Simulated {
 
 #[tokio::test]
 async fn a_clean_document_is_edited_in_the_editor_and_saved() {
-    let (harness, editor) = create_harness(EditorBehavior::Honest, "one\nrest\n", None);
+    let (harness, editor) = create_harness(EditorBehavior::Applies, "one\nrest\n", None);
     let output = harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(output.text, "edited a.txt (+1 −1 lines)");
     assert!(output.diff.is_some());
@@ -205,7 +205,7 @@ async fn a_clean_document_is_edited_in_the_editor_and_saved() {
 
 #[tokio::test]
 async fn unsaved_text_is_edited_and_stays_unsaved() {
-    let (harness, editor) = create_harness(EditorBehavior::Honest, "one\n", Some("mine\none\n"));
+    let (harness, editor) = create_harness(EditorBehavior::Applies, "one\n", Some("mine\none\n"));
     let read = harness
         .call_tool("read_file", json!({"path": "a.txt"}))
         .await
@@ -227,7 +227,7 @@ async fn unsaved_text_is_edited_and_stays_unsaved() {
 
 #[tokio::test(start_paused = true)]
 async fn success_counts_only_if_the_document_shows_the_edit() {
-    let (harness, editor) = create_harness(EditorBehavior::Lies, "one\n", None);
+    let (harness, editor) = create_harness(EditorBehavior::FalseSuccess, "one\n", None);
     let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
     assert!(
         refusal.contains("the document does not contain the edit"),
@@ -241,7 +241,7 @@ async fn success_counts_only_if_the_document_shows_the_edit() {
 
 #[tokio::test(start_paused = true)]
 async fn text_typed_meanwhile_is_kept_and_reported() {
-    for behavior in [EditorBehavior::Stale, EditorBehavior::StaleAndSaysYes] {
+    for behavior in [EditorBehavior::Stale, EditorBehavior::StaleFalseSuccess] {
         let (harness, editor) = create_harness(behavior, "one\n", None);
         let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
         assert!(
@@ -255,7 +255,7 @@ async fn text_typed_meanwhile_is_kept_and_reported() {
         );
     }
     // Typed after the model read the file and before its edit: the editor is not asked.
-    let (harness, editor) = create_harness(EditorBehavior::Honest, "one\n", None);
+    let (harness, editor) = create_harness(EditorBehavior::Applies, "one\n", None);
     harness
         .call_tool("read_file", json!({"path": "a.txt"}))
         .await
@@ -277,7 +277,7 @@ async fn text_typed_meanwhile_is_kept_and_reported() {
 
 #[tokio::test]
 async fn typing_right_after_the_edit_does_not_hide_it() {
-    let (harness, editor) = create_harness(EditorBehavior::TypedOnto, "one\n", Some("one!\n"));
+    let (harness, editor) = create_harness(EditorBehavior::TypedAfterEdit, "one\n", Some("one!\n"));
     harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(editor.now(), "two!\ntyped\n");
     let refusal = harness
@@ -295,7 +295,7 @@ async fn a_silent_editor_is_an_error_unless_the_document_shows_the_edit() {
     let refusal = silent.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("did not answer within 10 s"), "{refusal}");
     assert_eq!(editor.now(), "one\n");
-    let (speechless, editor) = create_harness(EditorBehavior::MakesItAndIsSilent, "one\n", None);
+    let (speechless, editor) = create_harness(EditorBehavior::AppliesSilently, "one\n", None);
     speechless.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(
         (editor.now(), speechless.read("a.txt")),
@@ -337,7 +337,7 @@ async fn a_failed_save_is_reported() {
             "did not answer within 10 s",
         ),
     ] {
-        let (harness, editor) = create_harness_with(EditorBehavior::Honest, "one\n", None, ALL, saves);
+        let (harness, editor) = create_harness_with(EditorBehavior::Applies, "one\n", None, ALL, saves);
         let output = harness.call_tool("edit_file", one_to_two()).await.unwrap();
         assert!(output.text.contains(expected), "{}", output.text);
         assert!(output.text.contains("commands do not see it"), "{}", output.text);
@@ -353,14 +353,14 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
     for (apply, save) in [(false, false), (true, false), (false, true)] {
         let abilities = EditorAbilities { apply, save, ..ALL };
         let (harness, editor) =
-            create_harness_with(EditorBehavior::Honest, "one\n", None, abilities, Ok(None));
+            create_harness_with(EditorBehavior::Applies, "one\n", None, abilities, Ok(None));
         harness.call_tool("edit_file", one_to_two()).await.unwrap();
         assert_eq!(harness.read("a.txt"), "two\n");
         assert!(editor.edits.lock().unwrap().is_empty());
     }
     let abilities = EditorAbilities::default();
     let (harness, _) = create_harness_with(
-        EditorBehavior::Honest,
+        EditorBehavior::Applies,
         "one\n",
         Some("one\nmine\n"),
         abilities,
@@ -377,7 +377,7 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
         diagnostics: false,
     };
     let (harness, editor) = create_harness_with(
-        EditorBehavior::Honest,
+        EditorBehavior::Applies,
         "one\n",
         Some("one\nmine\n"),
         abilities,
@@ -390,16 +390,16 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
 #[tokio::test]
 async fn text_that_an_editor_may_not_keep_is_edited_on_disk() {
     for disk in ["one\r\nmixed\n", "one\rold\n"] {
-        let (harness, editor) = create_harness(EditorBehavior::Honest, disk, None);
+        let (harness, editor) = create_harness(EditorBehavior::Applies, disk, None);
         harness.call_tool("edit_file", one_to_two()).await.unwrap();
         assert!(editor.edits.lock().unwrap().is_empty());
         assert_eq!(harness.read("a.txt"), disk.replace("one", "two"));
     }
-    let (harness, _) = create_harness(EditorBehavior::Honest, "x", Some("one\rold\n"));
+    let (harness, _) = create_harness(EditorBehavior::Applies, "x", Some("one\rold\n"));
     let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("carriage returns"), "{refusal}");
     // A command changed the file, and the editor has not reloaded it.
-    let (harness, editor) = self::create_harness(EditorBehavior::Honest, "zero\n", None);
+    let (harness, editor) = self::create_harness(EditorBehavior::Applies, "zero\n", None);
     harness.write("a.txt", "one\n");
     harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(harness.read("a.txt"), "two\n");
@@ -408,7 +408,7 @@ async fn text_that_an_editor_may_not_keep_is_edited_on_disk() {
 
 #[tokio::test]
 async fn a_new_file_that_is_open_and_blank_is_written_in_the_editor() {
-    let (harness, editor) = create_harness(EditorBehavior::Honest, "", None);
+    let (harness, editor) = create_harness(EditorBehavior::Applies, "", None);
     std::fs::remove_file(harness.path("a.txt")).unwrap();
     editor.show("\n");
     let output = harness

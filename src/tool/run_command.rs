@@ -146,7 +146,7 @@ impl RunningCommand {
             }
             FirstEvent::Cancelled => {
                 let ending = self.stop(cx.workspace.on_cancel().into(), cx).await;
-                let note = "cancelled while it ran".to_owned();
+                let note = "canceled while it ran".to_owned();
                 Err(ToolError::CutShort(Box::new(
                     self.into_output(Some(note), ending).await,
                 )))

@@ -18,19 +18,19 @@ use crate::workspace::{Folder, Workspace, WorkspaceShared};
 
 /// Keeps content in memory.
 #[derive(Debug, Default)]
-pub(crate) struct MemoryKeep {
+pub(crate) struct MemorySink {
     contents: Arc<Mutex<HashMap<String, String>>>,
 }
 
-struct MemoryKept {
+struct MemoryWriter {
     contents: Arc<Mutex<HashMap<String, String>>>,
     name: String,
     text: String,
 }
 
-impl ContentSink for MemoryKeep {
+impl ContentSink for MemorySink {
     fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
-        Ok(Box::new(MemoryKept {
+        Ok(Box::new(MemoryWriter {
             contents: self.contents.clone(),
             name: name.to_owned(),
             text: String::new(),
@@ -38,7 +38,7 @@ impl ContentSink for MemoryKeep {
     }
 }
 
-impl ContentWriter for MemoryKept {
+impl ContentWriter for MemoryWriter {
     fn append_text(&mut self, text: &str) -> Result<(), String> {
         self.text.push_str(text);
         Ok(())
@@ -99,7 +99,7 @@ impl ToolHarness {
             force_cancel: CancellationToken::new(),
             time_limit: None,
             progress: sender,
-            content_sink: Arc::new(MemoryKeep::default()),
+            content_sink: Arc::new(MemorySink::default()),
             checkpoints: Arc::new(super::NoCheckpoints),
             allows_uncheckpointed: false,
             judged: None,

@@ -94,7 +94,9 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
         emit_transition(cx, next, end.detail.clone()).await?;
         state.record_transition(next, &facts);
         match next {
-            Transition::Continue(reason) => go_on(cx, &mut state, &items, reason, end.error).await?,
+            Transition::Continue(reason) => {
+                prepare_continuation(cx, &mut state, &items, reason, end.error).await?
+            }
             Transition::Terminal(reason) => {
                 let error = end.error.filter(|_| !summed_up);
                 return Ok(TurnFinish {
@@ -250,7 +252,7 @@ async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) 
 }
 
 /// Performs what a continue reason requires before the next call.
-async fn go_on(
+async fn prepare_continuation(
     cx: &TurnContext,
     state: &mut LoopState,
     items: &[Arc<HistoryItem>],

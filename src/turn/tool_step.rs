@@ -153,15 +153,22 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
 }
 
 fn to_agent_error(end: &ToolRunResult) -> AgentError {
-    let go_on = |setting: &str| {
+    let prepare_continuation = |setting: &str| {
         format!("send a prompt to continue, or set {setting} to \"continue\" in the configuration")
     };
     let (message, action) = match end.disposition {
-        ToolRunDisposition::TimedOut => (format!("the tool {} timed out", end.tool), go_on("tool_timeout")),
-        ToolRunDisposition::Ran | ToolRunDisposition::Refused | ToolRunDisposition::Failed => {
-            (format!("the tool {} failed", end.tool), go_on("tool_failure"))
-        }
-        ToolRunDisposition::SubagentFailed => ("a sub-agent failed".to_owned(), go_on("subagent_failure")),
+        ToolRunDisposition::TimedOut => (
+            format!("the tool {} timed out", end.tool),
+            prepare_continuation("tool_timeout"),
+        ),
+        ToolRunDisposition::Ran | ToolRunDisposition::Refused | ToolRunDisposition::Failed => (
+            format!("the tool {} failed", end.tool),
+            prepare_continuation("tool_failure"),
+        ),
+        ToolRunDisposition::SubagentFailed => (
+            "a sub-agent failed".to_owned(),
+            prepare_continuation("subagent_failure"),
+        ),
         ToolRunDisposition::JoinViolated => (
             "too few sub-agents succeeded".to_owned(),
             "send a prompt to continue".to_owned(),

@@ -14,106 +14,92 @@ use crate::{World, hello};
 fn approval_keys_answer_and_enter_alone_allows_nothing() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.sees("/help lists commands");
-    chat.sees("› ");
-    chat.keys("write it\r");
-    chat.sees("? Write new.txt");
-    chat.sees("+hello");
-    chat.sees("y allow");
+    chat.wait_for_text("/help lists commands");
+    chat.wait_for_text("› ");
+    chat.send_keys("write it\r");
+    chat.wait_for_text("? Write new.txt");
+    chat.wait_for_text("+hello");
+    chat.wait_for_text("y allow");
     // Neither Enter nor pasted text answers; `e` reports that no editor is set.
-    chat.keys("\r\r\u{1b}[200~yyy\r\u{1b}[201~");
-    chat.sees("› yyy");
-    chat.keys("\u{15}");
-    chat.keys("e");
-    chat.sees("no editor is set; set VISUAL or EDITOR");
+    chat.send_keys("\r\r\u{1b}[200~yyy\r\u{1b}[201~");
+    chat.wait_for_text("› yyy");
+    chat.send_keys("\u{15}");
+    chat.send_keys("e");
+    chat.wait_for_text("no editor is set; set VISUAL or EDITOR");
     assert!(!world.path("work/new.txt").exists());
-    chat.sees("y allow");
-    chat.keys("n");
-    chat.sees("no, because");
-    chat.keys("not here\r");
-    chat.sees("denied: Write new.txt");
-    chat.sees("Denied by user: not here");
-    chat.sees("That was it.");
+    chat.wait_for_text("y allow");
+    chat.send_keys("n");
+    chat.wait_for_text("no, because");
+    chat.send_keys("not here\r");
+    chat.wait_for_text("denied: Write new.txt");
+    chat.wait_for_text("Denied by user: not here");
+    chat.wait_for_text("That was it.");
     assert!(!world.path("work/new.txt").exists());
-    chat.sees("› ");
-    chat.keys("slow\r");
-    chat.sees("word word");
-    chat.keys("\u{3}");
-    chat.sees("■ cancelled");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_for_text("› ");
+    chat.send_keys("slow\r");
+    chat.wait_for_text("word word");
+    chat.send_keys("\u{3}");
+    chat.wait_for_text("■ cancelled");
+    chat.quit();
 }
 
 #[test]
 fn unknown_model_is_refused_and_the_chosen_one_remembered() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 120);
-    chat.sees("› ");
-    chat.keys("/model claude-sonet-9\r");
-    chat.sees("✗ unknown model mine/claude-sonet-9, did you mean mine/claude-sonnet-5");
-    chat.sees("› ");
-    chat.keys("/model mine/other\r");
-    chat.sees("now using mine/other");
-    chat.sees("› ");
-    chat.keys("/model\r");
-    chat.sees("● mine/other");
-    chat.sees("free");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_for_text("› ");
+    chat.send_keys("/model claude-sonet-9\r");
+    chat.wait_for_text("✗ unknown model mine/claude-sonet-9, did you mean mine/claude-sonnet-5");
+    chat.wait_for_text("› ");
+    chat.send_keys("/model mine/other\r");
+    chat.wait_for_text("now using mine/other");
+    chat.wait_for_text("› ");
+    chat.send_keys("/model\r");
+    chat.wait_for_text("● mine/other");
+    chat.wait_for_text("free");
+    chat.quit();
     let mut chat = world.terminal(&["chat"], &[], 120);
-    chat.sees("mine/other");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_for_text("mine/other");
+    chat.quit();
 }
 
 #[test]
 fn lone_esc_does_not_take_the_next_key() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 120);
-    chat.sees("› ");
-    chat.keys("\u{1b}");
+    chat.wait_for_text("› ");
+    chat.send_keys("\u{1b}");
     // The time between the keys is what counts; nothing shows that it has passed.
     std::thread::sleep(std::time::Duration::from_secs(1));
-    chat.keys("slow\r");
-    chat.sees("\rslow\r");
-    chat.sees("word word");
-    chat.keys("\u{3}");
-    chat.sees("■ cancelled");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.send_keys("slow\r");
+    chat.wait_for_text("\rslow\r");
+    chat.wait_for_text("word word");
+    chat.send_keys("\u{3}");
+    chat.wait_for_text("■ cancelled");
+    chat.quit();
 }
 
 #[test]
 fn named_mode_wins_over_the_remembered_one() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 120);
-    chat.sees("› ");
-    chat.keys("/mode autoEdit\r");
-    chat.sees("mode autoEdit");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_for_text("› ");
+    chat.send_keys("/mode autoEdit\r");
+    chat.wait_for_text("mode autoEdit");
+    chat.quit();
     let mut chat = world.terminal(&["chat", "--mode", "plan", "--model", "mine/other"], &[], 120);
-    let header = chat.sees("› ");
+    let header = chat.wait_for_text("› ");
     assert!(
         header.contains("plan") && header.contains("mine/other"),
         "{header}"
     );
-    chat.keys("write it\r");
-    chat.sees("denied: Write new.txt");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.send_keys("write it\r");
+    chat.wait_for_text("denied: Write new.txt");
+    chat.quit();
     assert!(!world.path("work/new.txt").exists());
     let mut chat = world.terminal(&["chat", "--continue", "--mode", "ask"], &[], 120);
-    chat.sees("mode ask");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_for_text("mode ask");
+    chat.quit();
 }
 
 #[test]
@@ -121,18 +107,18 @@ fn chat_queues_reverts_redoes_forks_and_exports() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");
     let mut chat = world.terminal(&["chat"], &[], 100);
-    chat.sees("› ");
-    chat.keys("/revert\r");
-    chat.sees("Nothing left to undo in this session.");
-    chat.sees("› ");
-    chat.keys("slow\r");
-    chat.sees("word word");
+    chat.wait_for_text("› ");
+    chat.send_keys("/revert\r");
+    chat.wait_for_text("Nothing left to undo in this session.");
+    chat.wait_for_text("› ");
+    chat.send_keys("slow\r");
+    chat.wait_for_text("word word");
     // A message that arrives during an answer is shown below it.
-    chat.keys("/queue write it\r");
-    chat.keys("\u{3}");
+    chat.send_keys("/queue write it\r");
+    chat.send_keys("\u{3}");
     // The answer to the prompt may arrive before the queue is paused; the chat asks for the state and shows it
     // before the next line.
-    let output = chat.rests() + &chat.sees("› ");
+    let output = chat.wait_until_idle() + &chat.wait_for_text("› ");
     for line in [
         "1 queued prompt until the turn ends",
         "■ cancelled",
@@ -141,53 +127,51 @@ fn chat_queues_reverts_redoes_forks_and_exports() {
     ] {
         assert!(output.contains(line), "no {line:?} in {output:?}");
     }
-    chat.keys("/queue\r");
-    chat.sees("  1  write it");
-    chat.sees("› ");
-    chat.keys("/queue send\r");
-    chat.sees("› write it");
-    chat.sees("? Write new.txt");
-    chat.sees("y allow");
-    chat.keys("y");
-    chat.sees("That was it.");
-    chat.sees("1 file changed (+1 −0 lines)");
-    chat.sees("› ");
+    chat.send_keys("/queue\r");
+    chat.wait_for_text("  1  write it");
+    chat.wait_for_text("› ");
+    chat.send_keys("/queue send\r");
+    chat.wait_for_text("› write it");
+    chat.wait_for_text("? Write new.txt");
+    chat.wait_for_text("y allow");
+    chat.send_keys("y");
+    chat.wait_for_text("That was it.");
+    chat.wait_for_text("1 file changed (+1 −0 lines)");
+    chat.wait_for_text("› ");
     assert!(new.exists());
-    chat.keys("/diff\r");
-    chat.sees("new.txt (+1 −0)");
-    chat.sees("+hello");
-    chat.sees("› ");
-    chat.keys("/revert\r");
-    chat.sees("− new.txt");
-    chat.sees("reverted; /redo restores it");
+    chat.send_keys("/diff\r");
+    chat.wait_for_text("new.txt (+1 −0)");
+    chat.wait_for_text("+hello");
+    chat.wait_for_text("› ");
+    chat.send_keys("/revert\r");
+    chat.wait_for_text("− new.txt");
+    chat.wait_for_text("reverted; /redo restores it");
     assert!(!new.exists());
-    chat.sees("› ");
-    chat.keys("/redo\r");
-    chat.sees("+ new.txt");
-    chat.sees("redone");
+    chat.wait_for_text("› ");
+    chat.send_keys("/redo\r");
+    chat.wait_for_text("+ new.txt");
+    chat.wait_for_text("redone");
     assert!(new.exists());
-    chat.sees("› ");
+    chat.wait_for_text("› ");
     // A user changes the file: undo leaves it.
     fs::write(&new, "a person's\n").unwrap();
-    chat.keys("/undo\r");
-    chat.sees("! new.txt was left unchanged: it has changed since");
-    chat.sees("› ");
-    chat.keys("/fork\r");
-    chat.sees("this is a new session from here on");
-    chat.sees("› ");
-    chat.keys("/export said.md\r");
-    chat.sees("written to");
+    chat.send_keys("/undo\r");
+    chat.wait_for_text("! new.txt was left unchanged: it has changed since");
+    chat.wait_for_text("› ");
+    chat.send_keys("/fork\r");
+    chat.wait_for_text("this is a new session from here on");
+    chat.wait_for_text("› ");
+    chat.send_keys("/export export.md\r");
+    chat.wait_for_text("written to");
     assert!(
-        fs::read_to_string(world.path("work/said.md"))
+        fs::read_to_string(world.path("work/export.md"))
             .unwrap()
             .contains("write it")
     );
-    chat.sees("› ");
-    chat.keys("/export said.md\r");
-    chat.sees("cannot write");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_for_text("› ");
+    chat.send_keys("/export export.md\r");
+    chat.wait_for_text("cannot write");
+    chat.quit();
 }
 
 /// Returns the server that a chat started.
@@ -201,41 +185,41 @@ pub(crate) fn server_of(chat: &Terminal) -> Pid {
 fn text_typed_while_a_turn_ends_moves_to_the_next_prompt() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 100);
-    chat.sees("› ");
-    chat.keys("slow\r");
-    chat.sees("word word");
+    chat.wait_for_text("› ");
+    chat.send_keys("slow\r");
+    chat.wait_for_text("word word");
     // A command that does not work during a turn must not reach the model as text.
-    chat.keys("/cost\r\u{15}");
+    chat.send_keys("/cost\r\u{15}");
     // The turn is canceled before the server reads the steer: whatever the answer, the text is not lost.
     let server = server_of(&chat);
     kill_process(server, Signal::STOP).unwrap();
-    chat.keys("\u{3}");
-    chat.sees("cancelling");
-    chat.keys("and say why\r");
-    chat.sees("› and say why▏");
+    chat.send_keys("\u{3}");
+    chat.wait_for_text("cancelling");
+    chat.send_keys("and say why\r");
+    chat.wait_for_text("› and say why▏");
     kill_process(server, Signal::CONT).unwrap();
-    let output = chat.rests();
+    let output = chat.wait_until_idle();
     for line in [
         "■ cancelled",
         "! commands work after the turn ends; Ctrl-C cancels it",
     ] {
         assert!(output.contains(line), "no {line:?} in {output:?}");
     }
-    chat.sees("› and say why");
-    chat.keys("\u{15}slow\r");
-    chat.sees("word word");
+    chat.wait_for_text("› and say why");
+    chat.send_keys("\u{15}slow\r");
+    chat.wait_for_text("word word");
     // It is not lost either if the server dies before it answers.
     kill_process(server, Signal::STOP).unwrap();
-    chat.keys("and say how\r");
-    chat.sees("› and say how▏");
+    chat.send_keys("and say how\r");
+    chat.wait_for_text("› and say how▏");
     kill_process(server, Signal::KILL).unwrap();
-    chat.rests();
-    chat.sees("! the server exited");
-    chat.sees("› and say how");
-    chat.keys("\u{15}slow\r");
-    chat.sees("word word");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_until_idle();
+    chat.wait_for_text("! the server exited");
+    chat.wait_for_text("› and say how");
+    chat.send_keys("\u{15}slow\r");
+    chat.wait_for_text("word word");
+    chat.send_keys("/quit\r");
+    assert_eq!(chat.wait_for_exit(), 0);
 }
 
 #[test]
@@ -243,9 +227,9 @@ fn only_a_single_key_approves_and_typed_text_never_does() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.sees("› ");
-    chat.keys("write it\r");
-    chat.sees("a always allow");
+    chat.wait_for_text("› ");
+    chat.send_keys("write it\r");
+    chat.wait_for_text("a always allow");
     for sentence in [
         "why do you need this?",
         "yes but why",
@@ -253,36 +237,34 @@ fn only_a_single_key_approves_and_typed_text_never_does() {
         "say no",
         "nay",
     ] {
-        chat.keys(sentence);
-        chat.sees(&format!("› {sentence}▏"));
+        chat.send_keys(sentence);
+        chat.wait_for_text(&format!("› {sentence}▏"));
         // Esc clears the line; the question remains.
-        chat.keys("\u{1b}");
-        chat.sees("? Write new.txt");
+        chat.send_keys("\u{1b}");
+        chat.wait_for_text("? Write new.txt");
     }
     // However slowly it is typed: after a letter that is not a key, everything is text.
     for typed in ["w", "wy", "wya", "wyas"] {
-        chat.keys(&typed[typed.len() - 1..]);
-        chat.sees(&format!("› {typed}▏"));
+        chat.send_keys(&typed[typed.len() - 1..]);
+        chat.wait_for_text(&format!("› {typed}▏"));
     }
     assert!(!new.exists());
     // A key after Esc counts as a key of its own.
-    chat.keys("\u{1b}\u{15}");
-    chat.sees("? Write new.txt");
-    chat.keys("n");
-    chat.sees("no, because (Enter: no reason; Esc: back)");
-    chat.keys("\u{1b}");
-    chat.sees("a always allow");
-    chat.keys("d");
-    chat.sees("› d · show diff, unless you type on");
-    chat.keys("\u{1b}");
-    chat.sees("? Write new.txt");
-    chat.keys("y");
-    chat.sees("✓ allowed once: Write new.txt");
-    chat.sees("That was it.");
+    chat.send_keys("\u{1b}\u{15}");
+    chat.wait_for_text("? Write new.txt");
+    chat.send_keys("n");
+    chat.wait_for_text("no, because (Enter: no reason; Esc: back)");
+    chat.send_keys("\u{1b}");
+    chat.wait_for_text("a always allow");
+    chat.send_keys("d");
+    chat.wait_for_text("› d · show diff, unless you type on");
+    chat.send_keys("\u{1b}");
+    chat.wait_for_text("? Write new.txt");
+    chat.send_keys("y");
+    chat.wait_for_text("✓ allowed once: Write new.txt");
+    chat.wait_for_text("That was it.");
     assert!(new.exists());
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.quit();
 }
 
 #[test]
@@ -299,11 +281,11 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
         {"repeat": true, "events": [{"text": "done"}]},
     ]));
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.sees("› ");
-    chat.keys("split it\r");
+    chat.wait_for_text("› ");
+    chat.send_keys("split it\r");
     // All three wait; keys answer the one that is shown.
-    chat.sees("y allow");
-    chat.sees("? (2 more) touch ");
+    chat.wait_for_text("y allow");
+    chat.wait_for_text("? (2 more) touch ");
     let mut remaining = vec!["one", "two", "three"];
     let which = |line: &str, remaining: &[&'static str]| {
         *remaining
@@ -312,32 +294,30 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
             .unwrap_or_else(|| panic!("{line:?}"))
     };
     for key in ["y", "n", "y"] {
-        chat.keys(key);
+        chat.send_keys(key);
         if key == "n" {
-            chat.sees("no, because");
+            chat.wait_for_text("no, because");
             let there = remaining
                 .iter()
                 .filter(|name| world.path("work").join(name).exists())
                 .count();
             assert_eq!(there, 0, "only what was asked is allowed");
-            chat.keys("\r");
-            let output = chat.sees("⊘ touch ");
+            chat.send_keys("\r");
+            let output = chat.wait_for_text("⊘ touch ");
             assert!(!output.contains("✓ allowed"), "{output}");
         } else {
-            chat.sees("✓ allowed once: touch ");
-            let line = chat.sees("\n");
+            chat.wait_for_text("✓ allowed once: touch ");
+            let line = chat.wait_for_text("\n");
             let name = which(line.trim(), &remaining);
             remaining.retain(|other| *other != name);
         }
     }
-    chat.sees("All is done.");
+    chat.wait_for_text("All is done.");
     let made = ["one", "two", "three"].map(|name| world.path("work").join(name).exists());
     assert_eq!(made.iter().filter(|made| **made).count(), 2, "{made:?}");
     assert_eq!(remaining.len(), 1);
     assert!(!world.path("work").join(remaining[0]).exists());
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.quit();
 }
 
 #[test]
@@ -353,30 +333,31 @@ fn remembered_rule_is_shown_in_full_and_can_be_revoked() {
         let text = text.replace(['│', '╭', '╰'], " ");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    chat.sees("› ");
-    chat.keys("build it\r");
-    let question = unfolded(chat.sees("? make"));
-    let question = format!("{question} {}", unfolded(chat.sees("will remember: bash(")));
+    chat.wait_for_text("› ");
+    chat.send_keys("build it\r");
+    let question = unfolded(chat.wait_for_text("? make"));
+    let question = format!(
+        "{question} {}",
+        unfolded(chat.wait_for_text("will remember: bash("))
+    );
     assert!(question.contains(&long), "{question}");
-    let rule = unfolded(chat.sees(")"));
+    let rule = unfolded(chat.wait_for_text(")"));
     assert!(rule.matches("target-with-a-long-name").count() == 8, "{rule}");
-    chat.keys("a");
-    chat.sees("✓ allowed from now on: bash(");
-    chat.sees("Done.");
-    chat.sees("› ");
-    chat.keys("/grants\r");
-    chat.sees("  1  bash(");
-    let listed = unfolded(chat.sees("this folder, always"));
+    chat.send_keys("a");
+    chat.wait_for_text("✓ allowed from now on: bash(");
+    chat.wait_for_text("Done.");
+    chat.wait_for_text("› ");
+    chat.send_keys("/grants\r");
+    chat.wait_for_text("  1  bash(");
+    let listed = unfolded(chat.wait_for_text("this folder, always"));
     assert!(listed.matches("target-with-a-long-name").count() == 8, "{listed}");
-    chat.sees("› ");
-    chat.keys("/grants revoke 1\r");
-    chat.sees("✓ revoked");
-    chat.sees("› ");
-    chat.keys("/grants\r");
-    chat.sees("nothing is allowed beyond single calls");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_for_text("› ");
+    chat.send_keys("/grants revoke 1\r");
+    chat.wait_for_text("✓ revoked");
+    chat.wait_for_text("› ");
+    chat.send_keys("/grants\r");
+    chat.wait_for_text("nothing is allowed beyond single calls");
+    chat.quit();
 }
 
 #[test]
@@ -394,20 +375,20 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
          [provider.work]\nbase_url = \"https://evil.example\"\n",
     )
     .unwrap();
-    let would = "would activate 1 hook, 2 settings, 1 redirected provider";
+    let preview = "would activate 1 hook, 2 settings, 1 redirected provider";
     world
         .run(&["config", "check"])
         .assert_stdout("is not trusted")
-        .assert_stdout(would);
+        .assert_stdout(preview);
     world
         .run(&["doctor", "--offline"])
         .assert_stdout("not trusted")
-        .assert_stdout(would);
+        .assert_stdout(preview);
     let mut chat = world.terminal(&["chat"], &[], 90);
-    chat.sees("› ");
+    chat.wait_for_text("› ");
     // `/trust yes` shows the list first, too; anything but a yes counts as a no.
-    chat.keys("/trust yes\r");
-    let listed = chat.sees("Trust this folder");
+    chat.send_keys("/trust yes\r");
+    let listed = chat.wait_for_text("Trust this folder");
     for line in [
         "hook    format",
         "touch ran # <U+202E>␛]0;x␇",
@@ -415,16 +396,16 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     ] {
         assert!(listed.contains(line), "no {line:?} in {listed}");
     }
-    chat.sees("› ");
-    chat.keys("\r");
-    chat.sees("nothing was changed");
+    chat.wait_for_text("› ");
+    chat.send_keys("\r");
+    chat.wait_for_text("nothing was changed");
     world.run(&["config", "check"]).assert_stdout("not trusted");
-    chat.sees("› ");
-    chat.keys("/trust\r");
-    chat.sees("Trust this folder");
-    chat.sees("› ");
-    chat.keys("yes\r");
-    let redirect = chat.sees("Redirect work?");
+    chat.wait_for_text("› ");
+    chat.send_keys("/trust\r");
+    chat.wait_for_text("Trust this folder");
+    chat.wait_for_text("› ");
+    chat.send_keys("yes\r");
+    let redirect = chat.wait_for_text("Redirect work?");
     for words in [
         "the API key of work",
         "https://evil.example",
@@ -432,27 +413,28 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     ] {
         assert!(redirect.contains(words), "no {words:?} in {redirect}");
     }
-    chat.sees("› ");
-    chat.keys("no\r");
-    chat.sees("✓ this folder is trusted");
+    chat.wait_for_text("› ");
+    chat.send_keys("no\r");
+    chat.wait_for_text("✓ this folder is trusted");
     let check = world.run(&["config", "check"]);
     check.assert_stdout("it would send the API key of work to https://evil.example");
-    chat.sees("› ");
-    chat.keys("/trust\r");
-    chat.sees("Redirect work?");
-    chat.sees("› ");
-    chat.keys("y\r");
-    chat.sees("redirects what you accepted");
-    world.run(&["config", "check"]).is(0).assert_stdout("no problems");
+    chat.wait_for_text("› ");
+    chat.send_keys("/trust\r");
+    chat.wait_for_text("Redirect work?");
+    chat.wait_for_text("› ");
+    chat.send_keys("y\r");
+    chat.wait_for_text("redirects what you accepted");
+    world
+        .run(&["config", "check"])
+        .assert_exit_code(0)
+        .assert_stdout("no problems");
     let doctor = world.run(&["doctor", "--offline"]);
     assert!(!doctor.out.contains("not trusted"), "{}", doctor.out);
-    chat.sees("› ");
-    chat.keys("/trust no\r");
-    chat.sees("this folder is not trusted");
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
-    world.run(&["config", "check"]).assert_stdout(would);
+    chat.wait_for_text("› ");
+    chat.send_keys("/trust no\r");
+    chat.wait_for_text("this folder is not trusted");
+    chat.quit();
+    world.run(&["config", "check"]).assert_stdout(preview);
     assert!(!world.path("work/ran").exists());
 }
 
@@ -512,21 +494,21 @@ fn control_characters_of_a_repository_never_reach_the_terminal() {
 fn dumb_terminal_gets_no_escape_sequences() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[("TERM", "dumb")], 80);
-    chat.sees("› ");
-    chat.keys("write it\n");
-    chat.sees("y allow");
-    chat.keys("n");
-    chat.sees("no, because");
-    chat.keys("\r");
-    chat.sees("Denied by user");
-    chat.sees("That was it.");
-    chat.sees("› ");
-    chat.keys("/load 99\n");
-    chat.sees("no session with that number; see /sessions");
-    chat.sees("› ");
+    chat.wait_for_text("› ");
+    chat.send_keys("write it\n");
+    chat.wait_for_text("y allow");
+    chat.send_keys("n");
+    chat.wait_for_text("no, because");
+    chat.send_keys("\r");
+    chat.wait_for_text("Denied by user");
+    chat.wait_for_text("That was it.");
+    chat.wait_for_text("› ");
+    chat.send_keys("/load 99\n");
+    chat.wait_for_text("no session with that number; see /sessions");
+    chat.wait_for_text("› ");
     assert_eq!(chat.escapes, 0);
-    chat.keys("/quit\n");
-    assert_eq!(chat.ends(), 0);
+    chat.send_keys("/quit\n");
+    assert_eq!(chat.wait_for_exit(), 0);
 }
 
 #[test]
@@ -539,65 +521,65 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     let does = |script: &str| fs::write(&edits, script).unwrap();
     let (editor, edits) = (editor.to_str().unwrap(), edits.to_str().unwrap());
     let mut chat = world.terminal(&["chat"], &[("VISUAL", editor), ("EDITS", edits)], 100);
-    chat.sees("› ");
-    chat.keys("write it\r");
-    chat.sees("e edit");
+    chat.wait_for_text("› ");
+    chat.send_keys("write it\r");
+    chat.wait_for_text("e edit");
     // Input that is not a JSON object is not sent, and not lost.
     does("echo '{' > \"$1\"");
-    chat.keys("e");
-    chat.sees("not valid JSON");
-    chat.sees("e edit");
+    chat.send_keys("e");
+    chat.wait_for_text("not valid JSON");
+    chat.wait_for_text("e edit");
     does("cat \"$1\" > seen; echo '{\"path\": \"other.txt\", \"content\": \"mine\"}' > \"$1\"");
-    chat.keys("e");
-    chat.sees("? write_file, with your changes");
-    chat.sees("content: mine");
+    chat.send_keys("e");
+    chat.wait_for_text("? write_file, with your changes");
+    chat.wait_for_text("content: mine");
     assert_eq!(fs::read_to_string(world.path("work/seen")).unwrap(), "{\n");
     // Edited input offers no rule.
-    let keys = chat.sees("e edit");
+    let keys = chat.wait_for_text("e edit");
     assert!(
         keys.contains("y allow") && !keys.contains("this session"),
         "{keys}"
     );
     assert!(!world.path("work/other.txt").exists());
-    chat.keys("sa");
-    chat.sees("› sa▏");
-    chat.keys("\u{1b}");
-    chat.sees("? write_file, with your changes");
-    chat.keys("y");
-    chat.sees("allowed");
-    chat.sees("+mine");
-    chat.sees("That was it.");
+    chat.send_keys("sa");
+    chat.wait_for_text("› sa▏");
+    chat.send_keys("\u{1b}");
+    chat.wait_for_text("? write_file, with your changes");
+    chat.send_keys("y");
+    chat.wait_for_text("allowed");
+    chat.wait_for_text("+mine");
+    chat.wait_for_text("That was it.");
     assert_eq!(fs::read_to_string(world.path("work/other.txt")).unwrap(), "mine");
     assert!(!world.path("work/new.txt").exists());
-    chat.sees("› ");
+    chat.wait_for_text("› ");
     // If the user changes nothing or gives up, the question remains as it was.
-    chat.keys("write it\r");
-    chat.sees("e edit");
+    chat.send_keys("write it\r");
+    chat.wait_for_text("e edit");
     does("cat \"$1\" > seen");
-    chat.keys("e");
-    chat.sees("nothing was changed");
-    chat.sees("e edit");
+    chat.send_keys("e");
+    chat.wait_for_text("nothing was changed");
+    chat.wait_for_text("e edit");
     let editor_input: Value = serde_json::from_slice(&fs::read(world.path("work/seen")).unwrap()).unwrap();
     assert_eq!(editor_input, json!({"path": "new.txt", "content": "hello\n"}));
     does("exit 1");
-    chat.keys("e");
-    chat.sees("failed (exit status: 1); arguments unchanged");
-    chat.sees("e edit");
-    chat.keys("y");
-    chat.sees("That was it.");
+    chat.send_keys("e");
+    chat.wait_for_text("failed (exit status: 1); arguments unchanged");
+    chat.wait_for_text("e edit");
+    chat.send_keys("y");
+    chat.wait_for_text("That was it.");
     assert_eq!(fs::read_to_string(world.path("work/new.txt")).unwrap(), "hello\n");
-    chat.sees("› ");
+    chat.wait_for_text("› ");
     // SIGTERM while the editor is open ends the editor, too.
     fs::remove_file(world.path("work/new.txt")).unwrap();
-    chat.keys("write it\r");
-    chat.sees("e edit");
+    chat.send_keys("write it\r");
+    chat.wait_for_text("e edit");
     does("echo $$ > pid; echo opened; exec sleep 600");
-    chat.keys("e");
-    chat.sees("opened");
+    chat.send_keys("e");
+    chat.wait_for_text("opened");
     let editor = fs::read_to_string(world.path("work/pid")).unwrap();
     let pid = chat.child.id().to_string();
     Command::new("kill").args(["-TERM", &pid]).status().unwrap();
-    assert_eq!(chat.ends(), 0);
+    assert_eq!(chat.wait_for_exit(), 0);
     let alive = PathBuf::from(format!("/proc/{}", editor.trim())).exists();
     assert!(!alive, "the editor is gone");
     assert!(!world.path("work/new.txt").exists());

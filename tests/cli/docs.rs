@@ -8,7 +8,7 @@ use crate::World;
 fn docs_lists_topics_and_shows_one_as_plain_text() {
     let world = World::new();
     let listed = world.run(&["docs"]);
-    listed.is(0);
+    listed.assert_exit_code(0);
     let line = listed.out.lines().find(|line| line.contains("reference/cli"));
     assert_eq!(
         line.map(|line| line.split_whitespace().collect::<Vec<_>>()),
@@ -17,7 +17,7 @@ fn docs_lists_topics_and_shows_one_as_plain_text() {
     assert!(!listed.out.contains("SUMMARY"), "{}", listed.out);
 
     let page = world.run(&["docs", "cli"]);
-    page.is(0)
+    page.assert_exit_code(0)
         .assert_stdout("Command line")
         .assert_stdout("agentls docs");
     assert!(
@@ -33,7 +33,7 @@ fn docs_suggests_the_nearest_topic_for_an_unknown_one() {
     let world = World::new();
     let unknown = world.run(&["docs", "fualts"]);
     unknown
-        .is(1)
+        .assert_exit_code(1)
         .assert_stderr("reference/faults")
         .assert_stderr("agentls docs");
     assert_eq!(unknown.out, "");

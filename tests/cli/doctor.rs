@@ -19,7 +19,7 @@ fn doctor_reports_success_only_if_checks_pass() {
     let world = World::with(hello());
     world
         .doctor(&[], &[])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("✓ bash")
         .assert_stdout("✓ data")
         .assert_stdout("Everything works.");
@@ -30,18 +30,18 @@ fn doctor_reports_success_only_if_checks_pass() {
     assert_eq!(names, ["agentls.log"]);
     world
         .doctor(&[], &[("XDG_DATA_HOME", "/proc/nowhere")])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("✗ data")
         .assert_stdout("cannot be written");
     let file = world.path("work/file");
     fs::write(&file, "").unwrap();
     world
         .doctor(&[], &[("XDG_DATA_HOME", file.to_str().unwrap())])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("✗ data");
     world
         .doctor(&[], &[("XDG_STATE_HOME", file.to_str().unwrap())])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("! state")
         .assert_stdout("see the ! lines");
     // A program in the workspace never counts as bash or git.
@@ -51,7 +51,7 @@ fn doctor_reports_success_only_if_checks_pass() {
     let path = world.path("work/bin");
     world
         .doctor(&[], &[("PATH", path.to_str().unwrap())])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("✗ bash")
         .assert_stdout("! git")
         .assert_stdout("1 problem");
@@ -71,7 +71,7 @@ fn doctor_reports_which_provider_uses_each_key() {
             ("OPENAI_API_KEY", "sk-canary-2"),
         ],
     );
-    both.is(0)
+    both.assert_exit_code(0)
         .assert_stdout("OPENAI_API_KEY is set, but prompts go to anthropic");
     assert!(
         !both.out.contains("ANTHROPIC_API_KEY is set, but"),
@@ -94,19 +94,19 @@ fn doctor_prints_a_json_report() {
     let world = World::with(hello());
     let report = |done: &CommandResult| serde_json::from_str::<Value>(&done.out).unwrap();
     let good = world.doctor(&["--json"], &[]);
-    let good = report(good.is(0));
+    let good = report(good.assert_exit_code(0));
     assert_eq!((&good["ok"], &good["problems"]), (&Value::Bool(true), &0.into()));
     assert_eq!(good["warnings"], 0, "{good}");
     let file = world.path("work/file");
     fs::write(&file, "").unwrap();
     let warned = world.doctor(&["--json"], &[("XDG_STATE_HOME", file.to_str().unwrap())]);
-    let warned = report(warned.is(0));
+    let warned = report(warned.assert_exit_code(0));
     assert_eq!(
         (&warned["ok"], &warned["warnings"]),
         (&Value::Bool(true), &1.into())
     );
     let broken = world.doctor(&["--json"], &[("XDG_DATA_HOME", "/proc/nowhere")]);
-    let broken = report(broken.is(1));
+    let broken = report(broken.assert_exit_code(1));
     assert_eq!(
         (&broken["ok"], &broken["problems"]),
         (&Value::Bool(false), &1.into())
@@ -136,28 +136,34 @@ fn common_spellings_of_other_programs_work() {
     let world = World::with(hello());
     world
         .run(&["help"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("chat")
         .assert_stdout("models");
-    world.run(&["help", "run"]).is(0).assert_stdout("Exit codes");
+    world
+        .run(&["help", "run"])
+        .assert_exit_code(0)
+        .assert_stdout("Exit codes");
     world
         .run(&["models", "--offline"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("● mine/m");
     let models = world.run(&["models", "--json"]);
-    let models: Value = serde_json::from_str(&models.is(0).out).unwrap();
+    let models: Value = serde_json::from_str(&models.assert_exit_code(0).out).unwrap();
     assert_eq!(models["models"][0]["model"], "mine/m");
     World::new()
         .run(&["models", "--offline"])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("agentls doctor");
-    world.run(&["-c", "run", "hi"]).is(2).assert_stderr("--continue");
-    world.run(&["run", "the older question"]).is(0);
+    world
+        .run(&["-c", "run", "hi"])
+        .assert_exit_code(2)
+        .assert_stderr("--continue");
+    world.run(&["run", "the older question"]).assert_exit_code(0);
     let sessions = world.run(&["sessions", "--json"]);
     let sessions: Value = serde_json::from_str(&sessions.out).unwrap();
     let id = sessions[0]["sessionId"].as_str().unwrap();
     let (beginning, _) = id.split_at(id.len() - 1);
-    world.run(&["run", "the newer question"]).is(0);
+    world.run(&["run", "the newer question"]).assert_exit_code(0);
     for (args, expected) in [
         (&["-c"][..], "the newer question"),
         (&["resume"], "the newer question"),
@@ -167,13 +173,11 @@ fn common_spellings_of_other_programs_work() {
         (&["chat", "--session", beginning], "the older question"),
     ] {
         let mut chat = world.terminal(args, &[], 80);
-        chat.sees(expected);
-        chat.sees("› ");
-        chat.keys("/quit\r");
-        assert_eq!(chat.ends(), 0);
+        chat.wait_for_text(expected);
+        chat.quit();
     }
     world
         .run(&["resume"])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stderr("chat needs a terminal");
 }

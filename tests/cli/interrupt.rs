@@ -12,48 +12,42 @@ use crate::chat::server_of;
 use crate::terminal::Terminal;
 use crate::{World, hello};
 
-fn quit(mut chat: Terminal) {
-    chat.sees("› ");
-    chat.keys("/quit\r");
-    assert_eq!(chat.ends(), 0);
-}
-
 #[test]
 fn esc_interrupts_a_streaming_turn_and_keeps_the_next_key() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.sees("› ");
-    chat.keys("slow\r");
-    chat.sees("word word");
-    chat.keys("\u{1b}");
-    chat.sees("■ cancelled");
+    chat.wait_for_text("› ");
+    chat.send_keys("slow\r");
+    chat.wait_for_text("word word");
+    chat.send_keys("\u{1b}");
+    chat.wait_for_text("■ cancelled");
     // Another key follows immediately, in the same read and in the next one.
-    chat.sees("› ");
+    chat.wait_for_text("› ");
     for keys in [&["\u{1b}x"][..], &["\u{1b}", "x"]] {
-        chat.keys("\u{15}slow\r");
-        chat.sees("word word");
+        chat.send_keys("\u{15}slow\r");
+        chat.wait_for_text("word word");
         for key in keys {
-            chat.keys(key);
+            chat.send_keys(key);
         }
-        chat.sees("■ cancelled");
+        chat.wait_for_text("■ cancelled");
         // Before this, keys go to the turn that is ending.
-        chat.rests();
-        chat.sees("› x");
+        chat.wait_until_idle();
+        chat.wait_for_text("› x");
     }
     // Arrow keys do not count as Esc, however their bytes are split; Alt keys keep the typed line.
-    chat.keys("\u{15}slow\r");
-    chat.sees("word word");
+    chat.send_keys("\u{15}slow\r");
+    chat.wait_for_text("word word");
     for keys in [
         "\u{1b}", "[A", "\u{1b}[", "1;5C", "\u{1b}O", "P", "a", "\u{1b}b", "c",
     ] {
-        chat.keys(keys);
+        chat.send_keys(keys);
     }
-    chat.sees("› abc▏");
-    chat.keys("\u{1b}");
-    chat.keys("\u{3}");
-    let output = chat.sees("■ cancelled");
+    chat.wait_for_text("› abc▏");
+    chat.send_keys("\u{1b}");
+    chat.send_keys("\u{3}");
+    let output = chat.wait_for_text("■ cancelled");
     assert!(!output.contains("[A") && !output.contains("5C"), "{output}");
-    quit(chat);
+    chat.quit();
 }
 
 #[test]
@@ -61,27 +55,27 @@ fn esc_denies_an_open_approval() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
     for keys in ["\u{1b}", "\u{1b}y", "\u{1b}a"] {
-        chat.sees("› ");
-        chat.keys("\u{15}write it\r");
-        chat.sees("y allow");
-        chat.keys(keys);
-        chat.sees("⊘ denied: Write new.txt");
-        chat.sees("That was");
-        chat.rests();
+        chat.wait_for_text("› ");
+        chat.send_keys("\u{15}write it\r");
+        chat.wait_for_text("y allow");
+        chat.send_keys(keys);
+        chat.wait_for_text("⊘ denied: Write new.txt");
+        chat.wait_for_text("That was");
+        chat.wait_until_idle();
     }
     assert!(!world.path("work/new.txt").exists());
-    chat.sees("› a");
-    chat.keys("\u{15}/quit\r");
-    assert_eq!(chat.ends(), 0);
+    chat.wait_for_text("› a");
+    chat.send_keys("\u{15}/quit\r");
+    assert_eq!(chat.wait_for_exit(), 0);
 }
 
 /// Starts a chat in which an endless command runs, and returns the command's process id.
 fn start_chat_with_command(world: &World) -> (Terminal, Pid) {
     let mut chat = world.terminal(&["chat", "--mode", "full"], &[], 100);
-    chat.sees("› ");
-    chat.keys("run it\r");
+    chat.wait_for_text("› ");
+    chat.send_keys("run it\r");
     // Only the output reads `run1ning`; the command line itself contains `run$((1))ning`.
-    chat.sees("run1ning");
+    chat.wait_for_text("run1ning");
     let id = fs::read_to_string(world.path("work/pid")).unwrap();
     (chat, Pid::from_raw(id.trim().parse().unwrap()).unwrap())
 }
@@ -89,10 +83,10 @@ fn start_chat_with_command(world: &World) -> (Terminal, Pid) {
 /// Waits until the process has ended; a zombie that nobody has reaped counts as ended.
 #[track_caller]
 pub(crate) fn is_gone(pid: Pid) {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
     while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
-        assert!(Instant::now() < patience, "{pid:?} is still there");
+        assert!(Instant::now() < deadline, "{pid:?} is still there");
         std::thread::yield_now();
     }
 }
@@ -112,13 +106,13 @@ fn second_ctrl_c_leaves_a_hung_server() {
     kill_process(server, Signal::STOP).unwrap();
     // More than a pipe holds, so the write to the stopped server blocks.
     let paste = format!("\u{1b}[200~{}\u{1b}[201~\r", "words ".repeat(40_000));
-    chat.keys(&paste);
-    chat.keys("\u{1b}");
-    chat.sees("cancelling");
-    chat.keys("\u{3}");
-    chat.keys("\u{3}");
+    chat.send_keys(&paste);
+    chat.send_keys("\u{1b}");
+    chat.wait_for_text("cancelling");
+    chat.send_keys("\u{3}");
+    chat.send_keys("\u{3}");
     let start = Instant::now();
-    chat.sees("to resume this session: agentls chat --session ses_");
+    chat.wait_for_text("to resume this session: agentls chat --session ses_");
     chat.raw_until_end();
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     assert!(chat.modes().contains(LocalModes::ICANON | LocalModes::ECHO));
@@ -130,15 +124,15 @@ fn second_ctrl_c_leaves_a_hung_server() {
 fn ctrl_c_interrupts_a_request_to_a_hung_server() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.sees("› ");
-    chat.keys("hello\r");
-    chat.sees("Hello there.");
-    chat.sees("› ");
+    chat.wait_for_text("› ");
+    chat.send_keys("hello\r");
+    chat.wait_for_text("Hello there.");
+    chat.wait_for_text("› ");
     let server = server_of(&chat);
     kill_process(server, Signal::STOP).unwrap();
-    chat.keys("/tools\r");
-    chat.sees("/tools");
-    chat.sees("\n");
+    chat.send_keys("/tools\r");
+    chat.wait_for_text("/tools");
+    chat.wait_for_text("\n");
     let me = Pid::from_child(&chat.child);
     // A signal between the end of the input line and the wait is lost, so repeat it until it takes effect.
     let is_seen = AtomicBool::new(false);
@@ -149,12 +143,12 @@ fn ctrl_c_interrupts_a_request_to_a_hung_server() {
                 std::thread::sleep(Duration::from_secs(1));
             }
         });
-        chat.sees("interrupted before the server answered; press Ctrl-C again to leave");
+        chat.wait_for_text("interrupted before the server answered; press Ctrl-C again to leave");
         is_seen.store(true, Ordering::Relaxed);
     });
-    chat.sees("› ");
-    chat.keys("\u{3}");
-    chat.sees("to resume this session: agentls chat --session ses_");
+    chat.wait_for_text("› ");
+    chat.send_keys("\u{3}");
+    chat.wait_for_text("to resume this session: agentls chat --session ses_");
     chat.raw_until_end();
     is_gone(server);
 }
@@ -164,23 +158,23 @@ fn killed_server_leaves_no_command_behind() {
     let world = world_with_endless_command();
     let (mut chat, command) = start_chat_with_command(&world);
     kill_process(server_of(&chat), Signal::KILL).unwrap();
-    chat.sees("! the server exited");
-    chat.sees("/resume continues the interrupted turn");
+    chat.wait_for_text("! the server exited");
+    chat.wait_for_text("/resume continues the interrupted turn");
     is_gone(command);
-    quit(chat);
+    chat.quit();
 }
 
 #[test]
 fn chat_without_a_provider_warns_before_the_first_prompt() {
     let world = World::new();
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.sees("! no provider is available: set ANTHROPIC_API_KEY");
-    quit(chat);
+    chat.wait_for_text("! no provider is available: set ANTHROPIC_API_KEY");
+    chat.quit();
     world.configure("[provider.anthropic]\nmodel = \"m\"\n");
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.sees("! anthropic: ");
-    chat.sees("! no provider is available");
-    quit(chat);
+    chat.wait_for_text("! anthropic: ");
+    chat.wait_for_text("! no provider is available");
+    chat.quit();
 }
 
 #[test]
@@ -193,24 +187,24 @@ fn output_command_shows_truncated_output_in_full() {
         {"repeat": true, "events": [{"text": "It failed."}]},
     ]));
     let mut chat = world.terminal(&["chat", "--mode", "full"], &[], 80);
-    chat.sees("› ");
-    chat.keys("/output\r");
-    chat.sees("No such call with output in this chat.");
-    chat.sees("› ");
-    chat.keys("test it\r");
+    chat.wait_for_text("› ");
+    chat.send_keys("/output\r");
+    chat.wait_for_text("No such call with output in this chat.");
+    chat.wait_for_text("› ");
+    chat.send_keys("test it\r");
     // While the command runs, its lines show in a transient line; only the final block remains.
-    let output = chat.sees("✗ exit 7");
+    let output = chat.wait_for_text("✗ exit 7");
     assert!(
         output.contains("│ line 1300 of 1300") && !output.contains("│ line 1 of 1300"),
         "{output}"
     );
-    chat.sees("/output shows all");
-    chat.sees("› ");
-    chat.keys("/output\r");
-    let all = chat.sees("line 1300 of 1300");
+    chat.wait_for_text("/output shows all");
+    chat.wait_for_text("› ");
+    chat.send_keys("/output\r");
+    let all = chat.wait_for_text("line 1300 of 1300");
     for number in [1, 650, 1_299] {
         let line = format!("line {number} of 1300 ");
         assert!(all.contains(&line), "{number}: {}", &all[..all.len().min(2_000)]);
     }
-    quit(chat);
+    chat.quit();
 }

@@ -96,7 +96,7 @@ impl CommandResult {
     }
 
     #[track_caller]
-    fn is(&self, code: i32) -> &Self {
+    fn assert_exit_code(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "out: {}\nerr: {}", self.out, self.err);
         self
     }
@@ -149,7 +149,7 @@ fn demo_runs_end_to_end_without_a_home() {
         .env("ANTHROPIC_API_KEY", "sk-ant-canary");
     let done = CommandResult::of(&command.output().unwrap());
     let took = start.elapsed();
-    done.is(0);
+    done.assert_exit_code(0);
     for landmark in [
         "no key, no network",
         "Read cart.py",
@@ -187,7 +187,7 @@ fn demo_runs_end_to_end_without_a_home() {
 fn run_prints_only_the_answer_on_stdout() {
     let world = World::with(hello());
     let done = world.run(&["run", "-p", "hi"]);
-    done.is(0);
+    done.assert_exit_code(0);
     assert_eq!(done.out, "Hello **there**.\n");
     let mut child = world
         .command(&["run", "-p", "-"])
@@ -197,23 +197,23 @@ fn run_prints_only_the_answer_on_stdout() {
         .unwrap();
     child.stdin.take().unwrap().write_all(b"hi\n").unwrap();
     CommandResult::of(&child.wait_with_output().unwrap())
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("Hello");
     world
         .run(&["run", "-p", " "])
-        .is(2)
+        .assert_exit_code(2)
         .assert_stderr("the prompt is empty");
     world
         .run(&["run", "-p", "hi", "nowhere"])
-        .is(2)
+        .assert_exit_code(2)
         .assert_stderr("nowhere is not a folder");
     world
         .run(&["run", "-p", "hi", "--session", "ses_none"])
-        .is(2)
+        .assert_exit_code(2)
         .assert_stderr("unknown session `ses_none`; see `agentls sessions`");
     let failed = world.run(&["run", "-p", "fail"]);
     failed
-        .is(1)
+        .assert_exit_code(1)
         .assert_stderr("invalid x-api-key")
         .assert_stderr("→ check the key");
     assert_eq!(failed.out, "");
@@ -224,7 +224,7 @@ fn run_denies_what_needs_approval_unless_told_otherwise() {
     let world = World::with(hello());
     let denied = world.run(&["run", "-p", "write it"]);
     denied
-        .is(3)
+        .assert_exit_code(3)
         .assert_stderr("denied")
         .assert_stderr("--yes")
         .assert_stderr("⊘ Write new.txt\n  ");
@@ -232,13 +232,13 @@ fn run_denies_what_needs_approval_unless_told_otherwise() {
     assert!(!world.path("work/new.txt").exists());
     let allowed = world.run(&["run", "-y", "-p", "write it"]);
     allowed
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("That was it.")
         .assert_stderr("allowed by --yes");
     assert_eq!(fs::read_to_string(world.path("work/new.txt")).unwrap(), "hello\n");
     fs::remove_file(world.path("work/new.txt")).unwrap();
     let by_mode = world.run(&["run", "--mode", "autoEdit", "-p", "write it"]);
-    by_mode.is(0);
+    by_mode.assert_exit_code(0);
     assert!(!by_mode.err.contains("allowed by"), "{}", by_mode.err);
     assert!(world.path("work/new.txt").exists());
 }
@@ -247,7 +247,7 @@ fn run_denies_what_needs_approval_unless_told_otherwise() {
 fn run_prints_json_lines() {
     let world = World::with(hello());
     let done = world.run(&["run", "--json", "-p", "hi"]);
-    done.is(0);
+    done.assert_exit_code(0);
     assert_eq!(done.err, "");
     let lines: Vec<Value> = done
         .out
@@ -271,7 +271,9 @@ fn run_prints_json_lines() {
         assert!(methods.contains(&method), "{methods:?}");
     }
     let failed = world.run(&["run", "--json", "-p", "fail"]);
-    failed.is(1).assert_stdout(r#""code":"provider_error""#);
+    failed
+        .assert_exit_code(1)
+        .assert_stdout(r#""code":"provider_error""#);
 }
 
 #[test]
@@ -311,9 +313,14 @@ fn ctrl_c_cancels_a_run() {
 #[test]
 fn sessions_are_listed_shown_renamed_and_deleted() {
     let world = World::with(hello());
-    world.run(&["sessions"]).is(0).assert_stdout("no sessions");
-    world.run(&["run", "-p", "a peculiar question"]).is(0);
-    world.run(&["run", "-p", "another"]).is(0);
+    world
+        .run(&["sessions"])
+        .assert_exit_code(0)
+        .assert_stdout("no sessions");
+    world
+        .run(&["run", "-p", "a peculiar question"])
+        .assert_exit_code(0);
+    world.run(&["run", "-p", "another"]).assert_exit_code(0);
     let listed = world.run(&["sessions", "--json"]);
     let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
     assert_eq!(sessions.len(), 2, "{}", listed.out);
@@ -324,34 +331,40 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
         .assert_stdout("a peculiar question")
         .assert_stdout("just now");
     let found = world.run(&["sessions", "search", "peculiar"]);
-    found.is(0).assert_stdout(id);
+    found.assert_exit_code(0).assert_stdout(id);
     assert!(!found.out.contains("another"), "{}", found.out);
     let output = world.run(&["sessions", "show", &id[..12]]);
     output
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("› a peculiar question")
         .assert_stdout("Hello there.");
     world
         .run(&["sessions", "show", id, "--json"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("agent/turnEnded");
-    world.run(&["sessions", "rename", id, "Better", "title"]).is(0);
+    world
+        .run(&["sessions", "rename", id, "Better", "title"])
+        .assert_exit_code(0);
     world.run(&["sessions", "list"]).assert_stdout("Better title");
     world
         .run(&["sessions", "delete", id])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stderr("--yes");
-    world.run(&["sessions", "delete", id, "--yes"]).is(0);
+    world
+        .run(&["sessions", "delete", id, "--yes"])
+        .assert_exit_code(0);
     let listing = world.run(&["sessions"]);
     assert!(!listing.out.contains(id), "{}", listing.out);
     world
         .run(&["sessions", "show", id])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stderr("unknown session `");
-    world.run(&["sessions", "show", "ses_"]).is(0);
+    world.run(&["sessions", "show", "ses_"]).assert_exit_code(0);
     // A later run continues a session.
     let id = sessions[0]["sessionId"].as_str().unwrap();
-    world.run(&["run", "--session", id, "-p", "and more"]).is(0);
+    world
+        .run(&["run", "--session", id, "-p", "and more"])
+        .assert_exit_code(0);
     world
         .run(&["sessions", "show", id])
         .assert_stdout("› another")
@@ -372,38 +385,40 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
         )
     };
     let test = |command: &str| world.run(&["config", "test", command]);
-    test("ls | head").is(0).assert_stdout("allowed: it only reads");
+    test("ls | head")
+        .assert_exit_code(0)
+        .assert_stdout("allowed: it only reads");
     test("cargo test --lib")
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("rule: bash(cargo test *)")
         .assert_stdout(&location(2));
     test("touch x")
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("asked: runs a command · not in your allow rules: `touch x`")
         .assert_stdout("risk: medium")
         .assert_stdout("would remember: bash(touch x)");
     test("wc .env.example")
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("always asks")
         .assert_stdout(&location(4))
         .assert_stdout("would remember: bash(wc .env.example)");
     test("grep -r KEY .")
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("looks like a secret")
         .assert_stdout("risk: high");
     test("cat /etc/hosts")
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("outside the workspace")
         .assert_stdout("bash(cat /etc/hosts)");
     test("ls; git push")
-        .is(3)
+        .assert_exit_code(3)
         .assert_stdout("denied")
         .assert_stdout(&location(3));
     assert!(!world.path("work/x").exists());
     // Other tools, modes and folders.
     world
         .run(&["config", "test", "a.txt", "--tool", "write_file"])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("writes a.txt");
     world
         .run(&[
@@ -415,17 +430,23 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
             "--mode",
             "autoEdit",
         ])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("writes a file that steers agents");
-    world.run(&["config", "test", "make", "--mode", "plan"]).is(3);
-    world.run(&["config", "test", "make", "--mode", "full"]).is(0);
+    world
+        .run(&["config", "test", "make", "--mode", "plan"])
+        .assert_exit_code(3);
+    world
+        .run(&["config", "test", "make", "--mode", "full"])
+        .assert_exit_code(0);
     world
         .run(&["config", "test", "x", "--tool", "bsh"])
-        .is(2)
+        .assert_exit_code(2)
         .assert_stdout("unknown tool `bsh`");
-    world.run(&["config", "test", "x", "--cwd", "/no/such"]).is(2);
+    world
+        .run(&["config", "test", "x", "--cwd", "/no/such"])
+        .assert_exit_code(2);
     let json = world.run(&["config", "test", "touch x", "--json"]);
-    let json: Value = serde_json::from_str(&json.is(1).out).unwrap();
+    let json: Value = serde_json::from_str(&json.assert_exit_code(1).out).unwrap();
     assert_eq!(json["verdict"], "asked");
     assert_eq!(json["risk"], "medium");
     assert_eq!(json["always"], "bash(touch x)");
@@ -437,19 +458,22 @@ fn config_check_reports_problems_by_file_and_line() {
     let world = World::new();
     world
         .run(&["config", "check"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("using the defaults");
     world.configure("[agent.default]\nmode = \"ask\"\nmax_stepz = 3\nmax_steps = \"many\"\n");
     let checked = world.run(&["config", "check"]);
     let file = world.path("home/.config/agentls/config.toml");
     checked
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout(&format!("{}:3:", file.display()))
         .assert_stdout("max_steps")
         .assert_stdout(&format!("{}:4:", file.display()))
         .assert_stdout(": error: ");
     world.configure("[agent.default]\nmode = \"ask\"\n");
-    world.run(&["config", "check"]).is(0).assert_stdout("no problems");
+    world
+        .run(&["config", "check"])
+        .assert_exit_code(0)
+        .assert_stdout("no problems");
     // A fallback chain of three preset providers.
     world.configure(
         "[provider.anthropic]\napi_key = \"a\"\nmodel = \"claude-sonnet-4-20250514\"\nmax_retries = 3\n\
@@ -457,15 +481,20 @@ fn config_check_reports_problems_by_file_and_line() {
          max_retries = 2\nfallback = \"eachlabs\"\n[provider.eachlabs]\napi_key = \"c\"\nmodel = \"m\"\n\
          [agent.default]\nprovider = \"anthropic\"\n",
     );
-    world.run(&["config", "check"]).is(0).assert_stdout("no problems");
-    world.run(&["config", "check", "--config", "/no/such.toml"]).is(1);
+    world
+        .run(&["config", "check"])
+        .assert_exit_code(0)
+        .assert_stdout("no problems");
+    world
+        .run(&["config", "check", "--config", "/no/such.toml"])
+        .assert_exit_code(1);
     world.configure("[tool.bsh]\ntimeout_s = 3\n");
     world
         .run(&["config"])
         .assert_stdout("bsh")
         .assert_stdout("`bash`");
     let schema = world.run(&["config", "schema"]);
-    let schema: Value = serde_json::from_str(&schema.is(0).out).unwrap();
+    let schema: Value = serde_json::from_str(&schema.assert_exit_code(0).out).unwrap();
     assert!(schema["properties"]["provider"].is_object());
 }
 
@@ -475,7 +504,7 @@ fn doctor_reports_the_provider_and_no_secret() {
     let mut command = world.command(&["doctor", "--offline"]);
     command.env("ANTHROPIC_API_KEY", "sk-ant-canary-0123456789");
     let done = CommandResult::of(&command.output().unwrap());
-    done.is(0)
+    done.assert_exit_code(0)
         .assert_stdout("in the environment: ANTHROPIC_API_KEY")
         .assert_stdout("because ANTHROPIC_API_KEY is set")
         .assert_stdout("using anthropic with claude-sonnet-")
@@ -491,14 +520,14 @@ fn doctor_reports_the_provider_and_no_secret() {
     world.configure("[agent.default]\nprovider = \"nobody\"\n");
     world
         .run(&["doctor", "--offline"])
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("✗ ")
         .assert_stdout("→ ");
     // Without a provider, doctor warns instead of reporting that everything works.
     world.configure("");
     let offline = world.run(&["doctor", "--offline"]);
     offline
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("! provider")
         .assert_stdout("Everything required works; see the ! lines.");
 }
@@ -536,7 +565,7 @@ fn doctor_checks_the_providers_address_and_key() {
     };
     let (port, thread) = serve_one_response("200 OK", r#"{"data":[{"id":"a"},{"id":"claude-sonnet-5"}]}"#);
     ask(port)
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("lists 2 models")
         .assert_stdout("✓ model")
         .assert_stdout("priced at list price: $2 in, $10 out");
@@ -549,7 +578,7 @@ fn doctor_checks_the_providers_address_and_key() {
         r#"{"data":[{"id":"claude-sonnet-7"},{"id":"claude-opus-7"}]}"#,
     );
     ask(port)
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("✗ model")
         .assert_stdout("work lists 2 models, but not claude-sonnet-5")
         .assert_stdout("set [provider.work] model to claude-sonnet-7");
@@ -560,16 +589,16 @@ fn doctor_checks_the_providers_address_and_key() {
     );
     let refused = ask(port);
     refused
-        .is(1)
+        .assert_exit_code(1)
         .assert_stdout("bad key")
         .assert_stdout("→ check the key in [provider.work]");
     assert!(!refused.out.contains("canary"), "{}", refused.out);
     thread.join().unwrap();
     let (port, thread) = serve_one_response("404 Not Found", "{}");
-    ask(port).is(0).assert_stdout("it lists no models");
+    ask(port).assert_exit_code(0).assert_stdout("it lists no models");
     thread.join().unwrap();
     // The listener is gone.
-    ask(port).is(1).assert_stdout("✗ reachable");
+    ask(port).assert_exit_code(1).assert_stdout("✗ reachable");
 }
 
 #[test]
@@ -577,24 +606,30 @@ fn version_completions_help_and_usage_errors_work() {
     let world = World::new();
     world
         .run(&["--version"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout(env!("CARGO_PKG_VERSION"));
     world
         .run(&["completions", "bash"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("_agentls()");
     world
         .run(&["completions", "fish"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("complete -c agentls");
     world
         .run(&["--help"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("demo")
         .assert_stdout("chat")
         .assert_stdout("doctor");
-    world.run(&["chat"]).is(1).assert_stderr("agentls run");
-    world.run(&["nonsense"]).is(2).assert_stderr("nonsense");
+    world
+        .run(&["chat"])
+        .assert_exit_code(1)
+        .assert_stderr("agentls run");
+    world
+        .run(&["nonsense"])
+        .assert_exit_code(2)
+        .assert_stderr("nonsense");
     let mut without_home = world.command(&["run", "-p", "hi"]);
     without_home.env("HOME", "/proc/nowhere");
     let done = CommandResult::of(&without_home.output().unwrap());
@@ -615,7 +650,7 @@ fn failed_write_to_stdout_is_an_error() {
     ] {
         let output = world.command(args).stdout(full()).stderr(Stdio::piped()).output();
         CommandResult::of(&output.unwrap())
-            .is(1)
+            .assert_exit_code(1)
             .assert_stderr("No space left");
     }
 }
@@ -640,11 +675,11 @@ fn mistyped_mode_or_config_path_is_a_usage_error() {
     let world = World::with(hello());
     world
         .run(&["run", "-y", "--mode", "pln", "-p", "write"])
-        .is(2)
+        .assert_exit_code(2)
         .assert_stderr("'plan'");
     world
         .run(&["run", "-y", "--config", "gone.toml", "-p", "write"])
-        .is(2)
+        .assert_exit_code(2)
         .assert_stderr("file not found: gone.toml");
     assert!(!world.path("work/new.txt").exists());
 }
@@ -654,9 +689,9 @@ fn server_at_a_terminal_says_that_it_waits_for_an_editor() {
     let world = World::new();
     for args in [&[][..], &["serve"]] {
         let mut serve = world.terminal(args, &[], 80);
-        serve.sees("waiting for an editor on stdin");
-        serve.keys("\u{4}");
-        serve.ends();
+        serve.wait_for_text("waiting for an editor on stdin");
+        serve.send_keys("\u{4}");
+        serve.wait_for_exit();
     }
     // A server whose stdin is not a terminal prints nothing.
     let output = world.command(&["serve"]).output().unwrap();

@@ -70,7 +70,7 @@ fn piped_stdin_becomes_context_of_the_prompt() {
     let diff = b"diff --git a/x b/x\n-old @x\n+new\n";
     world
         .run_piped(&["run", "review this"], diff)
-        .is(0)
+        .assert_exit_code(0)
         .assert_stdout("Hello");
     let messages = world.user_messages();
     assert_eq!(messages.len(), 1, "{messages:?}");
@@ -83,34 +83,34 @@ fn piped_stdin_becomes_context_of_the_prompt() {
     // Invalid UTF-8 is replaced with a warning; binary data is refused.
     world
         .run_piped(&["run", "-p", "look"], b"caf\xe9\n")
-        .is(0)
+        .assert_exit_code(0)
         .assert_stderr("stdin is not UTF-8 in 1 places");
     assert!(world.user_messages()[0].contains("caf\u{fffd}"));
     world
         .run_piped(&["run", "look"], b"\x89PNG\0")
-        .is(2)
+        .assert_exit_code(2)
         .assert_stderr("not text");
     world
         .run_piped(&["run", "look"], &vec![b'a'; 600 << 10])
-        .is(2)
+        .assert_exit_code(2)
         .assert_stderr("exceeds 512 KiB");
     // Empty or blank input adds nothing to the prompt.
     for (args, input) in [(["run", "plain"], &b""[..]), (["run", "plain"], b" \n\n")] {
-        world.run_piped(&args, input).is(0);
+        world.run_piped(&args, input).assert_exit_code(0);
         assert_eq!(world.user_messages()[0], "plain");
     }
-    world.run(&["run", "plain"]).is(0);
+    world.run(&["run", "plain"]).assert_exit_code(0);
     assert_eq!(world.user_messages()[0], "plain");
     // Stdin may be a file, but not a folder.
     fs::write(world.path("work/notes"), "from a file").unwrap();
     let file = fs::File::open(world.path("work/notes")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(file).output().unwrap();
-    CommandResult::of(&output).is(0);
+    CommandResult::of(&output).assert_exit_code(0);
     assert!(world.user_messages()[0].contains("<stdin>\nfrom a file\n</stdin>"));
     let folder = fs::File::open(world.path("work")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(folder).output().unwrap();
     CommandResult::of(&output)
-        .is(2)
+        .assert_exit_code(2)
         .assert_stderr("cannot read stdin");
 }
 
@@ -122,13 +122,13 @@ fn prompt_comes_from_an_argument_or_stdin() {
         &["run", "-p", "hi there"],
         &["run", "--json", "hi there"],
     ] {
-        world.run(args).is(0).assert_stdout("Hello");
+        world.run(args).assert_exit_code(0).assert_stdout("Hello");
         assert_eq!(world.user_messages()[0], "hi there");
     }
     for args in [&["run"][..], &["run", "-"], &["run", "-p", "-"]] {
         world
             .run_piped(args, b"from stdin\n")
-            .is(0)
+            .assert_exit_code(0)
             .assert_stdout("Hello");
         assert_eq!(world.user_messages()[0], "from stdin", "{args:?}");
     }
@@ -156,11 +156,11 @@ fn prompt_comes_from_an_argument_or_stdin() {
         ),
         (&["run", "hi", "--session", ""], "the session id is empty"),
     ] {
-        world.run(args).is(2).assert_stderr(expected);
+        world.run(args).assert_exit_code(2).assert_stderr(expected);
     }
     assert_eq!(world.user_messages().len(), count, "nothing was run");
     fs::create_dir(world.path("work/sub")).unwrap();
-    world.run(&["run", "hi", "--cwd", "sub"]).is(0);
+    world.run(&["run", "hi", "--cwd", "sub"]).assert_exit_code(0);
     world.run(&["sessions"]).assert_stdout("work/sub");
 }
 
@@ -182,7 +182,7 @@ fn waiting_for_stdin_is_announced_and_can_be_interrupted() {
         assert!(line.contains("reading stdin until it ends"), "{line}");
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let done = CommandResult::of(&child.wait_with_output().unwrap());
-        done.is(130);
+        done.assert_exit_code(130);
         if json {
             let error = &last_line(&done)["error"];
             assert!(
@@ -211,9 +211,9 @@ fn run_resumes_by_id_prefix_or_newest_session() {
     let world = World::with(hello());
     world
         .run(&["run", "-c", "first"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stderr("this folder has no session yet");
-    world.run(&["run", "second"]).is(0);
+    world.run(&["run", "second"]).assert_exit_code(0);
     let listed = world.run(&["sessions", "--json"]);
     let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
     let ids: Vec<&str> = sessions
@@ -221,7 +221,7 @@ fn run_resumes_by_id_prefix_or_newest_session() {
         .map(|session| session["sessionId"].as_str().unwrap())
         .collect();
     assert_eq!(ids.len(), 2);
-    world.run(&["run", "-c", "third"]).is(0);
+    world.run(&["run", "-c", "third"]).assert_exit_code(0);
     world
         .run(&["sessions", "show", ids[0]])
         .assert_stdout("› second")
@@ -233,7 +233,9 @@ fn run_resumes_by_id_prefix_or_newest_session() {
         .take_while(|(a, b)| a == b)
         .count();
     let older = &ids[1][..=common];
-    world.run(&["run", "--session", older, "fourth"]).is(0);
+    world
+        .run(&["run", "--session", older, "fourth"])
+        .assert_exit_code(0);
     world
         .run(&["sessions", "show", older])
         .assert_stdout("› first")
@@ -248,11 +250,13 @@ fn run_resumes_by_id_prefix_or_newest_session() {
             .assert_stderr(ids[0])
             .assert_stderr(ids[1]);
     }
-    world.run(&["run", "--session", "ses_", "hi"]).is(2);
+    world.run(&["run", "--session", "ses_", "hi"]).assert_exit_code(2);
     // `-c` continues the newest session of this folder, not the newest of all.
     fs::create_dir(world.path("work/sub")).unwrap();
-    world.run(&["run", "elsewhere", "--cwd", "sub"]).is(0);
-    world.run(&["run", "-c", "fifth"]).is(0);
+    world
+        .run(&["run", "elsewhere", "--cwd", "sub"])
+        .assert_exit_code(0);
+    world.run(&["run", "-c", "fifth"]).assert_exit_code(0);
     // Use the whole id: the third session may share the short prefix.
     world.run(&["sessions", "show", ids[1]]).assert_stdout("› fifth");
 }
@@ -262,7 +266,7 @@ fn every_outcome_has_its_exit_code_and_session_id() {
     let world = World::with(hello());
     let json = |args: &[&str], code: i32| {
         let done = world.run(args);
-        done.is(code);
+        done.assert_exit_code(code);
         last_line(&done)
     };
     let done = json(&["run", "--json", "hi"], 0);
@@ -289,14 +293,16 @@ fn every_outcome_has_its_exit_code_and_session_id() {
     );
     world
         .run(&["run", "hi"])
-        .is(0)
+        .assert_exit_code(0)
         .assert_stderr("to resume this session: agentls chat --session ses_");
-    world.run(&["run", "--mode", "plan", "-y", "write it"]).is(3);
+    world
+        .run(&["run", "--mode", "plan", "-y", "write it"])
+        .assert_exit_code(3);
     let world = World::with(json!([
         {"repeat": true, "events": [{"text": "half an ans"}, {"stop": "max_tokens"}]},
     ]));
     let degraded = world.run(&["run", "--json", "hi"]);
-    let degraded = last_line(degraded.is(4));
+    let degraded = last_line(degraded.assert_exit_code(4));
     assert_eq!(degraded["result"]["state"], "degraded", "{degraded}");
     assert!(degraded["result"]["sessionId"].is_string(), "{degraded}");
     let help = world.run(&["run", "--help"]);
@@ -316,16 +322,16 @@ fn every_outcome_has_its_exit_code_and_session_id() {
 fn named_mode_wins_over_the_mode_of_a_continued_session() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");
-    world.run(&["run", "--mode", "full", "hello"]).is(0);
+    world.run(&["run", "--mode", "full", "hello"]).assert_exit_code(0);
     world
         .run(&["run", "--continue", "--mode", "plan", "write it"])
-        .is(3);
+        .assert_exit_code(3);
     assert!(!new.exists());
-    world.run(&["run", "--continue", "write it"]).is(3);
+    world.run(&["run", "--continue", "write it"]).assert_exit_code(3);
     assert!(!new.exists(), "the session keeps the mode");
     let mut command = world.command(&["run", "--continue", "write it"]);
     command.env("AGENTLS_MODE", "autoEdit");
-    CommandResult::of(&command.output().unwrap()).is(0);
+    CommandResult::of(&command.output().unwrap()).assert_exit_code(0);
     assert!(new.exists());
 }
 
@@ -374,6 +380,8 @@ fn failed_command_shows_its_exit_code_and_last_lines() {
         {"repeat": true, "events": [{"text": "It failed."}]},
     ]));
     let done = world.run(&["run", "-y", "test it"]);
-    done.is(0).assert_stderr("✗ exit 7").assert_stderr("line 40");
+    done.assert_exit_code(0)
+        .assert_stderr("✗ exit 7")
+        .assert_stderr("line 40");
     assert!(!done.err.contains("line 1\n"), "{}", done.err);
 }

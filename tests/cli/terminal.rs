@@ -67,7 +67,7 @@ impl Terminal {
         }
     }
 
-    pub(crate) fn keys(&mut self, keys: &str) {
+    pub(crate) fn send_keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
@@ -78,14 +78,14 @@ impl Terminal {
 
     /// Waits until keys go to the prompt again, not to a turn. Returns what was shown before that.
     #[track_caller]
-    pub(crate) fn rests(&mut self) -> String {
-        self.sees(CURSOR)
+    pub(crate) fn wait_until_idle(&mut self) -> String {
+        self.wait_for_text(CURSOR)
     }
 
     /// Waits until `text` is shown. Returns the output up to and including it.
     #[track_caller]
-    pub(crate) fn sees(&mut self, text: &str) -> String {
-        let patience = Instant::now() + Duration::from_secs(20);
+    pub(crate) fn wait_for_text(&mut self, text: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(20);
         let mut searched = 0;
         loop {
             if let Some(at) = self.pending_output[searched..].find(text) {
@@ -94,7 +94,7 @@ impl Terminal {
             searched = self
                 .pending_output
                 .floor_char_boundary(self.pending_output.len().saturating_sub(text.len()));
-            let remaining = patience.saturating_duration_since(Instant::now());
+            let remaining = deadline.saturating_duration_since(Instant::now());
             match self.screen.recv_timeout(remaining) {
                 Ok(bytes) => self.show(&bytes),
                 Err(RecvTimeoutError::Timeout) => panic!("no {text:?} in {:?}", self.pending_output),
@@ -147,9 +147,17 @@ impl Terminal {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Waits for the chat's prompt, quits, and checks that the exit code is 0.
+    #[track_caller]
+    pub(crate) fn quit(mut self) {
+        self.wait_for_text("› ");
+        self.send_keys("/quit\r");
+        assert_eq!(self.wait_for_exit(), 0);
+    }
+
     /// Waits for the program's end and returns its exit code.
     #[track_caller]
-    pub(crate) fn ends(mut self) -> i32 {
+    pub(crate) fn wait_for_exit(mut self) -> i32 {
         // Drain its output: a full terminal buffer would keep it from exiting.
         while self.screen.recv_timeout(Duration::from_secs(20)).is_ok() {}
         self.child.wait().unwrap().code().unwrap()

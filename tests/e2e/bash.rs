@@ -14,7 +14,7 @@ fn start_command_turn(world: &World, client: &Client, session: &str) -> Id {
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     let id = client.prompt(session, "run it");
-    client.next_where(session, "agent/toolOutputDelta", |notification| {
+    client.next_matching(session, "agent/toolOutputDelta", |notification| {
         notification.text("text").contains("started")
     });
     assert!(client.processes() > 1, "the command's processes can be seen");
@@ -183,11 +183,11 @@ fn key_in_tool_output_is_redacted_everywhere() {
 fn on_cancel_setting_comes_from_the_sessions_own_folder() {
     let world = World::new();
     world.write(".agentls/config.toml", "[tool.bash]\non_cancel = \"finish\"\n");
-    let hasty = world.path("hasty");
-    std::fs::create_dir_all(&hasty).unwrap();
+    let impatient_folder = world.path("hasty");
+    std::fs::create_dir_all(&impatient_folder).unwrap();
     let client = world.start();
     for patient in [true, false] {
-        let folders = [world.workspace(), hasty.clone()];
+        let folders = [world.workspace(), impatient_folder.clone()];
         let [own, other] = if patient { [0, 1] } else { [1, 0] };
         let at = |n: usize| client.session_with(json!({"mode": "full", "cwd": folders[n]}));
         let session = at(own);
@@ -200,7 +200,7 @@ fn on_cancel_setting_comes_from_the_sessions_own_folder() {
             json!({"command": "echo started; until [ -e go ]; do sleep 0.02; done; echo x > finished"}),
         ));
         let id = client.prompt(&session, "run it");
-        client.next_where(&session, "agent/toolOutputDelta", |notification| {
+        client.next_matching(&session, "agent/toolOutputDelta", |notification| {
             notification.text("text").contains("started")
         });
         client.ask(&at(other), "hello");
@@ -270,7 +270,7 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
             .mock()
             .push(Reply::tool("bash", json!({"command": command})));
         let id = client.prompt(&session, "run it");
-        client.next_where(&session, "agent/toolOutputDelta", |notification| {
+        client.next_matching(&session, "agent/toolOutputDelta", |notification| {
             notification.text("text").contains("line 1")
         });
         if !client_reads {
@@ -292,7 +292,7 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
         if !client_reads {
             // The cancel takes effect although the client does not read.
             world.wait_until(|| client.processes() == 1);
-            client.read_on();
+            client.resume_reading();
         }
         assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools", "{name}");
         assert_eq!(client.processes(), 1, "{name}: only the server is left");
@@ -335,7 +335,7 @@ fn no_child_survives_a_cancel_or_exit_by_killing_the_helper() {
             let session = full_session(&client);
             world.mock().push(Reply::tool("bash", json!({"command": attack})));
             let id = client.prompt(&session, "run it");
-            client.next_where(&session, "agent/toolOutputDelta", |notification| {
+            client.next_matching(&session, "agent/toolOutputDelta", |notification| {
                 notification.text("text").contains("started")
             });
             world.write("go", "");

@@ -69,12 +69,12 @@ fn start_turn_in(world: &World, client: &Client, session: &str, phase: Phase) ->
         Phase::BeforeTheFirstEvent => world.wait_at_gate(&gate),
         Phase::Streaming => {
             world.wait_at_gate(&gate);
-            client.next_where(session, "agent/textDelta", |notification| {
+            client.next_matching(session, "agent/textDelta", |notification| {
                 notification.text("text").ends_with("words")
             });
         }
         Phase::InAToolsInput => {
-            client.next_where(session, "agent/toolInputDelta", |notification| {
+            client.next_matching(session, "agent/toolInputDelta", |notification| {
                 notification.text("text").ends_with(", ")
             });
         }
@@ -154,13 +154,13 @@ impl FullBacklog {
         use rustix::net::{
             AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with,
         };
-        let anywhere = std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
+        let any_port = std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
         let socket = || {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap()
         };
         let listener = socket();
-        bind(&listener, &anywhere).unwrap();
+        bind(&listener, &any_port).unwrap();
         listen(&listener, 0).unwrap();
         let address: std::net::SocketAddr = getsockname(&listener).unwrap().try_into().unwrap();
         // Non-blocking: the first connections fill the backlog, the last get no place.
@@ -191,21 +191,21 @@ impl FullBacklog {
 
 #[test]
 fn cancel_takes_effect_while_connecting() {
-    let deaf = FullBacklog::new();
+    let full_backlog = FullBacklog::new();
     let world = World::with(Config {
         tables: format!(
             "[provider.deaf]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{}\"\n\
              api_key = \"sk-nobody-hears-this\"\nmodel = \"mock-model\"\n",
-            deaf.port
+            full_backlog.port
         ),
         ..Config::default()
     });
     let client = world.start();
     for by in [CancelMessage::Notification, CancelMessage::Request] {
         let session = client.session_with(json!({"model": "deaf"}));
-        let before = deaf.pending_connections();
+        let before = full_backlog.pending_connections();
         let id = client.prompt(&session, "hello");
-        world.wait_until(|| deaf.pending_connections() > before);
+        world.wait_until(|| full_backlog.pending_connections() > before);
         let start = crate::harness::now();
         let result = match by {
             CancelMessage::Notification => {
@@ -220,7 +220,7 @@ fn cancel_takes_effect_while_connecting() {
         // R-CANCEL allows 100 ms; the rest is slack for a busy machine. The connect timeout is 10 s.
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
         assert_eq!(json!(result.reason), "aborted_streaming");
-        world.wait_until(|| deaf.pending_connections() <= before);
+        world.wait_until(|| full_backlog.pending_connections() <= before);
     }
 }
 
@@ -235,7 +235,7 @@ fn cancel_stops_a_read_only_tool() {
         .mock()
         .push(Reply::tool("bash_output", json!({"id": "bg1", "wait_s": 100})));
     let id = client.prompt(&session, "wait for it");
-    client.next_where(&session, "agent/toolCall", |notification| {
+    client.next_matching(&session, "agent/toolCall", |notification| {
         notification.text("name") == "bash_output" && notification.text("status") == "running"
     });
     let start = crate::harness::now();
@@ -263,7 +263,7 @@ fn second_cancel_kills_immediately() {
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     let id = client.prompt(&session, "run it");
-    client.next_where(&session, "agent/toolOutputDelta", |notification| {
+    client.next_matching(&session, "agent/toolOutputDelta", |notification| {
         notification.text("text").contains("started")
     });
     let start = crate::harness::now();
@@ -293,7 +293,7 @@ fn command_that_exceeds_its_finish_timeout_is_interrupted() {
         .mock()
         .push(Reply::tool("bash", json!({"command": command})));
     let id = client.prompt(&session, "run it");
-    client.next_where(&session, "agent/toolOutputDelta", |notification| {
+    client.next_matching(&session, "agent/toolOutputDelta", |notification| {
         notification.text("text").contains("started")
     });
     let start = crate::harness::now();

@@ -151,9 +151,9 @@ fn revert_restores_from_git_without_running_repository_programs() {
         "{}",
         files[0]
     );
-    let would = revert(&client, &session, &id, json!({"dryRun": true}));
+    let preview = revert(&client, &session, &id, json!({"dryRun": true}));
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(done, would);
+    assert_eq!(done, preview);
     assert_eq!(
         entry_fields(&done, "conflicts", "why"),
         [
@@ -378,10 +378,10 @@ fn revert_and_redo_swap_files_folders_and_links() {
     };
     after();
     for _ in 0..3 {
-        let would = revert(&client, &session, &id, json!({"dryRun": true}));
+        let preview = revert(&client, &session, &id, json!({"dryRun": true}));
         after();
         let done = revert(&client, &session, &id, json!({}));
-        assert_eq!((&done["conflicts"], &done), (&json!([]), &would));
+        assert_eq!((&done["conflicts"], &done), (&json!([]), &preview));
         before();
         let done = revert(&client, &session, &id, json!({"redo": true}));
         assert_eq!(done["conflicts"], json!([]));
@@ -394,9 +394,9 @@ fn revert_and_redo_swap_files_folders_and_links() {
     }
     // A user's file in such a folder stays, and so does the folder.
     world.write("file/in/mine", "a person's\n");
-    let would = revert(&client, &session, &id, json!({"dryRun": true}));
+    let preview = revert(&client, &session, &id, json!({"dryRun": true}));
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(done, would);
+    assert_eq!(done, preview);
     assert_eq!(
         entry_fields(&done, "conflicts", "why"),
         [("file", "it is now a folder")]
@@ -416,7 +416,7 @@ fn long_file_changed_by_two_commands_is_restored() {
     let calls = [bash(&grow("a")), bash(&grow("b"))];
     let first = turn(&world, &client, &session, &calls);
     let second = turn(&world, &client, &session, &[bash("echo end >> long")]);
-    let diff = client.next_where(&session, "agent/turnDiff", |notification| {
+    let diff = client.next_matching(&session, "agent/turnDiff", |notification| {
         notification.text("ofTurnId") == second
     });
     assert_eq!(diff.params["files"][0]["unrestorable"], true);

@@ -43,15 +43,15 @@ fn circuits(client: &Client, session: &str) -> Vec<(String, String)> {
 
 #[test]
 fn tool_failures_and_timeouts_follow_their_own_policies() {
-    let went_on = ["next_turn", "completed", "completed / completed / no error"];
+    let continued = ["next_turn", "completed", "completed / completed / no error"];
     let degraded = ["next_turn", "completed", "completed / degraded / no error"];
     let failed = ["tool_failed", "tool_failed / failed / tool_execution"];
     let cases: [(&str, Reply, Vec<&str>); 9] = [
-        ("", read_missing_file(), went_on.to_vec()),
+        ("", read_missing_file(), continued.to_vec()),
         (
             "tool_failure = \"continue\"",
             read_missing_file(),
-            went_on.to_vec(),
+            continued.to_vec(),
         ),
         (
             "tool_failure = \"degrade\"",
@@ -59,8 +59,8 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
             degraded.to_vec(),
         ),
         ("tool_failure = \"fail\"", read_missing_file(), failed.to_vec()),
-        ("tool_failure = \"fail\"", sleeping_command(), went_on.to_vec()),
-        ("tool_timeout = \"fail\"", read_missing_file(), went_on.to_vec()),
+        ("tool_failure = \"fail\"", sleeping_command(), continued.to_vec()),
+        ("tool_timeout = \"fail\"", read_missing_file(), continued.to_vec()),
         (
             "tool_timeout = \"degrade\"",
             sleeping_command(),
@@ -200,7 +200,7 @@ fn tool_circuit_can_be_reset() {
     assert_eq!(done, json!({"wasOpen": true}));
     let state = |state: &str| ("read_file".to_owned(), state.to_owned());
     // The notification follows once the event is stored; the answer does not wait for it.
-    client.next_where(&session, "agent/circuit", |notification| {
+    client.next_matching(&session, "agent/circuit", |notification| {
         notification.text("state") == "closed"
     });
     assert_eq!(circuits(&client, &session), [state("open"), state("closed")]);

@@ -733,8 +733,8 @@ fn manual_compaction_falls_back_to_a_digest() {
     let client = world.start();
     let session = session_with_rounds(&world, &client, 6, json!({}));
     let from = client.reasons(&session).len();
-    for useless in [Reply::text(" "), Reply::text("no").stop("refusal")] {
-        world.mock().push(useless.tokens(0, 0));
+    for unusable in [Reply::text(" "), Reply::text("no").stop("refusal")] {
+        world.mock().push(unusable.tokens(0, 0));
         let result = client.answer(&compact(&client, &session)).unwrap();
         assert_eq!(describe_end(&result), "completed / completed / no error");
         add_rounds(&client, &session);
@@ -839,7 +839,7 @@ fn kill_during_a_compaction_loses_only_the_compaction() {
     let id = client.prompt(&session, "wait");
     world.wait_at_gate(&gate);
     // Text that has arrived stays in the history, so wait for it.
-    client.next_where(&session, "agent/textDelta", |notification| {
+    client.next_matching(&session, "agent/textDelta", |notification| {
         notification.text("text") == "hm"
     });
     client.cancel(&session);

@@ -65,7 +65,7 @@ fn kill_during_a_stream_loses_at_most_the_last_250_ms() {
     let session = client.session();
     client.ask(&session, "hello");
     let _abandoned = client.prompt(&session, "count");
-    client.next_where(&session, "agent/textDelta", |notification| {
+    client.next_matching(&session, "agent/textDelta", |notification| {
         notification.text("text").contains("w200 ")
     });
     let deltas = client.all(&session, "agent/textDelta");
@@ -108,7 +108,7 @@ fn repair_of_a_cut_turn_is_reported_once() {
         let client = world.start();
         let session = client.session();
         let _abandoned = client.prompt(&session, "count");
-        client.next_where(&session, "agent/textDelta", |notification| {
+        client.next_matching(&session, "agent/textDelta", |notification| {
             notification.text("text").contains("words")
         });
         client.kill();

@@ -332,7 +332,7 @@ fn first_success_cancels_the_others_and_closes_their_connections() {
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
-    client.next_where(&session, "agent/toolOutputDelta", |notification| {
+    client.next_matching(&session, "agent/toolOutputDelta", |notification| {
         notification.text("text").contains("I think")
     });
     quick.release();
@@ -512,7 +512,7 @@ fn cancel_reaches_children_in_every_phase() {
                     1
                 }
                 "command" => {
-                    client.next_where(&session, "agent/toolCall", |notification| {
+                    client.next_matching(&session, "agent/toolCall", |notification| {
                         notification.text("name") == "bash" && notification.text("status") == "running"
                     });
                     1
@@ -636,11 +636,11 @@ fn denial_of_a_childs_call_reaches_only_the_child() {
 }
 
 /// A model that costs one dollar per thousand tokens.
-const DEAR: &str = "[model.mock-dear]\ninput = 1000.0\noutput = 1000.0\ncontext_window = 200000\n";
+const EXPENSIVE_MODEL: &str = "[model.mock-dear]\ninput = 1000.0\noutput = 1000.0\ncontext_window = 200000\n";
 
 #[test]
 fn turn_budget_includes_its_children() {
-    let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 20.0", DEAR);
+    let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 20.0", EXPENSIVE_MODEL);
     let call = |n: u64| Reply::tool("read_file", json!({"path": "a.txt", "offset": n})).tokens(4_000, 10);
     cast.push_reply("me", delegate(json!({"prompt": "child: x"})).tokens(4_000, 10));
     (0..40).for_each(|n| _ = cast.push_reply("child", call(n)));
@@ -661,7 +661,7 @@ fn turn_budget_includes_its_children() {
 
 #[test]
 fn children_at_a_limit_ask_once_and_share_the_raise() {
-    let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 9.0", DEAR);
+    let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 9.0", EXPENSIVE_MODEL);
     let tasks: Vec<Value> = ["a", "b", "c"]
         .iter()
         .map(|name| json!({"prompt": format!("{name}: x")}))

@@ -38,7 +38,7 @@ fn stopped_reader_applies_backpressure_and_loses_nothing() {
         now / MIB,
         highest / MIB
     );
-    client.read_on();
+    client.resume_reading();
     let result = client.prompt_result(&id);
     assert_eq!(
         (json!(result.reason), json!(result.state)),
@@ -71,7 +71,7 @@ fn cancel_takes_effect_while_the_client_does_not_read() {
     client.cancel(&session);
     // The cancel takes effect although the client does not read: the provider's connection closes.
     assert!(world.closed(&request).dropped);
-    client.read_on();
+    client.resume_reading();
     assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
     assert_eq!(client.ask(&other, "hello").text, "ok");
     assert_eq!(client.ask(&session, "go on").text, "ok");

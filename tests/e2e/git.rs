@@ -140,16 +140,20 @@ fn git_follows_the_settings_of_a_trusted_repository() {
 
 #[test]
 fn git_refuses_settings_that_cannot_be_inspected() {
-    for spoil in [
+    for sabotage in [
         "git config include.path ../more",
         "rm .git/config && mkfifo .git/config",
         "git config core.worktree /",
     ] {
         let world = World::new();
         let trapped = prepare(&world);
-        run(&world, spoil, &trapped);
+        run(&world, sabotage, &trapped);
         let outputs = outputs(&world, &trapped, &COMMANDS[..1], false);
-        assert!(outputs.iter().all(|(_, ran)| !ran), "{spoil}: {outputs:?}");
-        assert!(!outputs[0].0.contains("modified:"), "{spoil}: {}", outputs[0].0);
+        assert!(outputs.iter().all(|(_, ran)| !ran), "{sabotage}: {outputs:?}");
+        assert!(
+            !outputs[0].0.contains("modified:"),
+            "{sabotage}: {}",
+            outputs[0].0
+        );
     }
 }

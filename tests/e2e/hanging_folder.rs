@@ -91,7 +91,7 @@ fn time_turn_in_hanging_folder(method: &str, action: Option<&str>) -> Option<[Du
     // The command waits for the folder; the turn's text goes on.
     let start = crate::harness::now();
     started.release();
-    client.next_where(&session, "agent/textDelta", |notification| {
+    client.next_matching(&session, "agent/textDelta", |notification| {
         notification.text("text").ends_with("words")
     });
     let delta = start.elapsed();

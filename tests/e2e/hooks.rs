@@ -236,7 +236,7 @@ fn prompt_hook_may_rewrite_the_prompt_or_end_the_turn() {
     let session = client.session();
     assert_eq!(client.ask(&session, "one").text, "ok");
     assert_eq!(world.wait_for_request(0).last_text(), "two");
-    let message = client.next_where(&session, "agent/message", |notification| {
+    let message = client.next_matching(&session, "agent/message", |notification| {
         notification.text("role") == "user"
     });
     assert_eq!(

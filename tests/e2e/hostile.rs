@@ -31,7 +31,7 @@ const MEMORY: u64 = 1_500 << 20;
 const TRACKED: usize = 24;
 
 /// Files that the server or git reads unasked, or that the tools and references below read.
-const PLACES: [&str; 21] = [
+const AFFECTED_FILES: [&str; 21] = [
     ".gitignore",
     ".ignore",
     "sub/.gitignore",
@@ -215,7 +215,7 @@ fn settings_are_unreadable(client: &Client) -> bool {
 }
 
 /// Runs tools, a command that changes a tracked file, and a reference to `data.txt`.
-fn look_around(world: &World, client: &Client, label: &str, number: usize) {
+fn run_tools(world: &World, client: &Client, label: &str, number: usize) {
     let command = json!({"command": format!("echo more >> tracked/{number}.txt")});
     let turns: [(&str, Vec<(&str, Value)>); 2] = [
         ("full", vec![("bash", command)]),
@@ -282,16 +282,16 @@ fn last_result(world: &World) -> String {
 fn check_all_places_together(kinds: &[(&str, Make)]) {
     for (kind, make) in kinds {
         let world = hostile_clone();
-        for relative_path in PLACES {
+        for relative_path in AFFECTED_FILES {
             replace_file(&world, relative_path, *make);
             let _ = std::fs::remove_file(world.path("aside"));
         }
         let client = world.start();
         // After the start, when the size of the server is known.
         limit_memory(&client);
-        look_around(&world, &client, kind, 0);
+        run_tools(&world, &client, kind, 0);
         // When the client is dropped, it reads the whole world to find leaked secrets.
-        for relative_path in PLACES {
+        for relative_path in AFFECTED_FILES {
             restore_file(&world, relative_path);
         }
         for source in LARGE {
@@ -304,9 +304,9 @@ fn check_each_place(kind: &str, make: Make) {
     let world = hostile_clone();
     let client = world.start();
     limit_memory(&client);
-    for (number, relative_path) in PLACES.into_iter().enumerate() {
+    for (number, relative_path) in AFFECTED_FILES.into_iter().enumerate() {
         replace_file(&world, relative_path, make);
-        look_around(&world, &client, &format!("{kind} as {relative_path}"), number);
+        run_tools(&world, &client, &format!("{kind} as {relative_path}"), number);
         restore_file(&world, relative_path);
     }
 }

@@ -26,7 +26,7 @@ use ledger::Ledger;
 /// Number of worlds that run in parallel: one waits while another works.
 const WORLDS: usize = 4;
 /// Number of server lives per pair of sessions; then the sessions are read in full and replaced.
-const LIVES: usize = 25;
+const SERVER_RUNS: usize = 25;
 /// Kills between two runs of the store's integrity check, which is slow.
 const INTEGRITY: usize = 10;
 
@@ -106,7 +106,7 @@ enum PendingRequest {
 struct KillRun {
     world: World,
     brief: Arc<AtomicBool>,
-    dice: SmallRng,
+    rng: SmallRng,
     /// One session in mode `ask` and one in mode `full`.
     sessions: Vec<Session>,
     /// A session that was being deleted, and whether the deletion was confirmed.
@@ -203,7 +203,7 @@ impl KillRun {
         Self {
             world,
             brief,
-            dice: SmallRng::seed_from_u64(seed),
+            rng: SmallRng::seed_from_u64(seed),
             sessions: Vec::new(),
             dying: None,
             mark_count: 0,
@@ -215,7 +215,7 @@ impl KillRun {
 
     fn kills(&mut self, kills: usize) {
         for kill in 0..kills {
-            let kind = KINDS[self.dice.random_range(0..KINDS.len())];
+            let kind = KINDS[self.rng.random_range(0..KINDS.len())];
             self.doing = format!("kill {kill}, {kind:?}");
             *self.figures.kinds.entry(kind).or_default() += 1;
             if kind == Workload::StartUp && !self.sessions.is_empty() {
@@ -257,7 +257,7 @@ impl KillRun {
             known: 0,
         };
         let initialized = life.client.send("initialize", params);
-        if self.dice.random_bool(0.8) {
+        if self.rng.random_bool(0.8) {
             life.client.answer(&initialized).expect("it is initialized");
             life.client.initialized();
             for session in 0..self.sessions.len() {
@@ -265,7 +265,7 @@ impl KillRun {
                 life.ask(session, PendingRequest::Load, "agent/loadSession", params);
             }
         }
-        let moment = now() + self.up_to(40_000);
+        let moment = now() + self.random_delay(40_000);
         while now() < moment {
             self.look(&mut life, moment);
         }
@@ -298,11 +298,11 @@ impl KillRun {
                 }
             }
             self.assert_no_violations(session, &wrong);
-            self.go_on(session, &mut life, &loaded);
+            self.continue_session(session, &mut life, &loaded);
         }
         self.look_for_deleted(&life.client);
         self.look_at_files();
-        if self.sessions.is_empty() || kill % LIVES == LIVES - 1 {
+        if self.sessions.is_empty() || kill % SERVER_RUNS == SERVER_RUNS - 1 {
             self.renew(&life.client);
             // Pending answers concern the old sessions.
             life.pending_requests.clear();
@@ -321,14 +321,14 @@ impl KillRun {
     }
 
     /// Asserts that the next prompt works or that the cut turn can be resumed.
-    fn go_on(&mut self, session: usize, life: &mut ServerLife, loaded: &LoadSessionResult) {
+    fn continue_session(&mut self, session: usize, life: &mut ServerLife, loaded: &LoadSessionResult) {
         let id = self.sessions[session].id.clone();
-        let resumes = loaded.state.resumable_turn_id.is_some() && self.dice.random_bool(0.4);
+        let resumes = loaded.state.resumable_turn_id.is_some() && self.rng.random_bool(0.4);
         self.brief.store(resumes, Ordering::Release);
         let request = if resumes {
             self.figures.resumed += 1;
             if let Some(open) = loaded.open_approvals.first()
-                && self.dice.random_bool(0.3)
+                && self.rng.random_bool(0.3)
             {
                 self.decide(session, life, &open.approval_id, open.name == "write_file");
             }
@@ -439,7 +439,7 @@ impl KillRun {
     fn work(&mut self, kind: Workload, life: &mut ServerLife) {
         // Writes mostly happen in the session that asks for approval.
         let one = usize::from(
-            self.dice
+            self.rng
                 .random_bool(if kind == Workload::Write { 0.2 } else { 0.5 }),
         );
         let mut later: Vec<(Instant, usize, DelayedAction)> = Vec::new();
@@ -455,30 +455,30 @@ impl KillRun {
                     Workload::Flood,
                 ];
                 for session in 0..2 {
-                    let kind = kinds[self.dice.random_range(0..kinds.len())];
+                    let kind = kinds[self.rng.random_range(0..kinds.len())];
                     self.start(session, kind, life);
                 }
             }
             Workload::Steer => {
-                let kind = if self.dice.random_bool(0.5) {
+                let kind = if self.rng.random_bool(0.5) {
                     Workload::Steer
                 } else {
                     Workload::Stream
                 };
                 self.start(1, kind, life);
-                for _ in 0..self.dice.random_range(1..4) {
-                    later.push((now() + self.up_to(80_000), 1, DelayedAction::Steer));
+                for _ in 0..self.rng.random_range(1..4) {
+                    later.push((now() + self.random_delay(80_000), 1, DelayedAction::Steer));
                 }
             }
             Workload::Cancel => {
                 let kinds = [Workload::Stream, Workload::Bash, Workload::Tools];
-                let kind = kinds[self.dice.random_range(0..kinds.len())];
+                let kind = kinds[self.rng.random_range(0..kinds.len())];
                 self.start(one, kind, life);
-                later.push((now() + self.up_to(150_000), one, DelayedAction::Cancel));
+                later.push((now() + self.random_delay(150_000), one, DelayedAction::Cancel));
             }
             Workload::Ending => {
                 self.start(one, Workload::Stream, life);
-                later.push((now() + self.up_to(100_000), one, DelayedAction::CloseInput));
+                later.push((now() + self.random_delay(100_000), one, DelayedAction::CloseInput));
             }
             Workload::Delete => {
                 let id = life.client.session();
@@ -504,14 +504,14 @@ impl KillRun {
         }
         // The moment is a random time, or a random number of notifications.
         let long = !matches!(kind, Workload::Idle | Workload::Delete | Workload::StartUp);
-        let (limit, most) = if self.dice.random_bool(0.6) {
-            (self.up_to(if long { 700_000 } else { 20_000 }), usize::MAX)
+        let (limit, max) = if self.rng.random_bool(0.6) {
+            (self.random_delay(if long { 700_000 } else { 20_000 }), usize::MAX)
         } else {
             let limit = Duration::from_millis(if long { 700 } else { 20 });
-            (limit, life.known + self.dice.random_range(1..60))
+            (limit, life.known + self.rng.random_range(1..60))
         };
         let moment = now() + limit;
-        while now() < moment && life.known < most {
+        while now() < moment && life.known < max {
             let next = later
                 .iter()
                 .map(|(at, ..)| *at)
@@ -524,10 +524,10 @@ impl KillRun {
                     .iter()
                     .position(|known| known.id == notification.text("sessionId"));
                 // Some approvals are never answered.
-                if let (Some(session), true) = (session, self.dice.random_bool(0.6)) {
-                    let allow = self.dice.random_bool(0.7);
+                if let (Some(session), true) = (session, self.rng.random_bool(0.6)) {
+                    let allow = self.rng.random_bool(0.7);
                     let decision = DelayedAction::Decide(notification.text("approvalId").to_owned(), allow);
-                    later.push((now() + self.up_to(60_000), session, decision));
+                    later.push((now() + self.random_delay(60_000), session, decision));
                 }
             }
             let (due, rest) = later.into_iter().partition(|(at, ..)| *at <= now());
@@ -594,12 +594,14 @@ impl KillRun {
         for session in 0..self.sessions.len() {
             let mut wrong = Vec::new();
             let Session { id, ledger } = &mut self.sessions[session];
-            ledger.bury(id, &killed_output, &mut wrong);
+            ledger.record_killed_output(id, &killed_output, &mut wrong);
             self.assert_no_violations(session, &wrong);
         }
         if let Some((session, _)) = &mut self.dying {
             let mut wrong = Vec::new();
-            session.ledger.bury(&session.id, &killed_output, &mut wrong);
+            session
+                .ledger
+                .record_killed_output(&session.id, &killed_output, &mut wrong);
             assert!(wrong.is_empty(), "{}: {}", session.id, wrong.join("\n"));
         }
         for (id, (session, request)) in pending_requests {
@@ -653,7 +655,7 @@ impl KillRun {
                     assert!(is_complete, "{name} is written by halves");
                     std::fs::remove_file(entry.path()).expect("it is removed");
                     let ask_ledger = &self.sessions[0].ledger;
-                    let full = self.sessions[1].ledger.has_said(&format!("#{number} write"));
+                    let full = self.sessions[1].ledger.has_input(&format!("#{number} write"));
                     let allowed = ask_ledger.allowed(|params| params["input"]["path"] == name.as_str());
                     assert!(full || allowed, "{name} was written and not allowed");
                 }
@@ -670,10 +672,10 @@ impl KillRun {
         format!("#{} {kind}", self.mark_count)
     }
 
-    /// Returns a random time below `most` microseconds, usually a short one.
-    fn up_to(&mut self, most: u64) -> Duration {
-        let dice: f64 = self.dice.random();
-        Duration::from_micros((dice * dice * most as f64) as u64)
+    /// Returns a random time below `max` microseconds, usually a short one.
+    fn random_delay(&mut self, max: u64) -> Duration {
+        let rng: f64 = self.rng.random();
+        Duration::from_micros((rng * rng * max as f64) as u64)
     }
 }
 

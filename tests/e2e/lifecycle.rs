@@ -85,7 +85,7 @@ fn second_initialize_is_refused() {
 fn agent_methods_are_refused_before_initialized() {
     let world = World::new();
     let client = world.launch(Options::default());
-    let not_yet = || {
+    let assert_not_initialized = || {
         for (method, params) in [
             ("agent/newSession", json!({})),
             (
@@ -103,12 +103,12 @@ fn agent_methods_are_refused_before_initialized() {
             );
         }
     };
-    not_yet();
+    assert_not_initialized();
     // Sent too early, `initialized` has no effect.
     client.notify("initialized", json!({}));
-    not_yet();
+    assert_not_initialized();
     let _: Value = client.call("initialize", client.initialize_params(None));
-    not_yet();
+    assert_not_initialized();
     client.initialized();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
@@ -172,7 +172,7 @@ fn server_ends_in_time_and_stores_the_end_of_a_running_turn() {
         let session = client.session();
         let id = client.prompt(&session, "hello");
         world.wait_at_gate(&gate);
-        client.next_where(&session, "agent/textDelta", |notification| {
+        client.next_matching(&session, "agent/textDelta", |notification| {
             notification.text("text").contains("words")
         });
         match cause {
@@ -224,7 +224,7 @@ fn server_ends_in_time_although_commands_ignore_signals() {
             .mock()
             .push(Reply::text("then").call("bash", json!({"command": stubborn})));
         let id = client.prompt(&session, "hello");
-        client.next_where(&session, "agent/toolOutputDelta", |notification| {
+        client.next_matching(&session, "agent/toolOutputDelta", |notification| {
             notification.text("text").contains("started")
         });
         assert!(client.processes() > 2, "both commands run");

@@ -259,13 +259,13 @@ fn new_prompt_settles_an_open_limit() {
 }
 
 /// A model that costs one dollar per thousand tokens; each request here costs about that much.
-const DEAR: &str = "[model.dear]\ninput = 1000.0\noutput = 1000.0\n";
+const EXPENSIVE_MODEL: &str = "[model.dear]\ninput = 1000.0\noutput = 1000.0\n";
 
 fn expensive_world(agent: &str, provider: &str) -> World {
     let world = World::with(Config {
         agent: agent.to_owned(),
         provider: provider.to_owned(),
-        tables: DEAR.to_owned(),
+        tables: EXPENSIVE_MODEL.to_owned(),
         ..Config::default()
     });
     world.write("a.txt", "a\n");
@@ -375,7 +375,7 @@ fn cancelled_calls_without_usage_still_cost() {
             .mock()
             .push(Reply::text("on and on").tokens(0, 0).gate(&gate));
         let id = client.prompt(&session, "go on");
-        client.next_where(&session, "agent/textDelta", |_| true);
+        client.next_matching(&session, "agent/textDelta", |_| true);
         client.cancel(&session);
         let result = json!(client.prompt_result(&id));
         assert_eq!(result["reason"], "aborted_streaming");

@@ -394,7 +394,7 @@ fn usage_and_cost_add_up() {
     world.mock().push(Reply::text("half").tokens(700, 50).gate(&gate));
     let id = client.prompt(&session, "and more");
     world.wait_at_gate(&gate);
-    client.next_where(&session, "agent/textDelta", |notification| {
+    client.next_matching(&session, "agent/textDelta", |notification| {
         notification.text("text") == "half"
     });
     client.cancel(&session);
@@ -440,7 +440,7 @@ fn first_delta_is_sent_without_delay() {
         delays.push(delta.at.saturating_duration_since(sent));
         gate.release();
         client.prompt_result(&id);
-        client.next_where(&session, "agent/textDelta", |notification| {
+        client.next_matching(&session, "agent/textDelta", |notification| {
             notification.text("text").contains("rest")
         });
     }
@@ -460,7 +460,7 @@ fn long_fields_are_cut_and_can_be_read_by_reference() {
     let result = client.ask(&session, prompt.clone());
     assert_eq!(result.text, long, "the answer is whole");
     for (role, full_text) in [("user", &prompt), ("assistant", &long)] {
-        let message = client.next_where(&session, "agent/message", |notification| {
+        let message = client.next_matching(&session, "agent/message", |notification| {
             notification.text("role") == role
         });
         let block = &message.params["content"][0];

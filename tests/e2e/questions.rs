@@ -40,7 +40,7 @@ fn answers_and_dismissals_reach_the_model() {
     // A user may give an answer that was not offered.
     let answer = json!({"questionId": question, "answers": {"answer": ["a third"]}});
     let _: Value = client.call("agent/questionRespond", answer);
-    let second_request = client.next_where(&session, "agent/questionRequested", |notification| {
+    let second_request = client.next_matching(&session, "agent/questionRequested", |notification| {
         notification.text("questionId") != question
     });
     let dismissed = json!({"questionId": second_request.text("questionId"), "dismissed": true});

@@ -31,11 +31,11 @@ fn queued_texts(answer: &Value) -> Vec<&str> {
 
 /// Waits until a turn started `by` that trigger has ended, and returns its id.
 fn wait_for_turn_by(client: &Client, session: &str, by: &str) -> String {
-    let started = client.next_where(session, "agent/turnStarted", |notification| {
+    let started = client.next_matching(session, "agent/turnStarted", |notification| {
         notification.text("by") == by
     });
     let turn = started.text("turnId").to_owned();
-    client.next_where(session, "agent/turnEnded", |notification| {
+    client.next_matching(session, "agent/turnEnded", |notification| {
         notification.text("turnId") == turn
     });
     turn
@@ -53,7 +53,7 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
     let first = client.prompt(&session, "one");
     world.wait_at_gate(&gate);
     let two = add(&client, &session, "two");
-    let update = client.next_where(&session, "agent/sessionUpdated", |notification| {
+    let update = client.next_matching(&session, "agent/sessionUpdated", |notification| {
         !notification.params["queue"].is_null()
     });
     assert_eq!(
@@ -92,7 +92,7 @@ fn queued_prompts_are_sent_in_order_after_the_turn() {
     assert_eq!(client.prompt_result(&first).text, "first");
     for text in ["two", "three"] {
         let turn = wait_for_turn_by(&client, &session, "queue");
-        let message = client.next_where(&session, "agent/message", |notification| {
+        let message = client.next_matching(&session, "agent/message", |notification| {
             notification.text("turnId") == turn && notification.text("role") == "user"
         });
         assert_eq!(message.params["content"][0]["text"], text);
@@ -133,7 +133,7 @@ fn cancel_pauses_the_queue_until_send_now() {
     }
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&first).state), "cancelled");
-    client.next_where(&session, "agent/sessionUpdated", |notification| {
+    client.next_matching(&session, "agent/sessionUpdated", |notification| {
         notification.params["queue"]["paused"] == true
     });
     let listed = queue(&client, &session, "list", json!({}));

@@ -182,7 +182,7 @@ fn metrics_of_the_server_and_its_only_session_agree() {
     world.mock().push(Reply::text("half").gate(&gate));
     let id = client.prompt(&session, "three");
     // Wait for the answer to begin: a call that is canceled earlier leaves no event, so a restart would not count it.
-    client.next_where(&session, "agent/textDelta", |notification| {
+    client.next_matching(&session, "agent/textDelta", |notification| {
         notification.text("text") == "half"
     });
     client.cancel(&session);

@@ -353,7 +353,7 @@ fn checkpoint_of_over_twenty_thousand_files_is_reported_as_partial() {
     let client = world.start();
     let session = free(&client);
     turn(&world, &client, &session, &[bash("echo 1 > many/1")]);
-    let warned = client.next_where(&session, "agent/warning", |notification| {
+    let warned = client.next_matching(&session, "agent/warning", |notification| {
         notification.text("code") == "checkpoint_partial"
     });
     assert!(warned.text("message").contains("20000"));

@@ -97,7 +97,7 @@ fn always_answer(world: &World, answers: &'static [Answers]) {
     });
 }
 
-pub fn down() -> Reply {
+pub fn unavailable() -> Reply {
     Reply::error(503, "api_error", "down")
 }
 
@@ -107,7 +107,7 @@ pub fn overloaded() -> Reply {
 
 /// Returns a session's transitions, retries, switches, circuits, waits, warnings, retractions and turn ends, one
 /// line each.
-pub fn story(client: &Client, session: &str) -> String {
+pub fn event_summary(client: &Client, session: &str) -> String {
     let mut lines = Vec::new();
     for notification in client.notes() {
         if notification.text("sessionId") != session {
@@ -159,12 +159,12 @@ fn assert_waits_match(world: &World, client: &Client, session: &str) {
 #[test]
 fn fallback_chain_of_three_presets() {
     let world = chain(["", "", ""]);
-    always_answer(&world, &[("model-one", down), ("model-two", down)]);
+    always_answer(&world, &[("model-one", unavailable), ("model-two", unavailable)]);
     let client = world.start();
     let session = client.session();
     let result = client.ask(&session, "hello");
     assert_eq!(result.text, "ok");
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 1; openrouter/model-two takes over
     model_fallback
       anthropic/model-one -> openrouter/model-two: anthropic failed 2 times: down
@@ -200,8 +200,8 @@ fn fallback_chain_of_three_presets() {
 #[test]
 fn next_turn_returns_to_the_first_provider() {
     let world = chain(["", "", ""]);
-    world.mock().push_for("model-one", down());
-    world.mock().push_for("model-one", down());
+    world.mock().push_for("model-one", unavailable());
+    world.mock().push_for("model-one", unavailable());
     let client = world.start();
     let session = client.session();
     for prompt in ["one", "two", "three"] {
@@ -211,7 +211,7 @@ fn next_turn_returns_to_the_first_provider() {
         requested_models(&world),
         ["model-one", "model-one", "model-two", "model-one", "model-one"]
     );
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 1; openrouter/model-two takes over
     model_fallback
       anthropic/model-one -> openrouter/model-two: anthropic failed 2 times: down
@@ -224,8 +224,8 @@ fn next_turn_returns_to_the_first_provider() {
     completed / no error
     ");
     // A loaded session also returns to the first provider.
-    world.mock().push_for("model-one", down());
-    world.mock().push_for("model-one", down());
+    world.mock().push_for("model-one", unavailable());
+    world.mock().push_for("model-one", unavailable());
     client.ask(&session, "four");
     drop(client);
     let client = world.start();
@@ -246,7 +246,7 @@ fn three_overloads_in_a_row_switch_to_the_fallback_model() {
         requested_models(&world),
         ["model-one", "model-one", "model-one", "model-small"]
     );
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 9; one more attempt, then model-small takes over
       retry 2 of 9; model-small takes over
     model_fallback
@@ -267,7 +267,7 @@ fn success_resets_the_overload_count() {
         overloaded(),
         Reply::text("well"),
         overloaded(),
-        down(),
+        unavailable(),
         overloaded(),
     ] {
         world.mock().push_for("model-one", reply);
@@ -284,7 +284,7 @@ fn success_resets_the_overload_count() {
 fn open_circuit_falls_back_without_a_call_until_its_trial() {
     let world = chain(["max_retries = 4\ncircuit_cooldown_s = 3", "", ""]);
     for _ in 0..5 {
-        world.mock().push_for("model-one", down());
+        world.mock().push_for("model-one", unavailable());
     }
     let client = world.start();
     let (session, other) = (client.session(), client.session());
@@ -330,7 +330,7 @@ fn open_circuit_falls_back_without_a_call_until_its_trial() {
     assert_eq!(client.ask(&session, "three").text, "ok");
     assert_eq!(requested_models(&world)[7..], ["model-one"]);
     assert_eq!(client.ask(&other, "four").text, "ok");
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 4; 3 more attempts, then openrouter/model-two takes over
       retry 2 of 4; 2 more attempts, then openrouter/model-two takes over
       retry 3 of 4; one more attempt, then openrouter/model-two takes over
@@ -346,7 +346,7 @@ fn open_circuit_falls_back_without_a_call_until_its_trial() {
     completed
     completed / no error
     ");
-    insta::assert_snapshot!(story(&client, &other), @r"
+    insta::assert_snapshot!(event_summary(&client, &other), @r"
       circuit of anthropic open
     model_fallback
       anthropic/model-one -> openrouter/model-two: anthropic failed too often in a row and is paused
@@ -375,7 +375,7 @@ fn prompt_is_the_trial_without_a_fallback_but_retries_are_not() {
         ..Config::default()
     });
     for _ in 0..6 {
-        world.mock().push(down());
+        world.mock().push(unavailable());
     }
     let client = world.start();
     let session = client.session();
@@ -400,7 +400,7 @@ fn prompt_is_the_trial_without_a_fallback_but_retries_are_not() {
     );
     assert_eq!(client.ask(&session, "three").text, "ok");
     assert_eq!(world.requests(), 7);
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 9; 3 more attempts
       retry 2 of 9; 2 more attempts
       retry 3 of 9; one more attempt
@@ -426,7 +426,7 @@ fn persistent_profile_waits_visibly_for_the_trial() {
         ..Config::default()
     });
     for _ in 0..5 {
-        world.mock().push(down());
+        world.mock().push(unavailable());
     }
     let client = world.start();
     let session = client.session();
@@ -437,7 +437,7 @@ fn persistent_profile_waits_visibly_for_the_trial() {
     let late = retries[4].params["resumeAt"].as_i64().unwrap() - opened.as_i64().unwrap();
     assert!((0..250).contains(&late), "{late}");
     assert_waits_match(&world, &client, &session);
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 10; 9 more attempts
       retry 2 of 10; 8 more attempts
       retry 3 of 10; 7 more attempts
@@ -455,7 +455,7 @@ fn persistent_profile_waits_visibly_for_the_trial() {
 fn provider_circuit_can_be_reset() {
     let world = chain(["max_retries = 4", "", ""]);
     for _ in 0..5 {
-        world.mock().push_for("model-one", down());
+        world.mock().push_for("model-one", unavailable());
     }
     let client = world.start();
     let session = client.session();
@@ -467,7 +467,7 @@ fn provider_circuit_can_be_reset() {
     assert_eq!(done, json!({"wasOpen": false}));
     client.ask(&session, "two");
     assert_eq!(requested_models(&world)[6..], ["model-one"]);
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 4; 3 more attempts, then openrouter/model-two takes over
       retry 2 of 4; 2 more attempts, then openrouter/model-two takes over
       retry 3 of 4; one more attempt, then openrouter/model-two takes over
@@ -552,14 +552,18 @@ fn exhausted_route_reports_the_last_error() {
     let world = chain(["", "", ""]);
     always_answer(
         &world,
-        &[("model-one", down), ("model-two", down), ("model-three", down)],
+        &[
+            ("model-one", unavailable),
+            ("model-two", unavailable),
+            ("model-three", unavailable),
+        ],
     );
     let client = world.start();
     let session = client.session();
     let result = json!(client.ask(&session, "hello"));
     assert_eq!(result["error"]["provider"], "eachlabs", "{result}");
     assert_eq!(world.requests(), 6);
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 1; openrouter/model-two takes over
     model_fallback
       anthropic/model-one -> openrouter/model-two: anthropic failed 2 times: down
@@ -587,7 +591,7 @@ fn fallback_retracts_a_cut_answer_and_keeps_tool_results() {
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
     assert_eq!(requested_models(&world), ["model-one", "model-one", "model-two"]);
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
     next_turn
       retracted
     model_fallback
@@ -624,7 +628,7 @@ fn unsuitable_fallback_is_skipped_with_a_warning() {
         (no_tools, "model-two cannot use tools"),
     ] {
         let world = chain(["", "", tables]);
-        always_answer(&world, &[("model-one", down)]);
+        always_answer(&world, &[("model-one", unavailable)]);
         let client = world.start();
         let session = client.session();
         assert_eq!(client.ask(&session, "word ".repeat(2_000)).text, "ok");
@@ -647,15 +651,15 @@ fn conversation_is_summarized_before_a_fallback_to_a_smaller_window() {
     for _ in 0..9 {
         client.ask(&session, "word ".repeat(800));
     }
-    world.mock().push_for("model-one", down());
-    world.mock().push_for("model-one", down());
+    world.mock().push_for("model-one", unavailable());
+    world.mock().push_for("model-one", unavailable());
     world.mock().push_for("model-two", Reply::text("they said words"));
     assert_eq!(client.ask(&session, "go on").text, "ok");
     assert_eq!(
         requested_models(&world)[9..],
         ["model-one", "model-one", "model-two", "model-two"]
     );
-    let of_interest = ["agent/compacted", "agent/modelSwitched", "agent/transition"];
+    let relevant_methods = ["agent/compacted", "agent/modelSwitched", "agent/transition"];
     let notes = client.notes();
     let methods: Vec<&str> = notes
         .iter()
@@ -663,7 +667,7 @@ fn conversation_is_summarized_before_a_fallback_to_a_smaller_window() {
         .collect();
     let methods: Vec<&str> = methods
         .into_iter()
-        .filter(|method| of_interest.contains(method))
+        .filter(|method| relevant_methods.contains(method))
         .collect();
     assert_eq!(
         methods[9..],
@@ -680,8 +684,8 @@ fn conversation_is_summarized_before_a_fallback_to_a_smaller_window() {
 #[test]
 fn fallback_without_image_support_gets_a_placeholder() {
     let world = chain(["", "", "\n[model.\"model-two\"]\nimages = false"]);
-    world.mock().push_for("model-one", down());
-    world.mock().push_for("model-one", down());
+    world.mock().push_for("model-one", unavailable());
+    world.mock().push_for("model-one", unavailable());
     let client = world.start();
     let session = client.session();
     let picture = json!([
@@ -709,7 +713,7 @@ fn turn_fails_if_no_fallback_fits() {
         "",
         "\n[model.\"model-two\"]\ncontext_window = 900\n[model.\"model-three\"]\ncontext_window = 900",
     ]);
-    always_answer(&world, &[("model-one", down)]);
+    always_answer(&world, &[("model-one", unavailable)]);
     let client = world.start();
     let session = client.session();
     let result = json!(client.ask(&session, "word ".repeat(2_000)));
@@ -771,7 +775,7 @@ fn cancel_ends_a_pacer_wait_immediately() {
 #[test]
 fn turn_after_a_cancelled_fallback_starts_with_the_first_provider() {
     let world = chain(["max_retries = 0", "", ""]);
-    world.mock().push_for("model-one", down());
+    world.mock().push_for("model-one", unavailable());
     let gate = Gate::new();
     world.mock().push_for("model-two", Reply::text("hm").gate(&gate));
     let client = world.start();
@@ -792,7 +796,7 @@ fn cancelled_trial_allows_another_trial() {
         ..Config::default()
     });
     for _ in 0..5 {
-        world.mock().push(down());
+        world.mock().push(unavailable());
     }
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").gate_first(&gate));

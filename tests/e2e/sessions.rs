@@ -64,7 +64,7 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
         "agent/renameSession",
         json!({"sessionId": first, "title": "Stripes"}),
     );
-    client.next_where(&first, "agent/sessionUpdated", |notification| {
+    client.next_matching(&first, "agent/sessionUpdated", |notification| {
         notification.text("title") == "Stripes"
     });
     assert_eq!(
@@ -213,7 +213,7 @@ fn load_includes_the_message_in_progress() {
     let session = client.session();
     let id = client.prompt(&session, "hello");
     world.wait_at_gate(&gate);
-    client.next_where(&session, "agent/textDelta", |notification| {
+    client.next_matching(&session, "agent/textDelta", |notification| {
         notification.text("text").ends_with("half")
     });
     let loaded = client.load(&session);

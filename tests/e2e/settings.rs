@@ -47,7 +47,7 @@ fn display_path(path: &Path) -> String {
 /// Waits for the next status that matches.
 fn next_status(client: &Client, is: impl Fn(&Value) -> bool) -> Value {
     client
-        .next_where("", "agent/status", |notification| is(&notification.params))
+        .next_matching("", "agent/status", |notification| is(&notification.params))
         .params
         .clone()
 }
@@ -195,8 +195,8 @@ fn changed_settings_override_initialization_options() {
     assert_eq!(new_session_mode(&client, &world.workspace()), "plan");
     assert_eq!(bash_is_denied(), (true, json!("max_turns")));
     // Without an `agentls` section, everything stays as before.
-    for nothing in [json!({"other": 1}), json!([]), Value::Null] {
-        configure(nothing);
+    for unrelated in [json!({"other": 1}), json!([]), Value::Null] {
+        configure(unrelated);
         assert_eq!(bash_is_denied(), (true, json!("max_turns")));
     }
     // The editor sends its settings in full: a missing setting no longer applies.
@@ -239,11 +239,11 @@ fn invalid_options_never_fail_the_handshake() {
         let wanted = if options.is_object() { "plan" } else { "ask" };
         assert_eq!(new_session_mode(&client, &world.workspace()), wanted, "{options}");
         let active_warnings = warnings(&next_status(&client, |_| true));
-        let all_ours = active_warnings
+        let all_from_options = active_warnings
             .iter()
             .all(|line| line.starts_with("config: \"initializationOptions"));
         assert!(
-            all_ours && active_warnings.is_empty() != expects_warnings,
+            all_from_options && active_warnings.is_empty() != expects_warnings,
             "{options}: {active_warnings:?}"
         );
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World, now};
 use crate::mock_llm::{Gate, Reply};
-use crate::route::{chain, down, overloaded, requested_models, story};
+use crate::route::{chain, event_summary, overloaded, requested_models, unavailable};
 
 fn push(world: &World, model: &str, replies: impl IntoIterator<Item = Reply>) {
     for reply in replies {
@@ -15,8 +15,8 @@ fn push(world: &World, model: &str, replies: impl IntoIterator<Item = Reply>) {
     }
 }
 
-fn downs(n: usize) -> impl Iterator<Item = Reply> {
-    std::iter::repeat_with(down).take(n)
+fn unavailable_replies(n: usize) -> impl Iterator<Item = Reply> {
+    std::iter::repeat_with(unavailable).take(n)
 }
 
 fn overloads(n: usize) -> impl Iterator<Item = Reply> {
@@ -25,7 +25,7 @@ fn overloads(n: usize) -> impl Iterator<Item = Reply> {
 
 /// Waits until the open circuit of a session allows a trial.
 fn wait_for_cooldown(client: &Client, session: &str) {
-    let open = client.next_where(session, "agent/circuit", |notification| {
+    let open = client.next_matching(session, "agent/circuit", |notification| {
         notification.text("state") == "open"
     });
     let remaining_ms = open.params["until"].as_i64().unwrap() - agentls::base::clock::wall_ms();
@@ -48,7 +48,7 @@ fn fallback_without_a_key_is_skipped() {
         full_text: Some(text.replace("api_key = \"key-of-two\"\n", "")),
         ..Config::default()
     });
-    push(&world, "model-one", downs(2));
+    push(&world, "model-one", unavailable_replies(2));
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
@@ -56,7 +56,7 @@ fn fallback_without_a_key_is_skipped() {
         requested_models(&world),
         ["model-one", "model-one", "model-three"]
     );
-    insta::assert_snapshot!(story(&client, &session), @r#"
+    insta::assert_snapshot!(event_summary(&client, &session), @r#"
       retry 1 of 1; eachlabs/model-three takes over
     model_fallback
       warning skipping openrouter: the provider "openrouter" has no API key
@@ -88,7 +88,7 @@ fn unsuitable_fallback_model_is_skipped() {
         requested_models(&world),
         ["model-one", "model-one", "model-one", "model-two"]
     );
-    insta::assert_snapshot!(story(&client, &session), @r"
+    insta::assert_snapshot!(event_summary(&client, &session), @r"
       retry 1 of 9; one more attempt, then model-small takes over
       retry 2 of 9; model-small takes over
     model_fallback
@@ -150,7 +150,7 @@ fn turn_returns_to_the_first_provider_when_its_circuit_allows_a_trial() {
 #[test]
 fn only_one_of_several_sessions_makes_the_trial() {
     let world = chain(["max_retries = 4\ncircuit_cooldown_s = 0.5", "", ""]);
-    push(&world, "model-one", downs(5));
+    push(&world, "model-one", unavailable_replies(5));
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "one").text, "ok");
@@ -175,7 +175,7 @@ fn only_one_of_several_sessions_makes_the_trial() {
             "model-two"
         ]
     );
-    insta::assert_snapshot!(story(&client, &others[4]), @r"
+    insta::assert_snapshot!(event_summary(&client, &others[4]), @r"
       circuit of anthropic halfOpen
     model_fallback
       anthropic/model-one -> openrouter/model-two: anthropic failed too often in a row and is paused
@@ -194,7 +194,7 @@ fn throttled_trial_is_repeated() {
         provider: "max_retries = 9".to_owned(),
         ..Config::default()
     });
-    (0..5).for_each(|_| world.mock().push(down()));
+    (0..5).for_each(|_| world.mock().push(unavailable()));
     let busy = Reply::error(429, "rate_limit_error", "slow down").header("retry-after-ms", "30");
     world.mock().push(busy);
     let client = world.start();
@@ -203,12 +203,12 @@ fn throttled_trial_is_repeated() {
         json!(client.ask(&session, "one"))["error"]["code"],
         "circuit_open"
     );
-    let line_count = story(&client, &session).lines().count();
+    let line_count = event_summary(&client, &session).lines().count();
     assert_eq!(client.ask(&session, "two").text, "ok");
     assert_eq!(world.requests(), 7);
-    let story = story(&client, &session);
-    let story: Vec<&str> = story.lines().skip(line_count).collect();
-    insta::assert_snapshot!(story.join("\n"), @r"
+    let event_summary = event_summary(&client, &session);
+    let event_summary: Vec<&str> = event_summary.lines().skip(line_count).collect();
+    insta::assert_snapshot!(event_summary.join("\n"), @r"
       circuit of mock halfOpen
       circuit of mock open
       retry 1 of 9; 8 more attempts
@@ -225,11 +225,11 @@ fn cancel_and_exit_end_a_wait_for_a_circuit() {
         provider: "retry = \"persistent\"\ncircuit_cooldown_s = 60".to_owned(),
         ..Config::default()
     });
-    (0..5).for_each(|_| world.mock().push(down()));
+    (0..5).for_each(|_| world.mock().push(unavailable()));
     let client = world.start();
     let (session, other) = (client.session(), client.session());
     let id = client.prompt(&session, "one");
-    let retry = client.next_where(&session, "agent/retry", |notification| {
+    let retry = client.next_matching(&session, "agent/retry", |notification| {
         notification.params["attempt"] == 5
     });
     assert!(retry.params["delayMs"].as_u64().unwrap() > 50_000, "{retry:?}");
@@ -238,7 +238,7 @@ fn cancel_and_exit_end_a_wait_for_a_circuit() {
     assert_eq!(json!(client.prompt_result(&id))["reason"], "aborted_streaming");
     assert_within_a_second(before);
     // The second prompt is the trial; after it fails, it waits as well.
-    world.mock().push(down());
+    world.mock().push(unavailable());
     let second = client.prompt(&other, "two");
     client.next(&other, "agent/retry");
     let before = now();
@@ -288,7 +288,11 @@ fn patient_profile_waits_a_day_visibly_and_a_cancel_ends_it() {
 fn reload_applies_to_the_next_turn_only() {
     let world = chain(["", "", ""]);
     let gate = Gate::new();
-    push(&world, "model-one", [down().gate_first(&gate), down()]);
+    push(
+        &world,
+        "model-one",
+        [unavailable().gate_first(&gate), unavailable()],
+    );
     let client = world.start();
     let (session, other) = (client.session(), client.session());
     let id = client.prompt(&session, "one");
@@ -307,7 +311,7 @@ fn reload_applies_to_the_next_turn_only() {
     gate.release();
     assert_eq!(client.prompt_result(&id).text, "ok");
     assert_eq!(requested_models(&world), ["model-one", "model-one", "model-two"]);
-    push(&world, "model-one", downs(2));
+    push(&world, "model-one", unavailable_replies(2));
     assert_eq!(client.ask(&other, "two").text, "ok");
     assert_eq!(
         requested_models(&world)[3..],
@@ -339,7 +343,7 @@ fn retry_of_a_summary_announces_what_follows_without_one() {
     world.mock().respond_with(|request| {
         let summary =
             String::from_utf8_lossy(&request.raw).contains("You write the memory of a coding agent");
-        summary.then(down)
+        summary.then(unavailable)
     });
     let client = world.start();
     let session = client.session_with(json!({"model": "small/small"}));
@@ -381,8 +385,8 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
     });
     let gate = Gate::new();
     let cut = Reply::new().with_text("half of it").gate(&gate).reset();
-    push(&world, "model-one", [down(), cut]);
-    push(&world, "model-two", downs(5));
+    push(&world, "model-one", [unavailable(), cut]);
+    push(&world, "model-two", unavailable_replies(5));
     let client = world.start();
     let session = client.session();
     assert_eq!(
@@ -391,7 +395,7 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
     );
     // No fallback is available when the second turn makes its call.
     let id = client.prompt(&session, "two");
-    let delta = client.next_where(&session, "agent/textDelta", |notification| {
+    let delta = client.next_matching(&session, "agent/textDelta", |notification| {
         notification.text("text").contains("half")
     });
     wait_for_cooldown(&client, &session);

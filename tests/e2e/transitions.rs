@@ -20,8 +20,8 @@ pub fn course(client: &Client, session: &str, result: &Value) -> Vec<String> {
 #[test]
 fn each_outcome_has_its_reason() {
     let read = || Reply::tool("read_file", json!({"path": "a.txt"}));
-    let half = || Reply::text("half an ans").stop("max_tokens");
-    let half_a_call = |leading_text: &str| {
+    let truncated_text = || Reply::text("half an ans").stop("max_tokens");
+    let truncated_call = |leading_text: &str| {
         let call = "{\"path\": \"x\"";
         Reply::new()
             .with_text(leading_text)
@@ -58,7 +58,7 @@ fn each_outcome_has_its_reason() {
         ),
         (
             "truncated once",
-            vec![half(), Reply::text("whole")],
+            vec![truncated_text(), Reply::text("whole")],
             vec![
                 "max_output_tokens_escalate",
                 "completed",
@@ -67,7 +67,7 @@ fn each_outcome_has_its_reason() {
         ),
         (
             "truncated twice",
-            vec![half(), half(), Reply::text("the rest")],
+            vec![truncated_text(), truncated_text(), Reply::text("the rest")],
             vec![
                 "max_output_tokens_escalate",
                 "max_output_tokens_recovery",
@@ -77,7 +77,13 @@ fn each_outcome_has_its_reason() {
         ),
         (
             "truncated for ever",
-            vec![half(), half(), half(), half(), half()],
+            vec![
+                truncated_text(),
+                truncated_text(),
+                truncated_text(),
+                truncated_text(),
+                truncated_text(),
+            ],
             vec![
                 "max_output_tokens_escalate",
                 "max_output_tokens_recovery",
@@ -89,7 +95,7 @@ fn each_outcome_has_its_reason() {
         ),
         (
             "a truncated tool call never runs",
-            vec![half_a_call("I"), half_a_call("I"), Reply::text("in pieces")],
+            vec![truncated_call("I"), truncated_call("I"), Reply::text("in pieces")],
             vec![
                 "max_output_tokens_escalate",
                 "max_output_tokens_recovery",
@@ -99,7 +105,7 @@ fn each_outcome_has_its_reason() {
         ),
         (
             "truncated before a word was said",
-            vec![half_a_call(""), half_a_call(""), Reply::text("in pieces")],
+            vec![truncated_call(""), truncated_call(""), Reply::text("in pieces")],
             vec![
                 "max_output_tokens_escalate",
                 "max_output_tokens_recovery",
@@ -441,9 +447,12 @@ fn missing_provider_error_lists_the_options() {
         course(&client, &session, &result),
         ["not_configured", "not_configured / failed / config"]
     );
-    let ways = result["error"]["userAction"].as_str().unwrap();
+    let user_action = result["error"]["userAction"].as_str().unwrap();
     for keyword in ["key", "Ollama", "agentls demo"] {
-        assert!(ways.to_lowercase().contains(&keyword.to_lowercase()), "{ways}");
+        assert!(
+            user_action.to_lowercase().contains(&keyword.to_lowercase()),
+            "{user_action}"
+        );
     }
     // Once a provider is configured, the session works.
     world.configure(Config::default());

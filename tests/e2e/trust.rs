@@ -28,7 +28,7 @@ fn redirecting_world(evil: &World) -> (World, String) {
 }
 
 /// Runs a turn in a new session and returns whether it reached the user's own server.
-fn reaches_own(client: &Client, world: &World, evil: &World) -> bool {
+fn reaches_own_server(client: &Client, world: &World, evil: &World) -> bool {
     let (own, other) = (world.requests(), evil.requests());
     let session = client.session();
     world.mock().push(Reply::text("mine"));
@@ -57,18 +57,21 @@ fn redirect_needs_trust_and_acceptance_of_its_address() {
         redirect["sends"],
         json!(["${E2E_SECRET_KEY}", "your header x-canary"])
     );
-    assert!(reaches_own(&client, &world, &evil), "untrusted");
+    assert!(reaches_own_server(&client, &world, &evil), "untrusted");
     set_trust(&client, &folder, true, json!([]));
-    assert!(reaches_own(&client, &world, &evil), "trusted, not accepted");
+    assert!(
+        reaches_own_server(&client, &world, &evil),
+        "trusted, not accepted"
+    );
     let accept = json!([{"provider": "mock", "to": to}]);
     set_trust(&client, &folder, true, accept.clone());
-    assert!(!reaches_own(&client, &world, &evil), "accepted");
+    assert!(!reaches_own_server(&client, &world, &evil), "accepted");
     assert_eq!(describe(&client, &folder)["redirects"][0]["accepted"], true);
     drop(client);
 
     // The acceptance is stored, and applies to this address only.
     let client = world.start();
-    assert!(!reaches_own(&client, &world, &evil), "after a restart");
+    assert!(!reaches_own_server(&client, &world, &evil), "after a restart");
     let elsewhere = World::new();
     let other = elsewhere.mock().anthropic_url();
     world.write(
@@ -76,7 +79,7 @@ fn redirect_needs_trust_and_acceptance_of_its_address() {
         format!("[provider.mock]\nbase_url = \"{other}\"\n"),
     );
     let _: Value = client.call("agent/reloadConfig", json!({}));
-    assert!(reaches_own(&client, &world, &elsewhere), "another address");
+    assert!(reaches_own_server(&client, &world, &elsewhere), "another address");
     let refused = client.refused(
         "agent/setTrust",
         json!({"folder": folder, "trusted": true, "acceptRedirects": accept}),
@@ -86,14 +89,17 @@ fn redirect_needs_trust_and_acceptance_of_its_address() {
     // Withdrawing trust also withdraws the acceptance.
     write_redirect(&world, &to);
     let _: Value = client.call("agent/reloadConfig", json!({}));
-    assert!(!reaches_own(&client, &world, &evil), "the accepted address again");
+    assert!(
+        !reaches_own_server(&client, &world, &evil),
+        "the accepted address again"
+    );
     set_trust(&client, &folder, false, json!([]));
     set_trust(&client, &folder, true, json!([]));
-    assert!(reaches_own(&client, &world, &evil), "trusted again");
+    assert!(reaches_own_server(&client, &world, &evil), "trusted again");
     drop(client);
     let client = world.start();
     assert!(
-        reaches_own(&client, &world, &evil),
+        reaches_own_server(&client, &world, &evil),
         "trusted again, after a restart"
     );
 }
@@ -116,7 +122,7 @@ fn trust_by_list_or_editor_accepts_no_redirect() {
     client.initialized();
     let described = describe(&client, &world.workspace());
     assert_eq!(described["trusted"], true);
-    assert!(reaches_own(&client, &world, &evil), "by the editor");
+    assert!(reaches_own_server(&client, &world, &evil), "by the editor");
     drop(client);
 
     let config = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
@@ -129,14 +135,14 @@ fn trust_by_list_or_editor_accepts_no_redirect() {
     });
     let client = world.start();
     assert_eq!(describe(&client, &world.workspace())["trusted"], true);
-    assert!(reaches_own(&client, &world, &evil), "by the list");
+    assert!(reaches_own_server(&client, &world, &evil), "by the list");
     set_trust(
         &client,
         &world.workspace(),
         true,
         json!([{"provider": "mock", "to": to}]),
     );
-    assert!(!reaches_own(&client, &world, &evil), "accepted");
+    assert!(!reaches_own_server(&client, &world, &evil), "accepted");
 }
 
 #[test]

@@ -308,7 +308,7 @@ fn approval_is_per_host_and_asked_again_after_a_page_was_read() {
         .push(Reply::tool("web_fetch", json!({"url": web.url("/page")})));
     let id = client.prompt(&session, "and again");
     let first = approval.text("approvalId").to_owned();
-    let second_approval = client.next_where(&session, "agent/approvalRequested", |notification| {
+    let second_approval = client.next_matching(&session, "agent/approvalRequested", |notification| {
         notification.text("approvalId") != first
     });
     assert!(

@@ -21,7 +21,7 @@ impl OpenTurn {
         world.mock().push_for("stay open", reply);
         let session = client.session();
         let prompt = client.prompt(&session, "stay open");
-        client.next_where(&session, "agent/textDelta", |notification| {
+        client.next_matching(&session, "agent/textDelta", |notification| {
             notification.text("text").ends_with("half")
         });
         world.wait_at_gate(&gate);
@@ -154,7 +154,7 @@ fn large_prompt_is_accepted() {
 }
 
 /// Returns bodies that a server does not expect.
-fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
+fn invalid_bodies(session: &str) -> Vec<Vec<u8>> {
     let mut bodies: Vec<Vec<u8>> = Vec::new();
     let mut text = |text: &str| bodies.push(text.as_bytes().to_vec());
     // Not JSON, or not an object.
@@ -350,7 +350,7 @@ fn hundreds_of_invalid_bodies_are_harmless() {
     let world = World::new();
     let client = world.start();
     let running = OpenTurn::start(&world, &client);
-    let bodies = nasty_bodies(&running.session);
+    let bodies = invalid_bodies(&running.session);
     assert!(bodies.len() >= 300, "{}", bodies.len());
     // The client cannot match the answers to these handwritten ids; it only checks their form.
     client.tolerate_answers();

@@ -12,7 +12,7 @@ use super::check::ObservedCall;
 use super::coverage::SimFault;
 use super::rng::Rng;
 use super::tools;
-use super::world::{ProviderMood, World};
+use super::world::{ProviderBehavior, World};
 use agentls::context::compact::has_pictures;
 use agentls::context::estimate_message_tokens;
 use agentls::domain::{AgentError, Cost, ErrorCode, Price, SessionId, Usage};
@@ -215,8 +215,8 @@ impl SimProvider {
             let (rng, settings) = (&world.rng, &world.settings);
             tokio::time::sleep(rng.draw_pause(settings.provider_ms)).await;
             report_rate_limits(rng, &health);
-            let mood = world.current_mood();
-            if let Some(fault) = fault_of_mood(mood) {
+            let behavior = world.current_behavior();
+            if let Some(fault) = fault_of_behavior(behavior) {
                 note_fault(SimFault::Refused);
                 return Err(error_of_fault(rng, fault));
             }
@@ -247,7 +247,7 @@ impl SimProvider {
                 (true, false) => settings.delegates / 4,
                 (false, _) => 0,
             };
-            let moments = draw_answer(&world, mood, delegates);
+            let moments = draw_answer(&world, behavior, delegates);
             if is_turn_call
                 && moments.iter().any(|moment| {
                     matches!(
@@ -306,17 +306,17 @@ fn rate_limit_header((name, value): (&'static str, u64)) -> (HeaderName, HeaderV
 }
 
 /// Returns the fault with which a mood fails every call.
-fn fault_of_mood(mood: ProviderMood) -> Option<ProviderFault> {
-    match mood {
-        ProviderMood::TooLong => Some(ProviderFault::PromptTooLong { limit: None }),
-        ProviderMood::Pictures => Some(ProviderFault::ImageRefused),
-        ProviderMood::Overloaded => Some(ProviderFault::Overloaded),
-        ProviderMood::Usual
-        | ProviderMood::Truncates
-        | ProviderMood::Empty
-        | ProviderMood::Pauses
-        | ProviderMood::Declines
-        | ProviderMood::Breaks => None,
+fn fault_of_behavior(behavior: ProviderBehavior) -> Option<ProviderFault> {
+    match behavior {
+        ProviderBehavior::TooLong => Some(ProviderFault::PromptTooLong { limit: None }),
+        ProviderBehavior::Pictures => Some(ProviderFault::ImageRefused),
+        ProviderBehavior::Overloaded => Some(ProviderFault::Overloaded),
+        ProviderBehavior::Usual
+        | ProviderBehavior::Truncates
+        | ProviderBehavior::Empty
+        | ProviderBehavior::Pauses
+        | ProviderBehavior::Declines
+        | ProviderBehavior::Breaks => None,
     }
 }
 
@@ -372,25 +372,25 @@ fn error_of_fault(rng: &Rng, fault: ProviderFault) -> ProviderError {
 }
 
 /// Draws the pieces of one answer, complete or broken.
-fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMoment> {
+fn draw_answer(world: &World, behavior: ProviderBehavior, delegates: u32) -> Vec<CallMoment> {
     let (rng, settings) = (&world.rng, &world.settings);
     let mut pieces = Vec::new();
-    if let Some(stop) = stop_reason_of_mood(mood) {
+    if let Some(stop) = stop_reason_of_behavior(behavior) {
         if rng.chance(500) {
             push_reasoning(rng, &mut pieces);
         }
-        if mood != ProviderMood::Empty && rng.chance(700) {
+        if behavior != ProviderBehavior::Empty && rng.chance(700) {
             push_text(rng, false, &mut pieces);
         }
         pieces.push(StreamEvent::Stop(stop));
         return break_stream(world, pieces, settings.stream_fails);
     }
-    let is_odd = rng.chance(settings.odd_answers);
+    let is_malformed = rng.chance(settings.malformed_answers);
     if rng.chance(300) {
         push_reasoning(rng, &mut pieces);
     }
-    if !(is_odd && rng.chance(300)) {
-        push_text(rng, is_odd, &mut pieces);
+    if !(is_malformed && rng.chance(300)) {
+        push_text(rng, is_malformed, &mut pieces);
     }
     let wants_calls = rng.chance(settings.wants_tools);
     if wants_calls && rng.chance(settings.repeats) {
@@ -401,9 +401,9 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
             push_delegation(rng, calls * 3, &mut pieces);
         }
         for index in 0..calls {
-            push_tool_use(world, index * 3, is_odd, &mut pieces);
-            if is_odd && rng.chance(300) {
-                push_text(rng, is_odd, &mut pieces);
+            push_tool_use(world, index * 3, is_malformed, &mut pieces);
+            if is_malformed && rng.chance(300) {
+                push_text(rng, is_malformed, &mut pieces);
             }
         }
     }
@@ -417,7 +417,7 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
         let cost = rng.chance(500).then(|| Cost(rng.next_below(1_000_000)));
         pieces.push(StreamEvent::Usage { usage, cost });
     }
-    let stop = match (is_odd, wants_calls) {
+    let stop = match (is_malformed, wants_calls) {
         (true, _) => rng
             .pick_one(&[
                 StopReason::EndTurn,
@@ -433,7 +433,7 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
         (false, false) => StopReason::EndTurn,
     };
     pieces.push(StreamEvent::Stop(stop));
-    let break_chance = if mood == ProviderMood::Breaks {
+    let break_chance = if behavior == ProviderBehavior::Breaks {
         950
     } else {
         settings.stream_fails
@@ -442,17 +442,17 @@ fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<CallMom
 }
 
 /// Returns the stop reason of every answer in a mood.
-fn stop_reason_of_mood(mood: ProviderMood) -> Option<StopReason> {
-    match mood {
-        ProviderMood::Truncates => Some(StopReason::MaxTokens),
-        ProviderMood::Empty => Some(StopReason::EndTurn),
-        ProviderMood::Pauses => Some(StopReason::PauseTurn),
-        ProviderMood::Declines => Some(StopReason::Refusal(None)),
-        ProviderMood::Usual
-        | ProviderMood::TooLong
-        | ProviderMood::Pictures
-        | ProviderMood::Overloaded
-        | ProviderMood::Breaks => None,
+fn stop_reason_of_behavior(behavior: ProviderBehavior) -> Option<StopReason> {
+    match behavior {
+        ProviderBehavior::Truncates => Some(StopReason::MaxTokens),
+        ProviderBehavior::Empty => Some(StopReason::EndTurn),
+        ProviderBehavior::Pauses => Some(StopReason::PauseTurn),
+        ProviderBehavior::Declines => Some(StopReason::Refusal(None)),
+        ProviderBehavior::Usual
+        | ProviderBehavior::TooLong
+        | ProviderBehavior::Pictures
+        | ProviderBehavior::Overloaded
+        | ProviderBehavior::Breaks => None,
     }
 }
 
@@ -481,8 +481,8 @@ fn push_reasoning(rng: &Rng, pieces: &mut Vec<StreamEvent>) {
     }
 }
 
-fn push_text(rng: &Rng, is_odd: bool, pieces: &mut Vec<StreamEvent>) {
-    if is_odd && rng.chance(400) {
+fn push_text(rng: &Rng, is_malformed: bool, pieces: &mut Vec<StreamEvent>) {
+    if is_malformed && rng.chance(400) {
         pieces.push(StreamEvent::Text(rng.pick_one(&["", " ", "\n\n"]).to_string()));
         return;
     }
@@ -501,9 +501,9 @@ fn pick_word(rng: &Rng) -> &'static str {
     rng.pick_one::<&str>(&WORDS)
 }
 
-fn push_tool_use(world: &World, index: u32, is_odd: bool, pieces: &mut Vec<StreamEvent>) {
+fn push_tool_use(world: &World, index: u32, is_malformed: bool, pieces: &mut Vec<StreamEvent>) {
     let (rng, settings) = (&world.rng, &world.settings);
-    let name = match is_odd && rng.chance(200) {
+    let name = match is_malformed && rng.chance(200) {
         true => *rng.pick_one(&["unknown", "", "read file"]),
         false if rng.chance(50) => "update_plan",
         false => *rng.pick_one(tools::NAMES),
@@ -517,7 +517,7 @@ fn push_tool_use(world: &World, index: u32, is_odd: bool, pieces: &mut Vec<Strea
         _ => tools::draw_arguments(rng, settings.bad_tools, settings.tool_ms),
     };
     let mut written = input.to_string();
-    if is_odd && rng.chance(200) {
+    if is_malformed && rng.chance(200) {
         written = rng
             .pick_one(&["", "[1]", "{\"how\":", "{\"surprise\":1}"])
             .to_string();
@@ -529,7 +529,7 @@ fn push_tool_use(world: &World, index: u32, is_odd: bool, pieces: &mut Vec<Strea
             json: piece.to_owned(),
         });
     }
-    if !(is_odd && rng.chance(100)) {
+    if !(is_malformed && rng.chance(100)) {
         pieces.push(StreamEvent::ToolUseCompleted { index });
     }
 }

@@ -79,7 +79,7 @@ impl SimClient {
     /// I7: the store contains an event before the client sees it, unless a warning announced a loss.
     fn check_is_stored(&self, envelope: &Envelope) {
         let check = self.world.lock_checker();
-        if check.is_degraded() || check.has_just_lost() {
+        if check.is_degraded() || check.has_just_lost_events() {
             return;
         }
         drop(check);

@@ -127,7 +127,7 @@ pub(super) fn run_server(
     sim_schedule::freeze_tasks();
     drop(runtime);
     sim_schedule::end_schedule();
-    Ok((shut_down, now + crate::simulation::NIGHT_MS))
+    Ok((shut_down, now + crate::simulation::RESTART_PAUSE_MS))
 }
 
 async fn run_until_end(world: Arc<World>, data: PathBuf, run_end: RunEnd) {

@@ -21,7 +21,7 @@ use crate::world::World;
 pub(crate) const FOLDER: &str = "/simulated/project";
 
 /// The virtual time between two server runs, in milliseconds.
-pub(crate) const NIGHT_MS: i64 = 1_000;
+pub(crate) const RESTART_PAUSE_MS: i64 = 1_000;
 
 /// How many turns one world runs by default.
 pub(crate) const WORLD_TURNS: u64 = 60;

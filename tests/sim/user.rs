@@ -202,7 +202,8 @@ async fn await_turn_end(server: &ServerRun, session: &SessionId, handle: TurnHan
 pub(super) async fn interfere_at_random(window: Arc<ClientWindow>) {
     let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.settings.whim_ms)).await;
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.settings.user_delay_ms))
+            .await;
         let Some(session) = window.current_session() else {
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;

@@ -30,12 +30,12 @@ pub(super) struct World {
     /// The context window that an overflow error reported.
     learned_window: Mutex<u64>,
     /// What the models keep doing, and for how many more calls.
-    mood: Mutex<(ProviderMood, u64)>,
+    behavior: Mutex<(ProviderBehavior, u64)>,
 }
 
 /// What a model can keep doing, so that turns reach the bounds of their continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProviderMood {
+pub(super) enum ProviderBehavior {
     /// Nothing special: each answer is independent.
     Usual,
     /// Its answers end at the output limit.
@@ -56,15 +56,15 @@ pub(super) enum ProviderMood {
     Breaks,
 }
 
-const MOODS: [ProviderMood; 8] = [
-    ProviderMood::Truncates,
-    ProviderMood::Empty,
-    ProviderMood::Pauses,
-    ProviderMood::Declines,
-    ProviderMood::TooLong,
-    ProviderMood::Pictures,
-    ProviderMood::Overloaded,
-    ProviderMood::Breaks,
+const UNUSUAL_BEHAVIORS: [ProviderBehavior; 8] = [
+    ProviderBehavior::Truncates,
+    ProviderBehavior::Empty,
+    ProviderBehavior::Pauses,
+    ProviderBehavior::Declines,
+    ProviderBehavior::TooLong,
+    ProviderBehavior::Pictures,
+    ProviderBehavior::Overloaded,
+    ProviderBehavior::Breaks,
 ];
 
 /// How difficult a world is. Each world draws its settings from its seed, so worlds differ: one may have a reliable
@@ -81,9 +81,9 @@ pub(super) struct WorldSettings {
     /// This chance and all others are in thousandths.
     pub(super) call_fails: u32,
     pub(super) stream_fails: u32,
-    pub(super) odd_answers: u32,
+    pub(super) malformed_answers: u32,
     /// How often a model enters a mood.
-    pub(super) moods: u32,
+    pub(super) unusual_behavior: u32,
     pub(super) wants_tools: u32,
     pub(super) bad_tools: u32,
     /// How often a tool that can write changes a file, and how often a user does.
@@ -95,7 +95,7 @@ pub(super) struct WorldSettings {
     pub(super) provider_ms: u64,
     pub(super) tool_ms: u64,
     /// The longest pause between two interferences of the user, in ms.
-    pub(super) whim_ms: u64,
+    pub(super) user_delay_ms: u64,
     /// The longest pause between two answers of the user, in ms.
     pub(super) answer_ms: u64,
     pub(super) mode: Mode,
@@ -156,8 +156,8 @@ impl WorldSettings {
             pictures: *rng.pick_one(&[23, 23, 2]),
             call_fails: *rng.pick_one(&[0, 0, 30, 300]),
             stream_fails: *rng.pick_one(&[0, 0, 30, 300]),
-            odd_answers: *rng.pick_one(&[0, 0, 50, 300]),
-            moods: *rng.pick_one(&[0, 30, 150, 400]),
+            malformed_answers: *rng.pick_one(&[0, 0, 50, 300]),
+            unusual_behavior: *rng.pick_one(&[0, 30, 150, 400]),
             wants_tools: *rng.pick_one(&[50, 400, 700]),
             bad_tools: *rng.pick_one(&[0, 100, 500]),
             writes: *rng.pick_one(&[0, 300, 900]),
@@ -166,7 +166,7 @@ impl WorldSettings {
             resolve_fails: *rng.pick_one(&[0, 0, 50]),
             provider_ms: *rng.pick_one(&[0, 20, 500, 5_000]),
             tool_ms: *rng.pick_one(&[0, 50, 2_000, 14_000]),
-            whim_ms: *rng.pick_one(&[20, 300, 3_000]),
+            user_delay_ms: *rng.pick_one(&[20, 300, 3_000]),
             answer_ms: *rng.pick_one(&[100, 3_000, 60_000]),
             mode: *rng.pick_one(&[
                 Mode::Ask,
@@ -248,21 +248,21 @@ impl World {
             check,
             tickets: Mutex::new(0),
             learned_window: Mutex::new(u64::MAX),
-            mood: Mutex::new((ProviderMood::Usual, 0)),
+            behavior: Mutex::new((ProviderBehavior::Usual, 0)),
         })
     }
 
     /// Returns the mood of the model for the next call.
-    pub(super) fn current_mood(&self) -> ProviderMood {
-        let mut mood = self.mood.lock().unwrap_or_else(PoisonError::into_inner);
-        match mood.1.checked_sub(1) {
-            Some(remaining) => mood.1 = remaining,
-            None if self.rng.chance(self.settings.moods) => {
-                *mood = (*self.rng.pick_one(&MOODS), self.rng.next_below(12));
+    pub(super) fn current_behavior(&self) -> ProviderBehavior {
+        let mut behavior = self.behavior.lock().unwrap_or_else(PoisonError::into_inner);
+        match behavior.1.checked_sub(1) {
+            Some(remaining) => behavior.1 = remaining,
+            None if self.rng.chance(self.settings.unusual_behavior) => {
+                *behavior = (*self.rng.pick_one(&UNUSUAL_BEHAVIORS), self.rng.next_below(12));
             }
-            None => mood.0 = ProviderMood::Usual,
+            None => behavior.0 = ProviderBehavior::Usual,
         }
-        mood.0
+        behavior.0
     }
 
     /// The known size of the model's window.

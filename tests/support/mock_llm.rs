@@ -41,7 +41,7 @@ use tokio::sync::watch;
 use reply::{Frame, PreludeStep};
 
 /// The longest real time that a `wait_…` function waits.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// The approximate size of the chunks of events sent at full speed, in bytes.
 const BLOCK: usize = 16 * 1024;
@@ -395,10 +395,13 @@ impl MockLlm {
     async fn wait(&self, description: &str, event: impl Future<Output = ()> + Send + 'static) {
         let runtime = self.runtime.as_ref().expect("a running mock");
         let done = runtime
-            .spawn(tokio::time::timeout(PATIENCE, event))
+            .spawn(tokio::time::timeout(WAIT_LIMIT, event))
             .await
             .expect("no panic");
-        assert!(done.is_ok(), "the mock has waited {PATIENCE:?} for {description}");
+        assert!(
+            done.is_ok(),
+            "the mock has waited {WAIT_LIMIT:?} for {description}"
+        );
     }
 }
 
@@ -434,17 +437,17 @@ async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
         buffer: BytesMut::new(),
         number,
     };
-    let mut on_it = Vec::new();
+    let mut connection_requests = Vec::new();
     while let Some(exchanged) = connection.exchange(&shared).await {
-        let goes_on = exchanged.1;
-        on_it.push(exchanged.0);
-        if !goes_on {
+        let keeps_alive = exchanged.1;
+        connection_requests.push(exchanged.0);
+        if !keeps_alive {
             break;
         }
     }
     drop(connection);
     shared.open.send_modify(|open| *open -= 1);
-    for request in on_it {
+    for request in connection_requests {
         request
             .progress
             .send_modify(|progress| progress.closed = Some(now()));

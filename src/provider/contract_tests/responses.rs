@@ -55,7 +55,7 @@ fn responses_decode_reasoning_text_and_tools() {
         COMPLETED,
     );
     let mut expected = vec![
-        thought("Let me see. 🤔\n\nSo."),
+        reasoning("Let me see. 🤔\n\nSo."),
         StreamEvent::ReasoningSignature(r#"{"encrypted_content":"gAAA","id":"rs_1"}"#.into()),
         text("Grüße, 世界 😀"),
     ];
@@ -93,7 +93,7 @@ fn responses_with_only_whole_items_are_decoded() {
     );
     let mut expected = vec![
         StreamEvent::RedactedReasoning(r#"{"encrypted_content":"gAAA","id":"rs_1"}"#.into()),
-        thought("hm"),
+        reasoning("hm"),
         text("a"),
     ];
     expected.extend(tool(0, "a", r#"{"x":1}"#));

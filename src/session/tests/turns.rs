@@ -236,24 +236,24 @@ pub(super) struct FaultPlace {
 }
 
 /// A tool that panics at the named place.
-struct Bomb;
+struct PanickingTool;
 
-fn bomb(input: &FaultPlace, here: &str) {
+fn panic_at(input: &FaultPlace, here: &str) {
     assert!(input.at != here, "a bug in {here}");
 }
 
-impl Tool for Bomb {
+impl Tool for PanickingTool {
     type Input = FaultPlace;
     const NAME: &'static str = "bomb";
     const DESCRIPTION: &'static str = "Panics.";
 
     fn call_title(&self, input: &FaultPlace) -> String {
-        bomb(input, "title");
+        panic_at(input, "title");
         format!("bomb {}", input.at)
     }
 
     fn predict_effect(&self, input: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
-        bomb(input, "effect");
+        panic_at(input, "effect");
         Ok(Effect {
             kind: crate::domain::EffectKind::Execute,
             subject: "boom".to_owned(),
@@ -263,14 +263,14 @@ impl Tool for Bomb {
 
     async fn preview_change(&self, input: &FaultPlace, _: &ToolContext) -> Result<CallPreview, ToolError> {
         tokio::task::yield_now().await;
-        bomb(input, "preview");
+        panic_at(input, "preview");
         Ok(CallPreview::default())
     }
 
     async fn run(&self, input: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        bomb(&input, "run at once");
+        panic_at(&input, "run at once");
         tokio::task::yield_now().await;
-        bomb(&input, "run");
+        panic_at(&input, "run");
         Ok(ToolOutput::text("no bug here"))
     }
 }
@@ -316,7 +316,7 @@ async fn a_panicking_tool_fails_only_its_call() {
                     {"when": {"step": 1}, "events": [{"text": "I saw it fail"}]},
                     {"when": {"prompt": "again"}, "events": [{"text": "still here"}]},
                 ]),
-                vec![Arc::new(Bomb), Arc::new(Fine)],
+                vec![Arc::new(PanickingTool), Arc::new(Fine)],
             );
             let session = fixture.session();
             let outcome = fixture.ask(&session, "try").await;

@@ -111,7 +111,7 @@ const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 /// Short time limits; still long enough for a busy machine if the stream makes progress.
-const HASTY: &str = "first_event_timeout_s = 2\nevent_gap_timeout_s = 2";
+const SHORT_TIMEOUTS: &str = "first_event_timeout_s = 2\nevent_gap_timeout_s = 2";
 
 pub fn cases(api: Api) -> Vec<Case> {
     let mut all = statuses();
@@ -129,8 +129,8 @@ pub fn cases(api: Api) -> Vec<Case> {
 fn routes() -> Vec<Case> {
     let times = |n: usize, reply: fn() -> Reply| (0..n).map(|_| reply()).collect::<Vec<_>>();
     let overloaded = || Reply::error(529, "overloaded_error", "Overloaded");
-    let down = || Reply::error(503, "api_error", "down");
-    let broke = || Reply::error(402, "payment_required", "Insufficient credits");
+    let unavailable = || Reply::error(503, "api_error", "down");
+    let insufficient_credits = || Reply::error(402, "payment_required", "Insufficient credits");
     let instead = || vec![Reply::text("here I am instead")];
     vec![
         Case::new("529-thrice-then-another-model", times(3, overloaded))
@@ -139,12 +139,12 @@ fn routes() -> Vec<Case> {
         Case::then_next("529-of-the-other-model-too", times(3, overloaded))
             .with("max_retries = 9")
             .or_stand_in(times(2, overloaded)),
-        Case::then_next("503-for-ever-then-next", times(4, down)),
-        Case::then_next("402-then-next", vec![broke()]),
-        Case::new("402-of-both", vec![broke()]).or_next(vec![broke()]),
-        Case::new("503-of-both", times(4, down)).or_next(times(4, down)),
-        Case::then_next("circuit-opens-then-next", times(5, down)).with("max_retries = 9"),
-        Case::new("circuit-opens", times(5, down)).with("max_retries = 9"),
+        Case::then_next("503-for-ever-then-next", times(4, unavailable)),
+        Case::then_next("402-then-next", vec![insufficient_credits()]),
+        Case::new("402-of-both", vec![insufficient_credits()]).or_next(vec![insufficient_credits()]),
+        Case::new("503-of-both", times(4, unavailable)).or_next(times(4, unavailable)),
+        Case::then_next("circuit-opens-then-next", times(5, unavailable)).with("max_retries = 9"),
+        Case::new("circuit-opens", times(5, unavailable)).with("max_retries = 9"),
         Case::then_next(
             "429-an-hour-then-next",
             vec![throttled().header("retry-after", "3600")],
@@ -154,7 +154,7 @@ fn routes() -> Vec<Case> {
             "no-response-twice-then-next",
             vec![Reply::silent(), Reply::silent()],
         )
-        .with(HASTY)
+        .with(SHORT_TIMEOUTS)
         .takes(4),
         Case::then_next(
             "cut-in-text-then-next",
@@ -372,10 +372,10 @@ fn connections() -> Vec<Case> {
         Case::fails_once("closed-before-headers", Reply::hang_up(Cut::Close)),
         Case::new("tls", Vec::new()).at(Where::UnknownCertificate),
         Case::fails_once("no-response", Reply::silent())
-            .with(HASTY)
+            .with(SHORT_TIMEOUTS)
             .takes(4),
         Case::new("no-response-twice", vec![Reply::silent(), Reply::silent()])
-            .with(HASTY)
+            .with(SHORT_TIMEOUTS)
             .takes(4),
         Case::new("no-headers", vec![Reply::text("here I am").without_headers()]),
     ]
@@ -415,13 +415,13 @@ fn streams(api: Api) -> Vec<Case> {
         Case::fails_once("no-stop", Reply::text("half of the an").without_stop()),
         Case::fails_once("no-stop-behind-tool", write().without_stop()),
         Case::fails_once("stall", Reply::text("half of the an").stall())
-            .with(HASTY)
+            .with(SHORT_TIMEOUTS)
             .takes(4),
         Case::fails_once("stall-with-pings", pinged(Reply::text("half of the an")))
-            .with(HASTY)
+            .with(SHORT_TIMEOUTS)
             .takes(4),
         Case::fails_once("pings-alone", pinged(Reply::new()))
-            .with(HASTY)
+            .with(SHORT_TIMEOUTS)
             .takes(4),
         Case::fails_once(
             "malformed-sse",

@@ -335,11 +335,11 @@ impl Client {
 
     /// Waits for the next notification of `method` in a session that no earlier call has returned.
     pub fn next(&self, session: &str, method: &str) -> Arc<Notification> {
-        self.next_where(session, method, |_| true)
+        self.next_matching(session, method, |_| true)
     }
 
     /// Like `next`, but skips notifications for which `is` returns false.
-    pub fn next_where(
+    pub fn next_matching(
         &self,
         session: &str,
         method: &str,
@@ -363,7 +363,7 @@ impl Client {
 
     /// Waits until a tool call has a status.
     pub fn tool_call(&self, session: &str, status: &str) -> Arc<Notification> {
-        self.next_where(session, "agent/toolCall", |notification| {
+        self.next_matching(session, "agent/toolCall", |notification| {
             notification.text("status") == status
         })
     }
@@ -433,7 +433,7 @@ impl Client {
     }
 
     /// Resumes reading.
-    pub fn read_on(&self) {
+    pub fn resume_reading(&self) {
         self.shared.lock().paused = false;
         self.shared.changed.notify_all();
     }
@@ -571,7 +571,7 @@ impl Client {
     fn finish(&mut self) -> Vec<String> {
         let killed = *self.killed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wrong = Vec::new();
-        self.read_on();
+        self.resume_reading();
         // Without a running turn, the exit of the server must not change the workspace.
         let quiet = folders::contents(&self.world.workspace());
         let idle = self.shared.lock().checker.running() == 0;

@@ -29,10 +29,10 @@ pub fn now() -> Instant {
 /// Waits until `look` returns the same value for 700 ms, and returns that value. There is no event for "nothing
 /// happens any more", so it polls.
 pub fn wait_until_stable<T: PartialEq + std::fmt::Debug>(description: &str, look: impl Fn() -> T) -> T {
-    const STILL: Duration = Duration::from_millis(700);
+    const STABLE_FOR: Duration = Duration::from_millis(700);
     let start = now();
     let (mut value, mut since) = (look(), start);
-    while since.elapsed() < STILL {
+    while since.elapsed() < STABLE_FOR {
         assert!(
             start.elapsed() < WAIT_LIMIT,
             "{description} does not come to rest: {value:?}"

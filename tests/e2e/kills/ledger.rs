@@ -95,7 +95,7 @@ impl Ledger {
         })
     }
 
-    pub(super) fn has_said(&self, input: &str) -> bool {
+    pub(super) fn has_input(&self, input: &str) -> bool {
         self.inputs.contains_key(input)
     }
 
@@ -110,7 +110,12 @@ impl Ledger {
     }
 
     /// Records what a killed server had shown.
-    pub(super) fn bury(&mut self, session: &str, killed_output: &KilledOutput, wrong: &mut Vec<String>) {
+    pub(super) fn record_killed_output(
+        &mut self,
+        session: &str,
+        killed_output: &KilledOutput,
+        wrong: &mut Vec<String>,
+    ) {
         self.open_messages.clear();
         for notification in killed_output
             .notes

@@ -251,9 +251,10 @@ impl Checker {
                 until,
             } => {
                 of_turn()?;
-                let is_news =
+                let is_change =
                     *state != CircuitState::Closed || shown_session.fold.route.open_circuits.contains(name);
-                if until.is_some() != (*state == CircuitState::Open) || !is_news && !shown_session.is_cut_off
+                if until.is_some() != (*state == CircuitState::Open)
+                    || !is_change && !shown_session.is_cut_off
                 {
                     return Err(format!(
                         "the circuit of {name} cannot change to {state:?} until {until:?}"
@@ -293,7 +294,7 @@ impl Checker {
     fn turn_ended(&mut self, session: &SessionId, turn: &TurnId, end: &TurnEnd) -> CheckResult {
         let mut prompts = 0;
         for blocks in &end.unused_steers {
-            let kind = self.given_back(session, turn, blocks)?;
+            let kind = self.return_input(session, turn, blocks)?;
             prompts +=
                 u32::from(kind == TypedKind::Prompt || self.begins_turn(session, turn, kind) && prompts == 0);
         }
@@ -320,7 +321,7 @@ impl Checker {
             }
         }
         shown_session.turns.entry(turn.clone()).or_default().prompts += prompts;
-        shown_session.ends_well(turn, end, was_cut, (self.ending, self.policy_record))?;
+        shown_session.check_end(turn, end, was_cut, (self.ending, self.policy_record))?;
         shown_session.modes = [
             vec![shown_session.fold.choice.mode],
             shown_session.unconfirmed.clone(),
@@ -576,7 +577,7 @@ impl ShownSession {
     }
 
     /// Checks the invariants of a turn's end.
-    fn ends_well(
+    fn check_end(
         &mut self,
         turn: &TurnId,
         end: &TurnEnd,
@@ -663,14 +664,14 @@ impl ShownSession {
             _ => true,
         };
         let has_code = end.reason.to_error_code() == end.error.as_ref().map(|error| error.code);
-        let softer = end.reason == TerminalReason::ModelError && end.error.is_some();
+        let is_model_error = end.reason == TerminalReason::ModelError && end.error.is_some();
         // A turn at its limit may end with a summary instead of an error.
         let limited = matches!(
             end.reason,
             TerminalReason::MaxTurns | TerminalReason::MaxToolCalls
         );
         let summed_up = limited && end.state == TurnState::Degraded && end.error.is_none();
-        if is_possible && (has_code || softer || summed_up) {
+        if is_possible && (has_code || is_model_error || summed_up) {
             Ok(())
         } else {
             Err(format!("{turn} cannot end with {end:?}"))

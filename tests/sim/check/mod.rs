@@ -219,7 +219,7 @@ impl Checker {
     }
 
     /// Whether the events shown now may be among those that the store has just reported as lost.
-    pub(super) fn has_just_lost(&self) -> bool {
+    pub(super) fn has_just_lost_events(&self) -> bool {
         self.lost_at == Some(clock::wall_ms())
     }
 

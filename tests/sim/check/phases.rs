@@ -31,7 +31,7 @@ impl Checker {
             Event::Wait { .. } if conditions.phase == TurnPhase::Hook => {}
             Event::Retry { .. } | Event::Wait { .. } => conditions.phase = TurnPhase::Waiting,
             // An inquiry about a time limit does not pause the turn before its next step.
-            Event::InquiryRequested(inquiry) if !is_about_time(inquiry) && inquiry.parent.is_none() => {
+            Event::InquiryRequested(inquiry) if !is_wall_time_limit(inquiry) && inquiry.parent.is_none() => {
                 conditions.phase = TurnPhase::Question;
             }
             // The results of a sub-agent's calls leave the turn in its tool phase.
@@ -112,6 +112,6 @@ impl Checker {
     }
 }
 
-fn is_about_time(inquiry: &Inquiry) -> bool {
+fn is_wall_time_limit(inquiry: &Inquiry) -> bool {
     matches!(&inquiry.subject, RequestSubject::Limit(reached) if reached.limit == LimitName::WallTime)
 }

@@ -34,7 +34,7 @@ impl Checker {
             .iter()
             .map(|(id, found)| (id.clone(), found.changes.clone()));
         self.files_left(files, &changes.collect::<Vec<_>>(), self.lossy);
-        self.crashed_at = clock::wall_ms() - crate::simulation::NIGHT_MS;
+        self.crashed_at = clock::wall_ms() - crate::simulation::RESTART_PAUSE_MS;
         self.reloading = true;
         self.in_hand.clear();
         self.circuits.clear();
@@ -136,7 +136,7 @@ impl Checker {
         let is_cut_off =
             lost && (found.events.len() != shown_count || shown_session.is_stored(&found).is_err());
         if is_cut_off {
-            self.relearn_session(session, &found);
+            self.replace_session(session, &found);
             return self.check_reloaded_session(session, found, lossy, false);
         }
         if found.events.len() < shown_session.safe {
@@ -148,7 +148,7 @@ impl Checker {
         }
         shown_session.is_stored(&found)?;
         if found.events.len() < shown_count {
-            self.relearn_session(session, &found);
+            self.replace_session(session, &found);
         } else {
             for stored in &found.events[shown_count..] {
                 self.log_line(format!("stored unseen: {session} {stored:?}"));
@@ -282,7 +282,7 @@ impl Checker {
     }
 
     /// Relearns the session from the store, because the failing store lost events that were shown.
-    fn relearn_session(&mut self, session: &SessionId, found: &ReloadedSession) {
+    fn replace_session(&mut self, session: &SessionId, found: &ReloadedSession) {
         let events = &found.events;
         self.log_line(format!("{session} has {} events left", events.len()));
         self.count_case("events lost, as warned");

@@ -168,13 +168,13 @@ impl Checker {
             .typed
             .get_mut(&label)
             .ok_or("I16: a message contains input that the user never sent")?;
-        let for_nothing = |turn: &TurnId| {
+        let is_needless = |turn: &TurnId| {
             self.sessions
                 .get(session)
                 .is_some_and(|shown_session| shown_session.was_started_for_nothing(turn))
         };
         let refused = matches!(typed.answer, Some(TypedAnswer::Refused(_)));
-        let elsewhere = matches!(&typed.answer, Some(TypedAnswer::Accepted(other)) if other != turn && !for_nothing(other));
+        let elsewhere = matches!(&typed.answer, Some(TypedAnswer::Accepted(other)) if other != turn && !is_needless(other));
         // A full store may have lost the record that removed the input, as when the queue shows it again.
         let lost = typed.kind == TypedKind::Queued
             && self
@@ -189,13 +189,13 @@ impl Checker {
         }
         match typed.joined.replace(turn.clone()) {
             None => Ok(typed.kind),
-            Some(joined) if for_nothing(&joined) => Ok(typed.kind),
+            Some(joined) if is_needless(&joined) => Ok(typed.kind),
             Some(_) => Err(format!("I16: #{label} was delivered twice")),
         }
     }
 
     /// A turn's end returns an input to the user.
-    pub(super) fn given_back(
+    pub(super) fn return_input(
         &mut self,
         session: &SessionId,
         turn: &TurnId,

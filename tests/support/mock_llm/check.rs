@@ -200,7 +200,7 @@ fn openai(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
     );
     let mut unanswered: Vec<String> = Vec::new();
     let mut call_ids = HashSet::new();
-    let mut spoken = false;
+    let mut user_has_spoken = false;
     for (at, message) in messages.iter().enumerate() {
         let role = message["role"].as_str().unwrap_or_default();
         if role == "tool" {
@@ -230,9 +230,9 @@ fn openai(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
             wrong.push(format!("message {at} is empty"));
         }
         match role {
-            "system" | "developer" if !spoken => {}
-            "user" => spoken = true,
-            "assistant" if spoken => {}
+            "system" | "developer" if !user_has_spoken => {}
+            "user" => user_has_spoken = true,
+            "assistant" if user_has_spoken => {}
             _ => wrong.push(format!("message {at}: role {role:?} out of place")),
         }
         for call in &calls {
@@ -259,7 +259,7 @@ fn openai(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
     if !unanswered.is_empty() {
         wrong.push(format!("tool calls {unanswered:?} have no result"));
     }
-    if !spoken {
+    if !user_has_spoken {
         wrong.push("no user message".to_owned());
     }
 }

@@ -142,7 +142,7 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
     let mut unanswered: Vec<String> = Vec::new();
     let mut answering = false;
     let mut call_ids = HashSet::new();
-    let mut spoken = false;
+    let mut user_has_spoken = false;
     for (at, item) in items.iter().enumerate() {
         let kind = item["type"].as_str().unwrap_or_default();
         let role = item["role"].as_str().unwrap_or_default();
@@ -157,13 +157,13 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
         if kind != "reasoning" && !item["id"].is_null() {
             wrong.push(format!("item {at}: an id, but nothing is stored"));
         }
-        if of_answer && !spoken {
+        if of_answer && !user_has_spoken {
             wrong.push(format!("item {at}: an answer before any question"));
         }
         answering = kind == "function_call_output";
         match kind {
             "message" => {
-                spoken |= role == "user";
+                user_has_spoken |= role == "user";
                 message(at, item, role, wrong);
             }
             "reasoning" => {
@@ -205,7 +205,7 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
     if !unanswered.is_empty() {
         wrong.push(format!("function calls {unanswered:?} have no output"));
     }
-    if !spoken {
+    if !user_has_spoken {
         wrong.push("no user message".to_owned());
     }
 }

@@ -116,11 +116,11 @@ const PIECES: &[&str] = &[
 ];
 
 /// A folder of markers, and a workspace with folders named like the numbers that bash assigns (file descriptors).
-struct Ground {
+struct BashRunner {
     folder: tempfile::TempDir,
 }
 
-impl Ground {
+impl BashRunner {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (subfolder, name, marker) in [
@@ -176,7 +176,7 @@ impl Ground {
 }
 
 thread_local! {
-    static GROUND: Ground = Ground::new();
+    static BASH: BashRunner = BashRunner::new();
 }
 
 fn is_allowed(policy: &Policy, line: &str) -> bool {
@@ -210,7 +210,7 @@ fn policies() -> [Policy; 2] {
 fn check(line: &str) -> Result<(), String> {
     for policy in policies() {
         if is_allowed(&policy, line) {
-            let markers = GROUND.with(|ground| ground.run(line));
+            let markers = BASH.with(|bash| bash.run(line));
             if markers.iter().any(|name| name == "evil") {
                 return Err(format!(
                     "{line:?} ran {markers:?} although it was allowed by {policy:?}"
@@ -243,9 +243,7 @@ fn markers_record_what_runs() {
         "read PATH <<< 11; ls",
     ] {
         assert!(
-            GROUND
-                .with(|ground| ground.run(line))
-                .contains(&"evil".to_owned()),
+            BASH.with(|bash| bash.run(line)).contains(&"evil".to_owned()),
             "{line:?}"
         );
         assert!(
