@@ -482,7 +482,7 @@ async fn cancel_interrupts_and_keeps_the_output() {
     let (output, took) = run_and_cancel(&mut session, command, None).await;
     assert_eq!(
         output.text,
-        "ready\ncleaned up\ncancelled while it ran\nexit code: 5"
+        "ready\ncleaned up\ncanceled while it ran\nexit code: 5"
     );
     assert!(output.is_error && took < Duration::from_millis(900), "{took:?}");
 }
@@ -492,7 +492,7 @@ async fn flooding_command_that_ignores_signals_is_killed_in_time() {
     let mut session = Session::new();
     let command = "trap '' INT TERM; echo ready; (trap '' INT TERM; exec yes) & while :; do sleep 1000; done";
     let (output, took) = run_and_cancel(&mut session, command, None).await;
-    assert!(output.text.ends_with("cancelled while it ran\nkilled by signal 9"));
+    assert!(output.text.ends_with("canceled while it ran\nkilled by signal 9"));
     assert!(
         took > Duration::from_millis(1_900) && took < Duration::from_millis(2_700),
         "{took:?}"
@@ -509,7 +509,7 @@ async fn on_cancel_finish_lets_a_command_complete() {
     // More than a pipe holds, although nobody reads live output after the cancel.
     let command = "echo ready; sleep 0.3; head -c 1000000 /dev/zero | tr '\\0' x; echo finished";
     let (output, _) = run_and_cancel(&mut session, command, None).await;
-    assert!(output.text.ends_with("xfinished\ncancelled while it ran"));
+    assert!(output.text.ends_with("xfinished\ncanceled while it ran"));
     assert_eq!(output.full.unwrap().bytes, 1_000_000 + 6 + 9);
 }
 
@@ -518,7 +518,7 @@ async fn second_cancel_kills_immediately() {
     let mut session = Session::new();
     let command = "trap '' INT TERM; echo ready; while :; do sleep 1000; done";
     let (output, took) = run_and_cancel(&mut session, command, Some(Duration::from_millis(50))).await;
-    assert_eq!(output.text, "ready\ncancelled while it ran\nkilled by signal 9");
+    assert_eq!(output.text, "ready\ncanceled while it ran\nkilled by signal 9");
     assert!(took < Duration::from_millis(900), "{took:?}");
 }
 

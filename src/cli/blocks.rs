@@ -150,7 +150,7 @@ pub(super) fn tool_call(
             let first = styler.dim_text(&first);
             format!("{} {title}\n  {first}\n", yellow("⊘ denied:"))
         }
-        ToolCallStatus::Cancelled => format!("{} {title}\n", yellow("■ cancelled:")),
+        ToolCallStatus::Cancelled => format!("{} {title}\n", yellow("■ canceled:")),
         ToolCallStatus::Failed => {
             let hint = hint.filter(|_| has_hidden_lines(call));
             let hint = hint.map_or_else(String::new, |hint| styler.dim_text(&format!(" · {hint}")));

@@ -63,7 +63,7 @@ pub(super) const COMMANDS: [CommandHelp; 23] = [
         "list models, or set the model and its effort",
     ),
     define_command("/mode [plan|ask|autoEdit|full]", "how freely the agent may act"),
-    define_command("/resume", "continue the cancelled or interrupted turn"),
+    define_command("/resume", "continue the canceled or interrupted turn"),
     define_command(
         "/compact [WORDS]",
         "replace old messages by a summary; optionally say what to keep",

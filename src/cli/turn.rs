@@ -600,7 +600,7 @@ impl TurnRunner<'_> {
             session_id: self.session.to_owned(),
             turn_id: None,
         };
-        self.view.wait_for("cancelling; Ctrl-C leaves");
+        self.view.wait_for("canceling; Ctrl-C leaves");
         self.client.send_notification(method::CANCEL, &params).await
     }
 }

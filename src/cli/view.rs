@@ -714,7 +714,7 @@ impl View {
         self.screen.write_gap();
         match ended.state {
             TurnState::Completed | TurnState::Failed | TurnState::Degraded => {}
-            TurnState::Cancelled => self.show_warning("■ cancelled"),
+            TurnState::Cancelled => self.show_warning("■ canceled"),
             TurnState::Interrupted => self.show_warning("■ interrupted (/resume continues)"),
         }
         let is_reported = !matches!(ended.state, TurnState::Completed | TurnState::Cancelled);
@@ -732,8 +732,8 @@ impl View {
             let percent = context.map(|usage| usage.context_used * 100 / usage.context_window);
             let context = match percent {
                 None => String::new(),
-                Some(0) => " · context under 1 %".to_owned(),
-                Some(percent) => format!(" · context {percent} %"),
+                Some(0) => " · context under 1%".to_owned(),
+                Some(percent) => format!(" · context {percent}%"),
             };
             self.show_hint(format!("{read} tokens in, {written} out · {cost}{context}"));
         }

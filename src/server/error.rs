@@ -84,7 +84,7 @@ pub enum RequestError {
     #[error("the queue is full with {0} prompts; remove one, or wait until one was sent")]
     QueueFull(usize),
     /// The client canceled the request. Contains the turn's result.
-    #[error("the request was cancelled")]
+    #[error("the request was canceled")]
     Cancelled(Box<PromptResult>),
     /// An error of the store or the configuration, with its own message.
     #[error(transparent)]

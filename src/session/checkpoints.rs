@@ -218,7 +218,7 @@ impl TurnCheckpoints {
                 "there are more than {MAX_WATCHED} files; command changes to the others are unknown and cannot be reverted"
             ))
         } else if cut_short {
-            Some("the turn was cancelled before the command's changes were recorded; they are unknown and cannot be reverted".to_owned())
+            Some("the turn was canceled before the command's changes were recorded; they are unknown and cannot be reverted".to_owned())
         } else {
             None
         };

@@ -115,7 +115,7 @@ impl Actor {
             (TerminalReason::StoreFailed, _) => AgentError::new(code, "the session store cannot be written")
                 .with_user_action("free disk space; unsaved data is kept in memory as far as it fits"),
             (TerminalReason::WallTime, _) => self.wall_time_error(),
-            _ => AgentError::new(code, "cancelled by the user"),
+            _ => AgentError::new(code, "canceled by the user"),
         })
     }
 
@@ -201,7 +201,7 @@ impl Actor {
         let stays_open = reason == TerminalReason::ServerStopped;
         let (status, text) = match reason {
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
-                (ToolCallStatus::Cancelled, "cancelled by the user")
+                (ToolCallStatus::Cancelled, "canceled by the user")
             }
             _ => (ToolCallStatus::Cancelled, "interrupted"),
         };

@@ -174,7 +174,7 @@ async fn all_tools_run_and_a_cancelled_call_ends() {
         let result = result.unwrap_or_else(|_| panic!("{name} does not end"));
         // A read may be done before it notices the cancel; a change must not begin.
         if let Err(error) = &result {
-            assert_eq!(error, "cancelled", "{name}");
+            assert_eq!(error, "canceled", "{name}");
         }
         if ["write_file", "edit_file", "update_plan"].contains(&name) {
             assert!(result.is_err(), "{name} went on after the cancel");

@@ -229,7 +229,7 @@ mod tests {
         let mut call = Box::pin(harness.call_tool("edit_file", edit("a.txt", "one", "two")));
         assert!(futures::poll!(&mut call).is_pending());
         harness.cx.cancel.cancel();
-        assert_eq!(call.await.unwrap_err(), "cancelled");
+        assert_eq!(call.await.unwrap_err(), "canceled");
         assert_eq!(harness.read("a.txt"), "one\n");
     }
 }

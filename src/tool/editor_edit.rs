@@ -116,7 +116,7 @@ impl EditorEdit {
             Some(Err(reason)) => return self.not_made(cx, reason).await,
             None => {
                 return Err(ToolError::CutShort(Box::new(ToolOutput::text(format!(
-                    "cancelled; the editor had been asked for the edit of `{}` and may have made it",
+                    "canceled; the editor had been asked for the edit of `{}` and may have made it",
                     self.target.display
                 )))));
             }
@@ -143,7 +143,7 @@ impl EditorEdit {
         let unseen = "the file on disk does not have this edit yet, and commands do not see it";
         let request = cx.editor.save_document(self.opened.uri.clone());
         let refused = match within_cancel(cx, request).await {
-            None => return Some(format!("cancelled before it was saved: {unseen}")),
+            None => return Some(format!("canceled before it was saved: {unseen}")),
             Some(Ok(refused)) => refused,
             Some(Err(EditorError::Refused(reason))) => Some(reason),
             Some(Err(error @ (EditorError::Silent(_) | EditorError::Failed(_)))) => Some(error.to_string()),

@@ -317,7 +317,7 @@ async fn a_silent_editor_does_not_delay_a_cancel() {
         });
         refusal
     };
-    assert!(refusal.contains("cancelled"), "{refusal}");
+    assert!(refusal.contains("canceled"), "{refusal}");
     assert!(
         start.elapsed() < Duration::from_millis(1_100),
         "{:?}",

@@ -65,10 +65,10 @@ pub enum ToolError {
     #[error("{0}")]
     Reported(String),
     /// The cancel came first.
-    #[error("cancelled")]
+    #[error("canceled")]
     Cancelled,
     /// The cancel came while the call ran; this is the result until then.
-    #[error("cancelled while it ran")]
+    #[error("canceled while it ran")]
     CutShort(Box<ToolOutput>),
     /// A bug of ours; the model learns that the tool failed.
     #[error("internal error: {0}")]

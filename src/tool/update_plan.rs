@@ -138,7 +138,7 @@ mod tests {
             harness
                 .call_expecting_error("update_plan", json!({"items": []}))
                 .await,
-            "cancelled"
+            "canceled"
         );
     }
 }

@@ -61,7 +61,7 @@ pub fn internal_error(message: impl Into<Cow<'static, str>>) -> Error {
 
 /// Builds the error for a canceled request that its handler did not answer (-32800).
 pub fn cancelled_error() -> Error {
-    protocol_error(ErrorCode::RequestCancelled, "request was cancelled")
+    protocol_error(ErrorCode::RequestCancelled, "request was canceled")
 }
 
 /// Builds the error for a message that this server does not accept (-32600).

@@ -208,7 +208,7 @@ fn to_status_and_output(
         Err(ToolError::Reported(reason)) => (ToolCallStatus::Failed, failed(reason)),
         Err(ToolError::Cancelled) => (
             ToolCallStatus::Cancelled,
-            failed("cancelled by the user".to_owned()),
+            failed("canceled by the user".to_owned()),
         ),
         // A cancel keeps what the command had printed.
         Err(ToolError::CutShort(output)) => (

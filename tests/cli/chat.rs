@@ -39,7 +39,7 @@ fn approval_keys_answer_and_enter_alone_allows_nothing() {
     chat.send_keys("slow\r");
     chat.wait_for_text("word word");
     chat.send_keys("\u{3}");
-    chat.wait_for_text("■ cancelled");
+    chat.wait_for_text("■ canceled");
     chat.quit();
 }
 
@@ -75,7 +75,7 @@ fn lone_esc_does_not_take_the_next_key() {
     chat.wait_for_text("\rslow\r");
     chat.wait_for_text("word word");
     chat.send_keys("\u{3}");
-    chat.wait_for_text("■ cancelled");
+    chat.wait_for_text("■ canceled");
     chat.quit();
 }
 
@@ -121,7 +121,7 @@ fn chat_queues_reverts_redoes_forks_and_exports() {
     let output = chat.wait_until_idle() + &chat.wait_for_text("› ");
     for line in [
         "1 queued prompt until the turn ends",
-        "■ cancelled",
+        "■ canceled",
         "1 queued prompt paused; /queue send runs the next",
         "› /queue write it\r\n",
     ] {
@@ -194,13 +194,13 @@ fn text_typed_while_a_turn_ends_moves_to_the_next_prompt() {
     let server = server_of(&chat);
     kill_process(server, Signal::STOP).unwrap();
     chat.send_keys("\u{3}");
-    chat.wait_for_text("cancelling");
+    chat.wait_for_text("canceling");
     chat.send_keys("and say why\r");
     chat.wait_for_text("› and say why▏");
     kill_process(server, Signal::CONT).unwrap();
     let output = chat.wait_until_idle();
     for line in [
-        "■ cancelled",
+        "■ canceled",
         "! commands work after the turn ends; Ctrl-C cancels it",
     ] {
         assert!(output.contains(line), "no {line:?} in {output:?}");

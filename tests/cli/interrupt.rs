@@ -20,7 +20,7 @@ fn esc_interrupts_a_streaming_turn_and_keeps_the_next_key() {
     chat.send_keys("slow\r");
     chat.wait_for_text("word word");
     chat.send_keys("\u{1b}");
-    chat.wait_for_text("■ cancelled");
+    chat.wait_for_text("■ canceled");
     // Another key follows immediately, in the same read and in the next one.
     chat.wait_for_text("› ");
     for keys in [&["\u{1b}x"][..], &["\u{1b}", "x"]] {
@@ -29,7 +29,7 @@ fn esc_interrupts_a_streaming_turn_and_keeps_the_next_key() {
         for key in keys {
             chat.send_keys(key);
         }
-        chat.wait_for_text("■ cancelled");
+        chat.wait_for_text("■ canceled");
         // Before this, keys go to the turn that is ending.
         chat.wait_until_idle();
         chat.wait_for_text("› x");
@@ -45,7 +45,7 @@ fn esc_interrupts_a_streaming_turn_and_keeps_the_next_key() {
     chat.wait_for_text("› abc▏");
     chat.send_keys("\u{1b}");
     chat.send_keys("\u{3}");
-    let output = chat.wait_for_text("■ cancelled");
+    let output = chat.wait_for_text("■ canceled");
     assert!(!output.contains("[A") && !output.contains("5C"), "{output}");
     chat.quit();
 }
@@ -108,7 +108,7 @@ fn second_ctrl_c_leaves_a_hung_server() {
     let paste = format!("\u{1b}[200~{}\u{1b}[201~\r", "words ".repeat(40_000));
     chat.send_keys(&paste);
     chat.send_keys("\u{1b}");
-    chat.wait_for_text("cancelling");
+    chat.wait_for_text("canceling");
     chat.send_keys("\u{3}");
     chat.send_keys("\u{3}");
     let start = Instant::now();

@@ -161,7 +161,7 @@ fn demo_runs_end_to_end_without_a_home() {
         "+    return result * (1 - discount / 100)",
         "allowed automatically",
         "edited cart.py",
-        "■ cancelled",
+        "■ canceled",
         "✓ the edit was written to disk, reverted and restored",
         "✓ the cancel took",
         "events of the session are stored, without a gap",

@@ -299,8 +299,8 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
         let tool_call = client.tool_call(&session, "cancelled");
         let output = tool_call.text("output");
         let last = match on_cancel {
-            "finish" => "finished\ncancelled while it ran",
-            _ => "interrupted\ncancelled while it ran\nexit code: 3",
+            "finish" => "finished\ncanceled while it ran",
+            _ => "interrupted\ncanceled while it ran\nexit code: 3",
         };
         assert!(
             output.starts_with("started\nline 1\n") && output.ends_with(last),
@@ -311,7 +311,7 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
         assert_eq!(client.ask(&session, "go on").text, "ok");
         let raw = world.wait_for_request(1).raw.clone();
         assert!(
-            String::from_utf8_lossy(&raw).contains("cancelled while it ran"),
+            String::from_utf8_lossy(&raw).contains("canceled while it ran"),
             "{name}: the model reads it"
         );
     }

@@ -276,7 +276,7 @@ fn second_cancel_kills_immediately() {
     let cut = client.tool_call(&session, "cancelled");
     assert_eq!(
         cut.text("output"),
-        "started\ncancelled while it ran\nkilled by signal 9"
+        "started\ncanceled while it ran\nkilled by signal 9"
     );
 }
 

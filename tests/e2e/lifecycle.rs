@@ -250,7 +250,7 @@ fn server_ends_in_time_although_commands_ignore_signals() {
             .unwrap();
         assert_eq!(
             result.params["output"],
-            "started\ncancelled while it ran\nkilled by signal 9"
+            "started\ncanceled while it ran\nkilled by signal 9"
         );
         assert_eq!(client.ask(&session, "and now?").text, "ok");
     }

@@ -124,7 +124,7 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
     if !stopped && stage.evidence.states == [TurnState::Completed] {
         stage
             .view
-            .show_hint("One more, to be cancelled in the middle of the answer:");
+            .show_hint("One more, to be canceled in the middle of the answer:");
         stopped = stage.run_prompt(STORY).await?.was_stopped();
     }
     if !stopped && !stage.evidence.changed.is_empty() {

@@ -102,7 +102,7 @@ pub struct AgentSettings {
     /// 8192.
     #[schemars(range(min = 1_024, max = 1_000_000), extend("x-untrusted" = Untrusted::Any))]
     pub output_reserve: u64,
-    /// How many tokens a turn should write at least. An agent that stops below 90 % of them is asked to continue.
+    /// How many tokens a turn should write at least. An agent that stops below 90% of them is asked to continue.
     /// Default: the agent stops on its own.
     // Without a target the agent ends on its own, so any target makes turns longer.
     #[schemars(range(min = 1), extend("x-untrusted" = Untrusted::LowerOrZero))]

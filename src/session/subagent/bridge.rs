@@ -437,7 +437,7 @@ impl SubagentBridge {
         let reason = if self.timed_out {
             "the time of the sub-agent is up"
         } else {
-            "cancelled"
+            "canceled"
         };
         // A sub-agent's calls begin after the call that started it and end before it.
         for call in open.into_iter().rev() {

@@ -74,7 +74,7 @@ pub enum SpawnError {
         reason: String,
     },
     /// Canceled before it ran; nothing of it is left.
-    #[error("the command was cancelled before it ran")]
+    #[error("the command was canceled before it ran")]
     Cancelled,
 }
 

@@ -203,7 +203,7 @@ local DECISIONS = {
 }
 local SETTLED = {
   rule = 'by a rule',
-  cancel = 'by a cancellation',
+  cancel = 'by canceling the turn',
   timeout = 'timed out',
   newPrompt = 'by a new prompt',
 }

@@ -11,7 +11,7 @@ local STATES = {
   failed = { '✗ failed', 'AgentlsError' },
   degraded = { '◐ degraded', 'AgentlsWarn' },
   interrupted = { '■ interrupted', 'AgentlsWarn' },
-  cancelled = { '■ cancelled', 'AgentlsWarn' },
+  cancelled = { '■ canceled', 'AgentlsWarn' },
 }
 
 ---@param item agentls.Item.turnEnd
