@@ -253,26 +253,26 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("cli/chat/changes.rs", "the terminal"),
     (
         "cli/chat/input.rs",
-        "completes names for the person; the line's history is the person's",
+        "completes names for the user, and keeps the history of the input line",
     ),
     (
         "cli/slash.rs",
-        "asks whether a name that the person types is a file; the server reads it",
+        "checks whether a name that the user types is a file; the server reads it",
     ),
     (
         "cli/config.rs",
-        "asks which of the configuration files are there; `config` reads them",
+        "checks which of the configuration files exist; `config` reads them",
     ),
     ("cli/demo/mod.rs", "a scratch folder of its own"),
     ("cli/demo/scratch.rs", "a scratch folder of its own"),
     (
         "cli/doctor/system.rs",
-        "asks which files are there, and tries whether our own folders can be written",
+        "checks which files exist, and whether our own folders are writable",
     ),
     ("cli/external_editor.rs", "a private temporary file"),
     (
         "cli/mod.rs",
-        "the folder and the file of the command line, which the person names",
+        "the folder and the file that the user names on the command line",
     ),
     ("cli/sessions.rs", "writes the file that the person names"),
     (
@@ -284,7 +284,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("provider/script.rs", "a script that the person names"),
     (
         "server/handlers/sessions.rs",
-        "asks whether a session's folder is one; reads nothing",
+        "checks whether a session's folder is one; reads nothing",
     ),
     ("store/content.rs", "the data folder"),
     ("store/files.rs", "the data folder"),
@@ -294,7 +294,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("transport/stdio.rs", "/dev/null"),
     (
         "workspace/process/exec.rs",
-        "asks whether a command's folder can be entered",
+        "checks whether a command's folder can be entered",
     ),
     ("workspace/process/process_tree.rs", "/proc"),
     (
@@ -311,7 +311,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ),
     (
         "workspace/resolve.rs",
-        "asks whether a path exists; reads nothing",
+        "checks whether a path exists; reads nothing",
     ),
 ];
 

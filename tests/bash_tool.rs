@@ -566,7 +566,7 @@ async fn dropping_the_call_kills_the_command() {
     let cx = session.cx.clone();
     let input = json!({ "command": "echo $$ >pid; echo ready; exec sleep 1000" });
     tokio::select! {
-        _ = call_tool(Bash, &cx, input) => panic!("it cannot end"),
+        _ = call_tool(Bash, &cx, input) => panic!("the command ended"),
         () = session.wait_until_ready() => {}
     }
     let pid = cx.cwd.join("pid");

@@ -31,7 +31,7 @@ const COMMAND_MARK: &str = "AGENTLS_TEST_COMMAND_MARK";
 const ATTACKS: [(&str, &str); 11] = [
     ("kill", "setsid sleep 1000 & echo ready; kill -KILL $PPID"),
     (
-        "kill, and go on",
+        "kill, then continue",
         "setsid sleep 1000 & echo ready; kill -KILL $PPID; sleep 1000",
     ),
     (
@@ -219,7 +219,7 @@ async fn kill_ends_every_process() {
 }
 
 #[tokio::test]
-async fn no_process_is_left_when_gone_is_reported() {
+async fn no_process_remains_after_the_end_is_reported() {
     for (name, shape) in SHAPES {
         let mark = fresh_mark();
         let mut child = start(&endless_command(shape), &mark).await;
@@ -312,7 +312,7 @@ async fn run_adopting_server(script: &str, end: &str) {
         let command = Command::from_script("").env(MARK, &mark);
         let refused = Launcher::with_helper(&helper, []).spawn(command).await;
         assert!(matches!(refused, Err(SpawnError::Helper { .. })), "{refused:?}");
-        assert_eq!(find_marked(&mark), [], "nobody is left once the error is there");
+        assert_eq!(find_marked(&mark), [], "no process remains after the error");
         return content();
     }
     // An unrelated command, which must be left alone.
@@ -340,7 +340,7 @@ async fn run_adopting_server(script: &str, end: &str) {
             assert_eq!(
                 find_marked(&mark),
                 [],
-                "no process is left once the end is reported"
+                "no process remains after the end is reported"
             );
         }
         "drop" => drop(child),

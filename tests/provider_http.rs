@@ -69,7 +69,7 @@ async fn collect(provider: &Arc<dyn Provider>) -> Result<Vec<StreamEvent>, Provi
         match event {
             Ok(event) => events.push(event),
             Err(error) => {
-                assert!(stream.next().await.is_none(), "something follows the error");
+                assert!(stream.next().await.is_none(), "an event follows the error");
                 return Err(error);
             }
         }
@@ -397,7 +397,7 @@ async fn stopped_reader_applies_backpressure() {
     }
     assert!(
         accepted < 32 << 20,
-        "{accepted} bytes were taken in though nobody reads"
+        "{accepted} bytes were accepted although nothing reads them"
     );
 }
 

@@ -301,7 +301,7 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
                 .iter()
                 .filter(|name| world.path("work").join(name).exists())
                 .count();
-            assert_eq!(there, 0, "only what was asked is allowed");
+            assert_eq!(there, 0, "one answer allows one call");
             chat.send_keys("\r");
             let output = chat.wait_for_text("⊘ touch ");
             assert!(!output.contains("✓ allowed"), "{output}");

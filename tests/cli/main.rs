@@ -170,7 +170,7 @@ fn demo_runs_end_to_end_without_a_home() {
         done.assert_stdout(landmark);
     }
     assert!(!done.out.contains("missing"), "{}", done.out);
-    assert!(!done.out.contains('\u{1b}'), "colours where nobody looks");
+    assert!(!done.out.contains('\u{1b}'), "no colors without a terminal");
     assert!(took < Duration::from_secs(15), "{took:?}");
     assert_eq!(
         fs::read_dir(world.path("tmp")).unwrap().count(),

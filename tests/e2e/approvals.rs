@@ -93,7 +93,7 @@ fn a_denial_reaches_the_model_with_its_feedback() {
             answer["feedback"] = feedback.into();
         }
         client.respond(answer);
-        assert_eq!(client.prompt_result(&id).text, "ok", "the turn goes on");
+        assert_eq!(client.prompt_result(&id).text, "ok", "the turn continues");
         assert_eq!(results(&world, 1), [expected]);
         assert_eq!(client.tool_call(&session, "denied").text("output"), expected);
         assert_eq!(world.read("x"), None);

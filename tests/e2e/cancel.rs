@@ -195,7 +195,7 @@ fn cancel_takes_effect_while_connecting() {
     let world = World::with(Config {
         tables: format!(
             "[provider.deaf]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{}\"\n\
-             api_key = \"sk-nobody-hears-this\"\nmodel = \"mock-model\"\n",
+             api_key = \"sk-unused-key\"\nmodel = \"mock-model\"\n",
             full_backlog.port
         ),
         ..Config::default()

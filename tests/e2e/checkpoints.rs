@@ -179,7 +179,7 @@ fn revert_restores_from_git_without_running_repository_programs() {
     assert_eq!(world.read("dirty.txt").unwrap(), "1\n");
     assert!(
         !world.path("pwned").exists(),
-        "something of the repository's was started"
+        "a program of the repository was started"
     );
 }
 
@@ -514,7 +514,7 @@ fn changes_by_others_during_a_command_are_not_attributed_to_it() {
 
 /// Reverting across a user's change between two edits of the agent would lose that change.
 #[test]
-fn revert_keeps_a_persons_change_between_two_edits() {
+fn revert_keeps_a_users_change_between_two_edits() {
     let world = World::new();
     world.write("a.txt", "one\ntwo\n");
     world.write("b.txt", "one\ntwo\n");
@@ -691,7 +691,7 @@ fn full_disk_reverts_the_rest_and_loses_nothing() {
         "{conflicts:?}"
     );
     assert_eq!(entry_fields(&done, "files", "kind"), [("elsewhere", "created")]);
-    assert_eq!(world.read("small/c").unwrap(), "x\n", "whole or not at all");
+    assert_eq!(world.read("small/c").unwrap(), "x\n", "all or nothing");
     assert_eq!(world.read("elsewhere").unwrap(), line.repeat(1_500));
     let remaining: Vec<_> = std::fs::read_dir(world.path("work/small")).unwrap().collect();
     assert_eq!(remaining.len(), 2, "{remaining:?}");

@@ -455,7 +455,7 @@ fn polling_a_background_process_is_not_a_loop() {
 }
 
 #[test]
-fn doom_loop_question_lets_the_person_decide() {
+fn doom_loop_question_lets_the_user_decide() {
     for (answer, wanted) in [
         (Some("stop"), "stopped_by_user / interrupted / no error"),
         (Some("go_on"), "completed / completed / no error"),

@@ -123,13 +123,13 @@ fn each_recovery_from_a_full_window_has_its_reason() {
             vec!["collapse_drain_retry", "completed", done],
         ),
         (
-            "without old results it is summarised",
+            "without old results it is summarized",
             false,
             vec![too_long(), notes(), uncounted_ok()],
             vec!["reactive_compact_retry", "completed", done],
         ),
         (
-            "one after the other",
+            "stubs, then a summary",
             true,
             vec![too_long(), too_long(), notes(), uncounted_ok()],
             vec![
@@ -151,7 +151,7 @@ fn each_recovery_from_a_full_window_has_its_reason() {
             ],
         ),
         (
-            "the right comes back with a step that led on",
+            "a successful step allows another compaction",
             false,
             vec![too_long(), notes(), read(), too_long(), notes(), uncounted_ok()],
             vec![
@@ -163,7 +163,7 @@ fn each_recovery_from_a_full_window_has_its_reason() {
             ],
         ),
         (
-            "an empty answer between does not bring it back",
+            "an empty answer in between does not restore it",
             false,
             vec![too_long(), notes(), Reply::new().tokens(0, 0), too_long()],
             vec![
@@ -376,7 +376,7 @@ fn prompt_larger_than_the_window_fails_without_a_call() {
             .contains("20000 tokens"),
         "{result}"
     );
-    assert_eq!(world.requests(), before, "nobody is asked");
+    assert_eq!(world.requests(), before, "no provider is called");
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn full_window_blocks_without_auto_compact() {
             break result;
         }
         rounds += 1;
-        assert!(rounds < 40, "it is never full");
+        assert!(rounds < 40, "the window never fills");
     };
     assert_eq!(describe_end(&result), blocked[1]);
     assert!(
@@ -594,7 +594,7 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
         course(&client, &session, from, &result),
         ["prompt_too_long", "prompt_too_long / failed / context_limit"]
     );
-    assert_eq!(world.requests(), before + 1, "no summary is asked for");
+    assert_eq!(world.requests(), before + 1, "no summary is requested");
     // It stays disabled after a restart; a successful manual compaction enables it again.
     drop(client);
     let client = world.start();

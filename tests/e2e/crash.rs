@@ -253,7 +253,7 @@ fn open_approval_can_be_answered_before_its_session_is_loaded() {
         open["approvals"].clone()
     };
     let other = world.start();
-    assert_eq!(listed(&other), json!([]), "it is asked elsewhere");
+    assert_eq!(listed(&other), json!([]), "another server asks it");
     client.kill();
     assert_eq!(listed(&other), json!([approval.params]));
     drop(other);
@@ -264,7 +264,7 @@ fn open_approval_can_be_answered_before_its_session_is_loaded() {
     assert_eq!(world.read("x"), None, "only a resume acts on it");
     client.kill();
     let client = world.start();
-    assert_eq!(listed(&client), json!([]), "it is decided still");
+    assert_eq!(listed(&client), json!([]), "it stays decided");
     assert_eq!(client.load(&session).open_approvals, []);
     let result: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
     assert_eq!(result["text"], "ok");

@@ -210,7 +210,7 @@ fn unsaved_text_is_edited_and_stays_unsaved() {
     );
     assert_eq!(document.text(), "two\nmine\n");
     assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
-    assert_eq!(client.server_requests(), 0, "nobody asked to save it");
+    assert_eq!(client.server_requests(), 0, "the editor is not asked to save it");
 }
 
 #[test]

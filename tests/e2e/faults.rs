@@ -137,7 +137,7 @@ fn run(api: Api) {
         client.prompt_result(&id);
         check(&world, &client, api, case, &session);
     }
-    assert_eq!(world.mock().pending(), 0, "answers that nobody asked for");
+    assert_eq!(world.mock().pending(), 0, "the mock has unused answers");
 }
 
 fn check(world: &World, client: &Client, api: Api, case: &Case, session: &str) {
@@ -196,7 +196,7 @@ fn check_waits(
         let least = Duration::from_millis(delay);
         assert!(
             gap >= least && gap < least + SLACK + case.takes,
-            "{name}: wait {at} took {gap:?}, told were {delay} ms"
+            "{name}: wait {at} took {gap:?}, announced: {delay} ms"
         );
     }
     requests.len()

@@ -79,7 +79,7 @@ fn hooks_get_their_event_and_the_sessions_folder_but_no_keys() {
             named_hook(
                 on,
                 on,
-                "cat >> ../told; echo >> ../told; pwd >> ../pwd; env >> ../env",
+                "cat >> ../input.log; echo >> ../input.log; pwd >> ../pwd; env >> ../env",
             )
         })
         .collect();
@@ -98,7 +98,7 @@ fn hooks_get_their_event_and_the_sessions_folder_but_no_keys() {
         course(&client, &session, &result),
         ["next_turn", "completed", "completed / completed / no error"]
     );
-    let input_log = std::fs::read_to_string(world.workspace().join("told")).unwrap();
+    let input_log = std::fs::read_to_string(world.workspace().join("input.log")).unwrap();
     let inputs: Vec<Value> = input_log
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -137,7 +137,7 @@ fn hooks_get_their_event_and_the_sessions_folder_but_no_keys() {
     assert!(pwd.lines().all(|line| Path::new(line) == sub), "{pwd}");
     let env = std::fs::read_to_string(world.workspace().join("env")).unwrap();
     assert!(env.contains("PATH=") && !env.contains("E2E_SECRET_KEY"), "{env}");
-    for file in ["told", "pwd", "env"] {
+    for file in ["input.log", "pwd", "env"] {
         std::fs::remove_file(world.workspace().join(file)).unwrap();
     }
     assert_eq!(warnings(&client, &session), []);
@@ -213,7 +213,7 @@ fn turn_ends_if_its_only_steer_is_blocked() {
     assert_eq!(client.prompt_result(&id).text, "one");
     assert_eq!(client.reasons(&session), ["completed"]);
     assert_eq!(returned_steers(&client, &session), ["magenta"]);
-    assert!(world.path("stopped").exists(), "stop hooks were asked");
+    assert!(world.path("stopped").exists(), "stop hooks ran");
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
@@ -403,7 +403,7 @@ fn post_tool_hook_adds_to_the_result() {
 fn stop_hook_is_overruled_after_three_objections() {
     let world = world(&hook(
         "stop",
-        "cat >> ../told; echo >> ../told; echo 'the tests fail' >&2; exit 2",
+        "cat >> ../input.log; echo >> ../input.log; echo 'the tests fail' >&2; exit 2",
     ));
     let client = world.start();
     let session = client.session();
@@ -431,7 +431,7 @@ fn stop_hook_is_overruled_after_three_objections() {
         warnings(&client, &session),
         [("stop_hook_overruled".to_owned(), warning.to_owned())]
     );
-    let input_log = std::fs::read_to_string(world.path("told")).unwrap();
+    let input_log = std::fs::read_to_string(world.path("input.log")).unwrap();
     let counts: Vec<Value> = input_log
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["objections"].clone())

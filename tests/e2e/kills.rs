@@ -663,7 +663,7 @@ impl KillRun {
         }
         assert!(
             unexplained.is_empty(),
-            "these files are nobody's: {unexplained:?}"
+            "no change explains these files: {unexplained:?}"
         );
     }
 

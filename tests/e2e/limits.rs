@@ -243,7 +243,7 @@ fn limit_answer_before_the_resume_is_kept() {
     client.load(&session);
     let result = json!(client.prompt_result(&resume(&client, &session)));
     assert_eq!(result["reason"], "stopped_by_user", "{result}");
-    assert_eq!(world.requests(), 1, "nothing was asked of the model");
+    assert_eq!(world.requests(), 1, "the model was not called");
 }
 
 #[test]
@@ -598,7 +598,7 @@ fn unpriced_world() -> World {
 }
 
 #[test]
-fn unknown_price_warns_once_without_a_person() {
+fn unknown_price_warns_once_without_a_user() {
     let world = unpriced_world();
     world.mock().push(read());
     let client = world.start();

@@ -458,7 +458,7 @@ fn long_fields_are_cut_and_can_be_read_by_reference() {
     let session = client.session();
     let prompt: String = (0..20_000).map(|n| format!("word{n} ")).collect();
     let result = client.ask(&session, prompt.clone());
-    assert_eq!(result.text, long, "the answer is whole");
+    assert_eq!(result.text, long, "the answer is complete");
     for (role, full_text) in [("user", &prompt), ("assistant", &long)] {
         let message = client.next_matching(&session, "agent/message", |notification| {
             notification.text("role") == role

@@ -51,7 +51,7 @@ fn answers_and_dismissals_reach_the_model() {
 }
 
 #[test]
-fn tool_is_missing_without_a_person() {
+fn tool_is_missing_without_a_user() {
     let world = World::new();
     let client = world.start();
     client.ask(&client.session(), "hello");

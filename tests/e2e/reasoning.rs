@@ -191,6 +191,6 @@ fn prompt_after_cancelled_tools_belongs_to_the_tool_loop() {
     client.ask(&session, "something else");
     assert!(
         !has_thinking(&world, 1),
-        "the API takes the results and this prompt for one message"
+        "the API merges the results and this prompt into one message"
     );
 }

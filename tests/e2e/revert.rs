@@ -145,7 +145,7 @@ fn edits_are_reported_reverted_and_redone() {
 }
 
 #[test]
-fn later_changes_by_a_person_are_kept_and_reported() {
+fn later_changes_by_a_user_are_kept_and_reported() {
     let world = World::new();
     world.write("a.txt", "a\n");
     world.write("b.txt", "b\n");
@@ -212,7 +212,7 @@ fn revert_includes_later_turns_and_keeps_earlier_ones() {
 }
 
 #[test]
-fn revert_keeps_a_persons_change_between_two_turns() {
+fn revert_keeps_a_users_change_between_two_turns() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = world.start();

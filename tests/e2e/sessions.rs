@@ -151,7 +151,7 @@ fn session_can_be_loaded_in_pages() {
             .map(|event| (seq(event), event.method.clone()))
             .collect()
     };
-    assert_eq!(load(json!({})), live, "what is loaded is what was shown");
+    assert_eq!(load(json!({})), live, "the loaded events equal the shown ones");
     assert_eq!(load(json!({"tail": 7})), live[live.len() - 7..]);
     assert_eq!(load(json!({"beforeSeq": 10, "tail": 4})), live[5..9]);
     assert_eq!(load(json!({"afterSeq": count - 3})), live[live.len() - 3..]);

@@ -61,7 +61,7 @@ fn warnings(status: &Value) -> Vec<String> {
 }
 
 #[test]
-fn trusted_option_covers_workspace_folders_and_yields_to_the_person() {
+fn trusted_option_covers_workspace_folders_and_yields_to_the_user() {
     let world = World::new();
     let (own, foreign) = (world.workspace(), world.path("foreign"));
     create_permissive_folder(&own);

@@ -76,7 +76,7 @@ fn each_outcome_has_its_reason() {
             ],
         ),
         (
-            "truncated for ever",
+            "truncated forever",
             vec![
                 truncated_text(),
                 truncated_text(),
@@ -104,7 +104,7 @@ fn each_outcome_has_its_reason() {
             ],
         ),
         (
-            "truncated before a word was said",
+            "truncated before any text",
             vec![truncated_call(""), truncated_call(""), Reply::text("in pieces")],
             vec![
                 "max_output_tokens_escalate",
@@ -128,7 +128,7 @@ fn each_outcome_has_its_reason() {
             ],
         ),
         (
-            "paused for ever",
+            "paused forever",
             (0..6).map(|_| Reply::text("hm").stop("pause_turn")).collect(),
             vec![
                 "pause_turn",

@@ -4,7 +4,7 @@
 local M = {}
 
 ---How long a test waits for an event, in ms. A busy machine is slow.
-M.timeout_ms = tonumber(os.getenv('PATIENCE') or 60000)
+M.timeout_ms = tonumber(os.getenv('TIMEOUT_MS') or 60000)
 
 local tests_dir = vim.fs.dirname(vim.fs.normalize(vim.uv.fs_realpath(debug.getinfo(1, 'S').source:sub(2))))
 M.tests_dir = tests_dir

@@ -33,6 +33,8 @@ testWithFakeServer(
       await lines.filter({ hasText: "// two" }).click();
       await page.keyboard.press("Control+Z");
       await lines.filter({ hasText: "// one" }).waitFor({ state: "detached" });
+      await lines.filter({ hasText: "// two" }).waitFor({ state: "detached" });
+      await lines.filter({ hasText: "export {};" }).waitFor();
       assert.deepEqual(
         (await lines.allTextContents())
           .map((line) => line.replaceAll("\u00a0", " ").trim())

@@ -13,7 +13,7 @@ let input = Buffer.alloc(0);
 let root = "";
 let seq = 0;
 let turn = 0;
-/** All sent events. With FAKE_PAST, it starts with that number of unsent turns. */
+/** All sent events. With FAKE_HISTORY_TURNS, it starts with that number of unsent turns. */
 const sentEvents = [];
 let isRecalling = false;
 /** Runs at the user's next answer. */
@@ -58,20 +58,20 @@ const requestHandlers = {
   "agent/newSession": () => ({ sessionId: SESSION, mode: "ask", seq: 0, model: "fake/one" }),
   // Pages of the past exist only if a test wants them.
   "agent/loadSession": ({ beforeSeq = Number.POSITIVE_INFINITY, afterSeq = 0, tail = 60 }) => {
-    if (sentEvents.length === 0 && process.env.FAKE_PAST !== undefined) {
+    if (sentEvents.length === 0 && process.env.FAKE_HISTORY_TURNS !== undefined) {
       isRecalling = true;
       turn += 1;
-      behaviors.long(process.env.FAKE_PAST);
+      behaviors.long(process.env.FAKE_HISTORY_TURNS);
       isRecalling = false;
     }
     const all = sentEvents.filter(({ params }) => params.seq < beforeSeq && params.seq > afterSeq);
-    const events = process.env.FAKE_PAST === undefined ? [] : all.slice(-tail);
+    const events = process.env.FAKE_HISTORY_TURNS === undefined ? [] : all.slice(-tail);
     const hasEarlier = events.length > 0 && events.length < all.length;
     return { events, hasEarlier, openApprovals: [], seq, state: { ...STATE, cwd: root } };
   },
   "agent/listSessions": () => ({
     sessions:
-      process.env.FAKE_PAST === undefined
+      process.env.FAKE_HISTORY_TURNS === undefined
         ? []
         : [{ sessionId: SESSION, title: "A past", cwd: root, createdAt: 1, updatedAt: 1 }],
   }),
@@ -138,7 +138,7 @@ async function applyEdit(name, replace, version) {
   return { uri, result };
 }
 
-const STORY_TEXT = "A **word** with `code`, and [a link](https://example.com), which goes on for a while.\n\n";
+const SAMPLE_TEXT = "A **word** with `code`, and [a link](https://example.com), in a long sentence for tests.\n\n";
 const CODE =
   "export function total(items: Item[]): number {\n  return items.reduce((sum, { price }) => sum + price, 0);\n}\n";
 
@@ -147,11 +147,11 @@ function emitToolCall(at, name) {
   const lines = Array.from({ length: 20 }, (_, line) => `${line % 2 ? "+" : "-"}line ${line} of ${at}\n`).join("");
   const fields = name === "edit" ? { diff: `--- a\n+++ b\n@@ -1,10 +1,10 @@\n${lines}` } : {};
   emitEvent("toolCall", { ...call, status: "running", input: { command: `${name} ${at}` } });
-  emitEvent("toolCall", { ...call, ...fields, status: "completed", output: `${name} said ${at}\n`, durationMs: 10 });
+  emitEvent("toolCall", { ...call, ...fields, status: "completed", output: `${name} output ${at}\n`, durationMs: 10 });
 }
 
 const behaviors = {
-  echo: (_rest, prompt) => `I heard ${JSON.stringify(prompt)}`,
+  echo: (_rest, prompt) => `Received ${JSON.stringify(prompt)}`,
   // Edits a file twice and saves it, which must form one undo step.
   async edit(name) {
     const first = await applyEdit(name, "// one\n");
@@ -281,7 +281,7 @@ const behaviors = {
         });
       }
       for (const name of ["read", "edit", "test"]) emitToolCall(at, name);
-      const text = `## Turn ${at}\n\n${STORY_TEXT.repeat(3)}\n\n\`\`\`ts\n${CODE.repeat(6)}\`\`\`\n\n- one\n- two\n- the end of ${at}\n`;
+      const text = `## Turn ${at}\n\n${SAMPLE_TEXT.repeat(3)}\n\n\`\`\`ts\n${CODE.repeat(6)}\`\`\`\n\n- one\n- two\n- the end of ${at}\n`;
       emitEvent("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text }] });
       endTurn();
       if (at % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 5));

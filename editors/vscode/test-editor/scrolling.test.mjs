@@ -142,7 +142,7 @@ testWithFakeServer("the conversation follows its end", {}, async (s, t) => {
   });
 });
 
-testWithFakeServer("earlier turns load above the visible text", { env: { FAKE_PAST: "19" } }, async (s) => {
+testWithFakeServer("earlier turns load above the visible text", { env: { FAKE_HISTORY_TURNS: "19" } }, async (s) => {
   await s.showChat();
   await s.runCommand("Agent: Show Sessions");
   await s.at("session").first().click();

@@ -23,7 +23,7 @@ export const screenshotFolder = path.resolve(testFolder, "../shots");
 const extensionsFolder = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-extensions-"));
 process.on("exit", () => fs.rmSync(extensionsFolder, { recursive: true, force: true }));
 /** Timeout in ms. A busy machine is slow. */
-export const TIMEOUT_MS = Number(process.env.PATIENCE ?? 120_000);
+export const TIMEOUT_MS = Number(process.env.TIMEOUT_MS ?? 120_000);
 
 /** A server configuration that uses the cassette. Text appended to it belongs to the agent. */
 export const CASSETTE_CONFIG = `[provider.tape]

@@ -201,7 +201,7 @@ impl Checker {
         }
         if view_complete(&self.sessions, session) && answer != result.text {
             self.wrong(format!(
-                "{session}: turn {turn} is answered with a text of {} bytes, said were {}",
+                "{session}: turn {turn} is answered with a text of {} bytes, but {} were streamed",
                 result.text.len(),
                 answer.len()
             ));

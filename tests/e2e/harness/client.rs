@@ -522,7 +522,7 @@ impl Client {
         *child = None;
     }
 
-    /// Waits until `found` returns something; panics with a report after [`PATIENCE`] or at the server's end.
+    /// Waits until `found` returns something; panics with a report after [`WAIT_LIMIT`] or at the server's end.
     fn wait<T>(&self, description: &str, mut found: impl FnMut(&mut State) -> Option<T>) -> T {
         let deadline = now() + WAIT_LIMIT;
         let mut state = self.shared.lock();
@@ -536,7 +536,7 @@ impl Client {
                 let reason = if state.ended {
                     "the server ended"
                 } else {
-                    "it did not come in time"
+                    "timed out"
                 };
                 let report = report(&state);
                 drop(state);
@@ -607,20 +607,20 @@ impl Client {
                 state
                     .answers
                     .iter()
-                    .map(|(id, details)| format!("nobody looked at the answer to {}: {details:?}", id.0)),
+                    .map(|(id, details)| format!("a test ignored the answer to {}: {details:?}", id.0)),
             );
             wrong.extend(
                 state
                     .requests
                     .iter()
                     .flatten()
-                    .map(|request| format!("nobody looked at {request:?}")),
+                    .map(|request| format!("a test ignored {request:?}")),
             );
             wrong.extend(
                 state
                     .nulls
                     .iter()
-                    .map(|error| format!("nobody looked at {error:?}")),
+                    .map(|error| format!("a test ignored {error:?}")),
             );
         }
         wrong.extend(self.survivors());

@@ -224,9 +224,10 @@ impl State {
             if self.tolerant {
                 return;
             }
-            return self.checker.violations.push(format!(
-                "an answer that nobody waits for, or a second one: {body}"
-            ));
+            return self
+                .checker
+                .violations
+                .push(format!("an unexpected or repeated answer: {body}"));
         };
         self.check_answer(&method, &session, &answer);
         self.answers.insert(id, (answer, at));

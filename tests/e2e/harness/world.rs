@@ -228,10 +228,10 @@ filter = "debug"
     }
 
     /// Polls until a condition holds, for states without an event.
-    pub fn wait_until(&self, so: impl Fn() -> bool) {
+    pub fn wait_until(&self, condition: impl Fn() -> bool) {
         let deadline = now() + WAIT_LIMIT;
-        while !so() {
-            assert!(now() < deadline, "it does not come about");
+        while !condition() {
+            assert!(now() < deadline, "the condition never held");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }

@@ -206,7 +206,7 @@ impl Ledger {
             wrong.push(format!("seq is {}, known are {known:?}", loaded.seq));
         }
         if loaded.state.running_turn_id.is_some() {
-            wrong.push("a turn runs that nobody has started".to_owned());
+            wrong.push("a running turn was never started".to_owned());
         }
         let cut_turns = self
             .shown_events

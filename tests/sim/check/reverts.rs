@@ -175,7 +175,7 @@ impl Checker {
             let Some(content) = content else { continue };
             if !known.written.contains(&content) {
                 return self.record_violation(format!(
-                    "R-SESS-3: {} contains {content:?}, which nobody wrote in full",
+                    "R-SESS-3: {} contains {content:?}, which was never written in full",
                     path.display()
                 ));
             }
