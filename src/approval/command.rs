@@ -12,8 +12,8 @@ use super::read_only;
 use super::rule::Rule;
 use super::secret;
 use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
-use super::word_list::WordList;
 use crate::base::text::reveal_hidden_characters;
+use crate::base::word_list::WordList;
 
 /// A word that a rule must spell out before it may allow the command.
 #[derive(Debug, PartialEq, Eq)]

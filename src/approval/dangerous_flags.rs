@@ -6,7 +6,7 @@
 //! better than one too few. A long option counts by every abbreviation that getopt would accept.
 
 use super::shell::ShellWord;
-use super::word_list::WordList;
+use crate::base::word_list::WordList;
 
 /// Commands that parse options as getopt does: rows of `names | letters of short options | long options;`.
 const COMMANDS: &str = "

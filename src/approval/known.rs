@@ -14,8 +14,8 @@
 use super::dangerous_flags;
 use super::read_only;
 use super::shell::{ShellWord, SimpleCommand};
-use super::word_list::WordList;
 use crate::base::text::one_line;
+use crate::base::word_list::WordList;
 
 /// No argument makes these run a program, set a variable of the shell, or evaluate a text.
 const INERT: WordList = WordList(

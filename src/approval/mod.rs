@@ -26,8 +26,6 @@ mod risk;
 pub mod rule;
 use crate::base::secret_path as secret;
 mod shell;
-mod steering;
-mod word_list;
 
 pub use policy::{Policy, Verdict, judge_tool_call};
 pub use read_only::command_files;

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use super::rule::Rule;
 use super::secret;
-use super::steering::{Steering, find_steering};
+use crate::base::steering::{Steering, find_steering};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Effect, EffectKind, Mode, Risk};
 

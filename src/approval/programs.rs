@@ -1,7 +1,7 @@
 //! Programs that run what their arguments or input say, and builtins that change the shell. Lists of names; knows no
 //! rules and no options.
 
-use super::word_list::WordList;
+use crate::base::word_list::WordList;
 
 /// Commands that run the command in their arguments.
 pub(super) const WRAPPERS: WordList = WordList(

@@ -7,8 +7,8 @@ use std::path::Path;
 use super::dangerous_flags;
 use super::programs::{SHELLS, WRAPPERS, base_name};
 use super::shell::{ParsedCommand, ShellWord, SimpleCommand};
-use super::steering::find_steering;
-use super::word_list::WordList;
+use crate::base::steering::find_steering;
+use crate::base::word_list::WordList;
 use crate::domain::Risk;
 
 /// Programs that connect to other machines, or whose purpose is to fetch and run code.

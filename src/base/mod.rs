@@ -21,10 +21,12 @@ pub mod secret_path;
 #[cfg(feature = "sim")]
 pub mod sim_schedule;
 pub mod spawn;
+pub mod steering;
 pub mod text;
 pub mod tls;
 mod tls_verifier;
 pub mod uri;
 pub mod utf8;
+pub mod word_list;
 
 pub use tokio_util::sync::CancellationToken;

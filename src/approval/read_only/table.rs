@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::approval::word_list::WordList;
+use crate::base::word_list::WordList;
 
 /// Rows of `programs | operands | options;`.
 ///

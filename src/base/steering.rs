@@ -75,15 +75,15 @@ const TABLE: &[(&str, WordList)] = &[
 
 /// A file that steers a program or an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Steering {
+pub struct Steering {
     /// The component of the path that a rule must spell out to allow writing it.
-    pub(super) name: String,
+    pub name: String,
     /// What obeys the file, for users.
-    pub(super) obeyed_by: &'static str,
+    pub obeyed_by: &'static str,
 }
 
 /// Returns what a file at this path would steer, if anything.
-pub(super) fn find_steering(path: &Path) -> Option<Steering> {
+pub fn find_steering(path: &Path) -> Option<Steering> {
     let names: Vec<String> = path
         .components()
         .map(|part| part.as_os_str().to_string_lossy().into_owned())

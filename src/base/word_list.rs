@@ -2,14 +2,16 @@
 
 /// Words, separated by blanks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WordList(pub(super) &'static str);
+pub struct WordList(pub &'static str);
 
 impl WordList {
-    pub(super) fn contains(self, word: &str) -> bool {
+    /// Returns whether it lists this word.
+    pub fn contains(self, word: &str) -> bool {
         self.iter().any(|listed| listed == word)
     }
 
-    pub(super) fn iter(self) -> std::str::SplitWhitespace<'static> {
+    /// Returns the words in order.
+    pub fn iter(self) -> std::str::SplitWhitespace<'static> {
         self.0.split_whitespace()
     }
 }
