@@ -10,6 +10,7 @@
 //! - [`provider`] -- LLM APIs as one typed stream.
 //! - [`context`] -- what the model sees.
 //! - [`approval`] -- decides whether an effect may happen and whether a user must approve it.
+//! - [`sandbox`] -- what commands may read, write, and reach.
 //! - [`workspace`] -- files, unsaved buffers, edits, child processes.
 //! - [`tool`] -- what the model can do.
 //! - [`turn`] -- the agent loop.
@@ -31,6 +32,7 @@ pub mod observe;
 #[warn(missing_docs, reason = "each field's comment is its reference")]
 pub mod protocol;
 pub mod provider;
+pub mod sandbox;
 pub mod server;
 pub mod session;
 pub mod store;

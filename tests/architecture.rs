@@ -18,7 +18,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // `config` parses rules with the parser of `approval`, so both read a rule alike.
     ("config", &["approval"]),
     ("store", &[]),
-    ("workspace", &["config"]),
+    ("sandbox", &[]),
+    ("workspace", &["config", "sandbox"]),
     ("observe", &["config"]),
     ("provider", &["config"]),
     ("approval", &[]),
@@ -65,6 +66,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "provider",
             "approval",
             "workspace",
+            "sandbox",
         ],
     ),
 ];
@@ -279,9 +281,24 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "config/layers.rs",
         "resolves paths; reads through `base::nofollow`",
     ),
+    ("cli/sandbox_test.rs", "a scratch folder of its own"),
     ("observe/rolling.rs", "logs"),
     ("provider/record.rs", "recordings, where the person says"),
     ("provider/script.rs", "a script that the person names"),
+    (
+        "sandbox/linux/mod.rs",
+        "/proc; resolves the paths that are mounted",
+    ),
+    (
+        "sandbox/linux/mounts.rs",
+        "/proc and /dev; asks what is at the paths that are mounted",
+    ),
+    ("sandbox/linux/sockets.rs", "/proc; resolves the paths of sockets"),
+    ("sandbox/private_temp.rs", "a private temporary folder"),
+    (
+        "sandbox/steering_files.rs",
+        "resolves paths; reads through `base::nofollow`",
+    ),
     (
         "server/handlers/sessions.rs",
         "checks whether a session's folder is one; reads nothing",

@@ -27,6 +27,6 @@ pub mod rule;
 use crate::base::secret_path as secret;
 mod shell;
 
-pub use policy::{Policy, Verdict, judge_tool_call};
+pub use policy::{Policy, Verdict, choose_sandbox_policy, judge_tool_call};
 pub use read_only::command_files;
 pub use rule::{Rule, RuleError};

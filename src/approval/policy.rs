@@ -29,14 +29,12 @@ use super::rule::Rule;
 use super::secret;
 use crate::base::steering::{Steering, find_steering};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::domain::{Effect, EffectKind, Mode, Risk};
+use crate::domain::{Confinement, Effect, EffectKind, Mode, Risk, SandboxPolicy};
 
 mod commands;
 
 /// The longest text that "always" offers, in bytes. A user must be able to read all of it.
 const MAX_OFFERED_TEXT: usize = 1024;
-
-const RUNS: &str = "runs a command";
 
 /// Everything that decides about approvals: the mode, the configured rules, and the user's grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +55,8 @@ pub struct Policy {
     /// Whether foreign content has reached the model (R-TOOL-7). If so, the network and writes outside the workspace
     /// ask again, whatever was allowed, except in `full`.
     pub tainted: bool,
+    /// Whether commands in a sandbox need approval; by the mode if `None` (R-BOX).
+    pub sandboxed_needs_approval: Option<bool>,
 }
 
 /// What happens with an effect.
@@ -81,6 +81,15 @@ pub enum Verdict {
         /// Why, for the model and users.
         reason: String,
     },
+}
+
+/// Returns what a command of this effect may do when it runs, by the mode.
+pub fn choose_sandbox_policy(mode: Mode, effect: &Effect) -> SandboxPolicy {
+    match (mode, effect.confinement) {
+        (Mode::Full, _) | (_, Confinement::Declined) => SandboxPolicy::Off,
+        (Mode::Plan, _) => SandboxPolicy::ReadOnly,
+        (Mode::Ask | Mode::AutoEdit, _) => SandboxPolicy::Workspace,
+    }
 }
 
 /// Judges what a tool call would do.
@@ -360,8 +369,16 @@ impl<'a> JudgedCall<'a> {
             EffectKind::None => "does nothing outside the session".to_owned(),
             EffectKind::Read => format!("reads {}", self.display_first_file()),
             EffectKind::Write => format!("writes {}", self.display_first_file()),
-            EffectKind::Execute => RUNS.to_owned(),
+            EffectKind::Execute => self.describe_command().to_owned(),
             EffectKind::Network => format!("talks to the network: {}", one_line(&self.effect.subject, 120)),
+        }
+    }
+
+    fn describe_command(&self) -> &'static str {
+        match self.effect.confinement {
+            Confinement::None => "runs a command",
+            Confinement::Sandboxed => "runs a command in the sandbox",
+            Confinement::Declined => "runs a command outside the sandbox",
         }
     }
 

@@ -3,6 +3,7 @@
 //! Only shapes and help texts live here: the `///` comments of fields and variants are the text of `--help` and of the
 //! generated command-line reference. [`super::run_command`] decides what a command does.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
@@ -130,6 +131,12 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Run a command as the agent's commands run, or test what holds them.
+    Sandbox {
+        /// What to do.
+        #[command(subcommand)]
+        command: SandboxCommand,
+    },
     /// Show the documentation offline. Without a topic, list the topics.
     Docs {
         /// The topic, such as `hooks` or `editors/neovim`.
@@ -190,6 +197,29 @@ pub enum ExportAs {
     Markdown,
     /// Structured data for programs.
     Json,
+}
+
+/// The actions on the sandbox.
+#[derive(Debug, Subcommand)]
+pub enum SandboxCommand {
+    /// Try what a sandboxed command must not be able to do. Exit code: 1 when something was possible.
+    Test {
+        /// Print JSON: {method, level, failures, checks: [{name, expected, verdict: held|notPromised|notTried|broken}]}.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command in the sandbox, with the current folder as the workspace. Exit code: that of the command.
+    Run {
+        /// Let it write nothing but its temporary folder.
+        #[arg(long)]
+        read_only: bool,
+        /// Let it use the network.
+        #[arg(long)]
+        network: bool,
+        /// The command and its arguments.
+        #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
 }
 
 /// The actions on sessions.

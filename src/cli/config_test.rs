@@ -14,10 +14,11 @@ use super::style::Color;
 use crate::approval::{Policy, Rule, Verdict, command_files, judge_tool_call};
 use crate::base::nofollow;
 use crate::base::text::reveal_hidden_characters;
-use crate::config::{ConfigSource, Settings, ToolEffect, Trust};
-use crate::domain::{Effect, EffectKind, Mode, Risk};
+use crate::config::{ConfigSource, SandboxedCommands, Settings, ToolEffect, Trust};
+use crate::domain::{Confinement, Effect, EffectKind, Mode, Risk, SandboxLevel};
 use crate::protocol::table::method;
 use crate::protocol::{ListGrantsParams, ListGrantsResult};
+use crate::workspace::command_sandbox::SandboxDetection;
 use crate::workspace::{Roots, command_files as files, resolve};
 
 /// The call to judge.
@@ -76,6 +77,14 @@ pub(super) async fn test(
         invalid_rules: settings.approvals.unreadable.clone(),
         // As in a new session, which has read no foreign content (R-TOOL-7).
         tainted: false,
+        sandboxed_needs_approval: settings
+            .approvals
+            .sandboxed
+            .map(|choice| choice == SandboxedCommands::Ask),
+    };
+    let effect = Effect {
+        confinement: find_confinement(settings, &effect).await,
+        ..effect
     };
     let verdict = judge_tool_call(&policy, &call.tool, &effect);
     let report = PolicyReport {
@@ -100,6 +109,18 @@ pub(super) async fn test(
         Verdict::Ask { .. } => EXIT_ASKS,
         Verdict::Deny { .. } => EXIT_DENIED,
     })
+}
+
+/// Returns how a command would run in a session with these settings.
+async fn find_confinement(settings: &Settings, effect: &Effect) -> Confinement {
+    if !settings.sandbox.enabled || effect.kind != EffectKind::Execute {
+        return Confinement::None;
+    }
+    let detection = SandboxDetection::default();
+    match detection.detect().await.method.level() {
+        SandboxLevel::Full => Confinement::Sandboxed,
+        SandboxLevel::Partial | SandboxLevel::None => Confinement::None,
+    }
 }
 
 /// Returns the effect that the call would have.

@@ -56,6 +56,7 @@ pub(super) async fn run_doctor(
     doctor.check_programs(&launch.folder);
     let loaded = source.load_settings(Some(&launch.folder), trust);
     doctor.check_config(&loaded, trust, &launch.folder);
+    doctor.check_sandbox(&loaded.settings).await;
     doctor.check_keys(&loaded.settings);
     doctor.check_provider(&loaded.settings, offline).await;
     doctor.check_server(launch).await;

@@ -29,6 +29,9 @@ mod notification;
 mod piped;
 mod recent_calls;
 mod run;
+mod sandbox;
+mod sandbox_test;
+mod sandbox_tools;
 mod screen;
 mod session_lookup;
 mod sessions;
@@ -39,7 +42,9 @@ mod turn;
 mod view;
 mod wrap;
 
-pub use args::{Arguments, CliCommand, ConfigCommand, GlobalArgs, RunArguments, SessionsCommand};
+pub use args::{
+    Arguments, CliCommand, ConfigCommand, GlobalArgs, RunArguments, SandboxCommand, SessionsCommand,
+};
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -142,6 +147,10 @@ impl CommandContext<'_> {
                 let launch = self.launch(None, "agentls doctor")?;
                 let screen = self.open_stdout();
                 Ok(doctor::run_doctor(offline, json, self.source, self.trust, &launch, screen).await)
+            }
+            CliCommand::Sandbox { command } => {
+                let folder = self.find_folder(None)?;
+                sandbox::run_sandbox_command(command, self.source, folder, self.open_stdout()).await
             }
             CliCommand::Docs { topic } => docs::docs(topic.as_deref(), &self.open_stdout()),
             CliCommand::Completions { shell } => {

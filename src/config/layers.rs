@@ -291,7 +291,11 @@ impl LayerStack {
         let joined = |path: &str| {
             matches!(
                 path,
-                "approvals.allow" | "approvals.deny" | "approvals.require_approval" | "trusted"
+                "approvals.allow"
+                    | "approvals.deny"
+                    | "approvals.require_approval"
+                    | "sandbox.read_deny"
+                    | "trusted"
             )
         };
         // A later layer repairs what an earlier one got wrong.

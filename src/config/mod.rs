@@ -44,8 +44,8 @@ pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use settings::{
     AgentSettings, ApprovalSettings, CommandToolSettings, FailurePolicy, HookMoment, HookSettings,
     LimitPolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings, OnCancel,
-    OutputEscalation, ProviderSettings, ReasoningEffort, RetryPolicy, RetryProfile, ServerSettings, Settings,
-    ToolChoice, ToolEffect, ToolSettings,
+    OutputEscalation, ProviderSettings, ReasoningEffort, RetryPolicy, RetryProfile, SandboxSettings,
+    SandboxedCommands, ServerSettings, Settings, ToolChoice, ToolEffect, ToolSettings,
 };
 pub use untrusted::Untrusted;
 pub use values::{CommandLine, Milliseconds, Seconds, StringList};

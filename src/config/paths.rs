@@ -36,6 +36,15 @@ impl ConfigPaths {
         })
     }
 
+    /// Returns what commands must not read: sessions, logs, and a file that may contain keys.
+    pub fn secret_paths(&self) -> Vec<PathBuf> {
+        vec![
+            self.data_dir.clone(),
+            self.state_dir.clone(),
+            self.config_file.clone(),
+        ]
+    }
+
     /// Returns the log file for a configuration that names none.
     pub fn log_file(&self) -> PathBuf {
         self.state_dir.join("agentls.log")

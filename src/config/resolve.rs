@@ -90,6 +90,11 @@ fn resolve_paths(tree: &mut SpannedValue, schema: &Value, env: &Env) {
                 }
             }
         }
+        Node::List(items) if schema.get("x-path").is_some() => {
+            for item in items {
+                resolve_paths(item, schema, env);
+            }
+        }
         Node::Text(text) if schema.get("x-path").is_some() && !text.is_empty() => {
             let mut path = home_expanded(text, env);
             if let (true, ValueSource::File(file)) = (path.is_relative(), &*tree.at.origin)

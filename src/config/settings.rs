@@ -10,6 +10,7 @@
 
 mod agent;
 mod provider;
+mod sandbox;
 mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,7 @@ pub use agent::{
     AgentSettings, FailurePolicy, LimitPolicy, OutputEscalation, ReasoningEffort, Reflection, ToolChoice,
 };
 pub use provider::{ProviderSettings, RetryPolicy, RetryProfile};
+pub use sandbox::SandboxSettings;
 pub use tool::{
     BashSettings, CommandToolSettings, HookMoment, HookSettings, OnCancel, ToolEffect, ToolSettings,
     ToolTable, WebFetchSettings,
@@ -65,6 +67,8 @@ pub struct Settings {
     /// Tools by name; `default` applies to every tool that does not set the value itself.
     #[serde(rename = "tool")]
     pub tools: ToolSettings,
+    /// The sandbox that confines commands.
+    pub sandbox: SandboxSettings,
     /// Your commands that run at certain moments of every turn, by name. Several run in the order of their names.
     // Never from an untrusted folder: it would start commands, or disable the user's own hooks.
     #[serde(rename = "hook")]
@@ -243,6 +247,9 @@ pub struct ApprovalSettings {
     /// What always needs approval, regardless of the mode and `allow`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub require_approval: StringList,
+    /// What happens with a command that runs in the sandbox: `allow` runs it without approval, `ask` asks. Default:
+    /// `allow` in the mode `autoEdit`, `ask` in the mode `ask`. Has an effect only if the sandbox holds in full.
+    pub sandboxed: Option<SandboxedCommands>,
     /// After this many seconds an unanswered approval counts as denied. Default: never.
     #[schemars(range(min = 0.001, max = 31_536_000), extend("x-untrusted" = Untrusted::Any))]
     pub timeout_s: Option<Seconds>,
@@ -250,6 +257,16 @@ pub struct ApprovalSettings {
     /// except plain reading needs approval.
     #[serde(skip)]
     pub unreadable: Vec<String>,
+}
+
+/// What happens with commands that run in the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxedCommands {
+    /// They run without approval.
+    Allow,
+    /// They need approval, like other commands.
+    Ask,
 }
 
 /// How to reach providers.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::ids::{ApprovalId, ToolCallId, TurnId};
 use super::optional::deserialize_present;
+use super::sandbox::Confinement;
 use super::words::word_enum;
 
 word_enum! {
@@ -62,6 +63,8 @@ pub struct Effect {
     /// What the check found about the files that a command line names. `None` means that no check ran, so no file of
     /// the line is known to stay inside the workspace.
     pub findings: Option<Vec<FileFinding>>,
+    /// How its command would run.
+    pub confinement: Confinement,
 }
 
 impl Effect {
@@ -74,6 +77,7 @@ impl Effect {
             outside: false,
             secret: false,
             findings: None,
+            confinement: Confinement::None,
         }
     }
 

@@ -19,6 +19,7 @@ pub mod instructions;
 pub mod message;
 mod optional;
 pub mod reason;
+pub mod sandbox;
 pub mod tool_call;
 pub mod usage;
 pub mod user_request;
@@ -41,6 +42,7 @@ pub use image::ImageData;
 pub use instructions::{InstructionFile, InstructionKind};
 pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
+pub use sandbox::{Confinement, SandboxLevel, SandboxMethod, SandboxPolicy};
 pub use tool_call::{ContentRef, FileLocation, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
 pub use usage::{Cost, Price, Usage};
 pub use user_request::{

@@ -24,6 +24,7 @@ use crate::tool::{DynTool, EditorLink};
 use crate::turn::{
     AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, ModelChoice, TurnLimits, TurnSettings,
 };
+use crate::workspace::command_sandbox::SandboxRules;
 use crate::workspace::prompts::Sources;
 use crate::workspace::{self, Workspace, WorkspaceShared};
 
@@ -54,6 +55,7 @@ pub struct FolderConfig {
     pub models: Arc<Models>,
     /// The user's own tools, and those that the settings set up.
     pub tools: Arc<[Arc<dyn DynTool>]>,
+    sandbox: Arc<SandboxRules>,
     was_reported: AtomicBool,
 }
 
@@ -210,6 +212,7 @@ impl ConfigStore {
         let models = Arc::new(models);
         let config = Arc::new(FolderConfig {
             tools: build_tools(&loaded.settings),
+            sandbox: Arc::new(build_sandbox_rules(&loaded.settings, &state.source, folder)),
             loaded,
             models,
             was_reported: AtomicBool::new(false),
@@ -260,6 +263,21 @@ fn build_tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
     std::iter::once(Arc::new(web) as Arc<dyn DynTool>)
         .chain(own.map(|settings| Arc::new(CommandTool::new(settings)) as Arc<dyn DynTool>))
         .collect()
+}
+
+/// Returns the rules of the sandbox, with our own files among the secrets.
+fn build_sandbox_rules(settings: &Settings, source: &ConfigSource, folder: &Path) -> SandboxRules {
+    // The editor's settings may contain relative paths; those of files are absolute.
+    let expand = |paths: &[String]| paths.iter().map(|path| folder.join(path)).collect();
+    let own = source.places.as_ref();
+    SandboxRules {
+        enabled: settings.sandbox.enabled,
+        required: settings.sandbox.required,
+        network: settings.sandbox.network,
+        write: expand(&settings.sandbox.write),
+        hide: expand(&settings.sandbox.read_deny),
+        own_secrets: own.map_or_else(Vec::new, |own| own.secret_paths()),
+    }
 }
 
 fn agent_settings<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {
@@ -316,6 +334,7 @@ impl SettingsSource for ConfigStore {
                     move |tool| Some(tools.timeout_for(tool))
                 }),
                 tool_cooldowns: Arc::new(move |tool| tools.cooldown_for(tool)),
+                sandbox: folder.sandbox.clone(),
                 hooks: Hooks::new(settings.hooks.values().cloned().collect(), Arc::new(HookCommands)),
                 policy: AgentPolicy {
                     planning: agent.planning,
@@ -335,6 +354,10 @@ impl SettingsSource for ConfigStore {
                 require_approval: parse_rules(&settings.approvals.require_approval),
                 allow: parse_rules(&settings.approvals.allow),
                 deny: parse_rules(&settings.approvals.deny),
+                sandboxed_needs_approval: settings
+                    .approvals
+                    .sandboxed
+                    .map(|choice| choice == config::SandboxedCommands::Ask),
                 unreadable: settings.approvals.unreadable.clone(),
             },
             approval_timeout: settings.approvals.timeout_s.map(|limit| limit.0),

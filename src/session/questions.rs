@@ -59,6 +59,7 @@ impl Questions {
             allow: rules.allow.clone(),
             deny: rules.deny.clone(),
             invalid_rules: rules.unreadable.clone(),
+            sandboxed_needs_approval: rules.sandboxed_needs_approval,
             ..Policy::default()
         };
         self.tools = tools;

@@ -26,6 +26,7 @@ use crate::workspace::Workspace;
 use crate::workspace::checkpoint::{
     self, DesiredState, FoundFile, RestoreVerdict, collect_desired_states, same_content,
 };
+use crate::workspace::command_sandbox::CommandSandbox;
 
 /// The files that the event lists.
 const LISTED: usize = 300;
@@ -349,6 +350,7 @@ pub(super) fn revert_context(
         checkpoints: Arc::new(NoCheckpoints),
         allows_uncheckpointed: true,
         judged: None,
+        sandbox: CommandSandbox::default(),
     }
 }
 

@@ -110,6 +110,8 @@ pub struct Rules {
     pub allow: Vec<Rule>,
     /// Never allow.
     pub deny: Vec<Rule>,
+    /// Whether commands in the sandbox need approval; by the mode if `None`.
+    pub sandboxed_needs_approval: Option<bool>,
     /// Why rules that deny or ask could not be read, for people. Then everything but plain reading asks.
     pub unreadable: Vec<String>,
 }

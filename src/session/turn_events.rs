@@ -8,10 +8,13 @@ use tokio::sync::oneshot;
 use super::actor::{Actor, partial_due};
 use super::command::PartialMessage;
 use super::messages::user_message;
+use crate::approval::choose_sandbox_policy;
 use crate::base::backpressure::Permit;
 use crate::domain::{Block, Delta, Event, ResolvedBy, Role, ToolCallId, Usage};
 use crate::store::{PendingEvent, PendingKey};
-use crate::turn::{HookedMessage, MODEL_CHOSEN, StepInput, TurnMessage, TurnRequest, UNKNOWN_PRICE};
+use crate::turn::{
+    HookedMessage, Judgement, MODEL_CHOSEN, StepInput, TurnMessage, TurnRequest, UNKNOWN_PRICE,
+};
 
 impl Actor {
     /// Handles one message of the turn.
@@ -58,7 +61,8 @@ impl Actor {
                     Some(open) => self.judge_carried(&open, verdict),
                     None => verdict,
                 };
-                let _ = reply.send(verdict);
+                let sandbox = choose_sandbox_policy(self.state.choice.mode, &effect);
+                let _ = reply.send(Judgement { verdict, sandbox });
             }
             TurnRequest::Approve {
                 approval,

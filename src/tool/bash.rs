@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::run_command::{self, not_started};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::domain::Effect;
+use crate::domain::{Confinement, Effect};
 use crate::workspace::BackgroundError;
 use crate::workspace::process::Command;
 
@@ -34,6 +34,9 @@ pub struct BashInput {
     /// Start it and go on at once, for what has to run longer, such as a server. Read what it writes
     /// with `bash_output`, end it with `bash_kill`. Default: false.
     background: Option<bool>,
+    /// Run it without the sandbox, if the result of an earlier call says that the sandbox refused what
+    /// it needs. The user is asked, so say why in the description. Default: false.
+    outside_sandbox: Option<bool>,
     /// What it does, in 5 to 10 words, for the user who watches.
     description: Option<String>,
 }
@@ -62,7 +65,13 @@ impl Tool for Bash {
     }
 
     fn predict_effect(&self, input: &BashInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
-        Ok(Effect::from_command(&*input.command))
+        Ok(Effect {
+            confinement: match input.outside_sandbox {
+                Some(true) => Confinement::Declined,
+                Some(false) | None => Confinement::None,
+            },
+            ..Effect::from_command(&*input.command)
+        })
     }
 
     /// Returns no limit: the command has its own.
@@ -112,6 +121,7 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
     let background = cx.workspace.background();
     let command = build_command(input, cx);
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
+    let (command, _) = run_command::confine_command(command, cx).await?;
     let started = background.start(&cx.cancel, &launcher, command, &title).await;
     let status = started.map_err(|error| match error {
         BackgroundError::Spawn(error) => not_started(error),
@@ -157,6 +167,7 @@ mod tests {
             command: command.to_owned(),
             timeout_s: None,
             background: None,
+            outside_sandbox: None,
             description: description.map(str::to_owned),
         };
         for (command, description, want) in [

@@ -14,6 +14,7 @@ use super::progress::{OutputClosed, ToolProgress};
 use super::{EditorLink, Spawner, ToolError};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, SessionId, ToolCallId};
+use crate::workspace::command_sandbox::CommandSandbox;
 use crate::workspace::prompts::Skills;
 use crate::workspace::{ResolvedPath, Workspace};
 
@@ -48,6 +49,8 @@ pub struct ToolContext {
     pub allows_uncheckpointed: bool,
     /// The resolved paths by which the running call was judged; `None` while it is being judged.
     pub judged: Option<Arc<[PathBuf]>>,
+    /// What the call's command may do.
+    pub sandbox: CommandSandbox,
 }
 
 /// Keeps what files were before a turn changes them (R-SESS-3).

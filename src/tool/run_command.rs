@@ -57,15 +57,78 @@ pub(super) async fn run_to_end(
     };
     // After the snapshot: git may list settings here, and the command starts next.
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
+    let (command, confined) = confine_command(command, cx).await?;
     // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
-    let result = RunningCommand::new(child, cx).wait_with_limit(limit, cx).await;
+    let mut result = RunningCommand::new(child, cx).wait_with_limit(limit, cx).await;
+    if let (true, Ok(done)) = (confined, &mut result) {
+        explain_refusals(done);
+    }
     tokio::select! { biased;
         () = out_of_patience(cx) => cx.checkpoints.mark_partial(PartialReason::CutShort),
         () = command_snapshot::record_changes(cx, before) => {}
     }
     result
+}
+
+/// Confines a command as its call was judged, and returns whether it is confined now.
+pub(super) async fn confine_command(
+    command: Command,
+    cx: &ToolContext,
+) -> Result<(Command, bool), ToolError> {
+    let confined = cx.workspace.confine_command(&cx.cwd, &cx.sandbox, command).await;
+    confined.map_err(not_started)
+}
+
+/// Tells the model what the sandbox may have refused, if the output of a failed command looks like it.
+fn explain_refusals(done: &mut CommandDone) {
+    if done.status == ExitStatus::Code(0) {
+        return;
+    }
+    if let Some(refused) = find_refusal(&done.output.text) {
+        done.output.text.push_str(&format!(
+            "\n[the sandbox {refused}. If the task needs it, call bash again with \"outside_sandbox\": true, and say \
+             why in its description: the user is asked]"
+        ));
+    }
+}
+
+/// Returns what the sandbox has probably refused, by the messages of common programs.
+fn find_refusal(output: &str) -> Option<&'static str> {
+    const REFUSALS: [(&str, &[&str]); 2] = [
+        (
+            "has no network",
+            &[
+                "Could not resolve host",
+                "Temporary failure in name resolution",
+                "Name or service not known",
+                "Network is unreachable",
+                "getaddrinfo",
+                "EAI_AGAIN",
+                "dns error",
+            ],
+        ),
+        (
+            "lets commands write only in the workspace, and read no secrets",
+            &[
+                "Read-only file system",
+                "EROFS",
+                "Permission denied",
+                "EACCES",
+                "Operation not permitted",
+                "EPERM",
+                "Device or resource busy",
+            ],
+        ),
+    ];
+    // Programs report what stopped them at the end, and a long output may quote anything.
+    let start = output.len().saturating_sub(4_000);
+    let end = &output[output.ceil_char_boundary(start)..];
+    let found = REFUSALS
+        .iter()
+        .find(|(_, texts)| texts.iter().any(|text| end.contains(text)));
+    found.map(|(refused, _)| *refused)
 }
 
 /// Resolves when the changes of a stopped command have been looked for long enough (R-CANCEL).
@@ -80,9 +143,10 @@ async fn out_of_patience(cx: &ToolContext) {
 /// Converts the error of a command that did not start.
 pub(super) fn not_started(error: SpawnError) -> ToolError {
     match error {
-        SpawnError::WorkingDirectory { .. } | SpawnError::NotFound { .. } | SpawnError::Refused { .. } => {
-            ToolError::Reported(error.to_string())
-        }
+        SpawnError::WorkingDirectory { .. }
+        | SpawnError::NotFound { .. }
+        | SpawnError::Refused { .. }
+        | SpawnError::Sandbox { .. } => ToolError::Reported(error.to_string()),
         SpawnError::Helper { .. } => ToolError::Internal(error.to_string()),
         SpawnError::Cancelled => ToolError::Cancelled,
     }

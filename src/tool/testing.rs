@@ -14,6 +14,7 @@ use super::{
 };
 use crate::base::{CancellationToken, uri};
 use crate::domain::{ContentRef, Effect, SessionId, ToolCallId};
+use crate::workspace::command_sandbox::CommandSandbox;
 use crate::workspace::{Folder, Workspace, WorkspaceShared};
 
 /// Keeps content in memory.
@@ -103,6 +104,7 @@ impl ToolHarness {
             checkpoints: Arc::new(super::NoCheckpoints),
             allows_uncheckpointed: false,
             judged: None,
+            sandbox: CommandSandbox::default(),
         };
         Self {
             _dir: dir,

@@ -64,8 +64,8 @@ pub use model_choice::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 pub use outcome::TurnFinish;
 pub use run::{MODEL_CHOSEN, run_turn};
 pub use session_link::{
-    HookedMessage, InquiryRequest, LimitAnswer, PendingInput, QuestionOutcome, SessionLink, StepInput,
-    TurnMessage, TurnRequest, TurnStopped,
+    HookedMessage, InquiryRequest, Judgement, LimitAnswer, PendingInput, QuestionOutcome, SessionLink,
+    StepInput, TurnMessage, TurnRequest, TurnStopped,
 };
 pub use settings::{
     AgentPolicy, ContextPolicy, SystemPrompt, SystemPromptSource, ToolCooldowns, ToolTimeouts, TurnSettings,

@@ -17,8 +17,8 @@ use super::tool_run::{ToolRun, catch_tool_panic, internal_error_message, prepare
 use crate::approval::{Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{
-    Approval, ApprovalId, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Risk,
-    ToolCallStatus,
+    Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Risk,
+    SandboxLevel, ToolCallStatus,
 };
 use crate::tool::{CallPreview, PreparedCall, ToolError};
 use crate::workspace::checkpoint;
@@ -86,10 +86,9 @@ pub(super) async fn request_permission(
     };
     let open = call.approval.clone();
     let unkept = not_kept(cx, &effect).await;
-    let verdict = match (
-        cx.link.judge_effect(&call.name, effect.clone(), open).await?,
-        &unkept,
-    ) {
+    let judgement = cx.link.judge_effect(&call.name, effect.clone(), open).await?;
+    call.sandbox = judgement.sandbox;
+    let verdict = match (judgement.verdict, &unkept) {
         // R-ERR-2: without its old content an edit cannot be reverted, so the user is asked even if rules allow it.
         (Verdict::Allow { .. }, Some(reason)) => Verdict::Ask {
             reason: format!("its old content cannot be kept, so the change could not be reverted: {reason}"),
@@ -232,7 +231,9 @@ async fn apply_edited_arguments(
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
-    match cx.link.judge_effect(&call.name, effect.clone(), None).await? {
+    let judgement = cx.link.judge_effect(&call.name, effect.clone(), None).await?;
+    call.sandbox = judgement.sandbox;
+    match judgement.verdict {
         // The user has just decided about exactly these arguments, so a rule that asks has its answer.
         Verdict::Allow { .. } | Verdict::Ask { .. } => Ok(grant_permission(call, prepared, effect)),
         Verdict::Deny { reason } => Ok(Permission::Refused(ToolCallStatus::Denied, reason)),
@@ -259,7 +260,25 @@ async fn resolve_effect(
         // Without findings, no part of the command runs unasked.
         effect.findings = found.await.ok();
     }
+    if effect.kind == EffectKind::Execute {
+        effect.confinement = find_confinement(cx, effect.confinement).await;
+    }
     Ok(effect)
+}
+
+/// Returns how a command would run. `declared` says whether its call asks for no sandbox.
+async fn find_confinement(cx: &TurnContext, declared: Confinement) -> Confinement {
+    if !cx.settings.sandbox.enabled {
+        return Confinement::None;
+    }
+    if declared == Confinement::Declined {
+        return declared;
+    }
+    let detected = cx.workspace.shared().sandbox().detect().await;
+    match detected.method.level() {
+        SandboxLevel::Full => Confinement::Sandboxed,
+        SandboxLevel::Partial | SandboxLevel::None => Confinement::None,
+    }
 }
 
 fn declared_effect(

@@ -15,7 +15,7 @@ use crate::base::CancellationToken;
 use crate::base::backpressure::{Permit, SessionBudget};
 use crate::domain::{
     AgentQuestion, Answers, Approval, ApprovalId, Block, Decision, Delta, Effect, Event, Inquiry,
-    InquiryReply, LimitReached, RequestSubject, ToolCallId,
+    InquiryReply, LimitReached, RequestSubject, SandboxPolicy, ToolCallId,
 };
 use crate::provider::HistoryItem;
 use crate::tool::UserPrompt;
@@ -31,6 +31,14 @@ pub struct TurnMessage {
     pub body: TurnRequest,
     /// The bytes that an event or a delta occupies in the pipe to the client, until it is sent.
     pub permit: Option<Permit>,
+}
+
+/// The answer to [`TurnRequest::Judge`].
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// What a command may do when it runs, by the session's mode.
+    pub sandbox: SandboxPolicy,
 }
 
 /// What a turn reports or requests.
@@ -65,7 +73,7 @@ pub enum TurnRequest {
         effect: Effect,
         /// An earlier turn's open approval for this call, which has to be settled.
         approval: Option<ApprovalId>,
-        reply: oneshot::Sender<Verdict>,
+        reply: oneshot::Sender<Judgement>,
     },
     /// Asks the user to approve a call.
     Approve {
@@ -327,7 +335,7 @@ impl SessionLink {
         tool: &str,
         effect: Effect,
         approval: Option<ApprovalId>,
-    ) -> Result<Verdict, TurnStopped> {
+    ) -> Result<Judgement, TurnStopped> {
         self.ask_for(|reply| TurnRequest::Judge {
             tool: tool.to_owned(),
             effect,

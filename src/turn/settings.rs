@@ -10,6 +10,7 @@ use super::model_choice::{ModelChoice, ModelSource};
 use super::transition::TurnLimits;
 use crate::config::FailurePolicy;
 use crate::domain::InstructionFile;
+use crate::workspace::command_sandbox::SandboxRules;
 use crate::workspace::prompts::Skills;
 
 /// What a turn may do, and how.
@@ -28,6 +29,8 @@ pub struct TurnSettings {
     pub tool_timeouts: ToolTimeouts,
     /// How long the circuit of a failing tool stays open, by tool name.
     pub tool_cooldowns: ToolCooldowns,
+    /// The sandbox of commands.
+    pub sandbox: Arc<SandboxRules>,
     /// The user's commands that run at certain points of the turn.
     pub hooks: Hooks,
     /// Planning, reflection and failure policies.

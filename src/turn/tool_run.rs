@@ -19,8 +19,9 @@ use super::settings::AgentPolicy;
 use crate::base::spawn::panic_text;
 use crate::base::text;
 use crate::config::FailurePolicy;
-use crate::domain::{ApprovalId, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult};
+use crate::domain::{ApprovalId, SandboxPolicy, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult};
 use crate::tool::{PreparedCall, ToolContext, ToolError, ToolProgress};
+use crate::workspace::command_sandbox::CommandSandbox;
 
 /// A tool call in progress.
 pub(super) struct ToolRun {
@@ -37,6 +38,8 @@ pub(super) struct ToolRun {
     pub(super) uncheckpointed: bool,
     /// The resolved paths by which it was judged.
     pub(super) judged: Option<Arc<[PathBuf]>>,
+    /// What its command may do.
+    pub(super) sandbox: SandboxPolicy,
 }
 
 /// The result of a call.
@@ -93,6 +96,7 @@ impl ToolRun {
             note: None,
             uncheckpointed: false,
             judged: None,
+            sandbox: SandboxPolicy::default(),
         }
     }
 
@@ -107,6 +111,7 @@ impl ToolRun {
             note: None,
             uncheckpointed: false,
             judged: None,
+            sandbox: SandboxPolicy::default(),
         }
     }
 
@@ -213,5 +218,9 @@ pub(super) fn tool_context(
         checkpoints: cx.services.checkpoints.clone(),
         allows_uncheckpointed: call.uncheckpointed,
         judged: call.judged.clone(),
+        sandbox: CommandSandbox {
+            settings: cx.settings.sandbox.clone(),
+            policy: call.sandbox,
+        },
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 mod background;
 pub mod checkpoint;
 pub mod command_files;
+pub mod command_sandbox;
 pub mod diff;
 pub mod edit;
 pub mod git_files;
@@ -30,6 +31,7 @@ mod real_path;
 pub mod reference;
 pub mod resolve;
 mod roots;
+pub mod sandbox_method;
 pub mod text_edits;
 pub mod text_file;
 pub mod tree;
@@ -46,8 +48,9 @@ pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
 
+use command_sandbox::{CommandPlace, CommandSandbox, SandboxDetection, SessionTemp};
 use git_guard::GitGuard;
-use process::{Command, Launcher, StopMode};
+use process::{Command, Launcher, SpawnError, StopMode};
 
 use crate::domain::{CommandFiles, FileFinding};
 
@@ -79,6 +82,7 @@ pub struct WorkspaceShared {
     launcher: RwLock<Arc<Launcher>>,
     trusted: RwLock<BTreeSet<PathBuf>>,
     git_guard: GitGuard,
+    sandbox: SandboxDetection,
 }
 
 impl WorkspaceShared {
@@ -154,6 +158,11 @@ impl WorkspaceShared {
         }
     }
 
+    /// Returns how commands are confined on this machine.
+    pub fn sandbox(&self) -> &SandboxDetection {
+        &self.sandbox
+    }
+
     /// Replaces the launcher; a start in progress keeps the one that it took.
     fn change_launcher(&self, change: impl FnOnce(Launcher) -> Launcher) {
         let mut launcher = self.launcher.write().unwrap_or_else(PoisonError::into_inner);
@@ -169,6 +178,7 @@ pub struct Workspace {
     known: Arc<watch::KnownFiles>,
     background: Background,
     on_cancel: RwLock<OnCancel>,
+    temp: SessionTemp,
 }
 
 impl Workspace {
@@ -186,6 +196,7 @@ impl Workspace {
             shared: self.shared.clone(),
             // Kept contents are valid for every agent, but what was read is not.
             known: self.known.clone(),
+            temp: self.temp.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()
         }
@@ -239,6 +250,26 @@ impl Workspace {
         } else {
             folders
         }
+    }
+
+    /// Confines a command that runs in `cwd`, and returns whether it is confined now.
+    ///
+    /// # Errors
+    /// The sandbox is required, and does not hold in full on this machine.
+    pub async fn confine_command(
+        &self,
+        cwd: &Path,
+        sandbox: &CommandSandbox,
+        command: Command,
+    ) -> Result<(Command, bool), SpawnError> {
+        let roots = self.resolve_roots(cwd);
+        let place = CommandPlace {
+            detection: &self.shared.sandbox,
+            temp: &self.temp,
+            folders: roots.iter().map(|root| root.path().to_owned()).collect(),
+            home: self.shared.home.clone(),
+        };
+        command_sandbox::confine_command(place, sandbox, command).await
     }
 
     /// Resolves a path as a user or a model wrote it. Reads only link targets, so it is quick.

@@ -52,6 +52,7 @@ mod reasoning;
 mod retry;
 mod revert;
 mod route;
+mod sandbox;
 mod sessions;
 mod settings;
 mod store;

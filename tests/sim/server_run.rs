@@ -326,6 +326,7 @@ impl SettingsSource for SimProfiles {
                     Arc::new(move |tool| limit.filter(|_| tool == Delegate::NAME))
                 },
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
+                sandbox: Arc::default(),
                 hooks: build_hooks(&self.0),
                 policy: self.0.settings.policies,
             },

@@ -7,9 +7,9 @@ use super::super::command::{self, VisitedCommand};
 use super::super::rule::Rule;
 use super::super::shell::{self, ParsedCommand, SimpleCommand};
 use super::super::{known, read_only, risk};
-use super::{JudgedCall, MAX_OFFERED_TEXT, RUNS, RuleMatch, Verdict, allowed_by_mode};
+use super::{JudgedCall, MAX_OFFERED_TEXT, RuleMatch, Verdict, allowed_by_mode};
 use crate::base::text::one_line;
-use crate::domain::{FileFinding, FindingKind, Mode, Risk};
+use crate::domain::{Confinement, FileFinding, FindingKind, Mode, Risk};
 
 /// The maximum number of rules that one "always" stores.
 const MAX_OFFERED: usize = 5;
@@ -47,6 +47,11 @@ impl<'a> JudgedCall<'a> {
         if self.policy.mode == Mode::Full && !must_ask {
             return allowed_by_mode(self.policy.mode);
         }
+        if !must_ask && self.is_free_in_sandbox() {
+            return Verdict::Allow {
+                by: "sandbox".to_owned(),
+            };
+        }
         let rules: Vec<&Rule> = self.rules_that_count(forced).collect();
         let covered = self.cover_line(&line, &visited, &rules, &free);
         if doubt.is_none()
@@ -63,9 +68,21 @@ impl<'a> JudgedCall<'a> {
         };
         Verdict::Ask {
             reason: self.explain_question(doubt, forced, unsure, covered),
-            risk: self.risk_of_line(&line, &visited, &read_only_parts),
+            risk: match self.effect.confinement {
+                Confinement::Sandboxed => Risk::Low,
+                Confinement::None | Confinement::Declined => {
+                    self.risk_of_line(&line, &visited, &read_only_parts)
+                }
+            },
             rule,
         }
+    }
+
+    /// Returns whether it needs no approval because it runs in a sandbox (R-BOX).
+    fn is_free_in_sandbox(&self) -> bool {
+        let by_mode = self.policy.mode != Mode::AutoEdit;
+        self.effect.confinement == Confinement::Sandboxed
+            && !self.policy.sandboxed_needs_approval.unwrap_or(by_mode)
     }
 
     fn explain_question(
@@ -75,20 +92,21 @@ impl<'a> JudgedCall<'a> {
         unsure: Option<String>,
         covered: Result<String, NotCovered>,
     ) -> String {
+        let runs = self.describe_command();
         match (doubt, forced, covered) {
-            (Some(rule), ..) => format!("{RUNS} · the rule `{rule}` may deny it"),
+            (Some(rule), ..) => format!("{runs} · the rule `{rule}` may deny it"),
             (None, None, covered)
                 if unsure.is_some() && (covered.is_ok() || self.policy.mode == Mode::Full) =>
             {
                 unsure.unwrap_or_default()
             }
             (None, Some(rule), Err(NotCovered::ByRule(_)) | Ok(_)) => {
-                format!("{RUNS} · `{rule}` always asks")
+                format!("{runs} · `{rule}` always asks")
             }
             (None, _, Err(NotCovered::ByRule(reason) | NotCovered::Special(reason))) => {
-                format!("{RUNS} · {reason}")
+                format!("{runs} · {reason}")
             }
-            (None, None, Ok(_)) => RUNS.to_owned(),
+            (None, None, Ok(_)) => runs.to_owned(),
         }
     }
 
@@ -137,7 +155,8 @@ impl<'a> JudgedCall<'a> {
     /// Nothing is free if its files were not checked.
     fn free_parts(&self, line: &ParsedCommand, read_only_parts: &[bool], must_ask: bool) -> Vec<bool> {
         // A configured command receives the model's arguments in a way that the line does not show.
-        let Some(findings) = self.effect.findings.as_deref().filter(|_| self.tool == "bash") else {
+        let is_known = self.tool == "bash" && self.effect.confinement != Confinement::Declined;
+        let Some(findings) = self.effect.findings.as_deref().filter(|_| is_known) else {
             return vec![false; line.commands.len()];
         };
         read_only_parts
@@ -163,10 +182,16 @@ impl<'a> JudgedCall<'a> {
 
     /// Returns the grants, and the configured `allow` rules unless `forced` demands a question.
     pub(super) fn rules_that_count(&self, forced: Option<&Rule>) -> impl Iterator<Item = &'a Rule> + use<'a> {
-        let allow: &[Rule] = if forced.is_some() { &[] } else { &self.policy.allow };
+        let (mut allow, mut grants): (&[Rule], &[Rule]) = (&self.policy.allow, &self.policy.grants);
+        if forced.is_some() {
+            allow = &[];
+        }
+        // They were given for commands in the sandbox.
+        if self.effect.confinement == Confinement::Declined {
+            (allow, grants) = (&[], &[]);
+        }
         let tool = self.tool;
-        self.policy
-            .grants
+        grants
             .iter()
             .chain(allow)
             .filter(move |rule| rule.matches_tool(tool))
@@ -266,7 +291,13 @@ impl<'a> JudgedCall<'a> {
         free: &[bool],
     ) -> Option<String> {
         let option_name = self.find_findings(FindingKind::OptionName).next().is_some();
-        if line.unparsed_reason.is_some() || line.defines_function || self.effect.outside || option_name {
+        let declined = self.effect.confinement == Confinement::Declined;
+        if line.unparsed_reason.is_some()
+            || line.defines_function
+            || self.effect.outside
+            || option_name
+            || declined
+        {
             return None;
         }
         let watched = self.explain_line_uncertainty(line).is_some();

@@ -15,6 +15,8 @@ use super::Doctor;
 use crate::base::private::NO_FOLLOW;
 use crate::cli::doctor_models::{Check, CheckState, default_model};
 use crate::config::{DefaultChoice, KEY_VARIABLES, Settings, providers_of_key, select_default};
+use crate::domain::SandboxLevel;
+use crate::workspace::command_sandbox::SandboxDetection;
 use crate::workspace::process::find_own_program;
 
 /// The hint for a missing program.
@@ -40,6 +42,26 @@ impl Doctor<'_> {
                     self.report(Check::new(state, name, found, Some(NO_PROGRAM.to_owned())));
                 }
             }
+        }
+    }
+
+    /// Reports how commands are confined, or would be.
+    pub(super) async fn check_sandbox(&mut self, settings: &Settings) {
+        let detection = SandboxDetection::default();
+        let detected = detection.detect().await;
+        let level = detected.method.level();
+        let found = format!("{level} ({})", detected.method.name());
+        if !settings.sandbox.enabled {
+            return self.report_info("sandbox", format!("off; available here: {found}"));
+        }
+        if level == SandboxLevel::Full {
+            return self.report_ok("sandbox", found);
+        }
+        let hint = format!("{}; see `agentls docs security`", detected.failures.join("; "));
+        if settings.sandbox.required {
+            self.report_problem("sandbox", format!("{found}: commands are refused"), &hint);
+        } else {
+            self.report_warning("sandbox", found, &hint);
         }
     }
 

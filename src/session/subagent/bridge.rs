@@ -16,10 +16,12 @@ use crate::base::text;
 use crate::context::History;
 use crate::domain::{
     ContinueReason, Cost, Delta, Effect, Event, FinalAnswer, Message, MessageId, Mode, RequestSubject, Role,
-    SubagentEvent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, Transition, Usage,
+    SandboxPolicy, SubagentEvent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, Transition, Usage,
 };
 use crate::tool::{ChildState, SubagentJob, SubagentReport, ToolProgress};
-use crate::turn::{COMPACTION_FAILED, InquiryRequest, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest};
+use crate::turn::{
+    COMPACTION_FAILED, InquiryRequest, Judgement, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest,
+};
 
 /// The characters of a child's text that are streamed while it works.
 const LIVE: usize = 30_000;
@@ -161,7 +163,12 @@ impl SubagentBridge {
                 approval,
                 reply,
             } => match self.denial_reason(&tool, &effect) {
-                Some(reason) => _ = reply.send(Verdict::Deny { reason }),
+                Some(reason) => {
+                    let _ = reply.send(Judgement {
+                        verdict: Verdict::Deny { reason },
+                        sandbox: SandboxPolicy::ReadOnly,
+                    });
+                }
                 None => {
                     self.forward_request(TurnRequest::Judge {
                         tool,

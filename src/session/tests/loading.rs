@@ -74,6 +74,7 @@ impl SettingsSource for Plain {
                 context: crate::turn::ContextPolicy::default(),
                 tool_timeouts: Arc::new(|_| None),
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
+                sandbox: Arc::default(),
                 hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
                 policy: AgentPolicy::default(),
             },

@@ -109,6 +109,7 @@ impl SettingsSource for Fixed {
                     Arc::new(move |_| limit)
                 },
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
+                sandbox: Arc::default(),
                 hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
                 policy: AgentPolicy::default(),
             },

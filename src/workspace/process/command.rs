@@ -7,6 +7,9 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::domain::SandboxMethod;
+use crate::sandbox::SandboxPlan;
+
 /// A command to start. It inherits our environment without what the launcher strips, plus the additions made here.
 #[derive(Clone)]
 pub struct Command {
@@ -21,6 +24,8 @@ pub struct Command {
     pub(super) merge: bool,
     /// Settings for every git process below it.
     pub(super) git: Vec<(String, String)>,
+    /// What it may do; `None` if it is not confined.
+    pub(super) sandbox: Option<SandboxPlan>,
 }
 
 /// The standard input of a command.
@@ -51,6 +56,7 @@ impl Command {
             stdin: Stdin::Null,
             merge: false,
             git: Vec::new(),
+            sandbox: None,
         }
     }
 
@@ -63,6 +69,13 @@ impl Command {
         };
         // With CDPATH set, `cd src` may lead to another folder than the one that the rules examined.
         command.env_remove("CDPATH")
+    }
+
+    /// Confines the command (default: it is not confined). If the plan cannot be enforced, it does not start.
+    #[must_use]
+    pub fn sandbox(mut self, plan: SandboxPlan) -> Self {
+        self.sandbox = Some(plan);
+        self
     }
 
     /// Sets the working directory (default `/`).
@@ -119,6 +132,12 @@ impl Command {
             let word = word.to_string_lossy().replace(['"', '\'', '\\', '\n'], "");
             word.contains(text)
         })
+    }
+
+    /// Returns whether its sandbox consists of namespaces, which take a helper of their own.
+    pub(super) fn needs_namespaces(&self) -> bool {
+        let plan = self.sandbox.as_ref();
+        plan.is_some_and(|plan| plan.method == SandboxMethod::Namespaces)
     }
 
     /// Returns the program's name, for messages.

@@ -24,6 +24,10 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, setsid, wait
 use signal_hook::consts::signal as signals;
 
 use crate::base::clock;
+#[cfg(target_os = "linux")]
+use crate::sandbox;
+#[cfg(target_os = "linux")]
+use crate::workspace::process::exec_protocol::{EXEC_COMMAND, INNER_STAGE, OUTER_STAGE};
 use crate::workspace::process::exec_protocol::{
     ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal, StopStage,
 };
@@ -36,13 +40,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// First and longest pause between two snapshots while nothing dies.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
-/// Runs the helper; `args` are those after `__exec` (none). Returns the exit code of the process.
+/// Runs the helper; `args` are those after `__exec`: none, or a stage of the sandbox. Returns the exit code.
 ///
 /// 0 means that it did its work, whatever the command did; 2 that no server started it; 3 that processes are left.
 pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
     let outcome = match args.next() {
-        Some(_) => Err(io::Error::other("takes no arguments")),
         None => run_exec_helper(),
+        #[cfg(target_os = "linux")]
+        Some(stage) if stage == OUTER_STAGE => run_outer_stage(),
+        #[cfg(target_os = "linux")]
+        Some(stage) if stage == INNER_STAGE => run_exec_helper(),
+        Some(_) => Err(io::Error::other("takes no arguments")),
     };
     match outcome {
         Ok(0) => 0,
@@ -53,6 +61,37 @@ pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
                 "agentls __exec is started by agentls itself: {error}"
             );
             2
+        }
+    }
+}
+
+/// Moves into a user namespace, and runs the helper again as process 1 of the PID namespace below it.
+///
+/// That process takes the request, which is not read here, and its end is the end of everything in the namespace.
+#[cfg(target_os = "linux")]
+fn run_outer_stage() -> io::Result<u32> {
+    setsid()?;
+    let server = Server {
+        fd: rustix::stdio::stdin(),
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this starts the helper again, not a command"
+    )]
+    let started = sandbox::create_user_namespace()
+        .map_err(|error| error.to_string())
+        .and_then(|()| {
+            let mut inner = Command::new("/proc/self/exe");
+            inner.arg0("agentls").args([EXEC_COMMAND, INNER_STAGE]);
+            inner
+                .spawn()
+                .map_err(|error| format!("cannot start process 1: {error}"))
+        });
+    match started {
+        Ok(mut inner) => Ok(u32::from(!inner.wait()?.success())),
+        Err(reason) => {
+            server.send_report(&HelperReport::Refused(StartRefusal::Sandbox, reason));
+            Ok(0)
         }
     }
 }
@@ -70,7 +109,7 @@ fn run_exec_helper() -> io::Result<u32> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
 
-    match start(&request, stdio) {
+    match confine(&request).and_then(|()| start(&request, stdio)) {
         Ok(main) => {
             server.send_report(&HelperReport::Started(main.as_raw_nonzero().get().unsigned_abs()));
             let root = getpid();
@@ -87,6 +126,24 @@ fn run_exec_helper() -> io::Result<u32> {
         Err((refusal, text)) => server.send_report(&HelperReport::Refused(refusal, text)),
     }
     Ok(0)
+}
+
+/// Confines this process, and with it the command, as the request says.
+#[cfg(target_os = "linux")]
+fn confine(request: &ExecRequest) -> Result<(), (StartRefusal, String)> {
+    match &request.sandbox {
+        Some(plan) => sandbox::enter(plan).map_err(|error| (StartRefusal::Sandbox, error.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what this system cannot confine.
+#[cfg(not(target_os = "linux"))]
+fn confine(request: &ExecRequest) -> Result<(), (StartRefusal, String)> {
+    match &request.sandbox {
+        Some(_) => Err((StartRefusal::Sandbox, "this system has no sandbox".to_owned())),
+        None => Ok(()),
+    }
 }
 
 /// Starts the command in a group of its own.

@@ -7,8 +7,15 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::sandbox::SandboxPlan;
+
 /// The hidden subcommand under which the server starts its own binary.
 pub const EXEC_COMMAND: &str = "__exec";
+
+/// The argument of the helper that creates a user namespace, then starts itself again inside.
+pub(super) const OUTER_STAGE: &str = "sandbox";
+/// The argument of the helper inside, which is process 1 of the PID namespace.
+pub(super) const INNER_STAGE: &str = "inner";
 
 /// Largest request that the helper accepts, in bytes; the kernel allows far less for arguments.
 pub(super) const REQUEST_LIMIT: usize = 64 << 20;
@@ -19,17 +26,27 @@ pub(super) struct ExecRequest {
     pub(super) cwd: PathBuf,
     /// Path of the program; if `None`, its name is looked up in the helper's PATH.
     pub(super) program: Option<PathBuf>,
+    /// What the command may do; `None` if it is not confined.
+    pub(super) sandbox: Option<SandboxPlan>,
     /// Starts with the program's name; never empty.
     pub(super) argv: Vec<OsString>,
 }
 
 impl ExecRequest {
-    /// Encodes length-prefixed fields: the working directory, the program (empty for none), the arguments.
+    /// Encodes length-prefixed fields: the working directory, the program (empty for none), the words of the sandbox
+    /// and before them their number, the arguments.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let program = self.program.as_deref().unwrap_or(Path::new(""));
-        let head = [self.cwd.as_os_str(), program.as_os_str()];
-        for field in head.into_iter().chain(self.argv.iter().map(OsString::as_os_str)) {
+        let plan = self
+            .sandbox
+            .as_ref()
+            .map(SandboxPlan::to_words)
+            .unwrap_or_default();
+        let count = OsString::from(plan.len().to_string());
+        let head = [self.cwd.as_os_str(), program.as_os_str(), &count];
+        let words = plan.iter().chain(&self.argv).map(OsString::as_os_str);
+        for field in head.into_iter().chain(words) {
             body.extend_from_slice(&(field.len() as u32).to_le_bytes());
             body.extend_from_slice(field.as_bytes());
         }
@@ -45,11 +62,21 @@ impl ExecRequest {
             fields.push(OsStr::from_bytes(field).to_owned());
             body = rest;
         }
-        let mut fields = fields.into_iter();
-        let cwd = PathBuf::from(fields.next()?);
-        let program = Some(PathBuf::from(fields.next()?)).filter(|program| !program.as_os_str().is_empty());
-        let argv: Vec<_> = fields.collect();
-        (!argv.is_empty()).then_some(Self { cwd, program, argv })
+        let [cwd, program, count, words @ ..] = fields.as_slice() else {
+            return None;
+        };
+        let (plan, argv) = words.split_at_checked(count.to_str()?.parse().ok()?)?;
+        let sandbox = match plan {
+            [] => None,
+            // A plan that is not understood must not mean that there is none.
+            words => Some(SandboxPlan::from_words(words)?),
+        };
+        (!argv.is_empty()).then(|| Self {
+            cwd: cwd.into(),
+            program: (!program.is_empty()).then(|| program.into()),
+            sandbox,
+            argv: argv.to_vec(),
+        })
     }
 }
 
@@ -88,6 +115,8 @@ pub(super) enum StartRefusal {
     Directory,
     /// The program does not exist.
     Missing,
+    /// The sandbox could not be set up.
+    Sandbox,
     Other,
 }
 
@@ -115,6 +144,7 @@ impl HelperReport {
                 let refusal = match refusal {
                     StartRefusal::Directory => "directory",
                     StartRefusal::Missing => "missing",
+                    StartRefusal::Sandbox => "sandbox",
                     StartRefusal::Other => "other",
                 };
                 // A line feed in the text would end the report early.
@@ -136,6 +166,7 @@ impl HelperReport {
                 let refusal = match refusal {
                     "directory" => StartRefusal::Directory,
                     "missing" => StartRefusal::Missing,
+                    "sandbox" => StartRefusal::Sandbox,
                     "other" => StartRefusal::Other,
                     _ => return None,
                 };
@@ -154,6 +185,8 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;
+    use crate::domain::SandboxMethod;
+    use crate::sandbox::PathRule;
     use proptest::prelude::*;
 
     #[test]
@@ -162,6 +195,7 @@ mod tests {
             HelperReport::Started(12),
             HelperReport::Refused(StartRefusal::Directory, "no such directory".into()),
             HelperReport::Refused(StartRefusal::Missing, String::new()),
+            HelperReport::Refused(StartRefusal::Sandbox, "cannot mount /proc".into()),
             HelperReport::Refused(StartRefusal::Other, "permission denied (os error 13)".into()),
             HelperReport::Exited(-1),
             HelperReport::Signalled(9),
@@ -184,11 +218,21 @@ mod tests {
         );
     }
 
+    fn plan() -> SandboxPlan {
+        SandboxPlan {
+            method: SandboxMethod::Namespaces,
+            network: false,
+            temp: "/tmp/x".into(),
+            rules: vec![(PathRule::Hide, "/home/u/.ssh".into())],
+        }
+    }
+
     #[test]
     fn truncated_requests_are_rejected() {
         let body = ExecRequest {
             cwd: "/tmp".into(),
             program: Some("/bin/a".into()),
+            sandbox: Some(plan()),
             argv: vec!["a".into(), "b".into()],
         }
         .to_bytes();
@@ -205,10 +249,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_round_trip(cwd: Vec<u8>, program: Vec<u8>, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
+        fn requests_round_trip(cwd: Vec<u8>, program: Vec<u8>, confined: bool, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
             let request = ExecRequest {
                 cwd: OsString::from_vec(cwd).into(),
                 program: (!program.is_empty()).then(|| OsString::from_vec(program).into()),
+                sandbox: confined.then(plan),
                 argv: argv.into_iter().map(OsString::from_vec).collect(),
             };
             prop_assert_eq!(ExecRequest::from_bytes(&request.to_bytes()), Some(request));

@@ -82,6 +82,11 @@ pub(super) fn spawn_helper(command: &mut tokio::process::Command) -> io::Result<
 }
 
 impl Helper {
+    /// Returns its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Waits for the helper's end and kills what is left of its session.
     ///
     /// Without adoption, the session is all that is known. The helper is not collected yet, so its pid is still its

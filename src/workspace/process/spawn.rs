@@ -23,7 +23,7 @@ use crate::base::CancellationToken;
 use crate::workspace::process::child::{Child, HelperReports, Process};
 use crate::workspace::process::command::{Command, Stdin};
 use crate::workspace::process::exec_protocol::{
-    EXEC_COMMAND, ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal,
+    EXEC_COMMAND, ExecRequest, HelperReport, OUTER_STAGE, REQUEST_LIMIT, StartRefusal,
 };
 use crate::workspace::process::lookup::{absolute_entries, find_outside};
 use crate::workspace::process::orphans::{Helper, spawn_helper};
@@ -66,6 +66,9 @@ pub enum SpawnError {
         /// As reported by the system.
         reason: String,
     },
+    /// The sandbox could not be set up, so the command did not run.
+    #[error("cannot set up the sandbox: {reason}")]
+    Sandbox { reason: String },
     /// Our own helper failed.
     #[error("cannot start the process helper {}: {reason}", helper.display())]
     Helper {
@@ -166,6 +169,7 @@ impl Launcher {
         let request = ExecRequest {
             cwd: command.cwd.clone(),
             program: self.own_program(command, &path)?,
+            sandbox: command.sandbox.clone(),
             argv: command.argv.clone(),
         }
         .to_bytes();
@@ -210,6 +214,12 @@ impl Launcher {
                 give_up(&control, helper).await;
                 return Err(failed(io::Error::other("it exited before it reported the start")));
             }
+        };
+        // Inside of a PID namespace, the command has a number that means nothing outside.
+        let pid = if command.needs_namespaces() {
+            helper.pid()
+        } else {
+            pid
         };
         let process = Process::new(pid, helper, reports);
         Ok(Child {
@@ -257,6 +267,7 @@ impl Launcher {
             // Otherwise the process list would show `/proc/self/exe`.
             .arg0("agentls")
             .arg(EXEC_COMMAND)
+            .args(command.needs_namespaces().then_some(OUTER_STAGE))
             .stdin(Stdio::from(end))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -328,6 +339,7 @@ fn to_spawn_error(command: &Command, refusal: StartRefusal, reason: String) -> S
             program: command.program_name(),
             reason,
         },
+        StartRefusal::Sandbox => SpawnError::Sandbox { reason },
         StartRefusal::Other => SpawnError::Refused {
             program: command.program_name(),
             reason,

@@ -5,6 +5,7 @@ mod against_bash;
 mod commands;
 mod files_and_others;
 mod properties;
+mod sandbox;
 mod smuggling;
 
 use super::*;
@@ -51,6 +52,7 @@ fn in_mode_ask() -> Policy {
         invalid_rules: Vec::new(),
         grants: Vec::new(),
         tainted: false,
+        sandboxed_needs_approval: None,
     }
 }
 

@@ -98,8 +98,8 @@ fn some_rules() -> impl Strategy<Value = Vec<Rule>> {
 fn policy() -> impl Strategy<Value = Policy> {
     let mode = prop::sample::select(&Mode::ALL[..]);
     let lists = (some_rules(), some_rules(), some_rules(), some_rules());
-    (mode, lists, any::<bool>()).prop_map(
-        |(mode, (require_approval, allow, deny, grants), tainted)| Policy {
+    (mode, lists, any::<bool>(), any::<Option<bool>>()).prop_map(
+        |(mode, (require_approval, allow, deny, grants), tainted, sandboxed_needs_approval)| Policy {
             mode,
             require_approval,
             allow,
@@ -107,6 +107,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             invalid_rules: Vec::new(),
             grants,
             tainted,
+            sandboxed_needs_approval,
         },
     )
 }

@@ -1,0 +1,74 @@
+//! `agentls sandbox`: runs a command as the agent's commands run, and tests what confines them.
+//!
+//! Needs no server: it starts the command through the same launcher and with the same plan.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::args::SandboxCommand;
+use super::sandbox_test;
+use super::sandbox_tools::{SandboxTools, confine};
+use super::screen::Screen;
+use crate::config::ConfigSource;
+use crate::domain::{SandboxMethod, SandboxPolicy};
+use crate::sandbox::SandboxScope;
+use crate::workspace::process::{Command, ExitStatus, Launcher, Stream, adopt_orphans, sweep_orphans};
+
+/// Runs one of the commands and returns the exit code.
+pub(super) async fn run_sandbox_command(
+    command: SandboxCommand,
+    source: &ConfigSource,
+    folder: PathBuf,
+    screen: Screen,
+) -> Result<i32, Box<dyn Error>> {
+    // A command can kill the helper that supervises it, unless it has a PID namespace.
+    adopt_orphans();
+    let tools = SandboxTools::prepare(source).await?;
+    match command {
+        SandboxCommand::Test { json } => sandbox_test::test_sandbox(&tools, source, json, screen).await,
+        SandboxCommand::Run {
+            read_only,
+            network,
+            command,
+        } => {
+            if tools.detected.method == SandboxMethod::None {
+                let reasons = tools.detected.failures.join("; ");
+                return Err(format!("no sandbox works on this machine: {reasons}").into());
+            }
+            let scope = SandboxScope {
+                policy: if read_only {
+                    SandboxPolicy::ReadOnly
+                } else {
+                    SandboxPolicy::Workspace
+                },
+                network,
+                ..tools.scope(source, &folder)
+            };
+            let command = confine(Command::from_argv(command).current_dir(&folder), &scope, source);
+            run_command(&tools.launcher, command).await
+        }
+    }
+}
+
+/// Runs a command, passes its output on, and returns its exit code as a shell would.
+async fn run_command(launcher: &Launcher, command: Command) -> Result<i32, Box<dyn Error>> {
+    let mut child = launcher.spawn(command).await?;
+    while let Some(chunk) = child.output.next().await {
+        let passed_on = match chunk.stream {
+            Stream::Stdout => std::io::stdout().write_all(&chunk.bytes),
+            Stream::Stderr => std::io::stderr().write_all(&chunk.bytes),
+        };
+        // Nobody reads any more, as in `| head`.
+        if passed_on.is_err() {
+            break;
+        }
+    }
+    let ending = child.process.wait_until_gone().await;
+    sweep_orphans();
+    Ok(match ending.status {
+        ExitStatus::Code(code) => code,
+        ExitStatus::Signal(signal) => 128 + signal,
+        ExitStatus::Unknown => 1,
+    })
+}

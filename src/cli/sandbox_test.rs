@@ -1,0 +1,304 @@
+//! `agentls sandbox test`: tries what a sandboxed command must not be able to do, and reports what it could do.
+//!
+//! Each check is a small shell script that prints `open` if it succeeded. All act on scratch folders and on sockets and
+//! processes that the test itself provides, so that a check that succeeds does no harm.
+
+use std::error::Error;
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::sandbox_tools::{SandboxTools, confine};
+use super::screen::{Screen, print_json};
+use super::style::Color;
+use crate::config::ConfigSource;
+use crate::domain::{SandboxLevel, SandboxMethod};
+use crate::sandbox::{PrivateTemp, SandboxScope};
+use crate::workspace::process::Command;
+
+/// One thing that a command must not, or must, be able to do.
+struct Check {
+    name: &'static str,
+    /// Prints `open` if it was possible.
+    script: &'static str,
+    /// Whether it must be possible: work that the sandbox must not hinder.
+    expected: bool,
+    /// The lowest level that promises it.
+    from: SandboxLevel,
+}
+
+const fn denied(name: &'static str, from: SandboxLevel, script: &'static str) -> Check {
+    Check {
+        name,
+        script,
+        expected: false,
+        from,
+    }
+}
+
+const fn allowed(name: &'static str, script: &'static str) -> Check {
+    Check {
+        name,
+        script,
+        expected: true,
+        from: SandboxLevel::None,
+    }
+}
+
+/// The variables in the scripts: `WS` is the workspace, `OUT` a folder outside, `HOME` a home folder with secrets, `PORT`
+/// a TCP and UDP port, `SOCK` a Unix socket, and `SERVER` the id of this process.
+const CHECKS: [Check; 18] = [
+    allowed("write in the workspace", "echo x > $WS/new && echo open"),
+    allowed(
+        "write a temporary file",
+        "f=$(mktemp) && echo x > $f && echo open",
+    ),
+    allowed("commit to the repository", "echo x > $WS/.git/index && echo open"),
+    allowed(
+        "write a build tool's cache",
+        "echo x > $HOME/.npm/new && echo open",
+    ),
+    allowed("start processes", "(echo open) | cat"),
+    denied(
+        "write outside the workspace",
+        SandboxLevel::Partial,
+        "echo x > $OUT/new && echo open",
+    ),
+    denied(
+        "delete a file outside",
+        SandboxLevel::Partial,
+        "rm -f $OUT/file; [ -e $OUT/file ] || echo open",
+    ),
+    denied(
+        "write a shell profile",
+        SandboxLevel::Partial,
+        "echo x >> $HOME/.bashrc && echo open",
+    ),
+    denied(
+        "write a git hook",
+        SandboxLevel::Full,
+        "echo x > $WS/.git/hooks/post-commit && echo open",
+    ),
+    denied(
+        "write git settings",
+        SandboxLevel::Full,
+        "echo x >> $WS/.git/config && echo open",
+    ),
+    denied(
+        "replace the folder around git settings",
+        SandboxLevel::Full,
+        "mv $WS/.git $WS/moved && mkdir $WS/.git && echo x > $WS/.git/config && echo open",
+    ),
+    denied(
+        "write editor tasks",
+        SandboxLevel::Full,
+        "echo x > $WS/.vscode/tasks.json && echo open",
+    ),
+    denied(
+        "read a private key",
+        SandboxLevel::Full,
+        "grep -q secret $HOME/.ssh/id_ed25519 && echo open",
+    ),
+    denied(
+        "read a token",
+        SandboxLevel::Full,
+        "grep -q secret $HOME/.npmrc && echo open",
+    ),
+    denied(
+        "read the environment of agentls",
+        SandboxLevel::Partial,
+        "tr '\\0' '\\n' 2>/dev/null < /proc/$SERVER/environ | grep -q . && echo open",
+    ),
+    denied(
+        "signal agentls",
+        SandboxLevel::Partial,
+        "kill -0 $SERVER 2>/dev/null && echo open",
+    ),
+    denied(
+        "connect over TCP",
+        SandboxLevel::Partial,
+        "(: <> /dev/tcp/127.0.0.1/$PORT) 2>/dev/null && echo open",
+    ),
+    denied(
+        "connect to a Unix socket",
+        SandboxLevel::Partial,
+        "command -v python3 >/dev/null || { echo skip; exit; }; python3 -c \"import socket,os; \
+         socket.socket(socket.AF_UNIX).connect(os.environ['SOCK'])\" 2>/dev/null && echo open",
+    ),
+];
+
+/// What the checks act on.
+struct Fixture {
+    root: PrivateTemp,
+    tcp: TcpListener,
+    _udp: Option<UdpSocket>,
+    _unix: UnixListener,
+}
+
+impl Fixture {
+    /// Creates the fixture in the current folder: the temporary folder of a sandboxed command is another one.
+    fn create(parent: &Path) -> std::io::Result<Self> {
+        let root = PrivateTemp::create_in(parent)?;
+        for (file, text) in [
+            ("workspace/.git/config", "[core]\n"),
+            ("workspace/.git/hooks/pre-commit", ""),
+            ("workspace/.vscode/tasks.json", "{}"),
+            ("outside/file", ""),
+            ("home/.bashrc", ""),
+            ("home/.ssh/id_ed25519", "secret"),
+            ("home/.npmrc", "secret"),
+            ("home/.npm/file", ""),
+        ] {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap_or(root.path()))?;
+            fs::write(path, text)?;
+        }
+        let tcp = TcpListener::bind("127.0.0.1:0")?;
+        let udp = UdpSocket::bind(tcp.local_addr()?).ok();
+        let unix = UnixListener::bind(root.path().join("socket"))?;
+        Ok(Self {
+            root,
+            tcp,
+            _udp: udp,
+            _unix: unix,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn prepare_command(&self, check: &Check) -> std::io::Result<Command> {
+        let port = self.tcp.local_addr()?.port();
+        Ok(Command::from_script(check.script)
+            .current_dir(self.path("workspace"))
+            .env("WS", self.path("workspace"))
+            .env("OUT", self.path("outside"))
+            .env("HOME", self.path("home"))
+            .env("SOCK", self.path("socket"))
+            .env("PORT", port.to_string())
+            .env("SERVER", std::process::id().to_string()))
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is as it should be.
+    Held,
+    /// It was possible, and this level does not promise otherwise.
+    NotPromised,
+    /// The program that the check needs is missing.
+    NotTried,
+    /// The level promises something else.
+    Broken,
+}
+
+impl Verdict {
+    fn of(check: &Check, output: &[u8], level: SandboxLevel) -> Self {
+        let was_possible = output.starts_with(b"open");
+        if output.starts_with(b"skip") {
+            Self::NotTried
+        } else if was_possible == check.expected {
+            Self::Held
+        } else if level >= check.from {
+            Self::Broken
+        } else {
+            Self::NotPromised
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::NotPromised => "notPromised",
+            Self::NotTried => "notTried",
+            Self::Broken => "broken",
+        }
+    }
+
+    fn mark(self) -> (Color, &'static str) {
+        match self {
+            Self::Held => (Color::Green, "✓"),
+            Self::NotPromised | Self::NotTried => (Color::Yellow, "!"),
+            Self::Broken => (Color::BoldRed, "✗"),
+        }
+    }
+
+    fn describe(self, check: &Check) -> String {
+        match (self, check.expected) {
+            (Self::NotTried, _) => format!("not tried: {}", check.name),
+            (Self::Held, true) | (Self::NotPromised | Self::Broken, false) => {
+                format!("a command can {}", check.name)
+            }
+            (Self::Held, false) | (Self::NotPromised | Self::Broken, true) => {
+                format!("a command cannot {}", check.name)
+            }
+        }
+    }
+}
+
+/// Runs all checks. Returns the exit code: 1 if the sandbox did not hold what its level promises.
+pub(super) async fn test_sandbox(
+    tools: &SandboxTools,
+    source: &ConfigSource,
+    json: bool,
+    mut screen: Screen,
+) -> Result<i32, Box<dyn Error>> {
+    let level = tools.detected.method.level();
+    let results = run_checks(tools, source, level).await?;
+    let code = i32::from(results.iter().any(|(_, verdict)| *verdict == Verdict::Broken));
+    if json {
+        let checks = results
+            .iter()
+            .map(|(check, verdict)| json!({"name": check.name, "expected": check.expected, "verdict": verdict.name()}));
+        let report = json!({
+            "method": tools.detected.method.name(),
+            "level": level.to_string(),
+            "failures": tools.detected.failures,
+            "checks": checks.collect::<Vec<_>>(),
+        });
+        print_json(&format!("{report:#}\n"))?;
+        return Ok(code);
+    }
+    let styler = screen.styler;
+    screen.write_line(&format!("sandbox: {level} ({})", tools.detected.method.name()));
+    for reason in &tools.detected.failures {
+        screen.write_line(&format!("  not stronger: {reason}"));
+    }
+    for (check, verdict) in results {
+        let (color, mark) = verdict.mark();
+        let mark = styler.paint_text(color, mark);
+        screen.write_line(&format!("{mark} {}", verdict.describe(check)));
+    }
+    Ok(code)
+}
+
+async fn run_checks(
+    tools: &SandboxTools,
+    source: &ConfigSource,
+    level: SandboxLevel,
+) -> Result<Vec<(&'static Check, Verdict)>, Box<dyn Error>> {
+    let parent = source.places.as_ref().map(|own| own.state_dir.clone());
+    let parent = parent.unwrap_or_else(std::env::temp_dir);
+    fs::create_dir_all(&parent)?;
+    let fixture = Fixture::create(&parent)?;
+    let scope = SandboxScope {
+        home: Some(fixture.path("home")),
+        own_secrets: Vec::new(),
+        ..tools.scope(source, &fixture.path("workspace"))
+    };
+    let mut results = Vec::new();
+    for check in &CHECKS {
+        let mut command = fixture.prepare_command(check)?;
+        if tools.detected.method != SandboxMethod::None {
+            command = confine(command, &scope, source);
+        }
+        let output = tools.launcher.spawn(command).await?.collect_output(1 << 10).await;
+        results.push((check, Verdict::of(check, &output.stdout, level)));
+    }
+    Ok(results)
+}

@@ -1,0 +1,65 @@
+//! What the commands of `agentls sandbox` confine with: the method that works here, a temporary folder, and a plan.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use crate::config::ConfigSource;
+use crate::domain::{SandboxMethod, SandboxPolicy};
+use crate::sandbox::{PrivateTemp, SandboxScope};
+use crate::workspace::process::{Command, Launcher};
+use crate::workspace::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
+
+/// The launcher, and how it confines commands.
+pub(super) struct SandboxTools {
+    pub(super) launcher: Launcher,
+    pub(super) detected: DetectedMethod,
+    pub(super) temp: PrivateTemp,
+}
+
+impl SandboxTools {
+    /// Finds the method that works here.
+    ///
+    /// # Errors
+    /// There is no temporary folder, or the forced method is unknown.
+    pub(super) async fn prepare(source: &ConfigSource) -> Result<Self, Box<dyn Error>> {
+        let launcher = Launcher::new([]);
+        let temp = PrivateTemp::create_in(&std::env::temp_dir())
+            .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
+        let forced = match source.env.non_empty(METHOD_VARIABLE) {
+            Some(name) => {
+                let method = SandboxMethod::from_name(name);
+                Some(method.ok_or_else(|| format!("{METHOD_VARIABLE}: no method is called {name:?}"))?)
+            }
+            None => None,
+        };
+        let detected = detect_sandbox_method(&launcher, forced, temp.path().to_owned()).await;
+        Ok(Self {
+            launcher,
+            detected,
+            temp,
+        })
+    }
+
+    /// Returns what a command in this workspace folder may do.
+    pub(super) fn scope(&self, source: &ConfigSource, folder: &Path) -> SandboxScope {
+        let own = source.places.as_ref();
+        SandboxScope {
+            policy: SandboxPolicy::Workspace,
+            method: self.detected.method,
+            workspace: vec![folder.to_owned()],
+            home: source.env.home_dir().map(ToOwned::to_owned),
+            temp: self.temp.path().to_owned(),
+            network: false,
+            own_secrets: own.map_or_else(Vec::new, |own| own.secret_paths()),
+            extra_write: Vec::new(),
+            extra_hide: Vec::new(),
+        }
+    }
+}
+
+/// Confines a command. The folder that it sees as `/tmp` is its temporary folder.
+pub(super) fn confine(command: Command, scope: &SandboxScope, source: &ConfigSource) -> Command {
+    let plan = scope.build_plan(|name| source.env.non_empty(name).map(PathBuf::from));
+    let temp = plan.visible_temp().to_owned();
+    command.sandbox(plan).env("TMPDIR", temp)
+}

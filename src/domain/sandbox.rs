@@ -1,0 +1,96 @@
+//! The sandbox of commands in plain values: what it allows, how it is enforced, and how much that holds (R-BOX).
+
+use std::fmt;
+
+/// What a command may do, in broad terms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SandboxPolicy {
+    /// Writes nothing but its temporary folder.
+    ReadOnly,
+    /// Writes in the workspace folders, its temporary folder, and the caches of build tools.
+    #[default]
+    Workspace,
+    /// Not confined.
+    Off,
+}
+
+/// How the command of a call would run, as far as an approval needs to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Confinement {
+    /// As any program of the user: there is no sandbox, or it does not hold in full.
+    #[default]
+    None,
+    /// In a sandbox that holds in full, so that it can do no harm outside of the workspace.
+    Sandboxed,
+    /// Without the sandbox that there is, because the call asks for that.
+    Declined,
+}
+
+/// How the operating system enforces the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SandboxMethod {
+    /// Linux namespaces that this program sets up itself, with Landlock and seccomp.
+    Namespaces,
+    /// Landlock and seccomp alone.
+    Landlock,
+    /// Nothing: commands are not confined.
+    None,
+}
+
+/// How much of the policy a method enforces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SandboxLevel {
+    /// Nothing of it.
+    None,
+    /// Writes outside the workspace and the network, but neither steering files nor secrets.
+    Partial,
+    /// All of it.
+    Full,
+}
+
+impl SandboxMethod {
+    /// Returns how much this method enforces.
+    pub fn level(self) -> SandboxLevel {
+        match self {
+            Self::Namespaces => SandboxLevel::Full,
+            Self::Landlock => SandboxLevel::Partial,
+            Self::None => SandboxLevel::None,
+        }
+    }
+
+    /// Returns the method of this name, as in `AGENTLS_SANDBOX_METHOD`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Namespaces, Self::Landlock, Self::None]
+            .into_iter()
+            .find(|method| method.name() == name)
+    }
+
+    /// Returns its name for people and settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for SandboxLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Partial => "partial",
+            Self::Full => "full",
+        })
+    }
+}
+
+impl fmt::Display for SandboxPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadOnly => "read_only",
+            Self::Workspace => "workspace",
+            Self::Off => "off",
+        })
+    }
+}

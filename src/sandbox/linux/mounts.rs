@@ -1,0 +1,287 @@
+//! The mounts of a sandboxed command: everything read-only, except what the plan allows; secrets covered; `/tmp`,
+//! `/dev`, `/run`, and `/proc` its own.
+//!
+//! Runs in a new mount namespace, so nothing here changes what others see. Paths must be resolved: a mount on a link
+//! would be one on its target.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change,
+    mount_remount, move_mount, open_tree,
+};
+
+use crate::sandbox::SandboxError;
+use crate::sandbox::plan::PathRule;
+
+/// Device files of the machine that commands see.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Links in `/dev`, with their targets.
+const LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Entries of `/run` that hold no sockets and that programs need: where NixOS keeps its programs.
+const KEPT_IN_RUN: [&str; 3] = ["/run/current-system", "/run/booted-system", "/run/wrappers"];
+
+/// Folders that are replaced. Mounts below them need no treatment.
+const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
+
+/// What covers secrets: an empty folder and an empty file that cannot be opened, and an empty file that can.
+const COVERS: &str = "/dev/.covers";
+
+/// Sets up all mounts. Rules apply in order; the sockets are covered in the end.
+pub(super) fn set_up_mounts(
+    rules: &[(PathRule, PathBuf)],
+    temp: &Path,
+    sockets: &[PathBuf],
+) -> Result<(), SandboxError> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(SandboxError::at("separate the mounts"))?;
+    // Copied while they are still writable and not yet covered.
+    let trees = rules.iter().map(|(rule, path)| match rule {
+        PathRule::Write => copy_tree(path).map(Some),
+        PathRule::Workspace | PathRule::ReadOnly | PathRule::Hide | PathRule::Blank => Ok(None),
+    });
+    let trees: Vec<Option<OwnedFd>> = trees.collect::<Result<_, _>>()?;
+    let temporary = [copy_tree(temp)?, copy_tree(temp)?];
+    let devices = DEVICES.map(|name| copy_tree(&Path::new("/dev").join(name)).ok());
+    let kept: Vec<(OwnedFd, &str)> = KEPT_IN_RUN
+        .iter()
+        .filter_map(|path| Some((copy_tree(Path::new(path)).ok()?, *path)))
+        .collect();
+
+    make_read_only()?;
+    for (tree, folder) in temporary.iter().zip(["/tmp", "/var/tmp"]) {
+        if Path::new(folder).is_dir() {
+            attach(tree, Path::new(folder))?;
+        }
+    }
+    replace_run(&kept)?;
+    replace_proc()?;
+    replace_dev(&devices)?;
+    for ((rule, path), tree) in rules.iter().zip(&trees) {
+        apply_rule(*rule, path, tree.as_ref())?;
+    }
+    for socket in sockets {
+        cover(socket, "file")?;
+    }
+    set_read_only(Path::new("/dev")).map_err(SandboxError::at("make /dev read-only"))
+}
+
+fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(), SandboxError> {
+    match (rule, tree) {
+        (PathRule::Write, Some(tree)) => {
+            if path == Path::new("/") {
+                let refused = io::Error::other("the root folder cannot be a workspace folder");
+                return Err(SandboxError::at("make / writable")(refused));
+            }
+            make_mount_point(path, tree)?;
+            attach(tree, path)
+        }
+        (PathRule::Hide, _) if path.is_dir() => cover(path, "folder"),
+        (PathRule::Hide, _) => cover(path, "file"),
+        (PathRule::Blank, _) if path.is_file() => cover(path, "blank"),
+        (PathRule::ReadOnly, _) => {
+            if fs::symlink_metadata(path).is_err() {
+                return Ok(());
+            }
+            mount_bind(path, path)
+                .and_then(|()| set_read_only(path))
+                .map_err(SandboxError::at(format!("make {} read-only", path.display())))
+        }
+        (PathRule::Write | PathRule::Workspace | PathRule::Blank, _) => Ok(()),
+    }
+}
+
+/// Copies the mounts at and below a path, detached from the tree.
+fn copy_tree(path: &Path) -> Result<OwnedFd, SandboxError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    open_tree(CWD, path, flags).map_err(SandboxError::at(format!("open {}", path.display())))
+}
+
+fn attach(tree: &OwnedFd, target: &Path) -> Result<(), SandboxError> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(tree, c"", CWD, target, flags).map_err(SandboxError::at(format!("mount {}", target.display())))
+}
+
+/// Creates the mount point of a tree whose folder is covered by now, such as a workspace in `/tmp`.
+fn make_mount_point(path: &Path, tree: &OwnedFd) -> Result<(), SandboxError> {
+    if fs::symlink_metadata(path).is_ok() {
+        return Ok(());
+    }
+    let failed = || SandboxError::at::<io::Error>(format!("create the mount point {}", path.display()));
+    let found = rustix::fs::fstat(tree)
+        .map_err(io::Error::from)
+        .map_err(failed())?;
+    if rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir() {
+        return fs::create_dir_all(path).map_err(failed());
+    }
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(parent).map_err(failed())?;
+    fs::write(path, "").map_err(failed())
+}
+
+/// Covers a path with one of [`COVERS`].
+fn cover(path: &Path, with: &str) -> Result<(), SandboxError> {
+    // What is gone, or cannot be reached, needs no cover.
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(());
+    }
+    mount_bind(Path::new(COVERS).join(with), path)
+        .and_then(|()| set_read_only(path))
+        .map_err(SandboxError::at(format!("cover {}", path.display())))
+}
+
+/// Makes every mount read-only that is not replaced later.
+fn make_read_only() -> Result<(), SandboxError> {
+    let table = fs::read("/proc/self/mountinfo").map_err(SandboxError::at("list the mounts"))?;
+    for line in table.split(|byte| *byte == b'\n') {
+        let Some(path) = line.split(|byte| *byte == b' ').nth(4).map(unescape) else {
+            continue;
+        };
+        if REPLACED.iter().any(|folder| path.starts_with(folder)) {
+            continue;
+        }
+        match set_read_only(&path) {
+            // Covered by another mount, or in a folder that this user cannot enter.
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => {}
+            Err(error) => {
+                return Err(SandboxError::at(format!("make {} read-only", path.display()))(
+                    error,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a path of the mount table, which has blanks and the like as octal numbers.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        if *first == b'\\'
+            && let Some(digits) = tail.get(..3)
+            && let Ok(digits) = std::str::from_utf8(digits)
+            && let Ok(byte) = u8::from_str_radix(digits, 8)
+        {
+            bytes.push(byte);
+            rest = &tail[3..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// Makes the mount at a path read-only and keeps its other flags, which a user namespace cannot remove.
+fn set_read_only(path: &Path) -> Result<(), Errno> {
+    let now = statvfs(path)?.f_flag;
+    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
+    for (found, flag) in [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ] {
+        if now.contains(found) {
+            flags |= flag;
+        }
+    }
+    mount_remount(path, flags, c"")
+}
+
+fn mount_memory(path: &Path, options: &std::ffi::CStr) -> Result<(), SandboxError> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount(c"tmpfs", path, c"tmpfs", flags, options)
+        .map_err(SandboxError::at(format!("mount {}", path.display())))
+}
+
+fn replace_run(kept: &[(OwnedFd, &str)]) -> Result<(), SandboxError> {
+    let run = Path::new("/run");
+    if !run.is_dir() {
+        return Ok(());
+    }
+    mount_memory(run, c"mode=0755")?;
+    for (tree, path) in kept {
+        make_mount_point(Path::new(path), tree)?;
+        attach(tree, Path::new(path))?;
+    }
+    set_read_only(run).map_err(SandboxError::at("make /run read-only"))
+}
+
+/// Mounts the processes of the new PID namespace. Read-only, so that root cannot change settings of the kernel.
+fn replace_proc() -> Result<(), SandboxError> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    mount(c"proc", c"/proc", c"proc", flags, None).map_err(SandboxError::at("mount /proc"))
+}
+
+fn replace_dev(devices: &[Option<OwnedFd>; DEVICES.len()]) -> Result<(), SandboxError> {
+    let dev = Path::new("/dev");
+    mount_memory(dev, c"mode=0755")?;
+    for (device, name) in devices.iter().zip(DEVICES) {
+        if let Some(tree) = device {
+            let path = dev.join(name);
+            fs::write(&path, "").map_err(SandboxError::at(format!("create {}", path.display())))?;
+            attach(tree, &path)?;
+        }
+    }
+    fill_dev(dev).map_err(SandboxError::at("fill /dev"))?;
+    mount_memory(&dev.join("shm"), c"mode=1777")?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount(
+        c"devpts",
+        dev.join("pts"),
+        c"devpts",
+        flags,
+        c"newinstance,ptmxmode=0666,mode=0620",
+    )
+    .map_err(SandboxError::at("mount /dev/pts"))
+}
+
+/// Creates the folders, links, and covers in `/dev`.
+fn fill_dev(dev: &Path) -> io::Result<()> {
+    for folder in ["shm", "pts"] {
+        fs::create_dir(dev.join(folder))?;
+    }
+    for (name, target) in LINKS {
+        symlink(target, dev.join(name))?;
+    }
+    let covers = Path::new(COVERS);
+    fs::create_dir_all(covers.join("folder"))?;
+    for (name, mode) in [("file", 0o000), ("blank", 0o444)] {
+        fs::write(covers.join(name), "")?;
+        fs::set_permissions(covers.join(name), fs::Permissions::from_mode(mode))?;
+    }
+    fs::set_permissions(covers.join("folder"), fs::Permissions::from_mode(0o000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octal_numbers_in_mount_tables_are_decoded() {
+        assert_eq!(unescape(br"/mnt/a\040b\134c"), Path::new(r"/mnt/a b\c"));
+        assert_eq!(unescape(br"/mnt/\9"), Path::new(r"/mnt/\9"));
+    }
+}

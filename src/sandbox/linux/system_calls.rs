@@ -1,0 +1,168 @@
+//! Seccomp: denies system calls that could undo the sandbox, or that reach the kernel by rare ways.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use nix::libc;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter,
+};
+
+use crate::domain::SandboxMethod;
+use crate::sandbox::SandboxError;
+use crate::sandbox::plan::SandboxPlan;
+
+/// Denied whatever their arguments are.
+const DENIED: &[libc::c_long] = &[
+    // Mounts and namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    // The memory of others.
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Parts of the kernel that ordinary commands do not use, and that had the most holes.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_open_by_handle_at,
+    // The machine.
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+];
+
+/// Answered as if the kernel did not have them, so that programs use the older calls, which are filtered or harmless.
+const MISSING: &[libc::c_long] = &[
+    // Its flags are in memory, where no filter can read them.
+    libc::SYS_clone3,
+    // It makes system calls that no filter sees.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+/// Flags of `clone` that create namespaces.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// The kinds of sockets that commands may create. Others, such as AF_VSOCK, leave the network namespace.
+const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
+
+pub(super) fn restrict_system_calls(plan: &SandboxPlan) -> Result<(), SandboxError> {
+    let denied = build_denied_calls(plan).map_err(io::Error::other);
+    let denied = denied.map_err(SandboxError::at("describe system calls"))?;
+    let missing = MISSING.iter().map(|call| (*call, Vec::new())).collect();
+    for (rules, errno) in [(denied, libc::EPERM), (missing, libc::ENOSYS)] {
+        let program = compile_filter(rules, errno).map_err(io::Error::other);
+        let program = program.map_err(SandboxError::at("compile a filter of system calls"))?;
+        apply_filter(&program)
+            .map_err(io::Error::other)
+            .map_err(SandboxError::at("filter system calls"))?;
+    }
+    Ok(())
+}
+
+fn build_denied_calls(plan: &SandboxPlan) -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut clone_rules = Vec::new();
+    for flag in NAMESPACES {
+        clone_rules.push(SeccompRule::new(vec![has_flags(0, flag as u64)?])?);
+    }
+    rules.insert(libc::SYS_clone, clone_rules);
+    // Typing into a terminal, or into a virtual console.
+    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| {
+        let condition = equals(1, request)?;
+        SeccompRule::new(vec![condition])
+    });
+    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
+    if plan.method == SandboxMethod::Landlock && !plan.network {
+        // No namespace separates the network here. Without sockets, there is also no way to a Unix socket.
+        rules.insert(libc::SYS_socket, Vec::new());
+        // A datagram socket of a pair can still send to any path.
+        let datagrams = SeccompCondition::new(
+            1,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::MaskedEq(0xf),
+            libc::SOCK_DGRAM as u64,
+        )?;
+        rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![datagrams])?]);
+    } else {
+        rules.insert(libc::SYS_socket, vec![other_families()?]);
+    }
+    if plan.method == SandboxMethod::Landlock {
+        // No namespace hides other processes here.
+        rules.insert(libc::SYS_ptrace, Vec::new());
+    }
+    Ok(rules)
+}
+
+/// Matches a socket of any kind but [`FAMILIES`].
+fn other_families() -> Result<SeccompRule, seccompiler::BackendError> {
+    let others = FAMILIES
+        .map(|family| SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family as u64));
+    SeccompRule::new(others.into_iter().collect::<Result<_, _>>()?)
+}
+
+fn has_flags(argument: u8, flags: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(
+        argument,
+        SeccompCmpArgLen::Qword,
+        SeccompCmpOp::MaskedEq(flags),
+        flags,
+    )
+}
+
+/// Compares the lower half only: the kernel ignores the upper one here.
+fn equals(argument: u8, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+fn compile_filter(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno as u32),
+        TargetArch::try_from(std::env::consts::ARCH)?,
+    )?;
+    filter.try_into()
+}

@@ -1,0 +1,39 @@
+//! Confines commands (R-BOX): what they may read, write, and reach, enforced by the kernel.
+//!
+//! The server builds a [`SandboxPlan`] from settings ([`SandboxScope`]); the helper `agentls __exec` applies it to itself
+//! before it starts the command ([`enter`]), so nothing of it ever touches the server. Must not know tools, approvals,
+//! or sessions, and decides neither which commands are confined nor what happens after a refusal.
+//!
+//! Read on in [`plan`] for the rules, [`scope`] for the default ones, and [`linux`] for how they are enforced.
+
+#[cfg(target_os = "linux")]
+mod linux;
+mod plan;
+mod private_temp;
+mod scope;
+mod steering_files;
+
+#[cfg(target_os = "linux")]
+pub use linux::{create_user_namespace, enter};
+pub use plan::{PathRule, SandboxPlan};
+pub use private_temp::PrivateTemp;
+pub use scope::SandboxScope;
+
+/// A step of setting up the sandbox that failed. The command must not run.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {step}: {source}")]
+pub struct SandboxError {
+    /// What was tried, as in "mount /proc".
+    pub step: String,
+    pub source: std::io::Error,
+}
+
+impl SandboxError {
+    /// Creates the error of a step, for `map_err`.
+    fn at<E: Into<std::io::Error>>(step: impl Into<String>) -> impl FnOnce(E) -> Self {
+        move |source| Self {
+            step: step.into(),
+            source: source.into(),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The rules of one sandboxed command, and their encoding for the helper. Pure.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::domain::SandboxMethod;
+
+/// What a command may do with a path and everything below it. Later rules win over earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathRule {
+    /// Read and write. The path need not exist.
+    Write,
+    /// A workspace folder: like [`PathRule::Write`], but files that make programs run are read-only.
+    Workspace,
+    /// Read, but not write.
+    ReadOnly,
+    /// Neither read nor write: opening it fails.
+    Hide,
+    /// A configuration with a token in it: it reads as empty, because programs fail if they cannot open theirs.
+    Blank,
+}
+
+/// What one command may do. Everything that no rule names can be read but not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxPlan {
+    pub method: SandboxMethod,
+    /// Whether it may use the network. If not, it has a loopback interface of its own.
+    pub network: bool,
+    /// The folder that it sees as `/tmp` and `/var/tmp`.
+    pub temp: PathBuf,
+    pub rules: Vec<(PathRule, PathBuf)>,
+}
+
+impl PathRule {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Write, "w"),
+        (Self::Workspace, "s"),
+        (Self::ReadOnly, "r"),
+        (Self::Hide, "h"),
+        (Self::Blank, "b"),
+    ];
+
+    fn code(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(rule, _)| *rule == self);
+        found.map_or("", |(_, code)| code)
+    }
+
+    fn from_code(code: &OsStr) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(_, known)| *known == code);
+        found.map(|(rule, _)| *rule)
+    }
+}
+
+impl SandboxPlan {
+    /// Returns the path under which the command finds its temporary folder.
+    pub fn visible_temp(&self) -> &Path {
+        match self.method {
+            SandboxMethod::Namespaces => Path::new("/tmp"),
+            SandboxMethod::Landlock | SandboxMethod::None => &self.temp,
+        }
+    }
+
+    /// Returns the plan as a list of words, for the helper.
+    pub fn to_words(&self) -> Vec<OsString> {
+        let network = if self.network { "network" } else { "offline" };
+        let mut words = vec![
+            self.method.name().into(),
+            network.into(),
+            self.temp.clone().into(),
+        ];
+        for (rule, path) in &self.rules {
+            words.extend([rule.code().into(), path.clone().into()]);
+        }
+        words
+    }
+
+    /// Reads a plan from [`SandboxPlan::to_words`]. Returns `None` if anything in it is not understood.
+    pub fn from_words(words: &[OsString]) -> Option<Self> {
+        let [method, network, temp, rules @ ..] = words else {
+            return None;
+        };
+        let (rules, []) = rules.as_chunks::<2>() else {
+            return None;
+        };
+        let rules = rules
+            .iter()
+            .map(|[rule, path]| Some((PathRule::from_code(rule)?, PathBuf::from(path))));
+        Some(Self {
+            method: SandboxMethod::from_name(method.to_str()?)?,
+            network: match network.to_str()? {
+                "network" => true,
+                "offline" => false,
+                _ => return None,
+            },
+            temp: temp.into(),
+            rules: rules.collect::<Option<_>>()?,
+        })
+    }
+
+    /// Returns the rule that holds for a path: the last one that names it or a folder around it.
+    pub fn find_rule(&self, path: &Path) -> Option<PathRule> {
+        let found = self.rules.iter().rev().find(|(_, named)| path.starts_with(named));
+        found.map(|(rule, _)| *rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> SandboxPlan {
+        SandboxPlan {
+            method: SandboxMethod::Namespaces,
+            network: false,
+            temp: "/tmp/private".into(),
+            rules: vec![
+                (PathRule::Workspace, "/ws".into()),
+                (PathRule::Hide, "/ws/secret".into()),
+                (PathRule::Write, "/ws/secret/public".into()),
+                (PathRule::Blank, "/home/u/.npmrc".into()),
+                (PathRule::ReadOnly, "/ws/lib".into()),
+            ],
+        }
+    }
+
+    #[test]
+    fn plans_round_trip_and_nothing_else_is_understood() {
+        let words = plan().to_words();
+        assert_eq!(SandboxPlan::from_words(&words), Some(plan()));
+        assert_eq!(SandboxPlan::from_words(&words[..words.len() - 1]), None);
+        for at in [0, 1, 3] {
+            let mut bent = words.clone();
+            bent[at] = "unknown".into();
+            assert_eq!(SandboxPlan::from_words(&bent), None, "word {at}");
+        }
+        assert_eq!(SandboxPlan::from_words(&[]), None);
+    }
+
+    #[test]
+    fn the_last_rule_around_a_path_holds() {
+        let plan = plan();
+        for (path, rule) in [
+            ("/ws/src/a.rs", Some(PathRule::Workspace)),
+            ("/ws/secret/key", Some(PathRule::Hide)),
+            ("/ws/secret/public/a", Some(PathRule::Write)),
+            ("/ws/secretary", Some(PathRule::Workspace)),
+            ("/ws/lib/x", Some(PathRule::ReadOnly)),
+            ("/etc/passwd", None),
+        ] {
+            assert_eq!(plan.find_rule(Path::new(path)), rule, "{path}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The default rules: what commands may write, and which secrets they must not read (R-BOX). Pure.
+
+use std::path::{Path, PathBuf};
+
+use super::plan::{PathRule, SandboxPlan};
+use crate::domain::{SandboxMethod, SandboxPolicy};
+
+/// Caches of build tools, relative to the home folder. Writable, so that builds need no question.
+const CACHES: &[&str] = &[
+    ".cargo/registry",
+    ".cargo/git",
+    ".npm",
+    ".cache/pip",
+    ".cache/uv",
+    ".cache/go-build",
+    ".cache/pnpm",
+    ".cache/yarn",
+    ".cache/node",
+    ".cache/pre-commit",
+    ".cache/ccache",
+    ".cache/sccache",
+    ".ccache",
+    ".local/share/pnpm/store",
+    "go/pkg/mod",
+    ".gradle/caches",
+    ".gradle/wrapper",
+    ".gradle/daemon",
+    ".gradle/native",
+    ".m2/repository",
+    ".nuget/packages",
+    ".bun/install/cache",
+];
+
+/// Caches whose place a variable names: the variable, and the part of its folder that is a cache.
+const CACHE_VARIABLES: &[(&str, &[&str])] = &[
+    ("CARGO_HOME", &["registry", "git"]),
+    ("npm_config_cache", &[""]),
+    ("PIP_CACHE_DIR", &[""]),
+    ("UV_CACHE_DIR", &[""]),
+    ("GOCACHE", &[""]),
+    ("GOMODCACHE", &[""]),
+    ("YARN_CACHE_FOLDER", &[""]),
+    ("GRADLE_USER_HOME", &["caches", "wrapper", "daemon", "native"]),
+];
+
+/// Keys and private data, relative to the home folder.
+const SECRETS: &[&str] = &[
+    ".ssh",
+    ".gnupg",
+    ".pki",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".oci",
+    ".fly",
+    ".password-store",
+    ".config/age",
+    ".config/doctl",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/github-copilot",
+    ".config/hub",
+    ".config/op",
+    ".config/1Password",
+    ".config/rclone",
+    ".config/sops",
+    ".config/chromium",
+    ".config/google-chrome",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/Slack",
+    ".config/Signal",
+    ".mozilla",
+    ".thunderbird",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".local/share/opencode/auth.json",
+    ".codex/auth.json",
+    ".claude/.credentials.json",
+    ".gemini",
+    ".terraform.d/credentials.tfrc.json",
+    ".vault-token",
+    ".databrickscfg",
+    ".boto",
+    ".s3cfg",
+    ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".env",
+    ".envrc",
+    ".bash_history",
+    ".zsh_history",
+    ".zhistory",
+    ".histfile",
+    ".local/share/fish/fish_history",
+    ".python_history",
+    ".psql_history",
+    ".mysql_history",
+    ".node_repl_history",
+    "Library/Keychains",
+    "Library/Cookies",
+];
+
+/// Configurations of programs that may contain tokens, relative to the home folder.
+const TOKEN_FILES: &[&str] = &[
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".netrc",
+    "_netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".docker/config.json",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".gem/credentials",
+    ".bundle/config",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+];
+
+/// Files of the system that only root can read: they matter if this program runs as root.
+const SYSTEM_SECRETS: &[&str] = &[
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/var/lib/docker",
+    "/var/lib/containerd",
+];
+
+/// Everything that decides about the sandbox of a command.
+#[derive(Clone, Debug)]
+pub struct SandboxScope {
+    pub policy: SandboxPolicy,
+    pub method: SandboxMethod,
+    /// The workspace folders.
+    pub workspace: Vec<PathBuf>,
+    pub home: Option<PathBuf>,
+    /// The folder that becomes `/tmp`; it must exist.
+    pub temp: PathBuf,
+    pub network: bool,
+    /// Our own files: the store, the log, and configurations with keys.
+    pub own_secrets: Vec<PathBuf>,
+    /// Further paths that commands may write (`[sandbox] write`).
+    pub extra_write: Vec<PathBuf>,
+    /// Further paths that commands must not read (`[sandbox] read_deny`).
+    pub extra_hide: Vec<PathBuf>,
+}
+
+impl SandboxScope {
+    /// Builds the plan of a command. `variable` returns the value of a variable of its environment.
+    ///
+    /// Later rules win, so secrets come after everything that is writable.
+    pub fn build_plan(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> SandboxPlan {
+        let mut rules = Vec::new();
+        if self.policy == SandboxPolicy::Workspace {
+            self.add_caches(&variable, &mut rules);
+            rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
+            rules.extend(with_rule(PathRule::Workspace, self.workspace.iter().cloned()));
+        }
+        if let Some(home) = &self.home {
+            rules.extend(below(PathRule::Hide, home, SECRETS));
+            rules.extend(below(PathRule::Blank, home, TOKEN_FILES));
+        }
+        rules.extend(with_rule(
+            PathRule::Hide,
+            SYSTEM_SECRETS.iter().map(PathBuf::from),
+        ));
+        rules.extend(with_rule(PathRule::Hide, self.own_secrets.iter().cloned()));
+        rules.extend(with_rule(PathRule::Hide, self.extra_hide.iter().cloned()));
+        SandboxPlan {
+            method: self.method,
+            network: self.network,
+            temp: self.temp.clone(),
+            rules,
+        }
+    }
+
+    fn add_caches(&self, variable: impl Fn(&str) -> Option<PathBuf>, rules: &mut Vec<(PathRule, PathBuf)>) {
+        if let Some(home) = &self.home {
+            rules.extend(below(PathRule::Write, home, CACHES));
+        }
+        for (name, parts) in CACHE_VARIABLES {
+            // A relative value means a folder of the workspace, and `/` would make everything writable.
+            let value = variable(name).filter(|path| path.is_absolute() && path.components().count() > 2);
+            if let Some(folder) = value {
+                rules.extend(below(PathRule::Write, &folder, parts));
+            }
+        }
+    }
+}
+
+fn with_rule(
+    rule: PathRule,
+    paths: impl Iterator<Item = PathBuf>,
+) -> impl Iterator<Item = (PathRule, PathBuf)> {
+    paths.map(move |path| (rule, path))
+}
+
+fn below<'a>(
+    rule: PathRule,
+    folder: &'a Path,
+    names: &'a [&str],
+) -> impl Iterator<Item = (PathRule, PathBuf)> + 'a {
+    names.iter().map(move |name| (rule, folder.join(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(policy: SandboxPolicy) -> SandboxScope {
+        SandboxScope {
+            policy,
+            method: SandboxMethod::Namespaces,
+            workspace: vec!["/home/u/project".into()],
+            home: Some("/home/u".into()),
+            temp: "/tmp/private".into(),
+            network: false,
+            own_secrets: vec!["/home/u/.local/share/agentls".into()],
+            extra_write: vec!["/data/cache".into()],
+            extra_hide: vec!["/home/u/project/keys".into()],
+        }
+    }
+
+    #[test]
+    fn the_workspace_policy_writes_the_workspace_and_caches_but_reads_no_secrets() {
+        let variables = |name: &str| match name {
+            "CARGO_HOME" => Some(PathBuf::from("/opt/cargo")),
+            "GOCACHE" => Some(PathBuf::from("/")),
+            "PIP_CACHE_DIR" => Some(PathBuf::from("pip")),
+            _ => None,
+        };
+        let plan = scope(SandboxPolicy::Workspace).build_plan(variables);
+        for (path, rule) in [
+            ("/home/u/project/src/lib.rs", Some(PathRule::Workspace)),
+            ("/home/u/project/keys/a", Some(PathRule::Hide)),
+            ("/home/u/.cargo/registry/src/x", Some(PathRule::Write)),
+            ("/home/u/.cargo/bin/cargo", None),
+            ("/home/u/.cargo/credentials.toml", Some(PathRule::Blank)),
+            ("/home/u/.ssh/id_ed25519", Some(PathRule::Hide)),
+            ("/home/u/.local/share/agentls/store.db", Some(PathRule::Hide)),
+            ("/home/u/other/file", None),
+            ("/opt/cargo/registry/index", Some(PathRule::Write)),
+            ("/opt/cargo/bin/x", None),
+            ("/data/cache/x", Some(PathRule::Write)),
+            ("/usr/lib/x", None),
+        ] {
+            assert_eq!(plan.find_rule(Path::new(path)), rule, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_read_only_policy_writes_nothing() {
+        let plan = scope(SandboxPolicy::ReadOnly).build_plan(|_| None);
+        let may_write =
+            |(rule, _): &(PathRule, PathBuf)| matches!(rule, PathRule::Write | PathRule::Workspace);
+        assert!(!plan.rules.iter().any(may_write));
+        assert_eq!(plan.find_rule(Path::new("/home/u/.ssh/x")), Some(PathRule::Hide));
+    }
+
+    #[test]
+    fn secrets_stay_hidden_if_the_home_folder_is_the_workspace() {
+        let scope = SandboxScope {
+            workspace: vec!["/home/u".into()],
+            ..scope(SandboxPolicy::Workspace)
+        };
+        let plan = scope.build_plan(|_| None);
+        assert_eq!(
+            plan.find_rule(Path::new("/home/u/.aws/credentials")),
+            Some(PathRule::Hide)
+        );
+        assert_eq!(
+            plan.find_rule(Path::new("/home/u/notes")),
+            Some(PathRule::Workspace)
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! Finds what must stay read-only in a writable workspace: files that make programs run when nobody expects it.
+//!
+//! Looks only at what exists, at the top of the workspace and in its repository; runs in the helper.
+
+use std::path::{Path, PathBuf};
+
+use super::plan::PathRule;
+use crate::base::nofollow::{self, FileKind, OpenFolder};
+use crate::base::steering::find_steering;
+
+/// How deep submodules are looked for in `.git/modules`.
+const MODULE_DEPTH: u32 = 6;
+/// Files of a repository that make git run programs. The rest of `.git` stays writable, or nothing could be committed.
+const REPOSITORY_FILES: [&str; 4] = ["config", "config.worktree", "hooks", "commondir"];
+
+/// Returns the rules of a workspace folder: the folder itself, then its files that make programs run.
+pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
+    let mut rules = vec![(PathRule::Write, folder.to_owned())];
+    for name in list_names(folder) {
+        let path = folder.join(&name);
+        if name.eq_ignore_ascii_case(".git") {
+            protect_repository(&path, &mut rules);
+        } else if let Some(files) = find_own_files(&name) {
+            // A mount point cannot be renamed, so the folder around the files must be one.
+            rules.push((PathRule::Write, path.clone()));
+            rules.extend(files.iter().map(|file| (PathRule::ReadOnly, path.join(file))));
+        } else if find_steering(Path::new(&name)).is_some() {
+            rules.push((PathRule::ReadOnly, path));
+        } else if name.starts_with('.') {
+            protect_folder(&path, &name, &mut rules);
+        }
+    }
+    rules
+}
+
+/// Returns the files that run something in a folder whose rest must stay writable, such as those of version control.
+fn find_own_files(name: &str) -> Option<&'static [&'static str]> {
+    match name {
+        ".hg" => Some(&["hgrc"]),
+        ".jj" => Some(&["repo/config.toml"]),
+        ".svn" => Some(&[]),
+        ".yarn" => Some(&["releases", "plugins"]),
+        _ => None,
+    }
+}
+
+/// Protects entries such as `.github/workflows` and `.cargo/config.toml`.
+fn protect_folder(folder: &Path, name: &str, rules: &mut Vec<(PathRule, PathBuf)>) {
+    let found: Vec<PathBuf> = list_names(folder)
+        .into_iter()
+        .filter(|inner| find_steering(&Path::new(name).join(inner)).is_some())
+        .map(|inner| folder.join(inner))
+        .collect();
+    if !found.is_empty() {
+        rules.push((PathRule::Write, folder.to_owned()));
+    }
+    rules.extend(found.into_iter().map(|path| (PathRule::ReadOnly, path)));
+}
+
+/// Protects a repository: its folder, or the file that says where that is.
+fn protect_repository(dot_git: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
+    if nofollow::kind(dot_git) == Some(FileKind::Folder) {
+        protect_repository_folder(dot_git, 0, rules);
+        return;
+    }
+    rules.push((PathRule::ReadOnly, dot_git.to_owned()));
+    let Some((folder, common)) = find_linked_repository(dot_git) else {
+        return;
+    };
+    protect_repository_folder(&common, 0, rules);
+    rules.push((PathRule::Write, folder.clone()));
+    rules.extend(REPOSITORY_FILES.map(|name| (PathRule::ReadOnly, folder.join(name))));
+    rules.push((PathRule::ReadOnly, folder.join("gitdir")));
+}
+
+fn protect_repository_folder(folder: &Path, depth: u32, rules: &mut Vec<(PathRule, PathBuf)>) {
+    rules.push((PathRule::Write, folder.to_owned()));
+    rules.extend(REPOSITORY_FILES.map(|name| (PathRule::ReadOnly, folder.join(name))));
+    if depth < MODULE_DEPTH {
+        protect_modules(&folder.join("modules"), depth + 1, rules);
+    }
+}
+
+/// Protects the repositories of submodules, which `.git/modules` contains at any depth.
+fn protect_modules(folder: &Path, depth: u32, rules: &mut Vec<(PathRule, PathBuf)>) {
+    for name in list_names(folder) {
+        let path = folder.join(name);
+        if nofollow::kind(&path.join("config")) == Some(FileKind::Regular) {
+            protect_repository_folder(&path, depth, rules);
+        } else if depth < MODULE_DEPTH {
+            protect_modules(&path, depth + 1, rules);
+        }
+    }
+}
+
+/// Returns the folders of a linked work tree: its own, and the one that it shares with the main work tree.
+///
+/// Only if the repository agrees: a `.git` file that a stranger wrote must not make another repository writable.
+fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
+    let parent = dot_git.parent()?;
+    let named = read_pointer(dot_git)?;
+    let folder = std::fs::canonicalize(parent.join(named.strip_prefix("gitdir: ")?)).ok()?;
+    let back = std::fs::canonicalize(folder.join(read_pointer(&folder.join("gitdir"))?)).ok()?;
+    if back != std::fs::canonicalize(dot_git).ok()? {
+        return None;
+    }
+    let common = std::fs::canonicalize(folder.join(read_pointer(&folder.join("commondir"))?)).ok()?;
+    folder
+        .starts_with(common.join("worktrees"))
+        .then_some((folder, common))
+}
+
+/// Reads a small file of git that names a path.
+fn read_pointer(file: &Path) -> Option<String> {
+    let text = String::from_utf8(nofollow::read(file, 4096).ok()?).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// Lists the names in a folder; names that are not UTF-8 steer nothing. Does not follow a link to a folder.
+fn list_names(folder: &Path) -> Vec<String> {
+    let Ok(entries) = OpenFolder::open(folder).and_then(|folder| folder.read_entries()) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.name.into_string().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn is_writable(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
+        let found = rules.iter().rev().find(|(_, named)| path.starts_with(named));
+        found.is_some_and(|(rule, _)| *rule == PathRule::Write)
+    }
+
+    #[test]
+    fn steering_files_are_read_only_and_the_rest_is_writable() {
+        let folder = tempfile::tempdir().unwrap();
+        let ws = folder.path();
+        for file in [
+            ".git/config",
+            ".git/hooks/pre-commit",
+            ".git/index",
+            ".git/modules/lib/config",
+            ".git/modules/group/sub/config",
+            ".vscode/tasks.json",
+            ".github/workflows/ci.yml",
+            ".github/CODEOWNERS",
+            ".cargo/config.toml",
+            ".yarn/cache/a.zip",
+            ".yarn/releases/yarn.cjs",
+            ".hg/hgrc",
+            "AGENTS.md",
+            "src/lib.rs",
+        ] {
+            write(&ws.join(file), "");
+        }
+        let rules = expand_workspace(ws);
+        for file in [
+            ".git/config",
+            ".git/hooks/pre-commit",
+            ".git/modules/lib/config",
+            ".git/modules/lib/hooks/x",
+            ".git/modules/group/sub/config",
+            ".vscode/tasks.json",
+            ".github/workflows/new.yml",
+            ".cargo/config.toml",
+            ".yarn/releases/yarn.cjs",
+            ".hg/hgrc",
+            "AGENTS.md",
+        ] {
+            assert!(!is_writable(&rules, &ws.join(file)), "{file}");
+        }
+        for file in [
+            ".git/index",
+            ".git/objects/aa",
+            ".git/modules/lib/index",
+            ".github/CODEOWNERS",
+            ".yarn/cache/b.zip",
+            ".hg/store/x",
+            "src/lib.rs",
+            "new/file",
+        ] {
+            assert!(is_writable(&rules, &ws.join(file)), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_linked_work_tree_may_write_its_repository_only_if_that_agrees() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        let (main, linked) = (root.join("main/.git"), root.join("linked"));
+        let own = main.join("worktrees/linked");
+        write(&main.join("config"), "");
+        write(&own.join("commondir"), "../..\n");
+        write(&linked.join(".git"), &format!("gitdir: {}\n", own.display()));
+        write(&own.join("gitdir"), &format!("{}/.git\n", linked.display()));
+        let rules = expand_workspace(&linked);
+        assert!(is_writable(&rules, &main.join("objects/aa")));
+        assert!(is_writable(&rules, &own.join("index")));
+        assert!(!is_writable(&rules, &main.join("config")));
+        assert!(!is_writable(&rules, &own.join("gitdir")));
+        assert!(!is_writable(&rules, &linked.join(".git")));
+
+        // Another folder that only claims to be the work tree.
+        let stranger = root.join("stranger");
+        write(&stranger.join(".git"), &format!("gitdir: {}\n", own.display()));
+        let rules = expand_workspace(&stranger);
+        assert!(!is_writable(&rules, &main.join("objects/aa")));
+    }
+}

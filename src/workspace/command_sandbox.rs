@@ -1,0 +1,143 @@
+//! Confines the commands of tools: finds the method once, and builds the plan of each command.
+//!
+//! Must not know tools or approvals. Which commands run confined is decided where they are judged.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::OnceCell;
+
+use super::process::{Command, Launcher, SpawnError};
+use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
+use crate::domain::{SandboxLevel, SandboxMethod, SandboxPolicy};
+use crate::sandbox::{PrivateTemp, SandboxScope};
+
+/// The settings of the sandbox (`[sandbox]`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SandboxRules {
+    pub enabled: bool,
+    /// Commands do not run where the sandbox does not hold in full.
+    pub required: bool,
+    pub network: bool,
+    /// Further paths that commands may write.
+    pub write: Vec<PathBuf>,
+    /// Further paths that commands must not read.
+    pub hide: Vec<PathBuf>,
+    /// Our own files with sessions and keys, which commands must not read.
+    pub own_secrets: Vec<PathBuf>,
+}
+
+/// What one call's command may do.
+#[derive(Clone, Debug, Default)]
+pub struct CommandSandbox {
+    pub settings: Arc<SandboxRules>,
+    pub policy: SandboxPolicy,
+}
+
+/// How commands are confined on this machine, found when the first one runs.
+#[derive(Debug, Default)]
+pub struct SandboxDetection {
+    detected: OnceCell<DetectedMethod>,
+}
+
+impl SandboxDetection {
+    /// Returns the strongest method that works. Tries them on the first call, which takes some milliseconds.
+    pub async fn detect(&self) -> &DetectedMethod {
+        let detect = async {
+            // The first part that fails names the problem, and nothing is confined in a weaker way than detected.
+            let none = |reason: String| DetectedMethod {
+                method: SandboxMethod::None,
+                failures: vec![reason],
+            };
+            let forced = match read_variable(METHOD_VARIABLE) {
+                Some(name) => match name.to_str().and_then(SandboxMethod::from_name) {
+                    Some(method) => Some(method),
+                    None => return none(format!("{METHOD_VARIABLE} names no method")),
+                },
+                None => None,
+            };
+            match PrivateTemp::create_in(&std::env::temp_dir()) {
+                Ok(temp) => detect_sandbox_method(&Launcher::default(), forced, temp.path().to_owned()).await,
+                Err(error) => none(format!("no temporary folder: {error}")),
+            }
+        };
+        self.detected.get_or_init(|| detect).await
+    }
+}
+
+/// The temporary folder of a session's commands. It is created for the first one, and goes with the session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SessionTemp {
+    folder: Arc<OnceLock<Option<PrivateTemp>>>,
+}
+
+impl SessionTemp {
+    fn path(&self) -> Option<&Path> {
+        let create = || PrivateTemp::create_in(&std::env::temp_dir()).ok();
+        self.folder.get_or_init(create).as_ref().map(PrivateTemp::path)
+    }
+}
+
+/// Where a command runs, as far as its sandbox depends on it.
+pub(super) struct CommandPlace<'a> {
+    pub(super) detection: &'a SandboxDetection,
+    pub(super) temp: &'a SessionTemp,
+    pub(super) folders: Vec<PathBuf>,
+    pub(super) home: Option<PathBuf>,
+}
+
+/// Confines a command, and returns whether it is confined now.
+///
+/// # Errors
+/// The sandbox is required, and does not hold in full on this machine.
+pub(super) async fn confine_command(
+    place: CommandPlace<'_>,
+    sandbox: &CommandSandbox,
+    command: Command,
+) -> Result<(Command, bool), SpawnError> {
+    let rules = &sandbox.settings;
+    if !rules.enabled || sandbox.policy == SandboxPolicy::Off {
+        return Ok((command, false));
+    }
+    let detected = place.detection.detect().await;
+    if rules.required && detected.method.level() != SandboxLevel::Full {
+        let mut reasons = vec![format!(
+            "the settings require a full one, not {}",
+            detected.method.name()
+        )];
+        reasons.extend(detected.failures.iter().cloned());
+        return Err(refuse(reasons.join("; ")));
+    }
+    if detected.method == SandboxMethod::None {
+        return Ok((command, false));
+    }
+    let Some(temp) = place.temp.path() else {
+        return Err(refuse("cannot create its temporary folder".to_owned()));
+    };
+    let scope = SandboxScope {
+        policy: sandbox.policy,
+        method: detected.method,
+        workspace: place.folders,
+        home: place.home,
+        temp: temp.to_owned(),
+        network: rules.network,
+        own_secrets: rules.own_secrets.clone(),
+        extra_write: rules.write.clone(),
+        extra_hide: rules.hide.clone(),
+    };
+    let plan = scope.build_plan(|name| read_variable(name).map(PathBuf::from));
+    let visible_temp = plan.visible_temp().to_owned();
+    Ok((command.sandbox(plan).env("TMPDIR", visible_temp), true))
+}
+
+fn refuse(reason: String) -> SpawnError {
+    SpawnError::Sandbox { reason }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "commands inherit these variables, which say where their caches are"
+)]
+fn read_variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,256 @@
+//! Commands in the sandbox (R-BOX): what needs no approval there, what is refused, and the way out.
+//!
+//! `tests/sandbox.rs` attacks the sandbox itself. Where this kernel lets nobody create user namespaces, these tests are
+//! skipped and say so.
+#![cfg(target_os = "linux")]
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{Client, Config, Options, World};
+use crate::mock_llm::Reply;
+
+/// A world with the sandbox, and a folder outside of its workspace.
+struct Confined {
+    world: World,
+    outside: tempfile::TempDir,
+}
+
+impl Confined {
+    fn new(tables: &str) -> Option<Self> {
+        #[expect(clippy::disallowed_methods, reason = "asks the program as a user would")]
+        let probe = Command::new(env!("CARGO_BIN_EXE_agentls"))
+            .args(["sandbox", "run", "--", "true"])
+            .env("AGENTLS_SANDBOX_METHOD", "namespaces")
+            .current_dir(env!("CARGO_TARGET_TMPDIR"))
+            .output()
+            .unwrap();
+        if !probe.status.success() {
+            let reason = String::from_utf8_lossy(&probe.stderr);
+            eprintln!("skipped: there are no user namespaces here: {reason}");
+            return None;
+        }
+        let world = World::with(Config {
+            tables: format!("[sandbox]\nenabled = true\n{tables}"),
+            ..Config::default()
+        });
+        Some(Self {
+            world,
+            // Not in /tmp, which is another folder in the sandbox.
+            outside: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+        })
+    }
+
+    fn outside(&self) -> PathBuf {
+        self.outside.path().join("file")
+    }
+
+    /// Returns a call that writes in the workspace, then outside.
+    fn push_write(&self, outside_sandbox: bool) {
+        let command = format!("echo in > inside; echo out > {}", self.outside().display());
+        self.world.mock().push(Reply::tool(
+            "bash",
+            json!({"command": command, "outside_sandbox": outside_sandbox}),
+        ));
+    }
+}
+
+fn session_in(client: &Client, mode: &str) -> String {
+    client.session_with(json!({"mode": mode}))
+}
+
+/// Returns the result of the last call, as the model sees it.
+fn last_result(world: &World) -> String {
+    let request = world.wait_for_request(world.requests() - 1);
+    String::from_utf8_lossy(&request.raw).into_owned()
+}
+
+#[test]
+fn a_sandboxed_command_is_free_in_auto_edit_and_writes_only_in_the_workspace() {
+    let Some(confined) = Confined::new("") else { return };
+    let world = &confined.world;
+    let client = world.start();
+    let session = session_in(&client, "autoEdit");
+    confined.push_write(false);
+    client.ask(&session, "write");
+    assert!(client.all(&session, "agent/approvalRequested").is_empty());
+    assert_eq!(world.read("inside").as_deref(), Some("in\n"));
+    assert!(!confined.outside().exists());
+    let result = last_result(world);
+    assert!(result.contains("Read-only file system"), "{result}");
+    assert!(
+        result.contains("outside_sandbox"),
+        "the model learns the way out: {result}"
+    );
+}
+
+#[test]
+fn the_way_out_of_the_sandbox_asks_and_works_once_it_is_allowed() {
+    // Not even a rule for the command counts outside of the sandbox.
+    let Some(confined) = Confined::new("[approvals]\nallow = [\"bash\"]") else {
+        return;
+    };
+    let world = &confined.world;
+    let client = world.start();
+    let session = session_in(&client, "autoEdit");
+    for (decision, written) in [("deny", false), ("allow", true)] {
+        confined.push_write(true);
+        let id = client.prompt(&session, "write");
+        let approval = client.next_approval(&session);
+        assert!(
+            approval.text("why").contains("outside the sandbox"),
+            "{approval:?}"
+        );
+        client.decide(&approval, decision);
+        client.prompt_result(&id);
+        assert_eq!(confined.outside().exists(), written, "{decision}");
+    }
+}
+
+#[test]
+fn in_the_mode_ask_a_sandboxed_command_asks_at_a_low_risk() {
+    let Some(confined) = Confined::new("") else { return };
+    let client = confined.world.start();
+    let session = session_in(&client, "ask");
+    confined.push_write(false);
+    let id = client.prompt(&session, "write");
+    let approval = client.next_approval(&session);
+    assert_eq!(approval.text("risk"), "low");
+    assert!(approval.text("why").contains("in the sandbox"), "{approval:?}");
+    client.decide(&approval, "allow");
+    client.prompt_result(&id);
+    assert!(!confined.outside().exists());
+    assert_eq!(confined.world.read("inside").as_deref(), Some("in\n"));
+}
+
+#[test]
+fn commands_are_not_confined_in_the_mode_full() {
+    let Some(confined) = Confined::new("") else { return };
+    let client = confined.world.start();
+    let session = session_in(&client, "full");
+    confined.push_write(false);
+    client.ask(&session, "write");
+    assert!(confined.outside().exists());
+}
+
+#[test]
+fn commands_that_read_run_in_the_mode_plan() {
+    let Some(confined) = Confined::new("") else { return };
+    let client = confined.world.start();
+    let session = session_in(&client, "plan");
+    confined.world.write("a", "text");
+    let command = json!({"command": "cat a"});
+    confined.world.mock().push(Reply::tool("bash", command));
+    client.ask(&session, "read");
+    assert!(last_result(&confined.world).contains("text"));
+}
+
+#[test]
+fn without_a_full_sandbox_commands_ask_or_are_refused() {
+    let Some(confined) = Confined::new("") else { return };
+    let world = &confined.world;
+    for (method, required) in [
+        ("none", false),
+        ("landlock", false),
+        ("none", true),
+        ("landlock", true),
+    ] {
+        world.configure(Config {
+            tables: format!("[sandbox]\nenabled = true\nrequired = {required}"),
+            ..Config::default()
+        });
+        let client = world.start_with(Options {
+            env: vec![("AGENTLS_SANDBOX_METHOD".to_owned(), method.to_owned())],
+            ..Options::default()
+        });
+        let session = session_in(&client, "autoEdit");
+        let command = json!({"command": "echo ran"});
+        world.mock().push(Reply::tool("bash", command));
+        // It only reads, so it is free without a sandbox too.
+        client.ask(&session, "echo");
+        let was_refused = last_result(world).contains("cannot set up the sandbox");
+        assert_eq!(was_refused, required, "{method}: {}", last_result(world));
+        if required {
+            continue;
+        }
+        confined.push_write(false);
+        let id = client.prompt(&session, "write");
+        let approval = client.next_approval(&session);
+        assert_eq!(approval.text("risk"), "high", "{method}");
+        client.decide(&approval, "deny");
+        client.prompt_result(&id);
+    }
+}
+
+#[test]
+fn a_cancel_ends_a_sandboxed_command_with_all_its_processes() {
+    let Some(confined) = Confined::new("") else { return };
+    let client = confined.world.start();
+    let session = session_in(&client, "autoEdit");
+    let command = "trap '' INT TERM; setsid sleep 1000 & (setsid sleep 1000 &); echo started; sleep 1000";
+    confined
+        .world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    let id = client.prompt(&session, "run it");
+    client.next_matching(&session, "agent/toolOutputDelta", |notification| {
+        notification.text("text").contains("started")
+    });
+    let start = crate::harness::now();
+    client.cancel(&session);
+    assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
+    // R-CANCEL allows 2.5 s; the rest is slack for a busy machine.
+    assert!(
+        start.elapsed() < Duration::from_millis(2_500 + 1_000),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(client.processes(), 1, "only the server is left");
+}
+
+#[test]
+fn background_commands_are_confined_too() {
+    let Some(confined) = Confined::new("") else { return };
+    let world = &confined.world;
+    let client = world.start();
+    let session = session_in(&client, "autoEdit");
+    let command = format!(
+        "echo out > {}; echo in > inside; sleep 1000",
+        confined.outside().display()
+    );
+    let input = json!({"command": command, "background": true});
+    world.mock().push(Reply::tool("bash", input));
+    client.ask(&session, "start it");
+    world.wait_until(|| world.read("inside").is_some());
+    assert!(!confined.outside().exists());
+    client.close_input();
+    client.wait_for_exit();
+}
+
+#[test]
+fn a_session_keeps_its_temporary_folder_from_command_to_command() {
+    let Some(confined) = Confined::new("") else { return };
+    let world = &confined.world;
+    let client = world.start();
+    let session = session_in(&client, "autoEdit");
+    for command in ["echo kept > /tmp/note", "cat /tmp/note"] {
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": command})));
+        client.ask(&session, "go");
+    }
+    assert!(last_result(world).contains("kept"));
+    let other = session_in(&client, "autoEdit");
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": "cat /tmp/note"})));
+    client.ask(&other, "read");
+    assert!(
+        last_result(world).contains("No such file"),
+        "another session has its own"
+    );
+}

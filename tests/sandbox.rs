@@ -1,0 +1,545 @@
+//! The sandbox of commands (R-BOX), with the real program, kernel, and build tools.
+//!
+//! Every attack is also run with the sandbox off, and must succeed there: an attack that never works shows nothing. Where
+//! the kernel lets nobody create user namespaces, the tests of that method are skipped and say so.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests start the program as a user would"
+)]
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// The user of the tests that need one without privileges, if the tests themselves run as root.
+const NOBODY: u32 = 65_534;
+
+/// A home folder, a workspace with a repository, and things outside that commands must not reach.
+struct World {
+    root: tempfile::TempDir,
+    /// Whether commands run as [`NOBODY`].
+    as_nobody: bool,
+    tcp: TcpListener,
+    _udp: UdpSocket,
+    _unix: UnixListener,
+    _abstract: UnixListener,
+    abstract_name: String,
+    /// Another process of the same user.
+    other: Child,
+    /// A file in the machine's shared memory.
+    shared: tempfile::NamedTempFile,
+}
+
+/// Where the sandbox is forced to be: the method's name, or `none`.
+type Method = &'static str;
+
+impl World {
+    fn new(as_nobody: bool) -> Self {
+        // Not in /tmp, which is another folder inside.
+        let root = tempfile::Builder::new()
+            .prefix("sandbox-test-")
+            .tempdir_in("/var/lib")
+            .or_else(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")))
+            .unwrap();
+        for (file, text) in [
+            ("ws/.git/HEAD", "ref: refs/heads/main\n"),
+            ("ws/.git/config", "[core]\n"),
+            ("ws/.git/hooks/pre-commit.sample", ""),
+            ("ws/.vscode/tasks.json", "{}"),
+            ("ws/.cargo/config.toml", ""),
+            ("ws/file", "text"),
+            ("outside/file", "text"),
+            ("home/.bashrc", ""),
+            ("home/.profile", ""),
+            ("home/.ssh/id_ed25519", "secret"),
+            ("home/.aws/credentials", "secret"),
+            ("home/.npmrc", "secret"),
+            ("home/.npm/file", ""),
+            ("home/.local/share/agentls/store.db", "secret"),
+            ("home/.config/agentls/config.toml", ""),
+        ] {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let udp = UdpSocket::bind(tcp.local_addr().unwrap()).unwrap();
+        let unix = UnixListener::bind(root.path().join("outside/socket")).unwrap();
+        let abstract_name = format!("agentls-test-{}", root.path().display());
+        let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+        let world = Self {
+            as_nobody,
+            tcp,
+            _udp: udp,
+            _unix: unix,
+            _abstract: UnixListener::bind_addr(&address).unwrap(),
+            abstract_name,
+            other: start_other(as_nobody),
+            shared: tempfile::NamedTempFile::new_in("/dev/shm").unwrap(),
+            root,
+        };
+        fs::write(world.shared.path(), "secret").unwrap();
+        fs::set_permissions(world.shared.path(), fs::Permissions::from_mode(0o644)).unwrap();
+        if as_nobody {
+            give_to_nobody(world.root.path());
+        }
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Builds `agentls sandbox …`, run in the workspace.
+    fn agentls(&self, method: Method, args: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command
+            .args(["sandbox"])
+            .args(args)
+            .current_dir(self.path("ws"))
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("home"))
+            .env("OUT", self.path("outside"))
+            .env("OTHER", self.other.id().to_string())
+            .env("PORT", self.tcp.local_addr().unwrap().port().to_string())
+            .env("ABSTRACT", &self.abstract_name)
+            .env("SHARED", self.shared.path())
+            .env("AGENTLS_SANDBOX_METHOD", method);
+        if self.as_nobody {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    /// Runs a script in the sandbox; with the method `none`, without one.
+    fn run(&self, method: Method, script: &str) -> Output {
+        let mut command = match method {
+            "none" => {
+                let mut command = self.agentls(method, &[]);
+                let mut plain = Command::new("bash");
+                plain
+                    .arg("-c")
+                    .arg(script)
+                    .current_dir(self.path("ws"))
+                    .env_clear();
+                plain.envs(
+                    command
+                        .get_envs()
+                        .filter_map(|(name, value)| Some((name, value?))),
+                );
+                if self.as_nobody {
+                    plain.uid(NOBODY).gid(NOBODY);
+                }
+                command = plain;
+                command
+            }
+            method => self.agentls(method, &["run", "--", "bash", "-c", script]),
+        };
+        command.output().unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.other.kill();
+        let _ = self.other.wait();
+    }
+}
+
+/// Starts a process with a secret in its environment.
+fn start_other(as_nobody: bool) -> Child {
+    let mut command = Command::new("sleep");
+    command.arg("1000").env("SECRET", "secret");
+    if as_nobody {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.spawn().unwrap()
+}
+
+/// Returns the program in a folder that every user can enter.
+fn program() -> &'static Path {
+    static COPY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = COPY.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = folder.path().join("agentls");
+        fs::copy(env!("CARGO_BIN_EXE_agentls"), &path).unwrap();
+        (folder, path)
+    });
+    path
+}
+
+fn give_to_nobody(path: &Path) {
+    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if fs::symlink_metadata(path).unwrap().is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            give_to_nobody(&entry.unwrap().path());
+        }
+    }
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Returns the worlds to test in: this user's, and an ordinary user's if this one is root.
+fn worlds() -> Vec<World> {
+    let mut worlds = vec![World::new(false)];
+    if is_root() {
+        worlds.push(World::new(true));
+    }
+    worlds
+}
+
+/// Returns whether this kernel has the method; if not, the test says so.
+fn is_available(world: &World, method: Method) -> bool {
+    let output = world.run(method, "echo works");
+    let works = output.stdout == b"works\n";
+    if !works {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        eprintln!("skipped: the method {method} does not work here: {reason}");
+    }
+    works
+}
+
+/// What a script prints if its attack succeeded.
+const OPEN: &[u8] = b"open\n";
+
+/// An attack: what it tries, the methods that must stop it, and the script that prints `open` if it succeeds.
+type Attack = (&'static str, &'static [Method], &'static str);
+
+const BOTH: &[Method] = &["namespaces", "landlock"];
+const FULL: &[Method] = &["namespaces"];
+
+const ATTACKS: &[Attack] = &[
+    ("write outside", BOTH, "echo x > $OUT/new && echo open"),
+    (
+        "delete outside",
+        BOTH,
+        "rm -f $OUT/victim-$$; touch $OUT/v && rm $OUT/v && echo open",
+    ),
+    (
+        "append to a shell profile",
+        BOTH,
+        "echo x >> $HOME/.profile && echo open",
+    ),
+    (
+        "truncate a file outside",
+        BOTH,
+        "python3 -c \"import os; os.truncate(os.environ['OUT']+'/file', 0)\" && echo open",
+    ),
+    ("change a mode outside", FULL, "chmod 777 $OUT/file && echo open"),
+    (
+        "change times outside",
+        FULL,
+        "touch -d 2001-01-01 $OUT/file && echo open",
+    ),
+    (
+        "link a file from outside, and write it",
+        BOTH,
+        "ln -f $OUT/file ln && echo x > ln && echo open",
+    ),
+    (
+        "rename a file from outside into the workspace",
+        BOTH,
+        "touch $OUT/m 2>/dev/null; mv $OUT/file here && mv here $OUT/file && echo open",
+    ),
+    (
+        "write through a link to the outside",
+        BOTH,
+        "ln -sfn $OUT link && echo x > link/new && echo open",
+    ),
+    (
+        "win a race with a link to the outside",
+        BOTH,
+        "mkdir -p d; (for i in $(seq 300); do ln -sfn $OUT race; ln -sfn d race; done) & \
+         for i in $(seq 300); do (echo x > race/raced) 2>/dev/null; done; wait; \
+         [ -e $OUT/raced ] && rm -f $OUT/raced && echo open",
+    ),
+    (
+        "write a git hook",
+        FULL,
+        "echo x > .git/hooks/post-commit && rm .git/hooks/post-commit && echo open",
+    ),
+    ("write git settings", FULL, "echo >> .git/config && echo open"),
+    (
+        "replace git settings by a rename",
+        FULL,
+        "cp .git/config c && mv c .git/config && echo open",
+    ),
+    ("move .git away", FULL, "mv .git g && mv g .git && echo open"),
+    (
+        "write a task of the editor",
+        FULL,
+        "echo '{}' > .vscode/tasks.json && echo open",
+    ),
+    (
+        "move .vscode away",
+        FULL,
+        "mv .vscode v && mv v .vscode && echo open",
+    ),
+    (
+        "write cargo's settings",
+        FULL,
+        "echo >> .cargo/config.toml && echo open",
+    ),
+    (
+        "read a private key",
+        FULL,
+        "grep -q secret $HOME/.ssh/id_ed25519 && echo open",
+    ),
+    (
+        "list private keys",
+        FULL,
+        "ls $HOME/.ssh | grep -q id && echo open",
+    ),
+    (
+        "read cloud credentials",
+        FULL,
+        "grep -rq secret $HOME/.aws && echo open",
+    ),
+    ("read a token", FULL, "grep -q secret $HOME/.npmrc && echo open"),
+    (
+        "read the store",
+        FULL,
+        "grep -rq secret $HOME/.local/share/agentls && echo open",
+    ),
+    (
+        "read a key through /proc",
+        FULL,
+        "grep -q secret /proc/self/root$HOME/.ssh/id_ed25519 && echo open",
+    ),
+    (
+        "see other processes",
+        FULL,
+        "[ -e /proc/$OTHER/status ] && echo open",
+    ),
+    (
+        "read the environment of another process",
+        BOTH,
+        "grep -q secret /proc/$OTHER/environ && echo open",
+    ),
+    ("signal another process", BOTH, "kill -0 $OTHER && echo open"),
+    (
+        "trace another process",
+        BOTH,
+        "python3 - <<'P'\nimport ctypes,os\nl=ctypes.CDLL(None)\nprint('open') if l.ptrace(16,int(os.environ['OTHER']),0,0)==0 and l.ptrace(17,int(os.environ['OTHER']),0,0)==0 else 0\nP",
+    ),
+    (
+        "connect over TCP",
+        BOTH,
+        "(: <> /dev/tcp/127.0.0.1/$PORT) && echo open",
+    ),
+    (
+        "send over UDP",
+        BOTH,
+        "python3 - <<'P'\nimport os,socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\ns.connect(('127.0.0.1',int(os.environ['PORT'])))\ns.send(b'x'); s.send(b'x')\nprint('open')\nP",
+    ),
+    (
+        "connect to a Unix socket",
+        BOTH,
+        "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['OUT']+'/socket')\" && echo open",
+    ),
+    (
+        "connect to an abstract socket",
+        BOTH,
+        "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect('\\0'+os.environ['ABSTRACT'])\" && echo open",
+    ),
+    ("create a user namespace", BOTH, "unshare -U true && echo open"),
+    (
+        "use io_uring",
+        BOTH,
+        "python3 - <<'P'\nimport ctypes\nb=(ctypes.c_char*120)()\nl=ctypes.CDLL(None)\nprint('open') if l.syscall(425,4,b)>=0 else 0\nP",
+    ),
+    (
+        "read shared memory of the machine",
+        FULL,
+        "grep -q secret $SHARED && echo open",
+    ),
+];
+
+#[test]
+fn attacks_succeed_without_the_sandbox_and_fail_in_it() {
+    for world in worlds() {
+        let methods: Vec<Method> = BOTH
+            .iter()
+            .copied()
+            .filter(|method| is_available(&world, method))
+            .collect();
+        for (name, promised, script) in ATTACKS {
+            let who = if world.as_nobody {
+                "an ordinary user"
+            } else {
+                "this user"
+            };
+            // Last, because a successful attack may change the world.
+            for method in methods.iter().copied().filter(|method| promised.contains(method)) {
+                let output = world.run(method, script);
+                assert_ne!(output.stdout, OPEN, "{name}, with {method}, as {who}");
+            }
+            let output = world.run("none", script);
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            // Hardened machines deny some of these to everybody.
+            let is_denied_anyway = ["create a user namespace", "trace another process", "use io_uring"];
+            if !is_denied_anyway.contains(name) {
+                assert_eq!(
+                    output.stdout, OPEN,
+                    "{name}, without a sandbox, as {who}: {errors}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_command_line_test_reports_what_each_method_holds() {
+    for world in worlds() {
+        for (method, level) in [("namespaces", "full"), ("landlock", "partial"), ("none", "none")] {
+            if method != "none" && !is_available(&world, method) {
+                continue;
+            }
+            let output = world.agentls(method, &["test", "--json"]).output().unwrap();
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(report["level"], level, "{report:#}");
+            for check in report["checks"].as_array().unwrap() {
+                let verdict = check["verdict"].as_str().unwrap();
+                assert_ne!(verdict, "broken", "{method}: {check}");
+                // Nothing is promised without a sandbox, so each attack must be seen to work there.
+                // That one holds without a sandbox too.
+                let is_attack =
+                    check["expected"] == false && check["name"] != "read the environment of agentls";
+                if method == "none" && is_attack {
+                    assert_eq!(verdict, "notPromised", "{check}");
+                }
+            }
+            assert!(output.status.success(), "{method}: {report:#}");
+        }
+    }
+}
+
+#[test]
+fn output_exit_code_and_signals_come_through() {
+    let world = World::new(false);
+    for method in BOTH.iter().copied().filter(|method| is_available(&world, method)) {
+        let output = world.run(method, "echo out; echo err >&2; exit 7");
+        assert_eq!(
+            (
+                output.stdout.as_slice(),
+                output.stderr.as_slice(),
+                output.status.code()
+            ),
+            (b"out\n".as_slice(), b"err\n".as_slice(), Some(7)),
+            "{method}"
+        );
+        let output = world.run(method, "kill -KILL $$");
+        assert_eq!(output.status.code(), Some(128 + 9), "{method}");
+        let output = world.run(method, "echo $(id -u)");
+        let own = fs::metadata("/proc/self").unwrap().uid();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap().trim(),
+            own.to_string(),
+            "{method}"
+        );
+    }
+}
+
+#[test]
+fn nothing_of_a_command_outlives_it() {
+    let world = World::new(false);
+    let mark = format!("1{}", std::process::id());
+    for method in BOTH.iter().copied().filter(|method| is_available(&world, method)) {
+        // Daemons, and an attack on whatever supervises them.
+        let script = format!(
+            "setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &) ; kill -KILL $PPID; kill -KILL 1; echo end"
+        );
+        world.run(method, &script);
+        let left = Command::new("pgrep")
+            .args(["-f", &format!("^sleep {mark}$")])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&left.stdout), "", "{method}");
+    }
+}
+
+#[test]
+fn real_work_needs_nothing_more() {
+    for world in worlds() {
+        for method in BOTH.iter().copied().filter(|method| is_available(&world, method)) {
+            for (tool, script) in [
+                (
+                    "git",
+                    "rm -rf r && mkdir r && cd r && git init -q . && echo a > a && git add a && \
+                  git -c user.name=a -c user.email=a@example.com commit -qm first && git log --oneline | grep -q first",
+                ),
+                (
+                    "make",
+                    "printf 'all:\\n\\tprintf 1 > made\\n' > Makefile && make -s && [ -e made ]",
+                ),
+                (
+                    "python3",
+                    "mkdir -p t && printf 'import tempfile, unittest\\nclass T(unittest.TestCase):\\n  def test(self):\\n    tempfile.TemporaryFile().write(b\"x\")\\n' > t/test_a.py && python3 -m unittest -q t/test_a.py",
+                ),
+                (
+                    "python3",
+                    "python3 -c \"import multiprocessing as m; p=m.Pool(2); print(p.map(abs,[-1,2]))\" | grep -q 2",
+                ),
+                (
+                    "cc",
+                    "printf 'int main(void){return 0;}' > m.c && cc m.c -o m && ./m",
+                ),
+            ] {
+                let exists = Command::new("which").arg(tool).output().unwrap().status.success();
+                if !exists {
+                    eprintln!("skipped: there is no {tool}");
+                    continue;
+                }
+                let output = world.run(method, script);
+                assert!(
+                    output.status.success(),
+                    "{tool} with {method}: {}{}",
+                    String::from_utf8_lossy(&output.stdout),
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_of_the_command_can_be_reached_by_the_command() {
+    let world = World::new(false);
+    if !is_available(&world, "namespaces") {
+        return;
+    }
+    let script = "python3 - <<'P'\nimport socket\ns=socket.create_server(('127.0.0.1',0))\n\
+        c=socket.create_connection(s.getsockname())\nprint('reached')\nP";
+    assert_eq!(world.run("namespaces", script).stdout, b"reached\n");
+}
+
+#[test]
+fn a_folder_that_cannot_be_confined_is_refused() {
+    let world = World::new(false);
+    if !is_available(&world, "namespaces") {
+        return;
+    }
+    let mut command = world.agentls("namespaces", &["run", "--", "true"]);
+    let output = command.current_dir("/").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("the root folder cannot be a workspace folder"),
+        "{errors}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
