@@ -16,7 +16,7 @@ use agentls::tool::bash_output::BashOutput;
 use agentls::tool::{
     ContentSink, ContentWriter, DynTool, NoEditor, ToolContext, ToolError, ToolOutput, ToolProgress,
 };
-use agentls::workspace::command_sandbox::CommandSandbox;
+use agentls::workspace::command_sandbox::CallSandbox;
 use agentls::workspace::process::Launcher;
 use agentls::workspace::{MAX_BACKGROUND, MAX_UNREAD, OnCancel, Workspace, WorkspaceShared};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ impl Session {
             checkpoints: Arc::new(agentls::tool::NoCheckpoints),
             allows_uncheckpointed: false,
             judged: None,
-            sandbox: CommandSandbox::default(),
+            sandbox: CallSandbox::default(),
         };
         Self {
             cx,

@@ -20,7 +20,7 @@ use crate::sandbox::{PrivateTemp, SandboxScope};
 use crate::workspace::process::Command;
 
 /// One thing that a command must not, or must, be able to do.
-struct Check {
+struct SandboxCheck {
     name: &'static str,
     /// Prints `open` if it was possible.
     script: &'static str,
@@ -30,8 +30,8 @@ struct Check {
     from: SandboxLevel,
 }
 
-const fn denied(name: &'static str, from: SandboxLevel, script: &'static str) -> Check {
-    Check {
+const fn denied(name: &'static str, from: SandboxLevel, script: &'static str) -> SandboxCheck {
+    SandboxCheck {
         name,
         script,
         expected: false,
@@ -39,8 +39,8 @@ const fn denied(name: &'static str, from: SandboxLevel, script: &'static str) ->
     }
 }
 
-const fn allowed(name: &'static str, script: &'static str) -> Check {
-    Check {
+const fn allowed(name: &'static str, script: &'static str) -> SandboxCheck {
+    SandboxCheck {
         name,
         script,
         expected: true,
@@ -50,7 +50,7 @@ const fn allowed(name: &'static str, script: &'static str) -> Check {
 
 /// The variables in the scripts: `WS` is the workspace, `OUT` a folder outside, `HOME` a home folder with secrets, `PORT`
 /// a TCP and UDP port, `SOCK` a Unix socket, and `SERVER` the id of this process.
-const CHECKS: [Check; 18] = [
+const CHECKS: [SandboxCheck; 18] = [
     allowed("write in the workspace", "echo x > $WS/new && echo open"),
     allowed(
         "write a temporary file",
@@ -131,14 +131,14 @@ const CHECKS: [Check; 18] = [
 ];
 
 /// What the checks act on.
-struct Fixture {
+struct CheckFixture {
     root: PrivateTemp,
     tcp: TcpListener,
     _udp: Option<UdpSocket>,
     _unix: UnixListener,
 }
 
-impl Fixture {
+impl CheckFixture {
     /// Creates the fixture in the current folder: the temporary folder of a sandboxed command is another one.
     fn create(parent: &Path) -> std::io::Result<Self> {
         let root = PrivateTemp::create_in(parent)?;
@@ -171,7 +171,7 @@ impl Fixture {
         self.root.path().join(name)
     }
 
-    fn prepare_command(&self, check: &Check) -> std::io::Result<Command> {
+    fn prepare_command(&self, check: &SandboxCheck) -> std::io::Result<Command> {
         let port = self.tcp.local_addr()?.port();
         Ok(Command::from_script(check.script)
             .current_dir(self.path("workspace"))
@@ -186,7 +186,7 @@ impl Fixture {
 
 /// What a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum CheckVerdict {
     /// It is as it should be.
     Held,
     /// It was possible, and this level does not promise otherwise.
@@ -197,8 +197,8 @@ enum Verdict {
     Broken,
 }
 
-impl Verdict {
-    fn of(check: &Check, output: &[u8], level: SandboxLevel) -> Self {
+impl CheckVerdict {
+    fn of(check: &SandboxCheck, output: &[u8], level: SandboxLevel) -> Self {
         let was_possible = output.starts_with(b"open");
         if output.starts_with(b"skip") {
             Self::NotTried
@@ -228,7 +228,7 @@ impl Verdict {
         }
     }
 
-    fn describe(self, check: &Check) -> String {
+    fn describe(self, check: &SandboxCheck) -> String {
         match (self, check.expected) {
             (Self::NotTried, _) => format!("not tried: {}", check.name),
             (Self::Held, true) | (Self::NotPromised | Self::Broken, false) => {
@@ -250,7 +250,11 @@ pub(super) async fn test_sandbox(
 ) -> Result<i32, Box<dyn Error>> {
     let level = tools.detected.method.level();
     let results = run_checks(tools, source, level).await?;
-    let code = i32::from(results.iter().any(|(_, verdict)| *verdict == Verdict::Broken));
+    let code = i32::from(
+        results
+            .iter()
+            .any(|(_, verdict)| *verdict == CheckVerdict::Broken),
+    );
     if json {
         let checks = results
             .iter()
@@ -281,11 +285,11 @@ async fn run_checks(
     tools: &SandboxTools,
     source: &ConfigSource,
     level: SandboxLevel,
-) -> Result<Vec<(&'static Check, Verdict)>, Box<dyn Error>> {
+) -> Result<Vec<(&'static SandboxCheck, CheckVerdict)>, Box<dyn Error>> {
     let parent = source.places.as_ref().map(|own| own.state_dir.clone());
     let parent = parent.unwrap_or_else(std::env::temp_dir);
     fs::create_dir_all(&parent)?;
-    let fixture = Fixture::create(&parent)?;
+    let fixture = CheckFixture::create(&parent)?;
     let scope = SandboxScope {
         home: Some(fixture.path("home")),
         own_secrets: Vec::new(),
@@ -298,7 +302,7 @@ async fn run_checks(
             command = confine(command, &scope, source);
         }
         let output = tools.launcher.spawn(command).await?.collect_output(1 << 10).await;
-        results.push((check, Verdict::of(check, &output.stdout, level)));
+        results.push((check, CheckVerdict::of(check, &output.stdout, level)));
     }
     Ok(results)
 }

@@ -14,7 +14,8 @@ use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
 use super::services::{Rules, SessionSettings, SettingsSource};
 use crate::approval::Rule;
 use crate::config::{
-    self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, Redactor, Settings, Trust,
+    self, AgentSettings, ConfigPaths, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, Redactor,
+    SandboxSettings, Settings, Trust,
 };
 use crate::domain::Mode;
 use crate::provider::Accounts;
@@ -24,7 +25,6 @@ use crate::tool::{DynTool, EditorLink};
 use crate::turn::{
     AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, ModelChoice, TurnLimits, TurnSettings,
 };
-use crate::workspace::command_sandbox::SandboxRules;
 use crate::workspace::prompts::Sources;
 use crate::workspace::{self, Workspace, WorkspaceShared};
 
@@ -55,7 +55,7 @@ pub struct FolderConfig {
     pub models: Arc<Models>,
     /// The user's own tools, and those that the settings set up.
     pub tools: Arc<[Arc<dyn DynTool>]>,
-    sandbox: Arc<SandboxRules>,
+    sandbox: Arc<SandboxSettings>,
     was_reported: AtomicBool,
 }
 
@@ -212,7 +212,7 @@ impl ConfigStore {
         let models = Arc::new(models);
         let config = Arc::new(FolderConfig {
             tools: build_tools(&loaded.settings),
-            sandbox: Arc::new(build_sandbox_rules(&loaded.settings, &state.source, folder)),
+            sandbox: Arc::new(build_sandbox_settings(&loaded.settings, &state.source)),
             loaded,
             models,
             was_reported: AtomicBool::new(false),
@@ -265,18 +265,12 @@ fn build_tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
         .collect()
 }
 
-/// Returns the rules of the sandbox, with our own files among the secrets.
-fn build_sandbox_rules(settings: &Settings, source: &ConfigSource, folder: &Path) -> SandboxRules {
-    // The editor's settings may contain relative paths; those of files are absolute.
-    let expand = |paths: &[String]| paths.iter().map(|path| folder.join(path)).collect();
+/// Returns the settings of the sandbox, with our own files among the secrets.
+fn build_sandbox_settings(settings: &Settings, source: &ConfigSource) -> SandboxSettings {
     let own = source.places.as_ref();
-    SandboxRules {
-        enabled: settings.sandbox.enabled,
-        required: settings.sandbox.required,
-        network: settings.sandbox.network,
-        write: expand(&settings.sandbox.write),
-        hide: expand(&settings.sandbox.read_deny),
-        own_secrets: own.map_or_else(Vec::new, |own| own.secret_paths()),
+    SandboxSettings {
+        own_secrets: own.map_or_else(Vec::new, ConfigPaths::secret_paths),
+        ..settings.sandbox.clone()
     }
 }
 

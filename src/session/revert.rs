@@ -26,7 +26,7 @@ use crate::workspace::Workspace;
 use crate::workspace::checkpoint::{
     self, DesiredState, FoundFile, RestoreVerdict, collect_desired_states, same_content,
 };
-use crate::workspace::command_sandbox::CommandSandbox;
+use crate::workspace::command_sandbox::CallSandbox;
 
 /// The files that the event lists.
 const LISTED: usize = 300;
@@ -350,7 +350,7 @@ pub(super) fn revert_context(
         checkpoints: Arc::new(NoCheckpoints),
         allows_uncheckpointed: true,
         judged: None,
-        sandbox: CommandSandbox::default(),
+        sandbox: CallSandbox::default(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::progress::{OutputClosed, ToolProgress};
 use super::{EditorLink, Spawner, ToolError};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, SessionId, ToolCallId};
-use crate::workspace::command_sandbox::CommandSandbox;
+use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::prompts::Skills;
 use crate::workspace::{ResolvedPath, Workspace};
 
@@ -50,7 +50,7 @@ pub struct ToolContext {
     /// The resolved paths by which the running call was judged; `None` while it is being judged.
     pub judged: Option<Arc<[PathBuf]>>,
     /// What the call's command may do.
-    pub sandbox: CommandSandbox,
+    pub sandbox: CallSandbox,
 }
 
 /// Keeps what files were before a turn changes them (R-SESS-3).

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::base::{CancellationToken, uri};
 use crate::domain::{ContentRef, Effect, SessionId, ToolCallId};
-use crate::workspace::command_sandbox::CommandSandbox;
+use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::{Folder, Workspace, WorkspaceShared};
 
 /// Keeps content in memory.
@@ -104,7 +104,7 @@ impl ToolHarness {
             checkpoints: Arc::new(super::NoCheckpoints),
             allows_uncheckpointed: false,
             judged: None,
-            sandbox: CommandSandbox::default(),
+            sandbox: CallSandbox::default(),
         };
         Self {
             _dir: dir,

@@ -8,9 +8,8 @@ use std::time::Duration;
 use super::hooks::Hooks;
 use super::model_choice::{ModelChoice, ModelSource};
 use super::transition::TurnLimits;
-use crate::config::FailurePolicy;
+use crate::config::{FailurePolicy, SandboxSettings};
 use crate::domain::InstructionFile;
-use crate::workspace::command_sandbox::SandboxRules;
 use crate::workspace::prompts::Skills;
 
 /// What a turn may do, and how.
@@ -30,7 +29,7 @@ pub struct TurnSettings {
     /// How long the circuit of a failing tool stays open, by tool name.
     pub tool_cooldowns: ToolCooldowns,
     /// The sandbox of commands.
-    pub sandbox: Arc<SandboxRules>,
+    pub sandbox: Arc<SandboxSettings>,
     /// The user's commands that run at certain points of the turn.
     pub hooks: Hooks,
     /// Planning, reflection and failure policies.

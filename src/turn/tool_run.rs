@@ -21,7 +21,7 @@ use crate::base::text;
 use crate::config::FailurePolicy;
 use crate::domain::{ApprovalId, SandboxPolicy, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult};
 use crate::tool::{PreparedCall, ToolContext, ToolError, ToolProgress};
-use crate::workspace::command_sandbox::CommandSandbox;
+use crate::workspace::command_sandbox::CallSandbox;
 
 /// A tool call in progress.
 pub(super) struct ToolRun {
@@ -218,7 +218,7 @@ pub(super) fn tool_context(
         checkpoints: cx.services.checkpoints.clone(),
         allows_uncheckpointed: call.uncheckpointed,
         judged: call.judged.clone(),
-        sandbox: CommandSandbox {
+        sandbox: CallSandbox {
             settings: cx.settings.sandbox.clone(),
             policy: call.sandbox,
         },

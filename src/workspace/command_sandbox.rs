@@ -9,28 +9,14 @@ use tokio::sync::OnceCell;
 
 use super::process::{Command, Launcher, SpawnError};
 use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
+use crate::config::SandboxSettings;
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope};
 
-/// The settings of the sandbox (`[sandbox]`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SandboxRules {
-    pub enabled: bool,
-    /// Commands do not run where the sandbox does not hold in full.
-    pub required: bool,
-    pub network: bool,
-    /// Further paths that commands may write.
-    pub write: Vec<PathBuf>,
-    /// Further paths that commands must not read.
-    pub hide: Vec<PathBuf>,
-    /// Our own files with sessions and keys, which commands must not read.
-    pub own_secrets: Vec<PathBuf>,
-}
-
 /// What one call's command may do.
 #[derive(Clone, Debug, Default)]
-pub struct CommandSandbox {
-    pub settings: Arc<SandboxRules>,
+pub struct CallSandbox {
+    pub settings: Arc<SandboxSettings>,
     pub policy: SandboxPolicy,
 }
 
@@ -80,6 +66,7 @@ impl SessionTemp {
 
 /// Where a command runs, as far as its sandbox depends on it.
 pub(super) struct CommandPlace<'a> {
+    pub(super) cwd: &'a Path,
     pub(super) detection: &'a SandboxDetection,
     pub(super) temp: &'a SessionTemp,
     pub(super) folders: Vec<PathBuf>,
@@ -92,15 +79,15 @@ pub(super) struct CommandPlace<'a> {
 /// The sandbox is required, and does not hold in full on this machine.
 pub(super) async fn confine_command(
     place: CommandPlace<'_>,
-    sandbox: &CommandSandbox,
+    sandbox: &CallSandbox,
     command: Command,
 ) -> Result<(Command, bool), SpawnError> {
-    let rules = &sandbox.settings;
-    if !rules.enabled || sandbox.policy == SandboxPolicy::Off {
+    let settings = &sandbox.settings;
+    if !settings.enabled || sandbox.policy == SandboxPolicy::Off {
         return Ok((command, false));
     }
     let detected = place.detection.detect().await;
-    if rules.required && detected.method.level() != SandboxLevel::Full {
+    if settings.required && detected.method.level() != SandboxLevel::Full {
         let mut reasons = vec![format!(
             "the settings require a full one, not {}",
             detected.method.name()
@@ -120,14 +107,19 @@ pub(super) async fn confine_command(
         workspace: place.folders,
         home: place.home,
         temp: temp.to_owned(),
-        network: rules.network,
-        own_secrets: rules.own_secrets.clone(),
-        extra_write: rules.write.clone(),
-        extra_hide: rules.hide.clone(),
+        network: settings.network,
+        own_secrets: settings.own_secrets.clone(),
+        extra_write: join_all(place.cwd, &settings.write),
+        extra_hide: join_all(place.cwd, &settings.read_deny),
     };
     let plan = scope.build_plan(|name| read_variable(name).map(PathBuf::from));
     let visible_temp = plan.visible_temp().to_owned();
     Ok((command.sandbox(plan).env("TMPDIR", visible_temp), true))
+}
+
+/// Returns the paths, absolute: those of the editor's settings may start at the command's folder.
+fn join_all(cwd: &Path, paths: &[String]) -> Vec<PathBuf> {
+    paths.iter().map(|path| cwd.join(path)).collect()
 }
 
 fn refuse(reason: String) -> SpawnError {

@@ -48,7 +48,7 @@ pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
 
-use command_sandbox::{CommandPlace, CommandSandbox, SandboxDetection, SessionTemp};
+use command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp};
 use git_guard::GitGuard;
 use process::{Command, Launcher, SpawnError, StopMode};
 
@@ -259,11 +259,12 @@ impl Workspace {
     pub async fn confine_command(
         &self,
         cwd: &Path,
-        sandbox: &CommandSandbox,
+        sandbox: &CallSandbox,
         command: Command,
     ) -> Result<(Command, bool), SpawnError> {
         let roots = self.resolve_roots(cwd);
         let place = CommandPlace {
+            cwd,
             detection: &self.shared.sandbox,
             temp: &self.temp,
             folders: roots.iter().map(|root| root.path().to_owned()).collect(),

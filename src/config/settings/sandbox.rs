@@ -1,5 +1,7 @@
 //! The settings of the sandbox of commands.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -25,4 +27,7 @@ pub struct SandboxSettings {
     /// relative path starts at the config file's folder. Lists of several config files are joined.
     #[schemars(extend("x-untrusted" = Untrusted::Any, "x-path" = true))]
     pub read_deny: StringList,
+    /// Our own files with sessions, logs, and keys, which no confined command may read.
+    #[serde(skip)]
+    pub own_secrets: Vec<PathBuf>,
 }
