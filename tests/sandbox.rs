@@ -73,6 +73,8 @@ impl World {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
+        // As if an earlier command had left it: `.hg` is a folder that is made writable.
+        std::os::unix::fs::symlink(root.path().join("outside"), root.path().join("ws/.hg")).unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind(tcp.local_addr().unwrap()).unwrap();
         let unix = UnixListener::bind(root.path().join("outside/socket")).unwrap();
@@ -362,6 +364,11 @@ const ATTACKS: &[Attack] = &[
         "use io_uring",
         BOTH,
         "python3 - <<'P'\nimport ctypes\nb=(ctypes.c_char*120)()\nl=ctypes.CDLL(None)\nprint('open') if l.syscall(425,4,b)>=0 else 0\nP",
+    ),
+    (
+        "make a folder outside writable by a link",
+        BOTH,
+        "echo x > .hg/by-link && echo open",
     ),
     (
         "read shared memory of the machine",

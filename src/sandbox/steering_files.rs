@@ -20,7 +20,9 @@ pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
         let path = folder.join(&name);
         if name.eq_ignore_ascii_case(".git") {
             protect_repository(&path, &mut rules);
-        } else if let Some(files) = find_own_files(&name) {
+        } else if let Some(files) = find_own_files(&name)
+            && nofollow::kind(&path) == Some(FileKind::Folder)
+        {
             // A mount point cannot be renamed, so the folder around the files must be one.
             rules.push((PathRule::Write, path.clone()));
             rules.extend(files.iter().map(|file| (PathRule::ReadOnly, path.join(file))));
@@ -192,6 +194,29 @@ mod tests {
         ] {
             assert!(is_writable(&rules, &ws.join(file)), "{file}");
         }
+    }
+
+    #[test]
+    fn a_link_in_the_workspace_makes_nothing_writable() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        let (ws, outside) = (root.join("ws"), root.join("outside"));
+        for file in ["hgrc", "config", "workflows/a", "modules/x/config"] {
+            write(&outside.join(file), "");
+        }
+        write(&ws.join("src/lib.rs"), "");
+        for name in [".hg", ".jj", ".svn", ".yarn", ".git", ".github", ".cargo"] {
+            std::os::unix::fs::symlink(&outside, ws.join(name)).unwrap();
+        }
+        let writable = |(rule, path): &(PathRule, PathBuf)| *rule == PathRule::Write && *path != ws;
+        assert_eq!(expand_workspace(&ws).iter().find(|rule| writable(rule)), None);
+        fs::remove_file(ws.join(".git")).unwrap();
+        write(&ws.join(".git/config"), "");
+        std::os::unix::fs::symlink(outside.join("modules"), ws.join(".git/modules")).unwrap();
+        let leaves = |(rule, path): &(PathRule, PathBuf)| {
+            *rule == PathRule::Write && !fs::canonicalize(path).unwrap().starts_with(&ws)
+        };
+        assert_eq!(expand_workspace(&ws).iter().find(|rule| leaves(rule)), None);
     }
 
     #[test]

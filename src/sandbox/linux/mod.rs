@@ -83,7 +83,7 @@ fn keep_setup_capabilities() -> io::Result<()> {
 /// # Errors
 /// A part of the plan cannot be enforced. The process may be confined in part then, and must start nothing.
 pub fn enter(plan: &SandboxPlan) -> Result<(), SandboxError> {
-    let rules = expand_rules(plan);
+    let rules = expand_rules(plan)?;
     match plan.method {
         SandboxMethod::Namespaces => {
             // The first process ends with the server or its connection; this one must not outlive it.
@@ -91,8 +91,9 @@ pub fn enter(plan: &SandboxPlan) -> Result<(), SandboxError> {
                 .map_err(SandboxError::at("end with the parent process"))?;
             // Afterwards, the list is that of the new network namespace.
             let sockets = sockets::list_reachable_sockets(&rules);
+            let temp = fs::canonicalize(&plan.temp).map_err(SandboxError::at("find the temporary folder"))?;
             enter_namespaces(plan)?;
-            mounts::set_up_mounts(&rules, &plan.temp, &sockets)?;
+            mounts::set_up_mounts(&rules, &temp, &sockets)?;
         }
         SandboxMethod::Landlock => {}
         SandboxMethod::None => return Ok(()),
@@ -105,27 +106,35 @@ pub fn enter(plan: &SandboxPlan) -> Result<(), SandboxError> {
 }
 
 /// Replaces rules that depend on what exists. Links are resolved: a rule for a link is one for its target.
-fn expand_rules(plan: &SandboxPlan) -> Vec<(PathRule, PathBuf)> {
-    let resolve = |path: &PathBuf| fs::canonicalize(path).ok();
+///
+/// Only links that the user made are followed to something writable. A command could have made those in a workspace.
+fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)>, SandboxError> {
     let mut rules = Vec::new();
     for (rule, path) in &plan.rules {
         // What does not exist cannot be mounted on; see `scope` for how little that leaves open.
-        let Some(path) = resolve(path) else { continue };
-        match rule {
-            PathRule::Workspace => {
-                let inner = steering_files::expand_workspace(&path);
-                rules.extend(
-                    inner
-                        .into_iter()
-                        .filter_map(|(rule, path)| Some((rule, resolve(&path)?))),
-                );
-            }
-            PathRule::Write | PathRule::ReadOnly | PathRule::Hide | PathRule::Blank => {
-                rules.push((*rule, path));
+        let Ok(real) = fs::canonicalize(path) else {
+            continue;
+        };
+        if *rule != PathRule::Workspace {
+            rules.push((*rule, real));
+            continue;
+        }
+        if real != *path {
+            let replaced = io::Error::other("it leads elsewhere now");
+            return Err(SandboxError::at(format!(
+                "use the workspace folder {}",
+                path.display()
+            ))(replaced));
+        }
+        for (rule, path) in steering_files::expand_workspace(&real) {
+            match fs::canonicalize(&path) {
+                // `find_linked_repository` has resolved its paths too.
+                Ok(real) if rule != PathRule::Write || real == path => rules.push((rule, real)),
+                Ok(_) | Err(_) => {}
             }
         }
     }
-    rules
+    Ok(rules)
 }
 
 fn enter_namespaces(plan: &SandboxPlan) -> Result<(), SandboxError> {

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, openat2, statvfs};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change,
@@ -58,10 +58,7 @@ pub(super) fn set_up_mounts(
     let trees: Vec<Option<OwnedFd>> = trees.collect::<Result<_, _>>()?;
     let temporary = [copy_tree(temp)?, copy_tree(temp)?];
     let devices = DEVICES.map(|name| copy_tree(&Path::new("/dev").join(name)).ok());
-    let kept: Vec<(OwnedFd, &str)> = KEPT_IN_RUN
-        .iter()
-        .filter_map(|path| Some((copy_tree(Path::new(path)).ok()?, *path)))
-        .collect();
+    let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
 
     make_read_only()?;
     for (tree, folder) in temporary.iter().zip(["/tmp", "/var/tmp"]) {
@@ -107,12 +104,22 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
 }
 
 /// Copies the mounts at and below a path, detached from the tree.
+///
+/// The path is resolved already. If it has become a link since, another command is trying to lead us elsewhere.
 fn copy_tree(path: &Path) -> Result<OwnedFd, SandboxError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
-        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    open_tree(CWD, path, flags).map_err(SandboxError::at(format!("open {}", path.display())))
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    openat2(
+        CWD,
+        path,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS,
+    )
+    .and_then(|opened| open_tree(opened, c"", flags))
+    .map_err(SandboxError::at(format!("open {}", path.display())))
 }
 
 fn attach(tree: &OwnedFd, target: &Path) -> Result<(), SandboxError> {
@@ -216,15 +223,39 @@ fn mount_memory(path: &Path, options: &std::ffi::CStr) -> Result<(), SandboxErro
         .map_err(SandboxError::at(format!("mount {}", path.display())))
 }
 
-fn replace_run(kept: &[(OwnedFd, &str)]) -> Result<(), SandboxError> {
+/// An entry of `/run` that is kept.
+enum KeptEntry {
+    Link(PathBuf),
+    Tree(OwnedFd),
+    Missing,
+}
+
+impl KeptEntry {
+    fn find(path: &Path) -> Self {
+        match fs::read_link(path) {
+            Ok(target) => Self::Link(target),
+            Err(_) => copy_tree(path).map_or(Self::Missing, Self::Tree),
+        }
+    }
+}
+
+fn replace_run(kept: &[(&str, KeptEntry)]) -> Result<(), SandboxError> {
     let run = Path::new("/run");
     if !run.is_dir() {
         return Ok(());
     }
     mount_memory(run, c"mode=0755")?;
-    for (tree, path) in kept {
-        make_mount_point(Path::new(path), tree)?;
-        attach(tree, Path::new(path))?;
+    for (path, entry) in kept {
+        let path = Path::new(path);
+        match entry {
+            KeptEntry::Link(target) => symlink(target, path)
+                .map_err(SandboxError::at(format!("create the link {}", path.display())))?,
+            KeptEntry::Tree(tree) => {
+                make_mount_point(path, tree)?;
+                attach(tree, path)?;
+            }
+            KeptEntry::Missing => {}
+        }
     }
     set_read_only(run).map_err(SandboxError::at("make /run read-only"))
 }
