@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use super::process::{Command, Launcher, git_command};
 use super::real_path::real_path;
-use crate::base::nofollow::{self, FileKind, OpenError, RegularFile};
+use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 
 /// Largest config file that is read, and longest listing of one, in bytes.
 const MAX_CONFIG: usize = 1 << 20;
@@ -22,6 +22,11 @@ const MAX_CONFIG: usize = 1 << 20;
 const LISTING: Duration = Duration::from_secs(5);
 /// Most repositories examined, submodules included.
 const MAX_REPOSITORIES: usize = 200;
+/// Folders of a repository whose files git never shows, by name. They may be large, as may those of loose objects,
+/// whose names have two letters. The repositories in `modules` are examined separately.
+const UNREAD_FOLDERS: [&str; 7] = ["annex", "lfs", "logs", "modules", "pack", "refs", "rr-cache"];
+/// Most entries examined in one repository.
+const MAX_ENTRIES: usize = 10_000;
 /// Longest listing of an index that is read, in bytes.
 const MAX_INDEX: usize = 32 << 20;
 
@@ -154,6 +159,8 @@ struct Repository {
     root: PathBuf,
     /// The `.git` folder or file.
     dot_git: PathBuf,
+    /// The folder of the repository's own files: `.git`, or where it leads.
+    folder: PathBuf,
     settings: Vec<PathBuf>,
     index: PathBuf,
 }
@@ -173,9 +180,11 @@ impl GitGuard {
         let mut allow = |folder: &Path| {
             settings.push(("safe.directory".to_owned(), folder.display().to_string()));
         };
-        match Repository::find_enclosing(cwd) {
-            Some(repository) => {
-                if let Some(overrides) = self.load_overrides(launcher, &repository).await {
+        match find_work_tree(cwd) {
+            Some(root) => {
+                if let Some(repository) = Repository::open_at(&root)
+                    && let Some(overrides) = self.load_overrides(launcher, &repository).await
+                {
                     allow(&repository.root);
                     allow(&repository.dot_git);
                     settings.extend(overrides.iter().cloned());
@@ -193,6 +202,8 @@ impl GitGuard {
             .git_settings(settings)
             // Makes git treat every folder as another user's: it then accepts only those that are named.
             .env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+            // The remote of a partial clone may be any address, and commands that only read would connect to it.
+            .env("GIT_NO_LAZY_FETCH", "1")
     }
 
     /// Returns `None` if the settings cannot be known, so that git must not run there.
@@ -215,20 +226,31 @@ impl GitGuard {
             if looked_at > MAX_REPOSITORIES {
                 return None;
             }
+            let mut names_work_tree = false;
             for path in &repository.settings {
+                let of_gitmodules = path.ends_with(".gitmodules");
                 let found = settings_state(path)?;
-                for key in if found.is_some() {
-                    list_setting_names(launcher, path).await?
+                for (key, value) in if found.is_some() {
+                    list_settings(launcher, path).await?
                 } else {
                     Vec::new()
                 } {
                     // Nothing can override it, and it could move the work tree anywhere.
-                    if key == "core.worktree" && repository.is_main(path) {
-                        return None;
+                    if key == "core.worktree" && !of_gitmodules {
+                        names_work_tree = repository.is_work_tree(&value);
+                        if !names_work_tree {
+                            return None;
+                        }
                     }
-                    overrides.extend(find_replacement(&key, path.ends_with(".gitmodules"))?);
+                    overrides.extend(find_replacement(&key, of_gitmodules)?);
                 }
                 states.push((path.clone(), found));
+            }
+            if !names_work_tree && !repository.belongs_to_work_tree() {
+                return None;
+            }
+            if repository.folder != repository.dot_git {
+                states.push((repository.dot_git.clone(), read_file_state(&repository.dot_git)?));
             }
             // A changed index may add a submodule, so it is part of the cached state.
             let index = repository.index.clone();
@@ -250,17 +272,17 @@ impl GitGuard {
     }
 }
 
-impl Repository {
-    /// Returns the nearest repository, as git finds it.
-    fn find_enclosing(cwd: &Path) -> Option<Self> {
-        let cwd = real_path(cwd).ok()?;
-        let mut folders = cwd.ancestors();
-        folders
-            .find(|folder| nofollow::kind(&folder.join(".git")).is_some())
-            .and_then(Self::open_at)
-    }
+/// Returns the nearest folder with a repository, as git finds it.
+fn find_work_tree(cwd: &Path) -> Option<PathBuf> {
+    let cwd = real_path(cwd).ok()?;
+    let mut folders = cwd.ancestors();
+    let root = folders.find(|folder| nofollow::kind(&folder.join(".git")).is_some());
+    root.map(Path::to_path_buf)
+}
 
-    /// Returns the repository whose work tree is this folder.
+impl Repository {
+    /// Returns the repository whose work tree is this folder; `None` if its files lead to another repository, or to
+    /// files that git would show.
     fn open_at(root: &Path) -> Option<Self> {
         let dot_git = root.join(".git");
         let folder = match nofollow::kind(&dot_git) {
@@ -269,10 +291,17 @@ impl Repository {
         };
         // A linked work tree uses the settings of the main repository.
         let common = match folder.join("commondir") {
-            file if nofollow::kind(&file).is_some() => folder.join(read_pointer_file(&file, "")?),
+            file if nofollow::kind(&file).is_some() => {
+                let common = real_path(&folder.join(read_pointer_file(&file, "")?)).ok()?;
+                let is_linked = folder.parent() == Some(common.join("worktrees").as_path());
+                is_linked.then_some(common)?
+            }
             _ => folder.clone(),
         };
-        Some(Self {
+        if !is_self_contained(&folder) || !is_self_contained(&common) {
+            return None;
+        }
+        let repository = Self {
             root: root.to_path_buf(),
             dot_git,
             settings: vec![
@@ -281,13 +310,62 @@ impl Repository {
                 root.join(".gitmodules"),
             ],
             index: folder.join("index"),
-        })
+            folder,
+        };
+        Some(repository)
     }
 
-    /// Returns whether `file` has the settings of a repository whose work tree must be the folder around its `.git`.
-    fn is_main(&self, file: &Path) -> bool {
-        file.parent() == Some(self.dot_git.as_path())
+    /// Returns whether a value of `core.worktree` names the folder around `.git`.
+    fn is_work_tree(&self, value: &str) -> bool {
+        real_path(&self.folder.join(value)).is_ok_and(|tree| tree == self.root)
     }
+
+    /// Returns whether the repository is inside its work tree, or names it as one of its linked work trees. Otherwise
+    /// a `.git` file could lead to any repository of the user's.
+    fn belongs_to_work_tree(&self) -> bool {
+        self.folder.starts_with(&self.root)
+            || read_pointer_file(&self.folder.join("gitdir"), "")
+                .and_then(|back| real_path(&self.folder.join(back)).ok())
+                .is_some_and(|back| back == self.dot_git)
+    }
+}
+
+/// Returns whether no link in a repository leads out of it, and no pipe in it could block git.
+///
+/// Git prints lines of files that it cannot parse, such as `shallow`, so a link could show any file.
+fn is_self_contained(repository: &Path) -> bool {
+    let Ok(repository) = real_path(repository) else {
+        return false;
+    };
+    let mut pending = vec![repository.clone()];
+    let mut examined = 0;
+    while let Some(folder) = pending.pop() {
+        let Ok(entries) = OpenFolder::open(&folder).and_then(|folder| folder.read_entries()) else {
+            return false;
+        };
+        for entry in entries {
+            examined += 1;
+            let Ok(entry) = entry else { return false };
+            let path = folder.join(&entry.name);
+            let is_harmless = match entry.kind {
+                // Hooks do not run here, and people link them.
+                _ if entry.name == "hooks" => true,
+                FileKind::Link => real_path(&path).is_ok_and(|real| real.starts_with(&repository)),
+                FileKind::Folder => {
+                    if !UNREAD_FOLDERS.iter().any(|unread| entry.name == *unread) && entry.name.len() != 2 {
+                        pending.push(path);
+                    }
+                    true
+                }
+                FileKind::Pipe => false,
+                FileKind::Regular | FileKind::Socket | FileKind::Device => true,
+            };
+            if !is_harmless || examined > MAX_ENTRIES {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// Lists the folders that the index records as repositories of their own.
@@ -343,8 +421,8 @@ fn state_up_to(path: &Path, most: u64) -> Option<SizeAndTime> {
     }
 }
 
-/// Lists the names of all settings in a file. Files that it includes are not read.
-async fn list_setting_names(launcher: &Launcher, file: &Path) -> Option<Vec<String>> {
+/// Lists the names and values of all settings in a file. Files that it includes are not read.
+async fn list_settings(launcher: &Launcher, file: &Path) -> Option<Vec<(String, String)>> {
     let command = git_command([
         "config",
         "--file",
@@ -354,9 +432,12 @@ async fn list_setting_names(launcher: &Launcher, file: &Path) -> Option<Vec<Stri
         "--no-includes",
     ]);
     let text = String::from_utf8(collect_git_output(launcher, command, MAX_CONFIG).await?).ok()?;
-    let keys = text.split_terminator('\0');
+    let settings = text.split_terminator('\0');
+    // A setting without a value is true.
+    let split = settings.map(|setting| setting.split_once('\n').unwrap_or((setting, "true")));
     Some(
-        keys.map(|entry| entry.split('\n').next().unwrap_or_default().to_owned())
+        split
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect(),
     )
 }
@@ -384,8 +465,7 @@ fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, St
         _ if harmless => Some(None),
         // The included file may change with the branch.
         ("include" | "includeif", _) => None,
-        // It cannot be replaced. In a submodule it only says where the submodule is; the caller checks the main
-        // repository.
+        // It cannot be replaced. It may only say where the work tree is, which the caller checks.
         ("core", "worktree") => Some(None),
         // Git has no value that means "none" for these: an empty program would only be missing.
         ("diff", "textconv") => with("cat"),

@@ -144,6 +144,13 @@ fn git_refuses_settings_that_cannot_be_inspected() {
         "git config include.path ../more",
         "rm .git/config && mkfifo .git/config",
         "git config core.worktree /",
+        "mv .git dir && echo 'gitdir: dir' >.git && git config core.worktree /",
+        "mv .git ../dir && echo 'gitdir: ../dir' >.git",
+        "git init -q ../other && echo ../../other/.git >.git/commondir",
+        "mv .git dir && ln -s dir .git",
+        "echo secret >.env && ln -s ../.env .git/shallow",
+        "mkdir ../info && rm -rf .git/info && ln -s ../../info .git/info",
+        "mkfifo .git/MERGE_HEAD",
     ] {
         let world = World::new();
         let trapped = prepare(&world);
@@ -155,5 +162,33 @@ fn git_refuses_settings_that_cannot_be_inspected() {
             "{sabotage}: {}",
             outputs[0].0
         );
+    }
+}
+
+#[test]
+fn git_works_in_linked_work_trees_and_submodules_of_an_untrusted_folder() {
+    let world = World::new();
+    let trapped = prepare(&world);
+    run(
+        &world,
+        "git init -q ../main && cd ../main && git -c user.name=n -c user.email=e commit -q --allow-empty -m one\n\
+         git worktree add -q ../work/linked\n\
+         git -c protocol.file.allow=always submodule --quiet add ../main sub\n\
+         mv sub ../work/sub && sed -i 's|^gitdir: .*|gitdir: ../../main/.git/modules/sub|' ../work/sub/.git\n\
+         git config -f .git/modules/sub/config core.worktree ../../../../work/sub\n\
+         touch ../work/linked/new.txt ../work/sub/new.txt",
+        &trapped,
+    );
+    let client = world.start();
+    for folder in ["linked", "sub"] {
+        let cwd = world.workspace().join(folder);
+        let session = client.session_with(json!({"mode": "full", "cwd": cwd}));
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": "git status --short"})));
+        client.ask(&session, "look");
+        let request = world.wait_for_request(world.requests() - 1);
+        let message = request.messages().last().unwrap().to_string();
+        assert!(message.contains("?? new.txt"), "{folder}: {message}");
     }
 }
