@@ -43,97 +43,38 @@ const SECTIONS: [&str; 10] = [
     "pack",
     "user",
 ];
-/// Settings that never run anything, by section and name, whatever subsection is between them.
-const SETTINGS: [(&str, &[&str]); 15] = [
+/// Settings that never run anything: sections and the names of their settings, whatever subsection is between them.
+const SETTINGS: [(&str, &str); 15] = [
     (
         "core",
-        &[
-            "abbrev",
-            "autocrlf",
-            "bare",
-            "bigfilethreshold",
-            "checkstat",
-            "commentchar",
-            "compression",
-            "eol",
-            "filemode",
-            "ignorecase",
-            "logallrefupdates",
-            "longpaths",
-            "precomposeunicode",
-            "preloadindex",
-            "protecthfs",
-            "protectntfs",
-            "quotepath",
-            "repositoryformatversion",
-            "safecrlf",
-            "sharedrepository",
-            "sparsecheckout",
-            "sparsecheckoutcone",
-            "splitindex",
-            "symlinks",
-            "trustctime",
-            "untrackedcache",
-            "whitespace",
-        ],
+        "abbrev autocrlf bare bigfilethreshold checkstat commentchar compression eol filemode \
+         ignorecase logallrefupdates longpaths precomposeunicode preloadindex protecthfs \
+         protectntfs quotepath repositoryformatversion safecrlf sharedrepository sparsecheckout \
+         sparsecheckoutcone splitindex symlinks trustctime untrackedcache whitespace",
     ),
     (
         "branch",
-        &[
-            "description",
-            "github-pr-owner-number",
-            "merge",
-            "pushremote",
-            "rebase",
-            "remote",
-            "sort",
-            "vscode-merge-base",
-        ],
+        "description github-pr-owner-number merge pushremote rebase remote sort vscode-merge-base",
     ),
     (
         "diff",
-        &[
-            "algorithm",
-            "colormoved",
-            "context",
-            "mnemonicprefix",
-            "noprefix",
-            "renamelimit",
-            "renames",
-        ],
+        "algorithm colormoved context mnemonicprefix noprefix renamelimit renames",
     ),
-    (
-        "fetch",
-        &["fsckobjects", "prune", "prunetags", "writecommitgraph"],
-    ),
-    ("init", &["defaultbranch"]),
-    (
-        "lfs",
-        &["access", "locksverify", "repositoryformatversion", "url"],
-    ),
-    ("log", &["date", "decorate", "follow"]),
-    ("merge", &["conflictstyle", "ff", "renamelimit", "renames"]),
-    ("pull", &["ff", "rebase"]),
-    ("push", &["autosetupremote", "default", "followtags"]),
-    ("rebase", &["autosquash", "autostash", "updaterefs"]),
+    ("fetch", "fsckobjects prune prunetags writecommitgraph"),
+    ("init", "defaultbranch"),
+    ("lfs", "access locksverify repositoryformatversion url"),
+    ("log", "date decorate follow"),
+    ("merge", "conflictstyle ff renamelimit renames"),
+    ("pull", "ff rebase"),
+    ("push", "autosetupremote default followtags"),
+    ("rebase", "autosquash autostash updaterefs"),
     (
         "remote",
-        &[
-            "fetch",
-            "gh-resolved",
-            "mirror",
-            "partialclonefilter",
-            "promisor",
-            "prune",
-            "push",
-            "pushurl",
-            "tagopt",
-            "url",
-        ],
+        "fetch gh-resolved mirror partialclonefilter promisor prune push pushurl tagopt url",
     ),
-    ("status", &["branch", "short", "showuntrackedfiles"]),
-    ("submodule", &["active", "branch", "url"]),
-    ("tag", &["sort"]),
+    ("status", "branch short showuntrackedfiles"),
+    ("submodule", "active branch url"),
+    ("tag", "sort"),
 ];
 
 /// Replaces an external diff by a plain one.
@@ -460,7 +401,7 @@ fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, St
     let harmless = SECTIONS.contains(&section)
         || SETTINGS
             .iter()
-            .any(|(known, names)| *known == section && names.contains(&name));
+            .any(|(known, names)| *known == section && names.split(' ').any(|known| known == name));
     match (section, name) {
         _ if harmless => Some(None),
         // The included file may change with the branch.
