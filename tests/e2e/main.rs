@@ -37,6 +37,7 @@ mod hanging_folder;
 mod hidden_text;
 mod hooks;
 mod hostile;
+mod hostile_repository;
 mod instructions;
 mod keys;
 mod kills;

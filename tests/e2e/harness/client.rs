@@ -75,7 +75,8 @@ impl Client {
         let shared = Arc::new(Shared::default());
         let stdout = child.stdout.take().expect("a pipe");
         let reader = {
-            let (shared, secrets) = (shared.clone(), world.secrets().to_vec());
+            let shared = shared.clone();
+            let secrets = [world.secrets(), &options.secrets].concat();
             std::thread::spawn(move || read_all(stdout, &shared, &secrets))
         };
         Self {

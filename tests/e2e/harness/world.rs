@@ -39,6 +39,8 @@ pub struct Options {
     pub questions: bool,
     /// Runs the server as an unprivileged user even if the tests run as root.
     pub ordinary_user: bool,
+    /// Texts that no frame may contain, in addition to the world's secrets.
+    pub secrets: Vec<String>,
 }
 
 /// The world of one test.

@@ -1,0 +1,101 @@
+//! A repository full of attacks does nothing and leaks nothing before trust. After trust, it does only what the trust
+//! question listed, and what git follows in a trusted folder (R-SEC).
+//!
+//! `attacks` is the table, one row per attack; `planter` writes the files and watches the canaries; `walk` does what a
+//! user does in the repository.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "git makes the repository, and the user runs commands in a terminal"
+)]
+
+mod attacks;
+mod planter;
+mod walk;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::harness::World;
+use attacks::{Attack, Trust, attacks};
+use planter::Canaries;
+use walk::Walk;
+
+/// Returns the names of the attacks that `is_meant` accepts.
+fn names(is_meant: impl Fn(&Attack) -> bool) -> BTreeSet<String> {
+    let all = attacks().into_iter();
+    all.filter(|attack| is_meant(attack))
+        .map(|attack| attack.name.to_owned())
+        .collect()
+}
+
+#[test]
+fn hostile_repository_does_nothing_before_trust() {
+    let world = World::new();
+    let canaries = Canaries::plant(&world, &attacks());
+    let mut walk = Walk::start(&world, &canaries, |_| true);
+    let mut effects = BTreeMap::new();
+    for (step, run) in walk::STEPS {
+        run(&mut walk);
+        effects.insert(step.to_owned(), walk.take_effects());
+    }
+    for folder in canaries.repositories.take() {
+        walk.open_repository(&folder);
+        effects.insert(folder, walk.take_effects());
+    }
+    effects.insert("the end".to_owned(), walk.finish());
+    effects.retain(|_, effects| !effects.is_empty());
+    assert_eq!(effects, BTreeMap::new());
+    assert_traps_fire(&world, &canaries);
+}
+
+#[test]
+fn hostile_repository_does_after_trust_only_what_was_listed() {
+    let world = World::new();
+    let canaries = Canaries::plant(&world, &attacks());
+    let harmless = names(|attack| attack.trust == Trust::Nothing);
+    let mut walk = Walk::start(&world, &canaries, |name| harmless.contains(name));
+    let described: Value = walk
+        .client
+        .call("agent/describeTrust", json!({"folder": world.workspace()}));
+    let listed: BTreeSet<(&str, &str)> = described["activates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| (item["kind"].as_str().unwrap(), item["name"].as_str().unwrap()))
+        .collect();
+    for attack in attacks() {
+        if let Trust::Activates(kind, name) | Trust::Lists(kind, name) = attack.trust {
+            assert!(listed.contains(&(kind, name)), "{}: {described}", attack.name);
+        }
+    }
+    assert_eq!(walk.take_effects(), BTreeSet::new(), "the trust question");
+    let trust = json!({"folder": world.workspace(), "trusted": true});
+    let _: Value = walk.client.call("agent/setTrust", trust);
+    let mut effects = BTreeSet::new();
+    // The other modes would only run the hooks more often.
+    let steps = walk::STEPS
+        .iter()
+        .filter(|(step, _)| !["mode plan", "mode autoEdit"].contains(step));
+    for (_, run) in steps {
+        run(&mut walk);
+        effects.extend(walk.take_effects());
+    }
+    effects.extend(walk.finish());
+    // Every other effect was not listed, and every missing one shows a canary that does not work.
+    let unused = names(|attack| matches!(attack.trust, Trust::Lists(..)));
+    let activated = names(|attack| matches!(attack.trust, Trust::Activates(..) | Trust::Git));
+    let observed: BTreeSet<String> = effects.difference(&unused).cloned().collect();
+    assert_eq!(observed, activated);
+}
+
+/// Asserts that each trap would have fired if anything had run it.
+fn assert_traps_fire(world: &World, canaries: &Canaries) {
+    for (attack, command) in &*canaries.traps.borrow() {
+        let status = Command::new("sh").args(["-c", command]).status().unwrap();
+        assert!(status.success(), "{attack}: {command}");
+        let fired = canaries.take_fired(world);
+        assert!(fired.contains(*attack), "{attack}: {command}");
+    }
+}
