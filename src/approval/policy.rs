@@ -132,9 +132,10 @@ impl<'a> JudgedCall<'a> {
         self.tool.starts_with("mcp:")
     }
 
-    fn filter_rules<'r>(&self, rules: &'r [Rule]) -> impl Iterator<Item = &'r Rule> + use<'r, 'a> {
+    /// Returns the rules, of those that deny or demand a question, that apply to the tool.
+    fn filter_restrictions<'r>(&self, rules: &'r [Rule]) -> impl Iterator<Item = &'r Rule> + use<'r, 'a> {
         let tool = self.tool;
-        rules.iter().filter(move |rule| rule.matches_tool(tool))
+        rules.iter().filter(move |rule| rule.restricts_tool(tool))
     }
 
     fn deny_by_rule(rule: &Rule) -> Verdict {
@@ -190,7 +191,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     fn judge_plain(&self) -> Verdict {
-        for rule in self.filter_rules(&self.policy.deny) {
+        for rule in self.filter_restrictions(&self.policy.deny) {
             if self.matches_any_target(rule) {
                 return Self::deny_by_rule(rule);
             }
@@ -204,7 +205,7 @@ impl<'a> JudgedCall<'a> {
             return Self::denied_by_plan();
         }
         let forced = self
-            .filter_rules(&self.policy.require_approval)
+            .filter_restrictions(&self.policy.require_approval)
             .find(|rule| self.matches_any_target(rule));
         // A grant overrides `require_approval` even in `full`, so that case continues below.
         let mode = self.policy.mode;

@@ -21,6 +21,7 @@
 //! - For files (`edit_file(src/**)`), the pattern is a glob: `*` and `?` stay within one folder, `**` does not. A
 //!   relative pattern is compared with the path relative to its workspace folder. One that begins with `/` is compared
 //!   with the absolute path. A final `/` means everything below.
+//! - Where it denies or demands a question, such a rule for one tool that writes files covers all of them.
 //! - For the network (`web_fetch(https://docs.rs/*)`), a `*` in the host stays within the host.
 //! - For MCP tools, `*` matches any text of the call's subject.
 
@@ -38,6 +39,9 @@ use text_pattern::TextPattern;
 
 /// The longest rule, in bytes.
 const MAX_BYTES: usize = 4096;
+
+/// The built-in tools that write files.
+const WRITING_TOOLS: [&str; 2] = ["edit_file", "write_file"];
 
 /// Why a text is not a valid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -184,6 +188,18 @@ impl Rule {
     /// Returns whether the rule applies to this tool.
     pub(crate) fn matches_tool(&self, tool: &str) -> bool {
         self.tool.is_match(tool)
+    }
+
+    /// Returns whether the rule applies to this tool where it denies or demands a question.
+    ///
+    /// A pattern for one tool that writes files is about the files: another tool must not write them either.
+    pub(crate) fn restricts_tool(&self, tool: &str) -> bool {
+        let writes_too = || {
+            !self.is_bare()
+                && WRITING_TOOLS.contains(&tool)
+                && WRITING_TOOLS.iter().any(|writing| self.matches_tool(writing))
+        };
+        self.matches_tool(tool) || writes_too()
     }
 
     /// Returns whether the pattern has no `*`, and so describes one text.
@@ -659,6 +675,22 @@ mod tests {
         ] {
             assert_eq!(rule(pattern).matches_tool(tool), hit, "{pattern} {tool}");
         }
+    }
+
+    #[test]
+    fn a_pattern_for_one_writing_tool_restricts_both() {
+        for (pattern, tool, restricts) in [
+            ("edit_file(src/**)", "write_file", true),
+            ("write_file(src/**)", "edit_file", true),
+            ("edit_*(src/**)", "write_file", true),
+            ("edit_file(src/**)", "read_file", false),
+            ("read_file(src/**)", "edit_file", false),
+            ("edit_file", "write_file", false),
+            ("write_file", "write_file", true),
+        ] {
+            assert_eq!(rule(pattern).restricts_tool(tool), restricts, "{pattern} {tool}");
+        }
+        assert!(!rule("edit_file(src/**)").matches_tool("write_file"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl<'a> JudgedCall<'a> {
         let line = shell::parse(&self.effect.subject);
         let mut visited = command::look_through(&self.effect.subject, &line);
         let mut doubt = None;
-        for rule in self.filter_rules(&self.policy.deny) {
+        for rule in self.filter_restrictions(&self.policy.deny) {
             match hits_command(rule, &visited) {
                 RuleMatch::Yes => return Self::deny_by_rule(rule),
                 // It cannot deny for certain, but it must not be ignored either: the user decides.
@@ -30,7 +30,7 @@ impl<'a> JudgedCall<'a> {
         let found = self.find_findings(FindingKind::Secret);
         (visited.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
         let forced = self
-            .filter_rules(&self.policy.require_approval)
+            .filter_restrictions(&self.policy.require_approval)
             .find(|rule| hits_command(rule, &visited) != RuleMatch::No);
         let read_only_parts = read_only::reading_parts(&line, &self.effect.subject);
         let unsure = self.explain_line_uncertainty(&line);
@@ -115,8 +115,8 @@ impl<'a> JudgedCall<'a> {
     /// The reason is a part that may run other programs, unless a rule allows this very part.
     fn explain_line_uncertainty(&self, line: &ParsedCommand) -> Option<String> {
         let watching = self
-            .filter_rules(&self.policy.deny)
-            .chain(self.filter_rules(&self.policy.require_approval))
+            .filter_restrictions(&self.policy.deny)
+            .chain(self.filter_restrictions(&self.policy.require_approval))
             .find(|rule| !rule.is_bare())?;
         let reason = match line.unparsed_reason {
             Some(unparsed_reason) => unparsed_reason.to_owned(),

@@ -32,6 +32,10 @@ fn files_by_mode_and_rule() {
         ("edit_file", EffectKind::Write, "tests/conftest.py", "D?AA"),
         ("write_file", EffectKind::Write, "Cargo.toml", "D???"),
         ("write_file", EffectKind::Write, "src/lib.rs", "D?AA"),
+        // A pattern for one of the two restricts both.
+        ("write_file", EffectKind::Write, "src/gen/x.rs", "DDDD"),
+        ("edit_file", EffectKind::Write, "Cargo.toml", "D???"),
+        ("read_file", EffectKind::Read, "src/gen/x.rs", "AAAA"),
     ] {
         assert_eq!(
             letters(tool, &on_file(kind, subject)),
