@@ -463,6 +463,33 @@ fn output_exit_code_and_signals_come_through() {
 }
 
 #[test]
+fn files_that_agentls_inherited_do_not_reach_a_command() {
+    let world = World::new(false);
+    if !is_available(&world, "namespaces") {
+        return;
+    }
+    let inner = "cat <&9; echo end";
+    let outer = format!(
+        "exec 9<$HOME/.ssh/id_ed25519; exec {} sandbox run -- bash -c '{inner}'",
+        program().display()
+    );
+    let run = |script: &str| {
+        let mut command = Command::new("bash");
+        let environment = world.agentls("namespaces", &[]);
+        command.args(["-c", script]).current_dir(world.path("ws"));
+        command.envs(
+            environment
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(run(&outer), "end\n");
+    let unconfined = format!("exec 9<$HOME/.ssh/id_ed25519; {inner}");
+    assert_eq!(run(&unconfined), "secretend\n");
+}
+
+#[test]
 fn nothing_of_a_command_outlives_it() {
     let world = World::new(false);
     let mark = format!("1{}", std::process::id());

@@ -14,7 +14,7 @@ mod scope;
 mod steering_files;
 
 #[cfg(target_os = "linux")]
-pub use linux::{create_user_namespace, enter};
+pub use linux::{close_inherited_files, create_user_namespace, enter};
 pub use plan::{PathRule, SandboxPlan};
 pub use private_temp::PrivateTemp;
 pub use scope::SandboxScope;

@@ -14,6 +14,7 @@ mod system_calls;
 
 use std::fs;
 use std::io;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
@@ -37,6 +38,25 @@ const SETUP_CAPABILITIES: [CapabilitySet; 3] = [
     CapabilitySet::NET_ADMIN,
     CapabilitySet::SETPCAP,
 ];
+
+/// Closes the files that this process inherited, except its standard streams: each could be a way out of the sandbox.
+///
+/// For the start of a process, which has opened none itself.
+///
+/// # Errors
+/// `/proc` does not list them.
+pub fn close_inherited_files() -> Result<(), SandboxError> {
+    let entries = fs::read_dir("/proc/self/fd").map_err(SandboxError::at("list the open files"))?;
+    let numbers: Vec<RawFd> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 2)
+        .collect();
+    for number in numbers {
+        // One of them was the listing itself, which is closed by now.
+        let _ = nix::unistd::close(number);
+    }
+    Ok(())
+}
 
 /// Moves this process into a user namespace of its own, and its future children into a PID namespace.
 ///

@@ -78,7 +78,8 @@ fn run_outer_stage() -> io::Result<u32> {
         clippy::disallowed_methods,
         reason = "this starts the helper again, not a command"
     )]
-    let started = sandbox::create_user_namespace()
+    let started = sandbox::close_inherited_files()
+        .and_then(|()| sandbox::create_user_namespace())
         .map_err(|error| error.to_string())
         .and_then(|()| {
             let mut inner = Command::new("/proc/self/exe");
