@@ -25,7 +25,7 @@ pub(super) struct CommandText {
     bytes: u64,
     /// Output that was not handed over for keeping yet.
     pending: String,
-    keeper: OutputKeeper,
+    storage: OutputStorage,
 }
 
 /// The complete output of a command.
@@ -38,7 +38,7 @@ pub(super) struct GatheredOutput {
 }
 
 /// The state of keeping the complete output.
-enum OutputKeeper {
+enum OutputStorage {
     Idle {
         keep: Arc<dyn ContentSink>,
         name: String,
@@ -56,7 +56,7 @@ impl CommandText {
             fold: LineFold::default(),
             bytes: 0,
             pending: String::new(),
-            keeper: OutputKeeper::Idle { keep, name },
+            storage: OutputStorage::Idle { keep, name },
         }
     }
 
@@ -81,7 +81,7 @@ impl CommandText {
         let fold = std::mem::take(&mut self.fold);
         let (text, cut) = fold.into_text(self.bytes);
         // The model has the complete output, so no copy is needed.
-        if !cut && matches!(self.keeper, OutputKeeper::Idle { .. }) {
+        if !cut && matches!(self.storage, OutputStorage::Idle { .. }) {
             return GatheredOutput { text, full: None };
         }
         self.write_pending().await;
@@ -100,24 +100,24 @@ impl CommandText {
 
     /// Waits for the previous write and starts writing what is pending.
     async fn write_pending(&mut self) {
-        let writing = match &mut self.keeper {
+        let writing = match &mut self.storage {
             // No await between taking the piece and storing the new task: a dropped future would lose the piece.
-            OutputKeeper::Writing(before) => {
+            OutputStorage::Writing(before) => {
                 let writer = before.await.unwrap_or_else(|error| Err(error.to_string()));
                 let piece = std::mem::take(&mut self.pending);
                 tokio::task::spawn_blocking(move || append_piece(writer?, &piece))
             }
-            OutputKeeper::Idle { keep, name } => {
+            OutputStorage::Idle { keep, name } => {
                 let (keep, name) = (keep.clone(), name.clone());
                 let piece = std::mem::take(&mut self.pending);
                 tokio::task::spawn_blocking(move || append_piece(keep.create_writer(&name)?, &piece))
             }
         };
-        self.keeper = OutputKeeper::Writing(writing);
+        self.storage = OutputStorage::Writing(writing);
     }
 
     async fn end_keeping(self) -> Result<ContentRef, String> {
-        let OutputKeeper::Writing(last) = self.keeper else {
+        let OutputStorage::Writing(last) = self.storage else {
             return Err("nothing was written".to_owned());
         };
         let writer = last.await.map_err(|error| error.to_string())??;

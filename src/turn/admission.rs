@@ -31,7 +31,7 @@ pub(super) struct ProviderAccess {
     /// The next model on the route.
     pub(super) next: Option<String>,
     /// The model that takes over while the provider is overloaded.
-    pub(super) stand_in: Option<String>,
+    pub(super) substitute: Option<String>,
     /// Why the last call was given up, if another model may do better.
     pub(super) fallback_reason: Option<FallbackReason>,
     /// The output of the last failed call, kept because no fallback was available then.
@@ -67,12 +67,12 @@ impl ProviderAccess {
         without: Option<&'static str>,
     ) -> (Option<String>, Option<String>) {
         self.consequence = without;
-        (self.next.take(), self.stand_in.take())
+        (self.next.take(), self.substitute.take())
     }
 
     /// Restores the fallbacks after an auxiliary call.
-    pub(super) fn restore_fallback(&mut self, (next, stand_in): (Option<String>, Option<String>)) {
-        (self.next, self.stand_in, self.fallback_reason) = (next, stand_in, None);
+    pub(super) fn restore_fallback(&mut self, (next, substitute): (Option<String>, Option<String>)) {
+        (self.next, self.substitute, self.fallback_reason) = (next, substitute, None);
         self.consequence = None;
     }
 
@@ -80,7 +80,7 @@ impl ProviderAccess {
     pub(super) fn may_continue(&self) -> bool {
         match &self.fallback_reason {
             None => false,
-            Some(FallbackReason::Overloaded) => self.stand_in.is_some(),
+            Some(FallbackReason::Overloaded) => self.substitute.is_some(),
             Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => self.next.is_some(),
         }
     }
@@ -286,7 +286,7 @@ pub(super) fn decide_after_failure(
     };
     let alternatives = Alternatives {
         next: access.next.as_deref(),
-        stand_in: access.stand_in.as_deref(),
+        substitute: access.substitute.as_deref(),
         consequence: access.consequence,
     };
     let (fallback_reason, agent_error) =
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn a_fallback_is_available_only_for_a_matching_reason() {
         let failed = Some(FallbackReason::Failed("words".to_owned()));
-        for (fallback_reason, next, stand_in, goes_on) in [
+        for (fallback_reason, next, substitute, goes_on) in [
             (None, true, true, false),
             (Some(FallbackReason::Overloaded), false, true, true),
             (Some(FallbackReason::Overloaded), true, false, false),
@@ -378,7 +378,7 @@ mod tests {
             let mut access = ProviderAccess {
                 fallback_reason,
                 next: next.then(|| "q/n".to_owned()),
-                stand_in: stand_in.then(|| "small".to_owned()),
+                substitute: substitute.then(|| "small".to_owned()),
                 ..ProviderAccess::default()
             };
             assert_eq!(access.may_continue(), goes_on, "{:?}", access.fallback_reason);
@@ -387,8 +387,8 @@ mod tests {
             assert!(!access.may_continue());
             access.restore_fallback(fallbacks);
             assert_eq!(
-                (access.next.is_some(), access.stand_in.is_some()),
-                (next, stand_in)
+                (access.next.is_some(), access.substitute.is_some()),
+                (next, substitute)
             );
             assert_eq!((access.fallback_reason, access.consequence), (None, None));
         }

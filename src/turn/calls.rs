@@ -141,7 +141,7 @@ async fn run_call(
         }
     };
     let report = match run_result.disposition {
-        ToolRunDisposition::Ran => CallReport::Well,
+        ToolRunDisposition::Ran => CallReport::Succeeded,
         ToolRunDisposition::Failed | ToolRunDisposition::SubagentFailed => {
             CallReport::Failed(&run_result.failure_text)
         }

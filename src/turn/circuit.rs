@@ -48,7 +48,7 @@ pub(super) enum ToolAdmission {
 /// How an admitted call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallReport<'a> {
-    Well,
+    Succeeded,
     /// The tool failed with this message.
     Failed(&'a str),
     /// The call did not run, so it says nothing about the tool.
@@ -89,7 +89,7 @@ impl ToolCircuits {
         cooldown: Duration,
     ) -> Option<CircuitChange> {
         match report {
-            CallReport::Well => {
+            CallReport::Succeeded => {
                 // Any success proves that the tool works, even of a call that began before the circuit opened.
                 let was = self.tools.remove(tool)?;
                 was.is_open().then_some(CircuitChange::Closed)
@@ -248,7 +248,7 @@ mod tests {
         // A success begins a new row; a call that did not run does not.
         assert_eq!(fail(&mut circuits, "no such file: b", now), None);
         assert_eq!(
-            circuits.record_call_end("t", None, CallReport::Well, now, COOLDOWN),
+            circuits.record_call_end("t", None, CallReport::Succeeded, now, COOLDOWN),
             None
         );
         assert_eq!(fail(&mut circuits, "x", now), None);
@@ -265,7 +265,11 @@ mod tests {
         let now = clock::now();
         let later = now + COOLDOWN;
         for (report, change, then) in [
-            (CallReport::Well, Some(CircuitChange::Closed), ToolAdmission::Go),
+            (
+                CallReport::Succeeded,
+                Some(CircuitChange::Closed),
+                ToolAdmission::Go,
+            ),
             (
                 CallReport::Failed("something else"),
                 Some(CircuitChange::Opened),
@@ -324,7 +328,7 @@ mod tests {
                     trial = Some(number);
                 }
                 let report = match act {
-                    0 => CallReport::Well,
+                    0 => CallReport::Succeeded,
                     1 => CallReport::Nothing,
                     _ => CallReport::Failed("x"),
                 };

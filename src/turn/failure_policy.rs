@@ -14,7 +14,7 @@ pub(super) struct Alternatives<'a> {
     /// The next model on the route.
     pub(super) next: Option<&'a str>,
     /// The model for an overloaded provider.
-    pub(super) stand_in: Option<&'a str>,
+    pub(super) substitute: Option<&'a str>,
     /// For an auxiliary call: what happens without it, for people.
     pub(super) consequence: Option<&'a str>,
 }
@@ -74,7 +74,7 @@ pub(super) fn plan_failure_action(
     // R-PROV-4: repeated 529 switch at once, even if retries are left.
     if error.fault == ProviderFault::Overloaded
         && outlook.overloads >= MAX_CONSECUTIVE_OVERLOADS
-        && alternatives.stand_in.is_some()
+        && alternatives.substitute.is_some()
     {
         return FailureAction::Leave(Some(FallbackReason::Overloaded));
     }
@@ -140,14 +140,14 @@ fn what_next(
     // Before the last retry the circuit may open, or the provider may count as overloaded.
     let until_open = outlook.until_open.filter(|_| !rests);
     let until_open = until_open.map_or(u32::MAX, |failures| failures.saturating_sub(1));
-    let stand_in = alternatives
-        .stand_in
+    let substitute = alternatives
+        .substitute
         .filter(|_| error.fault == ProviderFault::Overloaded);
-    let until_stand_in = MAX_CONSECUTIVE_OVERLOADS.saturating_sub(outlook.overloads + 1);
+    let until_substitute = MAX_CONSECUTIVE_OVERLOADS.saturating_sub(outlook.overloads + 1);
     let tries = remaining.min(until_open);
-    let (tries, then) = match (stand_in, alternatives.next) {
-        (Some(stand_in), _) if until_stand_in <= tries => {
-            (until_stand_in, Some(format!("{stand_in} takes over")))
+    let (tries, then) = match (substitute, alternatives.next) {
+        (Some(substitute), _) if until_substitute <= tries => {
+            (until_substitute, Some(format!("{substitute} takes over")))
         }
         (_, Some(next)) => (tries, Some(format!("{next} takes over"))),
         (_, None) => (tries, alternatives.consequence.map(str::to_owned)),
@@ -185,7 +185,7 @@ mod tests {
 
     const ALONE: Alternatives<'_> = Alternatives {
         next: None,
-        stand_in: None,
+        substitute: None,
         consequence: None,
     };
     const ROUTE: Alternatives<'_> = Alternatives {
@@ -198,7 +198,7 @@ mod tests {
     };
     const BOTH: Alternatives<'_> = Alternatives {
         next: Some("q/n"),
-        stand_in: Some("small"),
+        substitute: Some("small"),
         consequence: None,
     };
 

@@ -43,7 +43,7 @@ fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String>
 }
 
 /// Returns the model for an overloaded provider `from`, if one is configured; the error says why it cannot be used.
-fn find_stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
+fn find_substitute_model(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
     let name = from.fallbacks.model.as_deref()?;
     let model = cx
         .settings
@@ -83,7 +83,7 @@ pub(super) async fn before_step(
         switch_model(cx, state, first, reason).await?;
     }
     (state.access.fallback_reason, state.access.kept_output) = (None, None);
-    state.access.stand_in = find_stand_in(cx, &state.model)
+    state.access.substitute = find_substitute_model(cx, &state.model)
         .and_then(Result::ok)
         .map(|model| model.model);
     state.access.next = state
@@ -128,7 +128,7 @@ pub(super) async fn fall_back(
     // A fallback became available after the call was given up, so the kept output is retracted now.
     retract_output(cx, state.access.kept_output.take()).await?;
     if fallback_reason == FallbackReason::Overloaded
-        && let Some(Ok(model)) = find_stand_in(cx, &from)
+        && let Some(Ok(model)) = find_substitute_model(cx, &from)
     {
         state.switch_model(model.clone());
         if fits_after_hop(cx, state).await? {

@@ -45,7 +45,7 @@ fn provider(world: &World, api: Api, case: &Case) -> String {
         (Where::UnknownCertificate, _) => format!("https://{}", tls_server::start()),
     };
     let mut more = case.settings.to_owned();
-    if !case.stand_in.is_empty() {
+    if !case.substitute.is_empty() {
         more.push_str(&format!("\nfallback_model = \"{}\"", model(case, STAND_IN)));
     }
     if !case.next.is_empty() {
@@ -112,7 +112,7 @@ fn run(api: Api) {
     for case in &cases {
         for (which, replies) in [
             (FIRST, &case.replies),
-            (STAND_IN, &case.stand_in),
+            (STAND_IN, &case.substitute),
             (NEXT, &case.next),
         ] {
             for reply in replies {
@@ -147,7 +147,7 @@ fn check(world: &World, client: &Client, api: Api, case: &Case, session: &str) {
     lines.push(format!("screen: [{}]", on_screen.join(", ")));
     let requests = check_waits(world, client, case, (session, FIRST), &name);
     lines.push(format!("requests: {requests}"));
-    for (which, replies) in [(STAND_IN, &case.stand_in), (NEXT, &case.next)] {
+    for (which, replies) in [(STAND_IN, &case.substitute), (NEXT, &case.next)] {
         let requests = check_waits(world, client, case, (session, which), &name);
         if replies.is_empty() {
             assert_eq!(requests, 0, "{name}")

@@ -62,7 +62,7 @@ impl SimModels {
             session: self.session.clone(),
             health: health.clone(),
         };
-        let stand_in = (model != "small" && world.settings.stand_in).then(|| "small".to_owned());
+        let substitute = (model != "small" && world.settings.substitute).then(|| "small".to_owned());
         let is_first = provider == FIRST;
         ResolvedModel {
             provider: Arc::new(WatchedProvider::new(Arc::new(sim_provider), health)),
@@ -80,7 +80,7 @@ impl SimModels {
             effort: choice.effort,
             choice_reason: None,
             fallbacks: Fallbacks {
-                model: stand_in,
+                model: substitute,
                 providers: (is_first && world.settings.route)
                     .then(|| SPARE.to_owned())
                     .into_iter()

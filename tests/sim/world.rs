@@ -138,7 +138,7 @@ pub(super) struct WorldSettings {
     /// Whether a second provider takes over from the first.
     pub(super) route: bool,
     /// Whether each provider has a fallback model for overloads.
-    pub(super) stand_in: bool,
+    pub(super) substitute: bool,
     pub(super) circuit: CircuitPolicy,
     /// How often an answer with tool calls includes one of `delegate`; `delegate_limit` is its time limit.
     pub(super) delegates: u32,
@@ -209,7 +209,7 @@ impl WorldSettings {
             compaction_model: *rng.pick_one(&[None, None, Some("sim/cheap")]),
             max_retries: *rng.pick_one(&[1, 4, 4, 12]),
             route: rng.chance(500),
-            stand_in: rng.chance(300),
+            substitute: rng.chance(300),
             circuit: CircuitPolicy {
                 failures: *rng.pick_one(&[1, 2, 5]),
                 rest: *rng.pick_one(&[seconds(1), seconds(30)]),

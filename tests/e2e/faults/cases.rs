@@ -13,7 +13,7 @@ pub struct Case {
     /// Answers to the calls, in order; the server must ask for all of them.
     pub replies: Vec<Reply>,
     /// Answers of the provider's `fallback_model`; if empty, there is none.
-    pub stand_in: Vec<Reply>,
+    pub substitute: Vec<Reply>,
     /// Answers of the next provider on the route, of the same kind; if empty, there is none.
     pub next: Vec<Reply>,
     pub at: Where,
@@ -39,7 +39,7 @@ impl Case {
             name,
             prompt: json!("hello"),
             replies,
-            stand_in: Vec::new(),
+            substitute: Vec::new(),
             next: Vec::new(),
             at: Where::Mock,
             requested_wait: None,
@@ -64,7 +64,7 @@ impl Case {
     }
 
     fn or_stand_in(mut self, replies: Vec<Reply>) -> Self {
-        self.stand_in = replies;
+        self.substitute = replies;
         self
     }
 
