@@ -536,7 +536,7 @@ fn real_work_needs_nothing_more() {
             ] {
                 let exists = Command::new("which").arg(tool).output().unwrap().status.success();
                 if !exists {
-                    eprintln!("skipped: there is no {tool}");
+                    eprintln!("skipped: {tool} is not installed");
                     continue;
                 }
                 let output = world.run(method, script);

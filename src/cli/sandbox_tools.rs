@@ -20,7 +20,7 @@ impl SandboxTools {
     /// Finds the method that works here.
     ///
     /// # Errors
-    /// There is no temporary folder, or the forced method is unknown.
+    /// The temporary folder cannot be created, or the forced method is unknown.
     pub(super) async fn prepare(source: &ConfigSource) -> Result<Self, Box<dyn Error>> {
         let launcher = Launcher::new([]);
         let temp = PrivateTemp::create_in(&std::env::temp_dir())

@@ -17,7 +17,7 @@ pub enum SandboxPolicy {
 /// How the command of a call would run, as far as an approval needs to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Confinement {
-    /// As any program of the user: there is no sandbox, or it does not hold in full.
+    /// With the user's full rights: the sandbox is off, or does not hold in full.
     #[default]
     None,
     /// In a sandbox that holds in full, so that it can do no harm outside of the workspace.

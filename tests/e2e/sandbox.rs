@@ -31,7 +31,7 @@ impl Confined {
             .unwrap();
         if !probe.status.success() {
             let reason = String::from_utf8_lossy(&probe.stderr);
-            eprintln!("skipped: there are no user namespaces here: {reason}");
+            eprintln!("skipped: user namespaces do not work here: {reason}");
             return None;
         }
         let world = World::with(Config {
