@@ -113,7 +113,8 @@ pub(super) async fn test(
 
 /// Returns how a command would run in a session with these settings.
 async fn find_confinement(settings: &Settings, effect: &Effect) -> Confinement {
-    if !settings.sandbox.enabled || effect.kind != EffectKind::Execute {
+    let is_offline = settings.sandbox.enabled && !settings.sandbox.network;
+    if !is_offline || effect.kind != EffectKind::Execute {
         return Confinement::None;
     }
     let detection = SandboxDetection::default();

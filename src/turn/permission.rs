@@ -274,6 +274,10 @@ async fn find_confinement(cx: &TurnContext, declared: Confinement) -> Confinemen
     if declared == Confinement::Declined {
         return declared;
     }
+    // With the network, it could send what it reads.
+    if cx.settings.sandbox.network {
+        return Confinement::None;
+    }
     let detected = cx.workspace.shared().sandbox().detect().await;
     match detected.method.level() {
         SandboxLevel::Full => Confinement::Sandboxed,

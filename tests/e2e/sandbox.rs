@@ -128,6 +128,22 @@ fn in_the_mode_ask_a_sandboxed_command_asks_at_a_low_risk() {
 }
 
 #[test]
+fn with_the_network_a_sandboxed_command_needs_approval() {
+    let Some(confined) = Confined::new("network = true") else {
+        return;
+    };
+    let client = confined.world.start();
+    let session = session_in(&client, "autoEdit");
+    confined.push_write(false);
+    let id = client.prompt(&session, "write");
+    let approval = client.next_approval(&session);
+    assert_eq!(approval.text("risk"), "high");
+    client.decide(&approval, "allow");
+    client.prompt_result(&id);
+    assert!(!confined.outside().exists(), "it is confined all the same");
+}
+
+#[test]
 fn commands_are_not_confined_in_the_mode_full() {
     let Some(confined) = Confined::new("") else { return };
     let client = confined.world.start();
