@@ -4,7 +4,6 @@
 //! `tool_step`'s.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -16,14 +15,11 @@ use super::redact;
 use super::session_link::TurnStopped;
 use super::tool_execution::execute_call;
 use super::tool_guard::{self, ToolCircuitGuard};
-use super::tool_run::{ToolRun, ToolRunDisposition, ToolRunResult, fingerprint_result, prepare_call};
-use crate::config::FailurePolicy;
+use super::tool_run::{
+    StopFlag, ToolRun, ToolRunDisposition, ToolRunResult, fingerprint_result, prepare_call,
+};
 use crate::domain::{Event, ToolCallStatus, ToolResult};
 use crate::tool::PreparedCall;
-
-/// Set when the turn ends after this step, so that calls that have not started do not start.
-#[derive(Default)]
-struct StopFlag(AtomicBool);
 
 /// Runs the calls of one step to their results, or answers all of them with `instead`. A call that waits for approval
 /// delays no other (R-TOOL-1).
@@ -83,6 +79,7 @@ async fn run_call(
                 ToolCallStatus::Failed,
                 reason,
                 ToolRunDisposition::Refused,
+                halt,
             )
             .await;
         }
@@ -90,15 +87,15 @@ async fn run_call(
     let gate = match ToolCircuitGuard::enter_circuit(cx, &call.name).await? {
         Ok(gate) => gate,
         Err(reason) => {
-            let run_result = finish_without_run(
+            return finish_without_run(
                 cx,
                 &call,
                 ToolCallStatus::Failed,
                 reason,
                 ToolRunDisposition::Failed,
+                halt,
             )
-            .await?;
-            return Ok(halt.observe_result(cx, run_result));
+            .await;
         }
     };
     // Hooks precede the approval, so that people approve what runs.
@@ -118,16 +115,17 @@ async fn run_call(
                 ToolCallStatus::Cancelled,
                 permission::HALTED.to_owned(),
                 ToolRunDisposition::Refused,
+                halt,
             )
             .await?
         }
-        Permission::Granted(prepared) => execute_call(cx, &call, prepared).await?,
+        Permission::Granted(prepared) => execute_call(cx, &call, prepared, halt).await?,
         Permission::Refused(status, reason) => {
             let disposition = match status {
                 ToolCallStatus::Failed => ToolRunDisposition::Failed,
                 _ => ToolRunDisposition::Refused,
             };
-            finish_without_run(cx, &call, status, reason, disposition).await?
+            finish_without_run(cx, &call, status, reason, disposition, halt).await?
         }
         Permission::Invalid(reason) => {
             finish_without_run(
@@ -136,6 +134,7 @@ async fn run_call(
                 ToolCallStatus::Failed,
                 reason,
                 ToolRunDisposition::Refused,
+                halt,
             )
             .await?
         }
@@ -150,23 +149,8 @@ async fn run_call(
     };
     gate.record_call_end(report).await?;
     run_result.ended_by = run_result.ended_by.or(objection);
-    Ok(halt.observe_result(cx, run_result))
-}
-
-impl StopFlag {
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Stops calls from starting once one has ended the turn.
-    fn observe_result(&self, cx: &TurnContext, run_result: ToolRunResult) -> ToolRunResult {
-        if run_result.ended_by.is_some()
-            || run_result.disposition.failure_policy(&cx.settings.policy) == FailurePolicy::Fail
-        {
-            self.0.store(true, Ordering::Relaxed);
-        }
-        run_result
-    }
+    halt.observe(cx, run_result.disposition, run_result.ended_by.as_ref());
+    Ok(run_result)
 }
 
 /// Answers a call that did not run.
@@ -176,7 +160,9 @@ async fn finish_without_run(
     status: ToolCallStatus,
     reason: String,
     disposition: ToolRunDisposition,
+    halt: &StopFlag,
 ) -> Result<ToolRunResult, TurnStopped> {
+    halt.observe(cx, disposition, None);
     let mut update = call.to_update(status);
     let reason = redact::text(&cx.services.redactor, reason);
     let mut result = ToolResult::error(reason.clone());

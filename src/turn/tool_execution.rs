@@ -12,8 +12,8 @@ use super::redact;
 use super::session_link::TurnStopped;
 use super::tool_guard;
 use super::tool_run::{
-    ToolRun, ToolRunDisposition, ToolRunResult, catch_tool_panic, fingerprint_result, internal_error_message,
-    tool_context,
+    StopFlag, ToolRun, ToolRunDisposition, ToolRunResult, catch_tool_panic, fingerprint_result,
+    internal_error_message, tool_context,
 };
 use crate::base::{clock, text};
 use crate::domain::{ContentRef, Delta, Event, ToolCallStatus, ToolResult};
@@ -33,6 +33,7 @@ pub(super) async fn execute_call(
     cx: &TurnContext,
     call: &ToolRun,
     prepared: Box<dyn PreparedCall>,
+    halt: &StopFlag,
 ) -> Result<ToolRunResult, TurnStopped> {
     let mut running = call.to_update(ToolCallStatus::Running);
     running.input = call.input.as_ref().ok().cloned();
@@ -69,6 +70,8 @@ pub(super) async fn execute_call(
             .await
             .unwrap_or_default(),
     };
+    // Before the client learns of the failure: its answer to another question must not start that call.
+    halt.observe(cx, disposition, ended_by.as_ref());
     let mut update = call.to_update(status);
     update.result = Some(Arc::new(result));
     update.diff = output.diff;

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
 use serde_json::Value;
@@ -67,6 +68,28 @@ pub(super) enum ToolRunDisposition {
     JoinViolated,
     /// It did not run: invalid arguments, a denial, a hook, or a cancel.
     Refused,
+}
+
+/// Set when the turn ends after this step, so that calls that have not started do not start.
+#[derive(Default)]
+pub(super) struct StopFlag(AtomicBool);
+
+impl StopFlag {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets the flag if a call that ended like this ends the turn.
+    pub(super) fn observe(
+        &self,
+        cx: &TurnContext,
+        disposition: ToolRunDisposition,
+        ended_by: Option<&Objection>,
+    ) {
+        if ended_by.is_some() || disposition.failure_policy(&cx.settings.policy) == FailurePolicy::Fail {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl ToolRunDisposition {

@@ -122,13 +122,25 @@ fn denials_and_invalid_arguments_never_fail_the_turn() {
 fn policy_fail_cancels_calls_that_have_not_started() {
     let world = world("tool_failure = \"fail\"", "");
     let both = Reply::new()
-        .call("read_file", json!({"path": "missing.txt"}))
-        .call("bash", json!({"command": "sleep 0.3; touch made"}));
+        .call("bash", json!({"command": "exit 7"}))
+        .call("bash", json!({"command": "touch made"}));
     world.mock().push(both);
     let client = world.start();
     let session = client.session_with(json!({"mode": "ask"}));
     let id = client.prompt(&session, "do it");
-    client.decide(&client.next_approval(&session), "allow");
+    // Both wait for their answers, so that the second has certainly not started when the first fails.
+    let questions = [client.next_approval(&session), client.next_approval(&session)];
+    let [failing, waiting] = ["exit 7", "touch made"].map(|command| {
+        let mut questions = questions.iter();
+        questions
+            .find(|question| question.params["input"]["command"] == command)
+            .unwrap()
+    });
+    client.decide(failing, "allow");
+    client.next_matching(&session, "agent/toolCall", |call| {
+        call.params["status"] == "failed"
+    });
+    client.decide(waiting, "allow");
     let result = json!(client.prompt_result(&id));
     assert_eq!(result["reason"], "tool_failed");
     let last = client
@@ -142,6 +154,7 @@ fn policy_fail_cancels_calls_that_have_not_started() {
         (&json!("bash"), &json!("cancelled")),
         "{last}"
     );
+    assert!(!world.workspace().join("made").exists());
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
