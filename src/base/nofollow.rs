@@ -15,7 +15,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{self, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{self, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 /// Never waits for a pipe's other end, never acquires a controlling terminal, and never reaches a child process.
@@ -367,6 +367,20 @@ impl OpenFolder {
     /// Fails if the system refuses.
     pub fn rename_entry(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// Renames `from` to `to`, which must not exist yet.
+    ///
+    /// # Errors
+    /// Fails if something is at `to`, or if the system refuses.
+    pub fn rename_to_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        match fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
+            // The file system does not know the flag.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if self.entry_status(to).is_err() => {
+                self.rename_entry(from, to)
+            }
+            renamed => Ok(renamed?),
+        }
     }
 
     /// Removes the entry `name`, unless it is a folder.

@@ -12,12 +12,14 @@ mod plan;
 mod private_temp;
 mod scope;
 mod steering_files;
+mod steering_inventory;
 
 #[cfg(target_os = "linux")]
 pub use linux::{close_inherited_files, create_user_namespace, enter};
 pub use plan::{PathRule, SandboxPlan};
 pub use private_temp::PrivateTemp;
 pub use scope::SandboxScope;
+pub use steering_inventory::{list_steering_paths, name_reader};
 
 /// A step of setting up the sandbox that failed. The command must not run.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use crate::base::steering::find_steering;
 /// How deep submodules are looked for in `.git/modules`.
 const MODULE_DEPTH: u32 = 6;
 /// Files of a repository that make git run programs. The rest of `.git` stays writable, or nothing could be committed.
-const REPOSITORY_FILES: [&str; 4] = ["config", "config.worktree", "hooks", "commondir"];
+pub(super) const REPOSITORY_FILES: [&str; 4] = ["config", "config.worktree", "hooks", "commondir"];
 
 /// Returns the rules of a workspace folder: the folder itself, then its files that make programs run.
 pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
@@ -36,7 +36,7 @@ pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
 }
 
 /// Returns the files that run something in a folder whose rest must stay writable, such as those of version control.
-fn find_own_files(name: &str) -> Option<&'static [&'static str]> {
+pub(super) fn find_own_files(name: &str) -> Option<&'static [&'static str]> {
     match name {
         ".hg" => Some(&["hgrc"]),
         ".jj" => Some(&["repo/config.toml"]),
@@ -119,7 +119,7 @@ fn read_pointer(file: &Path) -> Option<String> {
 }
 
 /// Lists the names in a folder; names that are not UTF-8 steer nothing. Does not follow a link to a folder.
-fn list_names(folder: &Path) -> Vec<String> {
+pub(super) fn list_names(folder: &Path) -> Vec<String> {
     let Ok(entries) = OpenFolder::open(folder).and_then(|folder| folder.read_entries()) else {
         return Vec::new();
     };

@@ -121,8 +121,10 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
     let background = cx.workspace.background();
     let command = build_command(input, cx);
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
-    let (command, _) = run_command::confine_command(command, cx).await?;
-    let started = background.start(&cx.cancel, &launcher, command, &title).await;
+    let (command, watched) = run_command::confine_command(command, cx).await?;
+    let started = background
+        .start(&cx.cancel, &launcher, command, &title, watched)
+        .await;
     let status = started.map_err(|error| match error {
         BackgroundError::Spawn(error) => not_started(error),
         BackgroundError::TooMany => ToolError::Reported(format!("{error} with bash_kill")),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::created_files::settle_created_files;
 use super::run_command::{end_notes, with_notes};
 use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
@@ -97,6 +98,7 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
         Some(_) => format!("{id} has ended"),
     }];
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
+    notes.extend(settle_created_files(cx).await);
     let mut body = gathered.text;
     if output.dropped > 0 {
         let lost = output.dropped;

@@ -14,6 +14,7 @@ mod content_change;
 mod context;
 #[cfg(test)]
 mod contract_tests;
+mod created_files;
 pub mod delegate;
 pub mod diagnostics;
 pub mod edit_file;

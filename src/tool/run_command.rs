@@ -8,10 +8,12 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::command_snapshot;
+use super::created_files;
 use super::terminal_output::CommandText;
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
+use crate::workspace::WatchedCommand;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, StopMode,
 };
@@ -57,13 +59,21 @@ pub(super) async fn run_to_end(
     };
     // After the snapshot: git may list settings here, and the command starts next.
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
-    let (command, confined) = confine_command(command, cx).await?;
+    let (command, watched) = confine_command(command, cx).await?;
+    let confined = watched.is_some();
     // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
     let mut result = RunningCommand::new(child, cx).wait_with_limit(limit, cx).await;
     if let (true, Ok(done)) = (confined, &mut result) {
         explain_refusals(done);
+    }
+    drop(watched);
+    let notes = created_files::settle_created_files(cx).await;
+    match &mut result {
+        Ok(done) => append_notes(&mut done.output, notes),
+        Err(ToolError::CutShort(output)) => append_notes(output, notes),
+        Err(_) => {}
     }
     tokio::select! { biased;
         () = out_of_patience(cx) => cx.checkpoints.mark_partial(PartialReason::CutShort),
@@ -72,13 +82,25 @@ pub(super) async fn run_to_end(
     result
 }
 
-/// Confines a command as its call was judged, and returns whether it is confined now.
+/// Confines a command as its call was judged. Returns the watch for files that it creates if it is confined now.
 pub(super) async fn confine_command(
     command: Command,
     cx: &ToolContext,
-) -> Result<(Command, bool), ToolError> {
+) -> Result<(Command, Option<WatchedCommand>), ToolError> {
     let confined = cx.workspace.confine_command(&cx.cwd, &cx.sandbox, command).await;
-    confined.map_err(not_started)
+    let (command, is_confined) = confined.map_err(not_started)?;
+    if !is_confined {
+        return Ok((command, None));
+    }
+    let watched = cx.workspace.watch_command(&cx.cwd).await;
+    let unwatched = || ToolError::Internal("cannot watch what the command creates".to_owned());
+    Ok((command, Some(watched.ok_or_else(unwatched)?)))
+}
+
+fn append_notes(output: &mut ToolOutput, notes: Vec<String>) {
+    if !notes.is_empty() {
+        output.text = with_notes(&output.text, notes);
+    }
 }
 
 /// Tells the model what the sandbox may have refused, if the output of a failed command looks like it.

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::base::CancellationToken;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
+use crate::workspace::WatchedCommand;
 use crate::workspace::process::{
     Child, Command, CommandEnd, Launcher, Output, Process, SpawnError, StopMode,
 };
@@ -116,11 +117,17 @@ impl UnreadOutput {
 }
 
 impl BackgroundJob {
-    fn new(id: String, title: &str, child: Child) -> Self {
+    fn new(id: String, title: &str, child: Child, watched: Option<WatchedCommand>) -> Self {
         let process = Arc::new(child.process);
         let unread = Arc::new(Mutex::new(UnreadOutput::default()));
         let (tell_end, ending) = watch::channel(None);
-        let reader = read_all(child.output, process.clone(), unread.clone(), tell_end);
+        let output = read_all(child.output, process.clone(), unread.clone());
+        let reader = async move {
+            let ending = output.await;
+            drop(watched);
+            // Announce the end last, so that whoever sees it finds the complete output.
+            tell_end.send_replace(Some(ending));
+        };
         Self {
             id,
             title: title.to_owned(),
@@ -156,12 +163,7 @@ impl BackgroundJob {
     }
 }
 
-async fn read_all(
-    mut output: Output,
-    process: Arc<Process>,
-    unread: Arc<Mutex<UnreadOutput>>,
-    end_sender: watch::Sender<Option<CommandEnd>>,
-) {
+async fn read_all(mut output: Output, process: Arc<Process>, unread: Arc<Mutex<UnreadOutput>>) -> CommandEnd {
     let mut decoder = Decoder::default();
     while let Some(chunk) = output.next().await {
         let text = decoder.push(&chunk.bytes);
@@ -171,15 +173,13 @@ async fn read_all(
         }
     }
     lock(&unread).push(decoder.finish_text());
-    let ending = process.wait_until_gone().await;
-    // Announce the end last, so that whoever sees it finds the complete output.
-    end_sender.send_replace(Some(ending));
+    process.wait_until_gone().await
 }
 
 impl Background {
     /// Starts a command that runs until it ends, is killed, or the session ends.
     ///
-    /// `cancel` aborts the start. Dropping the future kills what it started.
+    /// `cancel` aborts the start. `watched` is dropped once nothing of the command is left. Dropping the future kills what it started.
     ///
     /// # Errors
     /// The command does not start, too many processes are running, or the session is ending.
@@ -189,12 +189,13 @@ impl Background {
         launcher: &Launcher,
         command: Command,
         title: &str,
+        watched: Option<WatchedCommand>,
     ) -> Result<BackgroundStatus, BackgroundError> {
         // Check before the spawn too, so that a full list starts nothing. Others may come before `add_job` checks
         // again.
         self.lock_jobs().make_room()?;
         let child = launcher.spawn_until(cancel, command).await?;
-        match self.add_job(child, title) {
+        match self.add_job(child, title, watched) {
             Ok(status) => Ok(status),
             Err((error, child)) => {
                 // A process that is on no list would outlive the session (I8).
@@ -206,13 +207,18 @@ impl Background {
     }
 
     /// Adds a started process, or returns it if the list filled up or the session ended in the meantime.
-    fn add_job(&self, child: Child, title: &str) -> Result<BackgroundStatus, (BackgroundError, Box<Child>)> {
+    fn add_job(
+        &self,
+        child: Child,
+        title: &str,
+        watched: Option<WatchedCommand>,
+    ) -> Result<BackgroundStatus, (BackgroundError, Box<Child>)> {
         let mut jobs = self.lock_jobs();
         if let Err(error) = jobs.make_room() {
             return Err((error, Box::new(child)));
         }
         jobs.started += 1;
-        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, child);
+        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, child, watched);
         let status = job.to_status();
         jobs.list.push(job);
         Ok(status)

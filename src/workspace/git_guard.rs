@@ -77,6 +77,19 @@ const SETTINGS: [(&str, &str); 15] = [
     ("tag", "sort"),
 ];
 
+/// Settings of a repository that `git init` has just made.
+const NEW_SETTINGS: [&str; 9] = [
+    "core.bare",
+    "core.filemode",
+    "core.ignorecase",
+    "core.logallrefupdates",
+    "core.precomposeunicode",
+    "core.repositoryformatversion",
+    "core.symlinks",
+    "extensions.objectformat",
+    "extensions.refstorage",
+];
+
 /// Replaces an external diff by a plain one.
 const PLAIN_DIFF: &str = "f() { diff -u -- \"$2\" \"$5\"; :; }; f";
 
@@ -211,6 +224,30 @@ impl GitGuard {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns whether the repository in `root` runs nothing, as after `git init`: the usual settings, and no hooks.
+pub(super) async fn is_plain_repository(launcher: &Launcher, root: &Path) -> bool {
+    let folder = root.join(".git");
+    let is_missing = |name: &str| nofollow::kind(&folder.join(name)).is_none();
+    let is_plain = nofollow::kind(&folder) == Some(FileKind::Folder)
+        && ["commondir", "config.worktree", "modules"]
+            .into_iter()
+            .all(is_missing)
+        && is_self_contained(&folder)
+        && (is_missing("hooks") || has_only_samples(&folder.join("hooks")));
+    is_plain
+        && list_settings(launcher, &folder.join("config"))
+            .await
+            .is_some_and(|settings| settings.iter().all(|(key, _)| NEW_SETTINGS.contains(&&**key)))
+}
+
+/// Returns whether git runs no hook in a folder.
+fn has_only_samples(hooks: &Path) -> bool {
+    let entries = OpenFolder::open(hooks).and_then(|folder| folder.read_entries());
+    entries.is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| entry.name.as_bytes().ends_with(b".sample")))
+    })
 }
 
 /// Returns the nearest folder with a repository, as git finds it.

@@ -15,6 +15,7 @@ mod background;
 pub mod checkpoint;
 pub mod command_files;
 pub mod command_sandbox;
+mod created_steering;
 pub mod diff;
 pub mod edit;
 pub mod git_files;
@@ -41,6 +42,7 @@ pub mod write;
 pub use background::{
     Background, BackgroundError, BackgroundOutput, BackgroundStatus, MAX_BACKGROUND, MAX_UNREAD,
 };
+pub use created_steering::{CreatedSteering, WatchedCommand};
 pub use load::{LoadError, LoadedFile};
 pub use overlay::{Buffer, OpenedDocument, Overlay};
 pub use read_log::{ReadLog, SeenVersion};
@@ -49,9 +51,11 @@ pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
 
 use command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp};
+use created_steering::SteeringWatch;
 use git_guard::GitGuard;
 use process::{Command, Launcher, SpawnError, StopMode};
 
+use crate::base::spawn::run_blocking;
 use crate::domain::{CommandFiles, FileFinding};
 
 /// What a cancel does to a running command (R-CANCEL).
@@ -179,6 +183,7 @@ pub struct Workspace {
     background: Background,
     on_cancel: RwLock<OnCancel>,
     temp: SessionTemp,
+    steering: Arc<SteeringWatch>,
 }
 
 impl Workspace {
@@ -197,6 +202,7 @@ impl Workspace {
             // Kept contents are valid for every agent, but what was read is not.
             known: self.known.clone(),
             temp: self.temp.clone(),
+            steering: self.steering.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()
         }
@@ -262,15 +268,57 @@ impl Workspace {
         sandbox: &CallSandbox,
         command: Command,
     ) -> Result<(Command, bool), SpawnError> {
-        let roots = self.resolve_roots(cwd);
         let place = CommandPlace {
             cwd,
             detection: &self.shared.sandbox,
             temp: &self.temp,
-            folders: roots.iter().map(|root| root.path().to_owned()).collect(),
+            folders: self.list_folders(cwd),
             home: self.shared.home.clone(),
         };
         command_sandbox::confine_command(place, sandbox, command).await
+    }
+
+    /// Watches from now on for files that make programs run, until the confined command that starts has ended and
+    /// [`Self::put_created_aside`] was called.
+    pub async fn watch_command(&self, cwd: &Path) -> Option<WatchedCommand> {
+        let (steering, shared, folders) =
+            (self.steering.clone(), self.shared.clone(), self.list_folders(cwd));
+        let external = move || shared.overlay.external_writes().start_watch();
+        let started = run_blocking(move || steering.start_command(&folders, external));
+        started.await.ok()
+    }
+
+    /// Renames files that make programs run and that confined commands have created.
+    pub async fn put_created_aside(&self, cwd: &Path) -> Vec<CreatedSteering> {
+        let folders = self.list_folders(cwd);
+        let launcher = self.shared.launcher();
+        let mut plain = BTreeSet::new();
+        for folder in &folders {
+            let dot_git = folder.join(".git");
+            if self.steering.is_new(&dot_git) && git_guard::is_plain_repository(&launcher, folder).await {
+                plain.insert(dot_git);
+            }
+        }
+        let steering = self.steering.clone();
+        let put_aside = move || steering.put_created_aside(&folders, |path| plain.contains(path));
+        run_blocking(put_aside).await.unwrap_or_default()
+    }
+
+    /// Gives a file that was put aside its name back, because the user keeps it.
+    ///
+    /// # Errors
+    /// Something else has the name now, or the system refuses.
+    pub async fn restore_kept(&self, path: PathBuf, aside: PathBuf) -> std::io::Result<()> {
+        let steering = self.steering.clone();
+        let restored = run_blocking(move || steering.restore_kept(&path, &aside));
+        restored
+            .await
+            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+    }
+
+    fn list_folders(&self, cwd: &Path) -> Vec<PathBuf> {
+        let roots = self.resolve_roots(cwd);
+        roots.iter().map(|root| root.path().to_owned()).collect()
     }
 
     /// Resolves a path as a user or a model wrote it. Reads only link targets, so it is quick.

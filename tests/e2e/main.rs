@@ -54,6 +54,7 @@ mod retry;
 mod revert;
 mod route;
 mod sandbox;
+mod sandbox_created_files;
 mod sessions;
 mod settings;
 mod store;

@@ -15,13 +15,13 @@ use crate::harness::{Client, Config, Options, World};
 use crate::mock_llm::Reply;
 
 /// A world with the sandbox, and a folder outside of its workspace.
-struct Confined {
-    world: World,
+pub struct Confined {
+    pub world: World,
     outside: tempfile::TempDir,
 }
 
 impl Confined {
-    fn new(tables: &str) -> Option<Self> {
+    pub fn new(tables: &str) -> Option<Self> {
         #[expect(clippy::disallowed_methods, reason = "asks the program as a user would")]
         let probe = Command::new(env!("CARGO_BIN_EXE_agentls"))
             .args(["sandbox", "run", "--", "true"])
@@ -59,12 +59,12 @@ impl Confined {
     }
 }
 
-fn session_in(client: &Client, mode: &str) -> String {
+pub fn session_in(client: &Client, mode: &str) -> String {
     client.session_with(json!({"mode": mode}))
 }
 
 /// Returns the result of the last call, as the model sees it.
-fn last_result(world: &World) -> String {
+pub fn last_result(world: &World) -> String {
     let request = world.wait_for_request(world.requests() - 1);
     String::from_utf8_lossy(&request.raw).into_owned()
 }

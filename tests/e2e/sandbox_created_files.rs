@@ -1,0 +1,180 @@
+//! Files that make programs run and that a confined command creates: renamed, asked about, and kept on request.
+#![cfg(target_os = "linux")]
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+use crate::mock_llm::Reply;
+use crate::sandbox::{Confined, last_result, session_in};
+
+/// A session in the mode `autoEdit`, whose commands run without approval.
+struct Case {
+    confined: Confined,
+    client: Client,
+    session: String,
+}
+
+impl Case {
+    fn new() -> Option<Self> {
+        let confined = Confined::new("")?;
+        let client = confined.world.start_asking();
+        let session = session_in(&client, "autoEdit");
+        Some(Self {
+            confined,
+            client,
+            session,
+        })
+    }
+
+    fn world(&self) -> &World {
+        &self.confined.world
+    }
+
+    /// Runs a tool and returns its result. Answers the question about created files with `answer`, if one is expected.
+    fn run(&self, tool: &str, input: Value, answer: Option<&str>) -> String {
+        let Self { client, session, .. } = self;
+        self.world().mock().push(Reply::tool(tool, input));
+        let asked: Vec<String> = self.list_questions();
+        let id = client.prompt(session, "do it");
+        if let Some(answer) = answer {
+            let question = client.next_matching(session, "agent/questionRequested", |question| {
+                !asked.iter().any(|old| old == question.text("questionId"))
+            });
+            assert!(question.text("text").contains("Keep them?"), "{question:?}");
+            let answers = json!({"questionId": question.text("questionId"), "answers": {"choice": [answer]}});
+            let _: Value = client.call("agent/questionRespond", answers);
+        }
+        client.prompt_result(&id);
+        assert_eq!(
+            self.list_questions().len(),
+            asked.len() + usize::from(answer.is_some())
+        );
+        let request = self.world().wait_for_request(self.world().requests() - 1);
+        request.messages().last().unwrap().to_string()
+    }
+
+    fn list_questions(&self) -> Vec<String> {
+        let asked = self.client.all(&self.session, "agent/questionRequested");
+        asked
+            .iter()
+            .map(|question| question.text("questionId").to_owned())
+            .collect()
+    }
+
+    fn bash(&self, command: &str, answer: Option<&str>) -> String {
+        self.run("bash", json!({"command": command}), answer)
+    }
+}
+
+const TASKS: &str = "mkdir .vscode && echo tasks > .vscode/tasks.json";
+
+#[test]
+fn created_files_are_kept_only_if_the_user_says_so() {
+    let Some(case) = Case::new() else { return };
+    let result = case.bash(TASKS, Some("aside"));
+    assert!(result.contains("obeyed by VS Code"), "{result}");
+    assert_eq!(case.world().read(".vscode/tasks.json"), None);
+    assert_eq!(
+        case.world().read("put-aside-.vscode/tasks.json").as_deref(),
+        Some("tasks\n")
+    );
+    let result = case.bash(TASKS, Some("keep"));
+    assert!(!result.contains("were renamed"), "{result}");
+    assert_eq!(
+        case.world().read(".vscode/tasks.json").as_deref(),
+        Some("tasks\n")
+    );
+    // It exists now, so the sandbox protects it.
+    let result = case.bash("echo more >> .vscode/tasks.json", None);
+    assert!(result.contains("Read-only file system"), "{result}");
+}
+
+#[test]
+fn without_a_user_created_files_stay_renamed() {
+    let Some(confined) = Confined::new("") else { return };
+    let client = confined.world.start();
+    let session = session_in(&client, "autoEdit");
+    let reply = Reply::tool("bash", json!({"command": TASKS}));
+    confined.world.mock().push(reply);
+    client.ask(&session, "do it");
+    assert_eq!(
+        confined.world.read("put-aside-.vscode/tasks.json").as_deref(),
+        Some("tasks\n")
+    );
+    assert!(last_result(&confined.world).contains("were renamed"));
+}
+
+#[test]
+fn a_new_repository_is_kept_if_it_runs_nothing() {
+    let Some(case) = Case::new() else { return };
+    case.bash("git init -q . && git add -A", None);
+    assert!(case.world().read(".git/config").is_some());
+    std::fs::rename(
+        case.world().workspace().join(".git"),
+        case.world().workspace().join("moved"),
+    )
+    .unwrap();
+    let result = case.bash(
+        "git init -q . && git config core.fsmonitor /bin/true",
+        Some("aside"),
+    );
+    assert!(result.contains("obeyed by git"), "{result}");
+    assert_eq!(case.world().read(".git/config"), None);
+}
+
+#[test]
+fn hooks_that_a_command_adds_are_put_aside() {
+    let Some(case) = Case::new() else { return };
+    case.bash("git init -q --template= .", None);
+    let result = case.bash(
+        "mkdir .git/hooks && echo x > .git/hooks/pre-commit",
+        Some("aside"),
+    );
+    assert!(result.contains("put-aside-hooks"), "{result}");
+    assert_eq!(case.world().read(".git/hooks/pre-commit"), None);
+    assert_eq!(
+        case.world().read(".git/put-aside-hooks/pre-commit").as_deref(),
+        Some("x\n")
+    );
+}
+
+#[test]
+fn a_background_process_is_watched_until_it_ends_and_tools_are_not_blamed() {
+    let Some(case) = Case::new() else { return };
+    let command = "until [ -e go ]; do sleep 0.05; done; echo x > CLAUDE.md; echo x > done";
+    case.run("bash", json!({"command": command, "background": true}), None);
+    // Written meanwhile by a tool, which the user approved.
+    let input = json!({"path": ".vscode/settings.json", "content": "by a tool"});
+    case.world().mock().push(Reply::tool("write_file", input));
+    let id = case.client.prompt(&case.session, "do it");
+    let approval = case.client.next_approval(&case.session);
+    case.client.decide(&approval, "allow");
+    case.client.prompt_result(&id);
+    let result = case.run(
+        "bash",
+        json!({"command": "touch go; until [ -e done ]; do sleep 0.05; done"}),
+        Some("aside"),
+    );
+    assert!(result.contains("put-aside-CLAUDE.md"), "{result}");
+    assert_eq!(
+        case.world().read(".vscode/settings.json").as_deref(),
+        Some("by a tool")
+    );
+    assert_eq!(case.world().read("CLAUDE.md"), None);
+}
+
+#[test]
+fn a_cancel_while_the_question_is_open_leaves_the_files_renamed() {
+    let Some(case) = Case::new() else { return };
+    let reply = Reply::tool("bash", json!({"command": TASKS}));
+    case.world().mock().push(reply);
+    let id = case.client.prompt(&case.session, "do it");
+    case.client.next(&case.session, "agent/questionRequested");
+    case.client.cancel(&case.session);
+    assert_eq!(json!(case.client.prompt_result(&id).state), "cancelled");
+    assert_eq!(case.world().read(".vscode/tasks.json"), None);
+    assert_eq!(
+        case.world().read("put-aside-.vscode/tasks.json").as_deref(),
+        Some("tasks\n")
+    );
+}
