@@ -437,6 +437,26 @@ fn the_command_line_test_reports_what_each_method_holds() {
 }
 
 #[test]
+fn the_command_line_test_holds_with_a_home_folder_in_tmp() {
+    let world = World::new(false);
+    let home = tempfile::tempdir_in("/tmp").unwrap();
+    for (method, verdict) in [("namespaces", "held"), ("none", "notPromised")] {
+        if method != "none" && !is_available(&world, method) {
+            continue;
+        }
+        let mut command = world.agentls(method, &["test", "--json"]);
+        let output = command.env("HOME", home.path()).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for check in report["checks"].as_array().unwrap() {
+            if check["expected"] == false && check["name"] != "read the environment of agentls" {
+                assert_eq!(check["verdict"], verdict, "{method}: {check}");
+            }
+        }
+        assert!(output.status.success(), "{method}: {report:#}");
+    }
+}
+
+#[test]
 fn output_exit_code_and_signals_come_through() {
     let world = World::new(false);
     for method in BOTH.iter().copied().filter(|method| is_available(&world, method)) {

@@ -28,6 +28,9 @@ struct SandboxCheck {
     expected: bool,
     /// The lowest level that promises it.
     from: SandboxLevel,
+    /// Whether the real files show that it was possible, by the fixture's folder. The command may have changed others:
+    /// a folder in `/tmp` is another one in the sandbox.
+    left_traces: fn(&Path) -> bool,
 }
 
 const fn denied(name: &'static str, from: SandboxLevel, script: &'static str) -> SandboxCheck {
@@ -36,6 +39,19 @@ const fn denied(name: &'static str, from: SandboxLevel, script: &'static str) ->
         script,
         expected: false,
         from,
+        left_traces: |_| true,
+    }
+}
+
+/// A check that changes files, so that it can be seen from outside.
+const fn denied_change(
+    name: &'static str,
+    script: &'static str,
+    left_traces: fn(&Path) -> bool,
+) -> SandboxCheck {
+    SandboxCheck {
+        left_traces,
+        ..denied(name, SandboxLevel::Partial, script)
     }
 }
 
@@ -45,6 +61,7 @@ const fn allowed(name: &'static str, script: &'static str) -> SandboxCheck {
         script,
         expected: true,
         from: SandboxLevel::None,
+        left_traces: |_| true,
     }
 }
 
@@ -62,20 +79,20 @@ const CHECKS: [SandboxCheck; 18] = [
         "echo x > $HOME/.npm/new && echo open",
     ),
     allowed("start processes", "(echo open) | cat"),
-    denied(
+    denied_change(
         "write outside the workspace",
-        SandboxLevel::Partial,
         "echo x > $OUT/new && echo open",
+        |root| root.join("outside/new").exists(),
     ),
-    denied(
+    denied_change(
         "delete a file outside",
-        SandboxLevel::Partial,
         "rm -f $OUT/file; [ -e $OUT/file ] || echo open",
+        |root| !root.join("outside/file").exists(),
     ),
-    denied(
+    denied_change(
         "write a shell profile",
-        SandboxLevel::Partial,
         "echo x >> $HOME/.bashrc && echo open",
+        |root| fs::metadata(root.join("home/.bashrc")).is_ok_and(|file| file.len() > 0),
     ),
     denied(
         "write a git hook",
@@ -198,8 +215,8 @@ enum CheckVerdict {
 }
 
 impl CheckVerdict {
-    fn of(check: &SandboxCheck, output: &[u8], level: SandboxLevel) -> Self {
-        let was_possible = output.starts_with(b"open");
+    fn of(check: &SandboxCheck, output: &[u8], root: &Path, level: SandboxLevel) -> Self {
+        let was_possible = output.starts_with(b"open") && (check.left_traces)(root);
         if output.starts_with(b"skip") {
             Self::NotTried
         } else if was_possible == check.expected {
@@ -302,7 +319,10 @@ async fn run_checks(
             command = confine(command, &scope, source);
         }
         let output = tools.launcher.spawn(command).await?.collect_output(1 << 10).await;
-        results.push((check, CheckVerdict::of(check, &output.stdout, level)));
+        results.push((
+            check,
+            CheckVerdict::of(check, &output.stdout, fixture.root.path(), level),
+        ));
     }
     Ok(results)
 }
