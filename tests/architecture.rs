@@ -286,6 +286,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("provider/record.rs", "recordings, where the person says"),
     ("provider/script.rs", "a script that the person names"),
     (
+        "sandbox/linux/bubblewrap.rs",
+        "/proc, /dev/null, and system folders; checks what the rules name, and reads nothing of it",
+    ),
+    (
         "sandbox/linux/mod.rs",
         "/proc; resolves the paths that are mounted",
     ),

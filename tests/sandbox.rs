@@ -222,24 +222,24 @@ const OPEN: &[u8] = b"open\n";
 /// An attack: what it tries, the methods that must stop it, and the script that prints `open` if it succeeds.
 type Attack = (&'static str, &'static [Method], &'static str);
 
-const BOTH: &[Method] = &["namespaces", "landlock"];
-const FULL: &[Method] = &["namespaces"];
+const ALL: &[Method] = &["namespaces", "bubblewrap", "landlock"];
+const FULL: &[Method] = &["namespaces", "bubblewrap"];
 
 const ATTACKS: &[Attack] = &[
-    ("write outside", BOTH, "echo x > $OUT/new && echo open"),
+    ("write outside", ALL, "echo x > $OUT/new && echo open"),
     (
         "delete outside",
-        BOTH,
+        ALL,
         "rm -f $OUT/victim-$$; touch $OUT/v && rm $OUT/v && echo open",
     ),
     (
         "append to a shell profile",
-        BOTH,
+        ALL,
         "echo x >> $HOME/.profile && echo open",
     ),
     (
         "truncate a file outside",
-        BOTH,
+        ALL,
         "python3 -c \"import os; os.truncate(os.environ['OUT']+'/file', 0)\" && echo open",
     ),
     ("change a mode outside", FULL, "chmod 777 $OUT/file && echo open"),
@@ -250,22 +250,22 @@ const ATTACKS: &[Attack] = &[
     ),
     (
         "link a file from outside, and write it",
-        BOTH,
+        ALL,
         "ln -f $OUT/file ln && echo x > ln && echo open",
     ),
     (
         "rename a file from outside into the workspace",
-        BOTH,
+        ALL,
         "touch $OUT/m 2>/dev/null; mv $OUT/file here && mv here $OUT/file && echo open",
     ),
     (
         "write through a link to the outside",
-        BOTH,
+        ALL,
         "ln -sfn $OUT link && echo x > link/new && echo open",
     ),
     (
         "win a race with a link to the outside",
-        BOTH,
+        ALL,
         "mkdir -p d; (for i in $(seq 300); do ln -sfn $OUT race; ln -sfn d race; done) & \
          for i in $(seq 300); do (echo x > race/raced) 2>/dev/null; done; wait; \
          [ -e $OUT/raced ] && rm -f $OUT/raced && echo open",
@@ -330,44 +330,44 @@ const ATTACKS: &[Attack] = &[
     ),
     (
         "read the environment of another process",
-        BOTH,
+        ALL,
         "grep -q secret /proc/$OTHER/environ && echo open",
     ),
-    ("signal another process", BOTH, "kill -0 $OTHER && echo open"),
+    ("signal another process", ALL, "kill -0 $OTHER && echo open"),
     (
         "trace another process",
-        BOTH,
+        ALL,
         "python3 - <<'P'\nimport ctypes,os\nl=ctypes.CDLL(None)\nprint('open') if l.ptrace(16,int(os.environ['OTHER']),0,0)==0 and l.ptrace(17,int(os.environ['OTHER']),0,0)==0 else 0\nP",
     ),
     (
         "connect over TCP",
-        BOTH,
+        ALL,
         "(: <> /dev/tcp/127.0.0.1/$PORT) && echo open",
     ),
     (
         "send over UDP",
-        BOTH,
+        ALL,
         "python3 - <<'P'\nimport os,socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\ns.connect(('127.0.0.1',int(os.environ['PORT'])))\ns.send(b'x'); s.send(b'x')\nprint('open')\nP",
     ),
     (
         "connect to a Unix socket",
-        BOTH,
+        ALL,
         "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['OUT']+'/socket')\" && echo open",
     ),
     (
         "connect to an abstract socket",
-        BOTH,
+        ALL,
         "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect('\\0'+os.environ['ABSTRACT'])\" && echo open",
     ),
-    ("create a user namespace", BOTH, "unshare -U true && echo open"),
+    ("create a user namespace", ALL, "unshare -U true && echo open"),
     (
         "use io_uring",
-        BOTH,
+        ALL,
         "python3 - <<'P'\nimport ctypes\nb=(ctypes.c_char*120)()\nl=ctypes.CDLL(None)\nprint('open') if l.syscall(425,4,b)>=0 else 0\nP",
     ),
     (
         "make a folder outside writable by a link",
-        BOTH,
+        ALL,
         "echo x > .hg/by-link && echo open",
     ),
     (
@@ -380,7 +380,7 @@ const ATTACKS: &[Attack] = &[
 #[test]
 fn attacks_succeed_without_the_sandbox_and_fail_in_it() {
     for world in worlds() {
-        let methods: Vec<Method> = BOTH
+        let methods: Vec<Method> = ALL
             .iter()
             .copied()
             .filter(|method| is_available(&world, method))
@@ -413,7 +413,12 @@ fn attacks_succeed_without_the_sandbox_and_fail_in_it() {
 #[test]
 fn the_command_line_test_reports_what_each_method_holds() {
     for world in worlds() {
-        for (method, level) in [("namespaces", "full"), ("landlock", "partial"), ("none", "none")] {
+        for (method, level) in [
+            ("namespaces", "full"),
+            ("bubblewrap", "full"),
+            ("landlock", "partial"),
+            ("none", "none"),
+        ] {
             if method != "none" && !is_available(&world, method) {
                 continue;
             }
@@ -440,7 +445,11 @@ fn the_command_line_test_reports_what_each_method_holds() {
 fn the_command_line_test_holds_with_a_home_folder_in_tmp() {
     let world = World::new(false);
     let home = tempfile::tempdir_in("/tmp").unwrap();
-    for (method, verdict) in [("namespaces", "held"), ("none", "notPromised")] {
+    for (method, verdict) in [
+        ("namespaces", "held"),
+        ("bubblewrap", "held"),
+        ("none", "notPromised"),
+    ] {
         if method != "none" && !is_available(&world, method) {
             continue;
         }
@@ -459,7 +468,7 @@ fn the_command_line_test_holds_with_a_home_folder_in_tmp() {
 #[test]
 fn output_exit_code_and_signals_come_through() {
     let world = World::new(false);
-    for method in BOTH.iter().copied().filter(|method| is_available(&world, method)) {
+    for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
         let output = world.run(method, "echo out; echo err >&2; exit 7");
         assert_eq!(
             (
@@ -485,17 +494,14 @@ fn output_exit_code_and_signals_come_through() {
 #[test]
 fn files_that_agentls_inherited_do_not_reach_a_command() {
     let world = World::new(false);
-    if !is_available(&world, "namespaces") {
-        return;
-    }
     let inner = "cat <&9; echo end";
     let outer = format!(
         "exec 9<$HOME/.ssh/id_ed25519; exec {} sandbox run -- bash -c '{inner}'",
         program().display()
     );
-    let run = |script: &str| {
+    let run = |method: Method, script: &str| {
         let mut command = Command::new("bash");
-        let environment = world.agentls("namespaces", &[]);
+        let environment = world.agentls(method, &[]);
         command.args(["-c", script]).current_dir(world.path("ws"));
         command.envs(
             environment
@@ -504,16 +510,18 @@ fn files_that_agentls_inherited_do_not_reach_a_command() {
         );
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
-    assert_eq!(run(&outer), "end\n");
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        assert_eq!(run(method, &outer), "end\n", "{method}");
+    }
     let unconfined = format!("exec 9<$HOME/.ssh/id_ed25519; {inner}");
-    assert_eq!(run(&unconfined), "secretend\n");
+    assert_eq!(run("none", &unconfined), "secretend\n");
 }
 
 #[test]
 fn nothing_of_a_command_outlives_it() {
     let world = World::new(false);
     let mark = format!("1{}", std::process::id());
-    for method in BOTH.iter().copied().filter(|method| is_available(&world, method)) {
+    for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
         // Daemons, and an attack on whatever supervises them.
         let script = format!(
             "setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &) ; kill -KILL $PPID; kill -KILL 1; echo end"
@@ -530,7 +538,7 @@ fn nothing_of_a_command_outlives_it() {
 #[test]
 fn real_work_needs_nothing_more() {
     for world in worlds() {
-        for method in BOTH.iter().copied().filter(|method| is_available(&world, method)) {
+        for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
             for (tool, script) in [
                 (
                     "git",
@@ -574,26 +582,24 @@ fn real_work_needs_nothing_more() {
 #[test]
 fn a_server_of_the_command_can_be_reached_by_the_command() {
     let world = World::new(false);
-    if !is_available(&world, "namespaces") {
-        return;
-    }
     let script = "python3 - <<'P'\nimport socket\ns=socket.create_server(('127.0.0.1',0))\n\
         c=socket.create_connection(s.getsockname())\nprint('reached')\nP";
-    assert_eq!(world.run("namespaces", script).stdout, b"reached\n");
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        assert_eq!(world.run(method, script).stdout, b"reached\n", "{method}");
+    }
 }
 
 #[test]
 fn a_folder_that_cannot_be_confined_is_refused() {
     let world = World::new(false);
-    if !is_available(&world, "namespaces") {
-        return;
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        let mut command = world.agentls(method, &["run", "--", "true"]);
+        let output = command.current_dir("/").output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            errors.contains("the root folder cannot be a workspace folder"),
+            "{method}: {errors}"
+        );
+        assert_eq!(output.status.code(), Some(1), "{method}");
     }
-    let mut command = world.agentls("namespaces", &["run", "--", "true"]);
-    let output = command.current_dir("/").output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        errors.contains("the root folder cannot be a workspace folder"),
-        "{errors}"
-    );
-    assert_eq!(output.status.code(), Some(1));
 }

@@ -31,6 +31,8 @@ pub enum Confinement {
 pub enum SandboxMethod {
     /// Linux namespaces that this program sets up itself, with Landlock and seccomp.
     Namespaces,
+    /// The same namespaces, set up by the program bubblewrap, with Landlock and seccomp.
+    Bubblewrap,
     /// Landlock and seccomp alone.
     Landlock,
     /// Nothing: commands are not confined.
@@ -52,15 +54,20 @@ impl SandboxMethod {
     /// Returns how much this method enforces.
     pub fn level(self) -> SandboxLevel {
         match self {
-            Self::Namespaces => SandboxLevel::Full,
+            Self::Namespaces | Self::Bubblewrap => SandboxLevel::Full,
             Self::Landlock => SandboxLevel::Partial,
             Self::None => SandboxLevel::None,
         }
     }
 
+    /// Returns whether commands have mounts, processes, and a network of their own.
+    pub fn has_namespaces(self) -> bool {
+        matches!(self, Self::Namespaces | Self::Bubblewrap)
+    }
+
     /// Returns the method of this name, as in `AGENTLS_SANDBOX_METHOD`.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Namespaces, Self::Landlock, Self::None]
+        [Self::Namespaces, Self::Bubblewrap, Self::Landlock, Self::None]
             .into_iter()
             .find(|method| method.name() == name)
     }
@@ -69,6 +76,7 @@ impl SandboxMethod {
     pub fn name(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces",
+            Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "landlock",
             Self::None => "none",
         }

@@ -15,7 +15,7 @@ mod steering_files;
 mod steering_inventory;
 
 #[cfg(target_os = "linux")]
-pub use linux::{close_inherited_files, create_user_namespace, enter};
+pub use linux::{BubblewrapCommand, check_inside, close_inherited_files, create_user_namespace, enter};
 pub use plan::{PathRule, SandboxPlan};
 pub use private_temp::PrivateTemp;
 pub use scope::SandboxScope;

@@ -55,7 +55,7 @@ impl SandboxPlan {
     /// Returns the path under which the command finds its temporary folder.
     pub fn visible_temp(&self) -> &Path {
         match self.method {
-            SandboxMethod::Namespaces => Path::new("/tmp"),
+            SandboxMethod::Namespaces | SandboxMethod::Bubblewrap => Path::new("/tmp"),
             SandboxMethod::Landlock | SandboxMethod::None => &self.temp,
         }
     }
@@ -99,9 +99,14 @@ impl SandboxPlan {
 
     /// Returns the rule that holds for a path: the last one that names it or a folder around it.
     pub fn find_rule(&self, path: &Path) -> Option<PathRule> {
-        let found = self.rules.iter().rev().find(|(_, named)| path.starts_with(named));
-        found.map(|(rule, _)| *rule)
+        find_rule(&self.rules, path)
     }
+}
+
+/// Returns the rule that holds for a path; see [`SandboxPlan::find_rule`].
+pub(super) fn find_rule(rules: &[(PathRule, PathBuf)], path: &Path) -> Option<PathRule> {
+    let found = rules.iter().rev().find(|(_, named)| path.starts_with(named));
+    found.map(|(rule, _)| *rule)
 }
 
 #[cfg(test)]

@@ -10,7 +10,11 @@ use crate::sandbox::SandboxPlan;
 
 /// The methods of this system, the strongest first.
 #[cfg(target_os = "linux")]
-const METHODS: &[SandboxMethod] = &[SandboxMethod::Namespaces, SandboxMethod::Landlock];
+const METHODS: &[SandboxMethod] = &[
+    SandboxMethod::Namespaces,
+    SandboxMethod::Bubblewrap,
+    SandboxMethod::Landlock,
+];
 #[cfg(not(target_os = "linux"))]
 const METHODS: &[SandboxMethod] = &[];
 

@@ -55,7 +55,9 @@ fn build_ruleset(
     let write = AccessFs::from_write(RIGHTS);
     let named = rules.iter().filter(|(rule, _)| *rule == PathRule::Write);
     let temporary = match plan.method {
-        SandboxMethod::Namespaces => vec![Path::new("/tmp"), Path::new("/var/tmp")],
+        SandboxMethod::Namespaces | SandboxMethod::Bubblewrap => {
+            vec![Path::new("/tmp"), Path::new("/var/tmp")]
+        }
         SandboxMethod::Landlock | SandboxMethod::None => vec![plan.temp.as_path()],
     };
     let writable = named.map(|(_, path)| path.as_path());

@@ -1,12 +1,14 @@
 //! Enforces a plan on Linux, for this process and everything that it starts.
 //!
-//! With [`SandboxMethod::Namespaces`] two processes work together. The first calls [`create_user_namespace`] and starts
+//! With [`SandboxMethod::Namespaces`], two processes work together. The first calls [`create_user_namespace`] and starts
 //! the second, which is process 1 of the new PID namespace and calls [`enter`]: mounts (`mounts`), then Landlock
-//! (`file_access`), then seccomp (`system_calls`). Each of the three closes what the others cannot:
+//! (`file_access`), then seccomp (`system_calls`). With [`SandboxMethod::Bubblewrap`], the program of that name does what
+//! concerns namespaces and mounts (`bubblewrap`). Each of the three closes what the others cannot:
 //! - mounts hide secrets and protect single files in writable folders; namespaces hide processes and the network;
 //! - Landlock holds even if a mount is missed, and denies signals and abstract sockets to the outside;
 //! - seccomp denies what could undo the rest, and kinds of sockets that no namespace separates.
 
+mod bubblewrap;
 mod file_access;
 mod mounts;
 mod sockets;
@@ -27,6 +29,8 @@ use rustix::thread::{
 };
 
 use nix::sched::{CloneFlags, unshare};
+
+pub use bubblewrap::{BubblewrapCommand, check_inside};
 
 use super::plan::{PathRule, SandboxPlan};
 use super::{SandboxError, steering_files};
@@ -106,15 +110,14 @@ pub fn enter(plan: &SandboxPlan) -> Result<(), SandboxError> {
     let rules = expand_rules(plan)?;
     match plan.method {
         SandboxMethod::Namespaces => {
-            // The first process ends with the server or its connection; this one must not outlive it.
-            set_parent_process_death_signal(Some(Signal::KILL))
-                .map_err(SandboxError::at("end with the parent process"))?;
+            end_with_parent()?;
             // Afterwards, the list is that of the new network namespace.
             let sockets = sockets::list_reachable_sockets(&rules);
             let temp = fs::canonicalize(&plan.temp).map_err(SandboxError::at("find the temporary folder"))?;
             enter_namespaces(plan)?;
             mounts::set_up_mounts(&rules, &temp, &sockets)?;
         }
+        SandboxMethod::Bubblewrap => end_with_parent()?,
         SandboxMethod::Landlock => {}
         SandboxMethod::None => return Ok(()),
     }
@@ -123,6 +126,12 @@ pub fn enter(plan: &SandboxPlan) -> Result<(), SandboxError> {
     set_no_new_privs(true).map_err(SandboxError::at("give up new privileges"))?;
     file_access::restrict_file_access(plan, &rules)?;
     system_calls::restrict_system_calls(plan)
+}
+
+/// The first process ends with the server or its connection; this one must not outlive it.
+fn end_with_parent() -> Result<(), SandboxError> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(SandboxError::at("end with the parent process"))
 }
 
 /// Replaces rules that depend on what exists. Links are resolved: a rule for a link is one for its target.

@@ -34,10 +34,10 @@ const LINKS: [(&str, &str); 5] = [
 ];
 
 /// Entries of `/run` that hold no sockets and that programs need: where NixOS keeps its programs.
-const KEPT_IN_RUN: [&str; 3] = ["/run/current-system", "/run/booted-system", "/run/wrappers"];
+pub(super) const KEPT_IN_RUN: [&str; 3] = ["/run/current-system", "/run/booted-system", "/run/wrappers"];
 
 /// Folders that are replaced. Mounts below them need no treatment.
-const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
+pub(super) const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
 
 /// What covers secrets: an empty folder and an empty file that cannot be opened, and an empty file that can.
 const COVERS: &str = "/dev/.covers";

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use crate::domain::SandboxMethod;
 use crate::sandbox::SandboxPlan;
+use crate::workspace::process::exec_protocol::{BUBBLEWRAP_STAGE, OUTER_STAGE};
 
 /// A command to start. It inherits our environment without what the launcher strips, plus the additions made here.
 #[derive(Clone)]
@@ -134,10 +135,24 @@ impl Command {
         })
     }
 
-    /// Returns whether its sandbox consists of namespaces, which take a helper of their own.
+    /// Returns whether its sandbox consists of namespaces, where its process has another number.
     pub(super) fn needs_namespaces(&self) -> bool {
         let plan = self.sandbox.as_ref();
-        plan.is_some_and(|plan| plan.method == SandboxMethod::Namespaces)
+        plan.is_some_and(|plan| plan.method.has_namespaces())
+    }
+
+    /// Returns the arguments that its helper needs to set up namespaces.
+    pub(super) fn list_stage_words(&self) -> Vec<OsString> {
+        match &self.sandbox {
+            Some(plan) if plan.method == SandboxMethod::Namespaces => vec![OUTER_STAGE.into()],
+            Some(plan) if plan.method == SandboxMethod::Bubblewrap => {
+                // Only the helper inside takes the request, so this one needs the plan in another way.
+                let mut words = vec![BUBBLEWRAP_STAGE.into()];
+                words.extend(plan.to_words());
+                words
+            }
+            Some(_) | None => Vec::new(),
+        }
     }
 
     /// Returns the program's name, for messages.

@@ -25,9 +25,11 @@ use signal_hook::consts::signal as signals;
 
 use crate::base::clock;
 #[cfg(target_os = "linux")]
-use crate::sandbox;
+use crate::sandbox::{self, BubblewrapCommand, SandboxPlan};
 #[cfg(target_os = "linux")]
-use crate::workspace::process::exec_protocol::{EXEC_COMMAND, INNER_STAGE, OUTER_STAGE};
+use crate::workspace::process::exec_protocol::{
+    BUBBLEWRAP_INNER_STAGE, BUBBLEWRAP_STAGE, EXEC_COMMAND, INNER_STAGE, OUTER_STAGE,
+};
 use crate::workspace::process::exec_protocol::{
     ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal, StopStage,
 };
@@ -50,6 +52,10 @@ pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
         Some(stage) if stage == OUTER_STAGE => run_outer_stage(),
         #[cfg(target_os = "linux")]
         Some(stage) if stage == INNER_STAGE => run_exec_helper(),
+        #[cfg(target_os = "linux")]
+        Some(stage) if stage == BUBBLEWRAP_STAGE => run_bubblewrap_stage(&args.collect::<Vec<_>>()),
+        #[cfg(target_os = "linux")]
+        Some(stage) if stage == BUBBLEWRAP_INNER_STAGE => run_inside_bubblewrap(&args.collect::<Vec<_>>()),
         Some(_) => Err(io::Error::other("takes no arguments")),
     };
     match outcome {
@@ -95,6 +101,67 @@ fn run_outer_stage() -> io::Result<u32> {
             Ok(0)
         }
     }
+}
+
+/// Lets bubblewrap run the helper again, as process 1 inside, by a plan in words.
+#[cfg(target_os = "linux")]
+fn run_bubblewrap_stage(plan: &[OsString]) -> io::Result<u32> {
+    /// What bubblewrap exits with if it cannot set up the sandbox. The helper inside uses other codes.
+    const SETUP_FAILED: i32 = 1;
+    setsid()?;
+    let server = Server {
+        fd: rustix::stdio::stdin(),
+    };
+    let plan = SandboxPlan::from_words(plan).ok_or_else(|| make_invalid_data_error("not a plan"))?;
+    let mut outcome = sandbox::close_inherited_files()
+        .map_err(|error| error.to_string())
+        .and_then(|()| run_bubblewrap(&plan));
+    if let Ok((Some(SETUP_FAILED), _)) = outcome {
+        // A path, such as the socket of a program that has ended, may have gone since the rules were resolved.
+        outcome = run_bubblewrap(&plan);
+    }
+    let reason = match outcome {
+        Ok((Some(SETUP_FAILED), errors)) => errors,
+        Ok((code, _)) => return Ok(u32::from(code != Some(0))),
+        Err(reason) => reason,
+    };
+    server.send_report(&HelperReport::Refused(StartRefusal::Sandbox, reason));
+    Ok(0)
+}
+
+/// Runs bubblewrap to its end, and returns its exit code with what it wrote to standard error.
+#[cfg(target_os = "linux")]
+fn run_bubblewrap(plan: &SandboxPlan) -> Result<(Option<i32>, String), String> {
+    let bubblewrap = BubblewrapCommand::prepare(plan).map_err(|error| error.to_string())?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this starts the helper again, not a command"
+    )]
+    let child = Command::new(&bubblewrap.program)
+        .args(&bubblewrap.args)
+        .args([EXEC_COMMAND, BUBBLEWRAP_INNER_STAGE])
+        .args(&bubblewrap.expected)
+        .stderr(Stdio::piped())
+        .spawn();
+    drop(bubblewrap);
+    let output = child.and_then(std::process::Child::wait_with_output);
+    let output = output.map_err(|error| format!("cannot start bubblewrap: {error}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Ok((output.status.code(), errors))
+}
+
+/// Runs the command of one request in the sandbox that bubblewrap has set up.
+#[cfg(target_os = "linux")]
+fn run_inside_bubblewrap(expected: &[OsString]) -> io::Result<u32> {
+    let checked = sandbox::close_inherited_files().and_then(|()| sandbox::check_inside(expected));
+    if let Err(error) = checked {
+        let server = Server {
+            fd: rustix::stdio::stdin(),
+        };
+        server.send_report(&HelperReport::Refused(StartRefusal::Sandbox, error.to_string()));
+        return Ok(0);
+    }
+    run_exec_helper()
 }
 
 /// Runs the command of one request and returns how many processes are left.

@@ -16,6 +16,10 @@ pub const EXEC_COMMAND: &str = "__exec";
 pub(super) const OUTER_STAGE: &str = "sandbox";
 /// The argument of the helper inside, which is process 1 of the PID namespace.
 pub(super) const INNER_STAGE: &str = "inner";
+/// The argument of the helper that lets bubblewrap start it again inside; the words of the plan follow.
+pub(super) const BUBBLEWRAP_STAGE: &str = "bubblewrap";
+/// The argument of the helper inside of bubblewrap; what it has to check follows.
+pub(super) const BUBBLEWRAP_INNER_STAGE: &str = "bubblewrap-inner";
 
 /// Largest request that the helper accepts, in bytes; the kernel allows far less for arguments.
 pub(super) const REQUEST_LIMIT: usize = 64 << 20;

@@ -23,7 +23,7 @@ use crate::base::CancellationToken;
 use crate::workspace::process::child::{Child, HelperReports, Process};
 use crate::workspace::process::command::{Command, Stdin};
 use crate::workspace::process::exec_protocol::{
-    EXEC_COMMAND, ExecRequest, HelperReport, OUTER_STAGE, REQUEST_LIMIT, StartRefusal,
+    EXEC_COMMAND, ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal,
 };
 use crate::workspace::process::lookup::{absolute_entries, find_outside};
 use crate::workspace::process::orphans::{Helper, spawn_helper};
@@ -267,7 +267,7 @@ impl Launcher {
             // Otherwise the process list would show `/proc/self/exe`.
             .arg0("agentls")
             .arg(EXEC_COMMAND)
-            .args(command.needs_namespaces().then_some(OUTER_STAGE))
+            .args(command.list_stage_words())
             .stdin(Stdio::from(end))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
