@@ -25,6 +25,8 @@ pub enum FolderItemKind {
     Tool,
     /// Any other setting that an untrusted folder must not set.
     Setting,
+    /// A setting or hook of a git repository, which git follows only in a trusted folder.
+    GitSetting,
 }
 
 /// One thing that a folder's files would activate.
@@ -37,6 +39,18 @@ pub struct FolderItem {
     pub detail: String,
     /// The command that it runs.
     pub command: Option<String>,
+}
+
+impl FolderItem {
+    /// Creates an item whose texts are safe to show: invisible characters are visible, and long texts are cut.
+    pub fn new(kind: FolderItemKind, name: &str, detail: &str, command: Option<String>) -> Self {
+        Self {
+            kind,
+            name: reveal_and_truncate(name),
+            detail: reveal_and_truncate(detail),
+            command: command.map(|command| reveal_and_truncate(&command)),
+        }
+    }
 }
 
 /// Lists what the folder at `root` would activate. `folder` holds its merged files, and `unusable` the settings in them
@@ -152,12 +166,7 @@ fn format_location(at: &ConfigLocation, root: &Path) -> String {
 }
 
 fn build_item(kind: FolderItemKind, name: &str, detail: String, command: Option<String>) -> FolderItem {
-    FolderItem {
-        kind,
-        name: reveal_and_truncate(name),
-        detail: reveal_and_truncate(&detail),
-        command: command.map(|command| reveal_and_truncate(&command)),
-    }
+    FolderItem::new(kind, name, &detail, command)
 }
 
 /// Makes all characters visible and limits the length.

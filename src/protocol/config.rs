@@ -57,7 +57,8 @@ pub struct DescribeTrustResult {
 pub struct TrustItem {
     /// Its kind.
     pub kind: TrustItemKind,
-    /// The name of the hook or tool, or the key of the setting.
+    /// The name of the hook or tool, or the key of the setting; for git also `hooks/NAME`, or `repository` for one
+    /// whose settings cannot be examined.
     pub name: String,
     /// When it runs, or the value that it sets; and the file and line.
     pub detail: String,
@@ -77,6 +78,8 @@ pub enum TrustItemKind {
     Tool,
     /// Another setting that an untrusted folder may not set.
     Setting,
+    /// A setting or hook of a git repository in the folder, which git follows only if the folder is trusted.
+    GitSetting,
 }
 
 /// A folder's attempt to send one of the user's keys to another address.

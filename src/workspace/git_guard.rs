@@ -6,6 +6,8 @@
 //! Every setting that is not known to be harmless is replaced. Git refuses all other repositories, whose settings were
 //! not examined. Must not know approvals; the caller knows which folders are trusted.
 
+mod listing;
+
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -115,6 +117,8 @@ struct Repository {
     dot_git: PathBuf,
     /// The folder of the repository's own files: `.git`, or where it leads.
     folder: PathBuf,
+    /// The same, or for a linked work tree that of the main repository.
+    common: PathBuf,
     settings: Vec<PathBuf>,
     index: PathBuf,
 }
@@ -289,6 +293,7 @@ impl Repository {
             ],
             index: folder.join("index"),
             folder,
+            common,
         };
         Some(repository)
     }

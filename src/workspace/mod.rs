@@ -56,6 +56,7 @@ use git_guard::GitGuard;
 use process::{Command, Launcher, SpawnError, StopMode};
 
 use crate::base::spawn::run_blocking;
+use crate::config::FolderItem;
 use crate::domain::{CommandFiles, FileFinding};
 
 /// What a cancel does to a running command (R-CANCEL).
@@ -165,6 +166,11 @@ impl WorkspaceShared {
     /// Returns how commands are confined on this machine.
     pub fn sandbox(&self) -> &SandboxDetection {
         &self.sandbox
+    }
+
+    /// Lists what git runs in a folder only if the user trusts it.
+    pub async fn list_git_activations(&self, folder: &Path) -> Vec<FolderItem> {
+        self.git_guard.list_activations(&self.launcher(), folder).await
     }
 
     /// Replaces the launcher; a start in progress keeps the one that it took.

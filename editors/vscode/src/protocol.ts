@@ -1456,7 +1456,10 @@ export interface DescribeTrustResult {
 export interface TrustItem {
   /** Its kind. */
   kind: TrustItemKind;
-  /** The name of the hook or tool, or the key of the setting. */
+  /**
+   * The name of the hook or tool, or the key of the setting; for git also `hooks/NAME`, or
+   * `repository` for one whose settings cannot be examined.
+   */
   name: string;
   /** When it runs, or the value that it sets; and the file and line. */
   detail: string;
@@ -1474,7 +1477,12 @@ export type TrustItemKind =
   /** A tool whose call runs a command. */
   | "tool"
   /** Another setting that an untrusted folder may not set. */
-  | "setting";
+  | "setting"
+  /**
+   * A setting or hook of a git repository in the folder, which git follows only if the folder is
+   * trusted.
+   */
+  | "gitSetting";
 
 /** A folder's attempt to send one of the user's keys to another address. */
 export interface ProviderRedirect {

@@ -87,6 +87,7 @@ impl Chat {
                 TrustItemKind::Hook => "hook",
                 TrustItemKind::Tool => "tool",
                 TrustItemKind::Setting => "setting",
+                TrustItemKind::GitSetting => "git",
             };
             let text = format!("{}: {}", one_line(&item.name), one_line(&item.detail));
             self.view.screen.write_entry(&format!("  {kind:<8}"), 10, &text);

@@ -59,6 +59,10 @@ impl Service {
 
     async fn describe_folder(&self, folder: &Path) -> FolderDescription {
         self.state.resolve_trust(folder).await;
-        self.state.configured.describe_folder(folder)
+        let mut described = self.state.configured.describe_folder(folder);
+        described
+            .items
+            .extend(self.state.workspace.list_git_activations(folder).await);
+        described
     }
 }

@@ -15,6 +15,7 @@ pub fn trust_item(item: FolderItem) -> wire::TrustItem {
             FolderItemKind::Hook => wire::TrustItemKind::Hook,
             FolderItemKind::Tool => wire::TrustItemKind::Tool,
             FolderItemKind::Setting => wire::TrustItemKind::Setting,
+            FolderItemKind::GitSetting => wire::TrustItemKind::GitSetting,
         },
         name: item.name,
         detail: item.detail,

@@ -98,6 +98,13 @@ where
     command
 }
 
+/// Returns whether commands never follow this setting of a repository, not even in a folder that the user trusts.
+pub fn is_always_replaced(key: &str) -> bool {
+    FOR_COMMANDS
+        .iter()
+        .any(|(replaced, _)| replaced.eq_ignore_ascii_case(key))
+}
+
 impl Command {
     /// Keeps every git below from starting a file system monitor, pager, or signature check that a repository names.
     ///

@@ -22,7 +22,7 @@ pub use child::{Child, Collected, CommandEnd, Process, StopMode};
 pub use command::{Command, Stdin};
 pub use exec::exec_main;
 pub use exec_protocol::EXEC_COMMAND;
-pub use git::git_command;
+pub use git::{git_command, is_always_replaced};
 pub use inspection::deny_inspection;
 pub use lookup::find_own_program;
 pub use orphans::{adopt_orphans, sweep_orphans};

@@ -844,7 +844,7 @@ M.server_notifications = {
 ---Something that a folder's own files activate once the folder is trusted.
 ---@class (exact) agentls.TrustItem
 ---@field kind agentls.TrustItemKind Its kind.
----@field name string The name of the hook or tool, or the key of the setting.
+---@field name string The name of the hook or tool, or the key of the setting; for git also `hooks/NAME`, or `repository` for one whose settings cannot be examined.
 ---@field detail string When it runs, or the value that it sets; and the file and line.
 ---@field command? string The command that it runs.
 
@@ -854,6 +854,7 @@ M.server_notifications = {
 ---| "hook" # A command that runs at a fixed point of every turn.
 ---| "tool" # A tool whose call runs a command.
 ---| "setting" # Another setting that an untrusted folder may not set.
+---| "gitSetting" # A setting or hook of a git repository in the folder, which git follows only if the folder is trusted.
 
 ---A folder's attempt to send one of the user's keys to another address.
 ---@class (exact) agentls.ProviderRedirect

@@ -1,0 +1,140 @@
+//! Lists what git would run in a folder once the user trusts it: the settings that the guard replaces, and hooks.
+//!
+//! Starts nothing except git's own listing of settings. Bounded: a note tells what was not examined.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    FileKind, GitGuard, Launcher, OpenFolder, Repository, find_replacement, find_work_tree, list_settings,
+    nofollow, real_path, settings_state,
+};
+use crate::base::credential_env::is_credential;
+use crate::config::{FolderItem, FolderItemKind};
+use crate::workspace::process::is_always_replaced;
+
+/// Most folders searched for repositories.
+const MAX_FOLDERS: usize = 20_000;
+/// Most items listed.
+const MAX_ITEMS: usize = 200;
+
+impl GitGuard {
+    /// Lists what trust in `folder` lets git run, in the repository around it and in all repositories inside.
+    pub(crate) async fn list_activations(&self, launcher: &Launcher, folder: &Path) -> Vec<FolderItem> {
+        let Ok(folder) = real_path(folder) else {
+            return Vec::new();
+        };
+        let searched = folder.clone();
+        let search = tokio::task::spawn_blocking(move || find_repositories(&searched));
+        let (mut roots, is_complete) = search.await.unwrap_or_default();
+        roots.extend(find_work_tree(&folder).filter(|root| *root != folder));
+        let mut items = Vec::new();
+        for root in roots {
+            list_repository(launcher, &root, &folder, &mut items).await;
+            if items.len() >= MAX_ITEMS {
+                items.truncate(MAX_ITEMS - 1);
+                items.push(build_item("…", "more is not listed", None));
+                return items;
+            }
+        }
+        if !is_complete {
+            items.push(build_item(
+                "…",
+                "not all folders were searched for repositories",
+                None,
+            ));
+        }
+        items
+    }
+}
+
+/// Returns the folders with a repository at or below `folder`, sorted, and whether all folders were searched.
+fn find_repositories(folder: &Path) -> (Vec<PathBuf>, bool) {
+    let mut pending = vec![folder.to_path_buf()];
+    let mut found = Vec::new();
+    let mut searched = 0;
+    while let Some(folder) = pending.pop() {
+        searched += 1;
+        if searched > MAX_FOLDERS {
+            return (found, false);
+        }
+        let Ok(entries) = OpenFolder::open(&folder).and_then(|folder| folder.read_entries()) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            if entry.name == ".git" {
+                found.push(folder.clone());
+            } else if entry.kind == FileKind::Folder {
+                pending.push(folder.join(entry.name));
+            }
+        }
+    }
+    found.sort();
+    (found, true)
+}
+
+/// Adds the items of one repository.
+async fn list_repository(launcher: &Launcher, root: &Path, folder: &Path, items: &mut Vec<FolderItem>) {
+    let shown = |path: &Path| match path.strip_prefix(folder) {
+        Ok(inside) => inside.display().to_string(),
+        Err(_) => path.display().to_string(),
+    };
+    let unknown = |path: &Path| {
+        let detail = format!("cannot be examined, from {}", shown(path));
+        build_item("repository", &detail, None)
+    };
+    let Some(repository) = Repository::open_at(root) else {
+        items.push(unknown(&root.join(".git")));
+        return;
+    };
+    let mut names_work_tree = false;
+    for path in &repository.settings {
+        let settings = match settings_state(path) {
+            Some(None) => continue,
+            Some(Some(_)) => list_settings(launcher, path).await,
+            None => None,
+        };
+        let Some(settings) = settings else {
+            items.push(unknown(path));
+            continue;
+        };
+        let of_gitmodules = path.ends_with(".gitmodules");
+        for (key, value) in settings {
+            names_work_tree |= key == "core.worktree" && !of_gitmodules && repository.is_work_tree(&value);
+            let is_activated = match find_replacement(&key, of_gitmodules) {
+                Some(None) if key == "core.worktree" => !repository.is_work_tree(&value),
+                // Only trust lets git fetch the missing objects of a partial clone.
+                Some(None) => key == "extensions.partialclone" || key.ends_with(".promisor"),
+                Some(Some(_)) | None => !is_always_replaced(&key),
+            };
+            if is_activated {
+                let command = (!is_credential(&key, &value)).then_some(value);
+                items.push(build_item(&key, &format!("from {}", shown(path)), command));
+            }
+        }
+    }
+    if !names_work_tree && !repository.belongs_to_work_tree() {
+        items.push(unknown(&repository.dot_git));
+    }
+    let hooks = repository.common.join("hooks");
+    let mut names: Vec<String> = OpenFolder::open(&hooks)
+        .and_then(|hooks| hooks.read_entries())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.name.to_string_lossy().into_owned())
+        .filter(|name| !name.ends_with(".sample"))
+        .collect();
+    // A link leads to hooks that cannot be listed here.
+    if nofollow::kind(&hooks) == Some(FileKind::Link) {
+        names.push(String::new());
+    }
+    names.sort();
+    for name in names {
+        let detail = format!("from {}", shown(&hooks));
+        items.push(build_item(&format!("hooks/{name}"), &detail, None));
+    }
+}
+
+fn build_item(name: &str, detail: &str, command: Option<String>) -> FolderItem {
+    FolderItem::new(FolderItemKind::GitSetting, name, detail, command)
+}
