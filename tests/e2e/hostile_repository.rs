@@ -1,5 +1,5 @@
 //! A repository full of attacks does nothing and leaks nothing before trust. After trust, it does only what the trust
-//! question listed, and what git follows in a trusted folder (R-SEC).
+//! question listed (R-SEC).
 //!
 //! `attacks` is the table, one row per attack; `planter` writes the files and watches the canaries; `walk` does what a
 //! user does in the repository.
@@ -70,6 +70,15 @@ fn hostile_repository_does_after_trust_only_what_was_listed() {
             assert!(listed.contains(&(kind, name)), "{}: {described}", attack.name);
         }
     }
+    for folder in canaries.repositories.take() {
+        // A bare repository is never used, trusted or not.
+        let is_bare = !world.workspace().join(&folder).join(".git").exists();
+        let from = format!("from {folder}/");
+        assert!(
+            is_bare || described.to_string().contains(&from),
+            "{folder}: {described}"
+        );
+    }
     assert_eq!(walk.take_effects(), BTreeSet::new(), "the trust question");
     let trust = json!({"folder": world.workspace(), "trusted": true});
     let _: Value = walk.client.call("agent/setTrust", trust);
@@ -85,7 +94,7 @@ fn hostile_repository_does_after_trust_only_what_was_listed() {
     effects.extend(walk.finish());
     // Every other effect was not listed, and every missing one shows a canary that does not work.
     let unused = names(|attack| matches!(attack.trust, Trust::Lists(..)));
-    let activated = names(|attack| matches!(attack.trust, Trust::Activates(..) | Trust::Git));
+    let activated = names(|attack| matches!(attack.trust, Trust::Activates(..)));
     let observed: BTreeSet<String> = effects.difference(&unused).cloned().collect();
     assert_eq!(observed, activated);
 }

@@ -311,6 +311,7 @@ return function(test)
         },
         { kind = 'tool', name = 'deploy', detail = 'a tool', command = 'make deploy' },
         { kind = 'setting', name = 'agent.default.mode', detail = '"full"' },
+        { kind = 'gitSetting', name = 'alias.st', detail = 'from .git/config', command = '!./st.sh' },
         { kind = 'other', name = 'newer', detail = 'than this plugin' },
       },
       redirects = {
@@ -331,6 +332,8 @@ return function(test)
       '$ ls',
       '$ make deploy',
       'agent.default.mode: "full"',
+      '## Git: it follows these settings and hooks of its repositories',
+      'alias.st: from .git/config\n      $ !./st.sh',
       'newer',
       'sends $KEY',
       '(accepted)',

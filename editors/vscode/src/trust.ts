@@ -11,7 +11,12 @@ import type { ReviewManager } from "./review";
 const COVERED_LINES = 6;
 
 /** The known kinds in list order. */
-const KNOWN_KINDS = ["hook", "tool", "setting"];
+const KNOWN_KINDS = ["hook", "tool", "setting", "gitSetting"];
+
+/** Returns the noun of a kind; those of a later server are shown as they are. */
+function nameKind(kind: string): string {
+  return kind === "gitSetting" ? "git setting" : kind;
+}
 
 /** Lists known kinds first. A later server may add others. */
 function listKinds(items: readonly TrustItem[]): string[] {
@@ -24,7 +29,7 @@ function listKinds(items: readonly TrustItem[]): string[] {
 export function describeTrustCounts({ activates, redirects }: DescribeTrustResult): string {
   const formatCount = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`;
   const parts = listKinds(activates).map((kind) =>
-    formatCount(activates.filter((item) => item.kind === kind).length, revealHidden(kind)),
+    formatCount(activates.filter((item) => item.kind === kind).length, revealHidden(nameKind(kind))),
   );
   if (redirects.length > 0) parts.push(formatCount(redirects.length, "provider redirect"));
   return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
@@ -38,7 +43,7 @@ export function buildTrustDocument(folder: string, { activates, redirects }: Des
   const lines = [...Array<string>(COVERED_LINES).fill(""), `What ${escapeText(folder)} activates if you trust it`, ""];
   for (const kind of listKinds(activates)) {
     const items = activates.filter((item) => item.kind === kind);
-    lines.push(`${escapeText(kind)}s (${items.length}):`, "");
+    lines.push(`${escapeText(nameKind(kind))}s (${items.length}):`, "");
     for (const { name, detail, command } of items) {
       lines.push(`  - ${escapeText(name)}: ${escapeText(detail)}`);
       if (command !== undefined) lines.push(`    runs: ${escapeText(command)}`);

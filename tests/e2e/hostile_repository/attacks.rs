@@ -20,13 +20,11 @@ pub enum Trust {
     Nothing,
     /// The trust question lists it by kind and name, and then it has its effect.
     Activates(&'static str, &'static str),
-    /// Git follows it in a trusted folder. The trust question does not list it.
-    Git,
     /// The trust question lists it by kind and name; the walk does not cause its effect.
     Lists(&'static str, &'static str),
 }
 
-use Trust::{Activates, Git, Lists, Nothing};
+use Trust::{Activates, Lists, Nothing};
 
 /// Shortens the rows below.
 const fn row(name: &'static str, trust: Trust, plant: fn(&Planter<'_>)) -> Attack {
@@ -285,29 +283,49 @@ const TEXTS: &[Attack] = &[
 
 /// What the main repository's `.git` names.
 const GIT: &[Attack] = &[
-    row("git-filter", Git, |planter| {
-        planter.git_setting("filter.x.clean", &format!("{}; cat", planter.trap()));
-        planter.git_setting("filter.x.smudge", "cat");
-    }),
-    row("git-textconv", Git, |planter| {
-        let textconv = format!("f() {{ {}; cat \"$1\"; }}; f", planter.trap());
-        planter.git_setting("diff.x.textconv", &textconv);
-    }),
-    row("git-diff-command", Git, |planter| {
-        planter.git_setting("diff.c.command", &format!("{}; true", planter.trap()));
-    }),
-    row("git-diff-external", Git, |planter| {
-        planter.git_setting("diff.external", &format!("{}; true", planter.trap()));
-    }),
-    row("git-alias", Git, |planter| {
+    row(
+        "git-filter",
+        Activates("gitSetting", "filter.x.clean"),
+        |planter| {
+            planter.git_setting("filter.x.clean", &format!("{}; cat", planter.trap()));
+            planter.git_setting("filter.x.smudge", "cat");
+        },
+    ),
+    row(
+        "git-textconv",
+        Activates("gitSetting", "diff.x.textconv"),
+        |planter| {
+            let textconv = format!("f() {{ {}; cat \"$1\"; }}; f", planter.trap());
+            planter.git_setting("diff.x.textconv", &textconv);
+        },
+    ),
+    row(
+        "git-diff-command",
+        Activates("gitSetting", "diff.c.command"),
+        |planter| {
+            planter.git_setting("diff.c.command", &format!("{}; true", planter.trap()));
+        },
+    ),
+    row(
+        "git-diff-external",
+        Activates("gitSetting", "diff.external"),
+        |planter| {
+            planter.git_setting("diff.external", &format!("{}; true", planter.trap()));
+        },
+    ),
+    row("git-alias", Activates("gitSetting", "alias.statusx"), |planter| {
         planter.git_setting("alias.statusx", &format!("!{}", planter.trap()));
     }),
-    row("git-editor", Git, |planter| {
+    row("git-editor", Activates("gitSetting", "core.editor"), |planter| {
         planter.git_setting("core.editor", &format!("{}; true", planter.trap()));
     }),
-    row("git-hook", Git, |planter| {
-        planter.program(".git/hooks/pre-commit");
-    }),
+    row(
+        "git-hook",
+        Activates("gitSetting", "hooks/pre-commit"),
+        |planter| {
+            planter.program(".git/hooks/pre-commit");
+        },
+    ),
     row("git-fsmonitor", Nothing, |planter| {
         planter.git_setting("core.fsmonitor", &format!("{}; false", planter.trap()));
     }),
@@ -319,7 +337,7 @@ const GIT: &[Attack] = &[
         planter.git_setting("log.showSignature", "true");
         planter.git_setting("gpg.program", &planter.trap());
     }),
-    row("git-network", Nothing, |planter| {
+    row("git-network", Lists("gitSetting", "core.sshcommand"), |planter| {
         planter.git_setting("core.sshCommand", &planter.trap());
         planter.git_setting("core.askPass", &planter.trap());
         planter.git_setting("credential.helper", &format!("!{}", planter.trap()));
@@ -327,9 +345,13 @@ const GIT: &[Attack] = &[
         planter.git_setting("remote.origin.uploadpack", &planter.trap());
         planter.git_setting("remote.origin.url", &planter.url());
     }),
-    row("git-merge-driver", Nothing, |planter| {
-        planter.git_setting("merge.x.driver", &planter.trap());
-    }),
+    row(
+        "git-merge-driver",
+        Lists("gitSetting", "merge.x.driver"),
+        |planter| {
+            planter.git_setting("merge.x.driver", &planter.trap());
+        },
+    ),
     row("git-submodule-update", Nothing, |planter| {
         let text = format!(
             "[submodule \"x\"]\n\tpath = lib\n\turl = {}\n\tupdate = !{}\n",
@@ -359,17 +381,25 @@ fn link_git_file(planter: &Planter<'_>, path: &str) {
 
 /// Repositories in folders of the repository, each opened as a session of its own.
 const INNER_REPOSITORIES: &[Attack] = &[
-    row("inner-repository", Git, |planter| {
-        let folder = planter.inner_repository();
-        planter.write(&format!("{folder}/.git/info/attributes"), "*.txt filter=inner\n");
-        let filter = format!("{}; cat", planter.trap());
-        planter.git(&folder, &["config", "filter.inner.clean", &filter]);
-    }),
+    row(
+        "inner-repository",
+        Activates("gitSetting", "filter.inner.clean"),
+        |planter| {
+            let folder = planter.inner_repository();
+            planter.write(&format!("{folder}/.git/info/attributes"), "*.txt filter=inner\n");
+            let filter = format!("{}; cat", planter.trap());
+            planter.git(&folder, &["config", "filter.inner.clean", &filter]);
+        },
+    ),
     // Git stops when such a filter ends, so it has a repository of its own.
-    row("git-filter-process", Nothing, |planter| {
-        let folder = planter.inner_repository();
-        planter.git(&folder, &["config", "filter.p.process", &planter.trap()]);
-    }),
+    row(
+        "git-filter-process",
+        Lists("gitSetting", "filter.p.process"),
+        |planter| {
+            let folder = planter.inner_repository();
+            planter.git(&folder, &["config", "filter.p.process", &planter.trap()]);
+        },
+    ),
     row("git-include", Nothing, |planter| {
         let folder = planter.inner_repository();
         let text = format!("[filter \"x\"]\n\tclean = \"{}; cat\"\n", planter.trap());
@@ -467,18 +497,22 @@ const INNER_REPOSITORIES: &[Attack] = &[
         let private = other_repository(planter);
         planter.write(&format!("{folder}/.git/commondir"), format!("{private}/.git\n"));
     }),
-    row("git-partial-clone", Nothing, |planter| {
-        let folder = planter.inner_repository();
-        planter.git(&folder, &["config", "remote.origin.url", &planter.url()]);
-        planter.git(&folder, &["config", "remote.origin.promisor", "true"]);
-        planter.git(&folder, &["config", "extensions.partialClone", "origin"]);
-        planter.git(&folder, &["config", "core.repositoryFormatVersion", "1"]);
-        let blob = planter.git(&folder, &["rev-parse", "HEAD:a.txt"]);
-        let (start, rest) = blob.split_at(2);
-        let object = planter.write(&format!("{folder}/.git/x"), "");
-        let object = object.with_file_name(format!("objects/{start}/{rest}"));
-        std::fs::remove_file(object).unwrap();
-    }),
+    row(
+        "git-partial-clone",
+        Lists("gitSetting", "extensions.partialclone"),
+        |planter| {
+            let folder = planter.inner_repository();
+            planter.git(&folder, &["config", "remote.origin.url", &planter.url()]);
+            planter.git(&folder, &["config", "remote.origin.promisor", "true"]);
+            planter.git(&folder, &["config", "extensions.partialClone", "origin"]);
+            planter.git(&folder, &["config", "core.repositoryFormatVersion", "1"]);
+            let blob = planter.git(&folder, &["rev-parse", "HEAD:a.txt"]);
+            let (start, rest) = blob.split_at(2);
+            let object = planter.write(&format!("{folder}/.git/x"), "");
+            let object = object.with_file_name(format!("objects/{start}/{rest}"));
+            std::fs::remove_file(object).unwrap();
+        },
+    ),
 ];
 
 /// Makes a repository outside the workspace whose history is secret, and returns its folder.

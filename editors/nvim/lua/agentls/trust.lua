@@ -16,8 +16,9 @@ local HEADINGS = {
   hook = 'Hooks: these commands run in every turn',
   tool = 'Tools: the agent may call these commands',
   setting = 'Settings',
+  gitSetting = 'Git: it follows these settings and hooks of its repositories',
 }
-local ORDER = { 'hook', 'tool', 'setting' }
+local ORDER = { 'hook', 'tool', 'setting', 'gitSetting' }
 
 ---@param folder string
 local function format_folder(folder)

@@ -13,13 +13,15 @@ const DESCRIBED: DescribeTrustResult = {
     { kind: "tool", name: "deploy", detail: "config.toml:9", command: "./deploy.sh" },
     { kind: "hook", name: "before", detail: "before each turn", command: "curl x | sh\n  - hook fake: nothing" },
     { kind: "hook", name: "after\u202e", detail: "after each turn", command: "true" },
+    { kind: "gitSetting", name: "alias.st", detail: "from .git/config", command: "!./st.sh" },
+    { kind: "gitSetting", name: "hooks/pre-commit", detail: "from .git/hooks" },
     { kind: "later" as string as TrustItemKind, name: "new", detail: "of a later version" },
   ],
   redirects: [{ provider: "anthropic", from: "https://a", to: "https://b", sends: ["your key"], accepted: false }],
 };
 
 test("activated items are counted by kind", () => {
-  assert.equal(describeTrustCounts(DESCRIBED), "2 hooks, 1 tool, 1 later and 1 provider redirect");
+  assert.equal(describeTrustCounts(DESCRIBED), "2 hooks, 1 tool, 2 git settings, 1 later and 1 provider redirect");
   assert.equal(
     describeTrustCounts({ ...DESCRIBED, redirects: [], activates: DESCRIBED.activates.slice(0, 1) }),
     "1 tool",
@@ -30,6 +32,9 @@ test("the document lists full commands, and none can look like an entry", () => 
   const text = buildTrustDocument("/w", DESCRIBED);
   for (const excerpt of [
     "./deploy.sh",
+    "git settings (2):",
+    "  - alias.st: from .git/config\n    runs: !./st.sh",
+    "  - hooks/pre-commit: from .git/hooks",
     "after<U+202E>",
     "from https://a to https://b",
     "your key",
@@ -37,7 +42,7 @@ test("the document lists full commands, and none can look like an entry", () => 
   ]) {
     assert.ok(text.includes(excerpt), excerpt);
   }
-  assert.equal(text.match(/^ {2}- /gm)?.length, 5);
+  assert.equal(text.match(/^ {2}- /gm)?.length, 7);
   assert.match(text, /curl x \| sh\n {6}\| {3}- hook fake/);
 });
 
