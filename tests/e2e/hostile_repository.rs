@@ -1,14 +1,15 @@
 //! A repository full of attacks does nothing and leaks nothing before trust. After trust, it does only what the trust
 //! question listed (R-SEC).
 //!
-//! `attacks` is the table, one row per attack; `planter` writes the files and watches the canaries; `walk` does what a
-//! user does in the repository.
+//! `attacks` and `git_attacks` are the table, one row per attack; `planter` writes the files and watches the canaries;
+//! `walk` does what a user does in the repository.
 #![expect(
     clippy::disallowed_methods,
     reason = "git makes the repository, and the user runs commands in a terminal"
 )]
 
 mod attacks;
+mod git_attacks;
 mod planter;
 mod walk;
 
@@ -83,11 +84,7 @@ fn hostile_repository_does_after_trust_only_what_was_listed() {
     let trust = json!({"folder": world.workspace(), "trusted": true});
     let _: Value = walk.client.call("agent/setTrust", trust);
     let mut effects = BTreeSet::new();
-    // The other modes would only run the hooks more often.
-    let steps = walk::STEPS
-        .iter()
-        .filter(|(step, _)| !["mode plan", "mode autoEdit"].contains(step));
-    for (_, run) in steps {
+    for (_, run) in walk::STEPS {
         run(&mut walk);
         effects.extend(walk.take_effects());
     }
