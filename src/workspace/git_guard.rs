@@ -313,13 +313,19 @@ impl Repository {
     }
 }
 
-/// Returns whether no link in a repository leads out of it, and no pipe in it could block git.
+/// Returns whether no link in a repository leads out of it, it takes no objects from elsewhere, and no pipe in it could
+/// block git.
 ///
 /// Git prints lines of files that it cannot parse, such as `shallow`, so a link could show any file.
 fn is_self_contained(repository: &Path) -> bool {
     let Ok(repository) = real_path(repository) else {
         return false;
     };
+    // Git would show commits of any repository that this file names, and suggests those with a similar hash.
+    let alternates = real_path(&repository.join("objects/info/alternates"));
+    if !alternates.is_ok_and(|file| nofollow::kind(&file).is_none()) {
+        return false;
+    }
     let mut pending = vec![repository.clone()];
     let mut examined = 0;
     while let Some(folder) = pending.pop() {

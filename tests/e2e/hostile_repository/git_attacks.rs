@@ -189,6 +189,15 @@ pub const INNER_REPOSITORIES: &[Attack] = &[
     row("git-alternates", Nothing, |planter| {
         link_git_file(planter, "objects/info/alternates")
     }),
+    // The objects of a repository of the user's own, whose commits the attacker knows or guesses.
+    row("git-objects-elsewhere", Nothing, |planter| {
+        let folder = planter.inner_repository();
+        let private = other_repository(planter);
+        let commit = planter.git(&private, &["rev-parse", "HEAD"]);
+        let objects = format!("{private}/.git/objects\n");
+        planter.write(&format!("{folder}/.git/objects/info/alternates"), objects);
+        planter.write(&format!("{folder}/.git/refs/heads/main"), format!("{commit}\n"));
+    }),
     row("git-info-link", Nothing, |planter| {
         let folder = planter.inner_repository();
         let key = planter.secret("private/info/grafts");
