@@ -25,7 +25,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::rule::Rule;
+use super::rule::{OUTSIDE_SANDBOX, Rule, SANDBOXED};
 use super::secret;
 use crate::base::steering::{Steering, find_steering};
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -134,8 +134,19 @@ impl<'a> JudgedCall<'a> {
 
     /// Returns the rules, of those that deny or demand a question, that apply to the tool.
     fn filter_restrictions<'r>(&self, rules: &'r [Rule]) -> impl Iterator<Item = &'r Rule> + use<'r, 'a> {
-        let tool = self.tool;
-        rules.iter().filter(move |rule| rule.restricts_tool(tool))
+        let (tool, by_sandbox) = (self.tool, self.name_by_sandbox());
+        rules.iter().filter(move |rule| {
+            rule.restricts_tool(tool) || by_sandbox.is_some_and(|name| rule.matches_tool(name))
+        })
+    }
+
+    /// Returns the name that rules use for a command of `bash` by its sandbox, if it has one.
+    fn name_by_sandbox(&self) -> Option<&'static str> {
+        match self.effect.confinement {
+            Confinement::None => None,
+            Confinement::Sandboxed => Some(SANDBOXED),
+            Confinement::Declined => Some(OUTSIDE_SANDBOX),
+        }
     }
 
     fn deny_by_rule(rule: &Rule) -> Verdict {

@@ -22,6 +22,8 @@
 //!   relative pattern is compared with the path relative to its workspace folder. One that begins with `/` is compared
 //!   with the absolute path. A final `/` means everything below.
 //! - Where it denies or demands a question, such a rule for one tool that writes files covers all of them.
+//! - `bash_outside(make install)` is about one whole command line outside the sandbox, character for character.
+//!   `bash_sandboxed` is about all commands in the sandbox.
 //! - For the network (`web_fetch(https://docs.rs/*)`), a `*` in the host stays within the host.
 //! - For MCP tools, `*` matches any text of the call's subject.
 
@@ -39,6 +41,11 @@ use text_pattern::TextPattern;
 
 /// The longest rule, in bytes.
 const MAX_BYTES: usize = 4096;
+
+/// Stands in rules for commands of `bash` that run outside the sandbox, each spelled out exactly.
+pub(super) const OUTSIDE_SANDBOX: &str = "bash_outside";
+/// Stands in rules for all commands of `bash` that run in the sandbox.
+pub(super) const SANDBOXED: &str = "bash_sandboxed";
 
 /// The built-in tools that write files.
 const WRITING_TOOLS: [&str; 2] = ["edit_file", "write_file"];
@@ -207,6 +214,21 @@ impl Rule {
         self.pattern
             .as_ref()
             .is_some_and(|pattern| !pattern.text.has_star())
+    }
+
+    /// Returns whether the rule is about a command line outside the sandbox.
+    pub(crate) fn is_for_outside(&self) -> bool {
+        self.tool_name == OUTSIDE_SANDBOX
+    }
+
+    /// Returns whether the rule is about exactly this command line outside the sandbox.
+    pub(crate) fn matches_outside_line(&self, line: &str) -> bool {
+        self.is_for_outside() && self.is_exact() && self.matches_text(line)
+    }
+
+    /// Returns whether the rule is about all commands in the sandbox.
+    pub(crate) fn covers_sandboxed(&self) -> bool {
+        self.tool_name == SANDBOXED && self.is_bare()
     }
 
     /// Returns whether the pattern allows a simple command; a `*` is narrow.

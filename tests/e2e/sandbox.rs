@@ -128,6 +128,30 @@ fn in_the_mode_ask_a_sandboxed_command_asks_at_a_low_risk() {
 }
 
 #[test]
+fn one_answer_lasts_for_the_session_inside_and_outside_of_the_sandbox() {
+    let Some(confined) = Confined::new("") else { return };
+    let client = confined.world.start();
+    let session = session_in(&client, "ask");
+    for (outside, rule) in [(false, "bash_sandboxed"), (true, "bash_outside(")] {
+        confined.push_write(outside);
+        let id = client.prompt(&session, "write");
+        let approval = client.next_approval(&session);
+        assert!(approval.text("rule").starts_with(rule), "{approval:?}");
+        client.decide(&approval, "allowSession");
+        client.prompt_result(&id);
+        confined.push_write(outside);
+        client.ask(&session, "write again");
+    }
+    assert_eq!(client.all(&session, "agent/approvalRequested").len(), 2);
+    // Another line outside of the sandbox asks.
+    let other = json!({"command": "true", "outside_sandbox": true});
+    confined.world.mock().push(Reply::tool("bash", other));
+    let id = client.prompt(&session, "another");
+    client.decide(&client.next_approval(&session), "deny");
+    client.prompt_result(&id);
+}
+
+#[test]
 fn with_the_network_a_sandboxed_command_needs_approval() {
     let Some(confined) = Confined::new("network = true") else {
         return;

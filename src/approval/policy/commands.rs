@@ -4,11 +4,11 @@
 //! closed: a line that cannot be parsed, or whose files were not checked, is never free.
 
 use super::super::command::{self, VisitedCommand};
-use super::super::rule::Rule;
+use super::super::rule::{OUTSIDE_SANDBOX, Rule, SANDBOXED};
 use super::super::shell::{self, ParsedCommand, SimpleCommand};
 use super::super::{known, read_only, risk};
 use super::{JudgedCall, MAX_OFFERED_TEXT, RuleMatch, Verdict, allowed_by_mode};
-use crate::base::text::one_line;
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Confinement, FileFinding, FindingKind, Mode, Risk};
 
 /// The maximum number of rules that one "always" stores.
@@ -20,7 +20,7 @@ impl<'a> JudgedCall<'a> {
         let mut visited = command::look_through(&self.effect.subject, &line);
         let mut doubt = None;
         for rule in self.filter_restrictions(&self.policy.deny) {
-            match hits_command(rule, &visited) {
+            match self.check_restriction(rule, &visited) {
                 RuleMatch::Yes => return Self::deny_by_rule(rule),
                 // It cannot deny for certain, but it must not be ignored either: the user decides.
                 RuleMatch::Maybe => doubt = doubt.or(Some(rule)),
@@ -31,7 +31,7 @@ impl<'a> JudgedCall<'a> {
         (visited.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
         let forced = self
             .filter_restrictions(&self.policy.require_approval)
-            .find(|rule| hits_command(rule, &visited) != RuleMatch::No);
+            .find(|rule| self.check_restriction(rule, &visited) != RuleMatch::No);
         let read_only_parts = read_only::reading_parts(&line, &self.effect.subject);
         let unsure = self.explain_line_uncertainty(&line);
         // Once a rule watches the line, no part of it is free on its own.
@@ -52,6 +52,14 @@ impl<'a> JudgedCall<'a> {
                 by: "sandbox".to_owned(),
             };
         }
+        if doubt.is_none()
+            && unsure.is_none()
+            && let Some(rule) = self.find_outside_rule(forced)
+        {
+            return Verdict::Allow {
+                by: format!("rule `{rule}`"),
+            };
+        }
         let rules: Vec<&Rule> = self.rules_that_count(forced).collect();
         let covered = self.cover_line(&line, &visited, &rules, &free);
         if doubt.is_none()
@@ -61,10 +69,11 @@ impl<'a> JudgedCall<'a> {
             return Verdict::Allow { by: by.clone() };
         }
         // A stored rule could not settle the doubt: it would come back with the next call.
-        let rule = if doubt.is_some() {
-            None
-        } else {
-            self.offer_for_line(&line, &visited, &rules, &free)
+        let rule = match self.effect.confinement {
+            _ if doubt.is_some() => None,
+            Confinement::Declined => self.offer_outside_rule(unsure.is_some()),
+            Confinement::Sandboxed if !must_ask => Some(SANDBOXED.to_owned()),
+            Confinement::Sandboxed | Confinement::None => self.offer_for_line(&line, &visited, &rules, &free),
         };
         Verdict::Ask {
             reason: self.explain_question(doubt, forced, unsure, covered),
@@ -81,8 +90,46 @@ impl<'a> JudgedCall<'a> {
     /// Returns whether it needs no approval because it runs in a sandbox (R-BOX).
     fn is_free_in_sandbox(&self) -> bool {
         let by_mode = self.policy.mode != Mode::AutoEdit;
+        let needs_approval = self.policy.sandboxed_needs_approval.unwrap_or(by_mode);
+        let mut rules = self.policy.grants.iter().chain(&self.policy.allow);
         self.effect.confinement == Confinement::Sandboxed
-            && !self.policy.sandboxed_needs_approval.unwrap_or(by_mode)
+            && (!needs_approval || rules.any(Rule::covers_sandboxed))
+    }
+
+    /// Returns whether a rule that denies or demands a question is about this call.
+    fn check_restriction(&self, rule: &Rule, visited: &VisitedCommand) -> RuleMatch {
+        if !rule.is_for_outside() {
+            return hits_command(rule, visited);
+        }
+        if rule.matches_outside_line(&self.effect.subject) {
+            RuleMatch::Yes
+        } else {
+            RuleMatch::No
+        }
+    }
+
+    /// Returns the rule that allows exactly this line outside the sandbox.
+    fn find_outside_rule(&self, forced: Option<&Rule>) -> Option<&'a Rule> {
+        if self.effect.confinement != Confinement::Declined {
+            return None;
+        }
+        let allow = if forced.is_some() {
+            &[]
+        } else {
+            &*self.policy.allow
+        };
+        let mut rules = self.policy.grants.iter().chain(allow);
+        rules.find(|rule| rule.matches_outside_line(&self.effect.subject))
+    }
+
+    /// Returns the rule for exactly this line outside the sandbox. It could not settle an uncertainty about the line.
+    fn offer_outside_rule(&self, is_unsure: bool) -> Option<String> {
+        let line = &self.effect.subject;
+        if is_unsure || line.len() > MAX_OFFERED_TEXT || reveal_hidden_characters(line) != *line {
+            return None;
+        }
+        let rule = Rule::with_exact_pattern(OUTSIDE_SANDBOX, line)?;
+        rule.matches_outside_line(line).then(|| rule.to_string())
     }
 
     fn explain_question(
@@ -291,13 +338,7 @@ impl<'a> JudgedCall<'a> {
         free: &[bool],
     ) -> Option<String> {
         let option_name = self.find_findings(FindingKind::OptionName).next().is_some();
-        let declined = self.effect.confinement == Confinement::Declined;
-        if line.unparsed_reason.is_some()
-            || line.defines_function
-            || self.effect.outside
-            || option_name
-            || declined
-        {
+        if line.unparsed_reason.is_some() || line.defines_function || self.effect.outside || option_name {
             return None;
         }
         let watched = self.explain_line_uncertainty(line).is_some();

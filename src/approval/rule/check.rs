@@ -6,22 +6,27 @@
 //! A rule is refused only if it surely never matches. Names of other agents that do not mean exactly the same here
 //! (`Read(…)` also covers their searches) are not guessed: the error suggests the nearest rule.
 
-use super::{Rule, RuleError};
+use super::{OUTSIDE_SANDBOX, Rule, RuleError, SANDBOXED};
 use crate::base::nearest::nearest_name;
 
 /// What the calls of a tool are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RuleSubject {
     Command,
+    /// A whole command line, character for character.
+    ExactLine,
     File,
     Address,
     /// Calls have nothing that a pattern could be compared with.
     Nothing,
 }
 
-/// The built-in tools. A test compares the list with the registry.
+/// The built-in tools, and the names for commands of `bash` by their sandbox. A test compares the list with the
+/// registry.
 const TOOLS: &[(&str, RuleSubject)] = &[
     ("bash", RuleSubject::Command),
+    (OUTSIDE_SANDBOX, RuleSubject::ExactLine),
+    (SANDBOXED, RuleSubject::Nothing),
     ("read_file", RuleSubject::File),
     ("list_dir", RuleSubject::File),
     ("glob", RuleSubject::File),
@@ -72,6 +77,10 @@ const BLOCK_WORDS: &[&str] = &[
     "if", "then", "elif", "else", "fi", "while", "until", "for", "do", "done", "case", "esac", "select",
     "function", "coproc", "{", "}", "!",
 ];
+
+/// What is wrong with a rule for more than one line outside the sandbox.
+const NOT_EXACT: &str =
+    "outside the sandbox, a rule names one command line exactly, in parentheses and without `*`";
 
 /// Why a pattern fits nothing, and a pattern that would.
 type Fault = (&'static str, Option<String>);
@@ -148,12 +157,21 @@ impl Rule {
             return Err(self.unknown_tool_error(self.nearest_rule(own)));
         }
         let Some(pattern) = &self.pattern else {
-            return Ok(());
+            return if self.tool_name == OUTSIDE_SANDBOX {
+                Err(RuleError::NeverMatches {
+                    rule: self.to_string(),
+                    why: NOT_EXACT,
+                    instead: None,
+                })
+            } else {
+                Ok(())
+            };
         };
         let mut fault = None;
         for subject in subjects {
             let found = match subject {
                 RuleSubject::Command => command_fault(&pattern.source),
+                RuleSubject::ExactLine => (!self.is_exact()).then_some((NOT_EXACT, None)),
                 RuleSubject::File => file_fault(&pattern.source),
                 RuleSubject::Address => address_fault(&pattern.source),
                 RuleSubject::Nothing => {
@@ -240,7 +258,7 @@ fn pattern_for(tool: &str, source: &str, is_foreign: bool) -> String {
             None => source.strip_prefix("./").unwrap_or(source).to_owned(),
         },
         Some(RuleSubject::Nothing) => return String::new(),
-        None => source.to_owned(),
+        Some(RuleSubject::ExactLine) | None => source.to_owned(),
     };
     format!("({pattern})")
 }

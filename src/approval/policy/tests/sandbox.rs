@@ -79,10 +79,10 @@ fn a_question_about_a_sandboxed_command_says_so_and_has_a_low_risk() {
 }
 
 #[test]
-fn outside_of_the_sandbox_no_rule_counts_but_full_mode_does() {
+fn outside_of_the_sandbox_no_rule_for_bash_counts_but_full_mode_does() {
     let policy = |mode| Policy {
         mode,
-        allow: rules(&["bash", "bash(ls *)"]),
+        allow: rules(&["*", "bash", "bash(ls *)", "bash_sandboxed", "bash_outside(mak)"]),
         grants: rules(&["bash(make)"]),
         ..Policy::default()
     };
@@ -96,9 +96,106 @@ fn outside_of_the_sandbox_no_rule_counts_but_full_mode_does() {
                 reason.starts_with("runs a command outside the sandbox"),
                 "{reason}"
             );
-            assert_eq!(rule, None, "{line}");
+            assert_eq!(rule, Some(format!("bash_outside({line})")));
         }
         assert!(is_free(&judge(&policy(Mode::Full), line, Confinement::Declined)));
+    }
+}
+
+#[test]
+fn a_rule_for_one_line_outside_of_the_sandbox_allows_exactly_that_line() {
+    let line = "make install > log; echo $(id) \\ 'a*b'";
+    let Verdict::Ask { rule, .. } = judge(&Policy::default(), line, Confinement::Declined) else {
+        panic!("it is free");
+    };
+    let offered = rule.expect("a rule is offered");
+    let granted = Policy {
+        grants: Rule::read_list(&offered, &[""; 0]).unwrap(),
+        ..Policy::default()
+    };
+    assert!(
+        is_free(&judge(&granted, line, Confinement::Declined)),
+        "{offered}"
+    );
+    for other in [
+        "make install > log; echo $(id) \\ 'axb'",
+        "make install",
+        " make install",
+    ] {
+        assert!(
+            !is_free(&judge(&granted, other, Confinement::Declined)),
+            "{other}"
+        );
+    }
+    assert!(!is_free(&judge(&granted, line, Confinement::None)));
+    let denied = Policy {
+        deny: rules(&["bash(make *)"]),
+        ..granted.clone()
+    };
+    assert!(matches!(
+        judge(&denied, line, Confinement::Declined),
+        Verdict::Deny { .. }
+    ));
+    let asked = Policy {
+        allow: granted.grants.clone(),
+        require_approval: rules(&["bash(make *)"]),
+        ..Policy::default()
+    };
+    assert!(!is_free(&judge(&asked, line, Confinement::Declined)));
+    let denied = Policy {
+        mode: Mode::Full,
+        deny: granted.grants.clone(),
+        ..Policy::default()
+    };
+    assert!(matches!(
+        judge(&denied, line, Confinement::Declined),
+        Verdict::Deny { .. }
+    ));
+    for invisible in ["make\u{200b}", "make\ninstall", &"x".repeat(2_000)] {
+        let Verdict::Ask { rule, .. } = judge(&Policy::default(), invisible, Confinement::Declined) else {
+            panic!("it is free");
+        };
+        assert_eq!(rule, None, "{invisible:?}");
+    }
+}
+
+#[test]
+fn one_answer_may_allow_all_commands_in_the_sandbox() {
+    let Verdict::Ask { rule, .. } = judge(&Policy::default(), "make $x", Confinement::Sandboxed) else {
+        panic!("it is free");
+    };
+    assert_eq!(rule.as_deref(), Some("bash_sandboxed"));
+    let granted = Policy {
+        grants: rules(&["bash_sandboxed"]),
+        require_approval: rules(&["bash(rm *)"]),
+        ..Policy::default()
+    };
+    assert!(is_free(&judge(&granted, "make install", Confinement::Sandboxed)));
+    assert!(!is_free(&judge(&granted, "make install", Confinement::None)));
+    let Verdict::Ask { rule, .. } = judge(&granted, "rm -r x", Confinement::Sandboxed) else {
+        panic!("it is free");
+    };
+    assert_eq!(rule.as_deref(), Some("bash(rm -r x)"));
+    let denied = Policy {
+        deny: rules(&["bash_sandboxed"]),
+        ..granted
+    };
+    assert!(matches!(
+        judge(&denied, "make", Confinement::Sandboxed),
+        Verdict::Deny { .. }
+    ));
+}
+
+#[test]
+fn rules_about_the_sandbox_are_exact_or_for_everything() {
+    for (rule, is_valid) in [
+        ("bash_outside(make install)", true),
+        ("bash_outside", false),
+        ("bash_outside(make *)", false),
+        ("bash_sandboxed", true),
+        ("bash_sandboxed(make *)", false),
+    ] {
+        assert_eq!(Rule::read(rule, &[""; 0]).is_ok(), is_valid, "{rule}");
     }
 }
 

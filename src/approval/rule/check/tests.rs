@@ -8,7 +8,7 @@ const OWN: &[&str] = &["deploy"];
 fn every_built_in_tool_is_known() {
     let registry = crate::tool::Registry::new(crate::tool::create_builtin_tools());
     let mut names = registry.tool_names();
-    names.push("web_fetch");
+    names.extend(["web_fetch", OUTSIDE_SANDBOX, SANDBOXED]);
     names.sort_unstable();
     names.dedup();
     let mut known: Vec<&str> = TOOLS.iter().map(|(name, _)| *name).collect();
