@@ -297,6 +297,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "sandbox/linux/mounts.rs",
         "/proc and /dev; asks what is at the paths that are mounted",
     ),
+    ("sandbox/expand.rs", "resolves the paths of rules; reads nothing"),
     ("sandbox/linux/sockets.rs", "/proc; resolves the paths of sockets"),
     ("sandbox/private_temp.rs", "a private temporary folder"),
     (

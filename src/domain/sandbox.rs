@@ -35,6 +35,8 @@ pub enum SandboxMethod {
     Bubblewrap,
     /// Landlock and seccomp alone.
     Landlock,
+    /// `sandbox-exec` of macOS, which nobody has tried yet.
+    Seatbelt,
     /// Nothing: commands are not confined.
     None,
 }
@@ -55,7 +57,8 @@ impl SandboxMethod {
     pub fn level(self) -> SandboxLevel {
         match self {
             Self::Namespaces | Self::Bubblewrap => SandboxLevel::Full,
-            Self::Landlock => SandboxLevel::Partial,
+            // Not full before it has been tried: a full sandbox replaces approvals.
+            Self::Landlock | Self::Seatbelt => SandboxLevel::Partial,
             Self::None => SandboxLevel::None,
         }
     }
@@ -67,9 +70,14 @@ impl SandboxMethod {
 
     /// Returns the method of this name, as in `AGENTLS_SANDBOX_METHOD`.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Namespaces, Self::Bubblewrap, Self::Landlock, Self::None]
-            .into_iter()
-            .find(|method| method.name() == name)
+        let all = [
+            Self::Namespaces,
+            Self::Bubblewrap,
+            Self::Landlock,
+            Self::Seatbelt,
+            Self::None,
+        ];
+        all.into_iter().find(|method| method.name() == name)
     }
 
     /// Returns its name for people and settings.
@@ -78,6 +86,7 @@ impl SandboxMethod {
             Self::Namespaces => "namespaces",
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "landlock",
+            Self::Seatbelt => "seatbelt",
             Self::None => "none",
         }
     }

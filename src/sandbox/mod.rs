@@ -6,11 +6,15 @@
 //!
 //! Read on in [`plan`] for the rules, [`scope`] for the default ones, and [`linux`] for how they are enforced.
 
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod expand;
 #[cfg(target_os = "linux")]
 mod linux;
 mod plan;
 mod private_temp;
 mod scope;
+#[cfg(any(test, target_os = "macos"))]
+mod seatbelt;
 mod steering_files;
 mod steering_inventory;
 
@@ -19,6 +23,8 @@ pub use linux::{BubblewrapCommand, check_inside, close_inherited_files, create_u
 pub use plan::{PathRule, SandboxPlan};
 pub use private_temp::PrivateTemp;
 pub use scope::SandboxScope;
+#[cfg(target_os = "macos")]
+pub use seatbelt::build_seatbelt_profile;
 pub use steering_inventory::{list_steering_paths, name_reader};
 
 /// A step of setting up the sandbox that failed. The command must not run.

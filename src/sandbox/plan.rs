@@ -56,7 +56,7 @@ impl SandboxPlan {
     pub fn visible_temp(&self) -> &Path {
         match self.method {
             SandboxMethod::Namespaces | SandboxMethod::Bubblewrap => Path::new("/tmp"),
-            SandboxMethod::Landlock | SandboxMethod::None => &self.temp,
+            SandboxMethod::Landlock | SandboxMethod::Seatbelt | SandboxMethod::None => &self.temp,
         }
     }
 

@@ -15,7 +15,9 @@ const METHODS: &[SandboxMethod] = &[
     SandboxMethod::Bubblewrap,
     SandboxMethod::Landlock,
 ];
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+const METHODS: &[SandboxMethod] = &[SandboxMethod::Seatbelt];
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 const METHODS: &[SandboxMethod] = &[];
 
 /// The variable that forces a method, for tests and for finding faults.

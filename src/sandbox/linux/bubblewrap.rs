@@ -15,8 +15,9 @@ use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags,
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::mounts::{KEPT_IN_RUN, REPLACED};
-use super::{expand_rules, sockets};
+use super::sockets;
 use crate::sandbox::SandboxError;
+use crate::sandbox::expand::expand_rules;
 use crate::sandbox::plan::{PathRule, SandboxPlan, find_rule};
 
 /// Where bubblewrap is looked for. A folder of a user's PATH could hold any program of that name.

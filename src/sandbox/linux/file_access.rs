@@ -58,7 +58,7 @@ fn build_ruleset(
         SandboxMethod::Namespaces | SandboxMethod::Bubblewrap => {
             vec![Path::new("/tmp"), Path::new("/var/tmp")]
         }
-        SandboxMethod::Landlock | SandboxMethod::None => vec![plan.temp.as_path()],
+        SandboxMethod::Landlock | SandboxMethod::Seatbelt | SandboxMethod::None => vec![plan.temp.as_path()],
     };
     let writable = named.map(|(_, path)| path.as_path());
     let writable = writable.chain(temporary).chain(DEVICES.map(Path::new));

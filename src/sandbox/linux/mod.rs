@@ -17,7 +17,6 @@ mod system_calls;
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
@@ -32,8 +31,9 @@ use nix::sched::{CloneFlags, unshare};
 
 pub use bubblewrap::{BubblewrapCommand, check_inside};
 
-use super::plan::{PathRule, SandboxPlan};
-use super::{SandboxError, steering_files};
+use super::SandboxError;
+use super::expand::expand_rules;
+use super::plan::SandboxPlan;
 use crate::domain::SandboxMethod;
 
 /// What process 1 of the sandbox needs to set it up: mounts, the loopback interface, and giving up the rest.
@@ -119,6 +119,10 @@ pub fn enter(plan: &SandboxPlan) -> Result<(), SandboxError> {
         }
         SandboxMethod::Bubblewrap => end_with_parent()?,
         SandboxMethod::Landlock => {}
+        SandboxMethod::Seatbelt => {
+            let elsewhere = io::Error::from(io::ErrorKind::Unsupported);
+            return Err(SandboxError::at("use the sandbox of macOS")(elsewhere));
+        }
         SandboxMethod::None => return Ok(()),
     }
     // With them, root could read other processes in spite of Landlock.
@@ -132,38 +136,6 @@ pub fn enter(plan: &SandboxPlan) -> Result<(), SandboxError> {
 fn end_with_parent() -> Result<(), SandboxError> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(SandboxError::at("end with the parent process"))
-}
-
-/// Replaces rules that depend on what exists. Links are resolved: a rule for a link is one for its target.
-///
-/// Only links that the user made are followed to something writable. A command could have made those in a workspace.
-fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)>, SandboxError> {
-    let mut rules = Vec::new();
-    for (rule, path) in &plan.rules {
-        // What does not exist cannot be mounted on; see `scope` for how little that leaves open.
-        let Ok(real) = fs::canonicalize(path) else {
-            continue;
-        };
-        if *rule != PathRule::Workspace {
-            rules.push((*rule, real));
-            continue;
-        }
-        if real != *path {
-            let replaced = io::Error::other("it leads elsewhere now");
-            return Err(SandboxError::at(format!(
-                "use the workspace folder {}",
-                path.display()
-            ))(replaced));
-        }
-        for (rule, path) in steering_files::expand_workspace(&real) {
-            match fs::canonicalize(&path) {
-                // `find_linked_repository` has resolved its paths too.
-                Ok(real) if rule != PathRule::Write || real == path => rules.push((rule, real)),
-                Ok(_) | Err(_) => {}
-            }
-        }
-    }
-    Ok(rules)
 }
 
 fn enter_namespaces(plan: &SandboxPlan) -> Result<(), SandboxError> {

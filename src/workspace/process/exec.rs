@@ -5,7 +5,7 @@
 //! that it has no child. As a child subreaper it also waits for processes that left their group, session, or parent.
 //! The server half is in [`super::child`] and [`super::spawn`].
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -205,10 +205,13 @@ fn confine(request: &ExecRequest) -> Result<(), (StartRefusal, String)> {
     }
 }
 
-/// Refuses what this system cannot confine.
+/// Refuses what this system cannot confine. On macOS, `sandbox-exec` confines the command when it starts.
 #[cfg(not(target_os = "linux"))]
 fn confine(request: &ExecRequest) -> Result<(), (StartRefusal, String)> {
     match &request.sandbox {
+        Some(plan) if cfg!(target_os = "macos") && plan.method == crate::domain::SandboxMethod::Seatbelt => {
+            Ok(())
+        }
         Some(_) => Err((StartRefusal::Sandbox, "this system has no sandbox".to_owned())),
         None => Ok(()),
     }
@@ -232,14 +235,7 @@ fn start(
         .argv
         .split_first()
         .ok_or((StartRefusal::Other, "no program".to_owned()))?;
-    let program = request.program.as_deref().unwrap_or(name.as_ref());
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place where commands start"
-    )]
-    let child = Command::new(program)
-        // The command sees the name that it was called by, wherever the program was found.
-        .arg0(name)
+    let child = name_program(request, name)?
         .args(args)
         .current_dir(&request.cwd)
         .stdin(Stdio::from(stdin))
@@ -258,6 +254,42 @@ fn start(
         }
         Err(error) => Err((StartRefusal::Other, error.to_string())),
     }
+}
+
+/// Returns a command without arguments.
+#[cfg(not(target_os = "macos"))]
+fn name_program(request: &ExecRequest, name: &OsStr) -> Result<Command, (StartRefusal, String)> {
+    Ok(name_unconfined_program(request, name))
+}
+
+/// Returns a command without arguments, which `sandbox-exec` confines if there is a plan.
+#[cfg(target_os = "macos")]
+fn name_program(request: &ExecRequest, name: &OsStr) -> Result<Command, (StartRefusal, String)> {
+    let Some(plan) = &request.sandbox else {
+        return Ok(name_unconfined_program(request, name));
+    };
+    let profile = crate::sandbox::build_seatbelt_profile(plan)
+        .map_err(|error| (StartRefusal::Sandbox, error.to_string()))?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place where commands start"
+    )]
+    let mut command = Command::new("/usr/bin/sandbox-exec");
+    command.arg("-p").arg(profile);
+    command.arg(request.program.as_deref().unwrap_or(name.as_ref()));
+    Ok(command)
+}
+
+fn name_unconfined_program(request: &ExecRequest, name: &OsStr) -> Command {
+    let program = request.program.as_deref().unwrap_or(name.as_ref());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place where commands start"
+    )]
+    let mut command = Command::new(program);
+    // The command sees the name that it was called by, wherever the program was found.
+    command.arg0(name);
+    command
 }
 
 /// The server's end of the socket.
