@@ -159,11 +159,15 @@ impl SandboxScope {
     /// Later rules win, so secrets come after everything that is writable.
     pub fn build_plan(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> SandboxPlan {
         let mut rules = Vec::new();
-        if self.policy == SandboxPolicy::Workspace {
+        let workspace_rule = if self.policy == SandboxPolicy::Workspace {
             self.add_caches(&variable, &mut rules);
             rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
-            rules.extend(with_rule(PathRule::Workspace, self.workspace.iter().cloned()));
-        }
+            PathRule::Workspace
+        } else {
+            // A workspace below `/tmp` would be hidden by the command's own `/tmp`.
+            PathRule::ReadOnly
+        };
+        rules.extend(with_rule(workspace_rule, self.workspace.iter().cloned()));
         if let Some(home) = &self.home {
             rules.extend(below(PathRule::Hide, home, SECRETS));
             rules.extend(below(PathRule::Blank, home, TOKEN_FILES));

@@ -47,7 +47,8 @@ impl<'a> JudgedCall<'a> {
         if self.policy.mode == Mode::Full && !must_ask {
             return allowed_by_mode(self.policy.mode);
         }
-        if !must_ask && self.is_free_in_sandbox() {
+        // The sandbox hides no secrets of the workspace itself.
+        if !must_ask && visited.secrets.is_empty() && self.is_free_in_sandbox() {
             return Verdict::Allow {
                 by: "sandbox".to_owned(),
             };
@@ -72,7 +73,7 @@ impl<'a> JudgedCall<'a> {
         let rule = match self.effect.confinement {
             _ if doubt.is_some() => None,
             Confinement::Declined => self.offer_outside_rule(unsure.is_some()),
-            Confinement::Sandboxed if !must_ask => Some(SANDBOXED.to_owned()),
+            Confinement::Sandboxed if !must_ask && visited.secrets.is_empty() => Some(SANDBOXED.to_owned()),
             Confinement::Sandboxed | Confinement::None => self.offer_for_line(&line, &visited, &rules, &free),
         };
         Verdict::Ask {

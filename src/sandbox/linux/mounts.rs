@@ -51,13 +51,18 @@ pub(super) fn set_up_mounts(
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(SandboxError::at("separate the mounts"))?;
     // Copied while they are still writable and not yet covered.
-    let trees = rules.iter().map(|(rule, path)| match rule {
-        PathRule::Write => copy_tree(path).map(Some),
+    let trees = rules.iter().enumerate().map(|(at, (rule, path))| match rule {
+        PathRule::Write => copy_tree(path, OpenTreeFlags::AT_RECURSIVE).map(Some),
+        // Its place is hidden by the command's own `/tmp`. Mounts below it stay away, since they may be writable.
+        PathRule::ReadOnly if is_replaced(path) && !is_in_writable(&rules[..at], path) => {
+            Ok(copy_tree(path, OpenTreeFlags::empty()).ok())
+        }
         PathRule::Workspace | PathRule::ReadOnly | PathRule::Hide | PathRule::Blank => Ok(None),
     });
     let trees: Vec<Option<OwnedFd>> = trees.collect::<Result<_, _>>()?;
-    let temporary = [copy_tree(temp)?, copy_tree(temp)?];
-    let devices = DEVICES.map(|name| copy_tree(&Path::new("/dev").join(name)).ok());
+    let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
+    let temporary = [copy(temp)?, copy(temp)?];
+    let devices = DEVICES.map(|name| copy(&Path::new("/dev").join(name)).ok());
     let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
 
     make_read_only()?;
@@ -91,7 +96,11 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
         (PathRule::Hide, _) if path.is_dir() => cover(path, "folder"),
         (PathRule::Hide, _) => cover(path, "file"),
         (PathRule::Blank, _) if path.is_file() => cover(path, "blank"),
-        (PathRule::ReadOnly, _) => {
+        (PathRule::ReadOnly, tree) => {
+            if let Some(tree) = tree {
+                make_mount_point(path, tree)?;
+                attach(tree, path)?;
+            }
             if fs::symlink_metadata(path).is_err() {
                 return Ok(());
             }
@@ -103,14 +112,14 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
     }
 }
 
-/// Copies the mounts at and below a path, detached from the tree.
+/// Copies the mount at a path, detached from the tree; with `AT_RECURSIVE`, those below it too.
 ///
 /// The path is resolved already. If it has become a link since, another command is trying to lead us elsewhere.
-fn copy_tree(path: &Path) -> Result<OwnedFd, SandboxError> {
+fn copy_tree(path: &Path, depth: OpenTreeFlags) -> Result<OwnedFd, SandboxError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE
-        | OpenTreeFlags::AT_EMPTY_PATH;
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | depth;
     openat2(
         CWD,
         path,
@@ -155,6 +164,16 @@ fn cover(path: &Path, with: &str) -> Result<(), SandboxError> {
         .map_err(SandboxError::at(format!("cover {}", path.display())))
 }
 
+/// Returns whether a path is in a folder that is replaced, and so hidden.
+fn is_replaced(path: &Path) -> bool {
+    REPLACED.iter().any(|folder| path.starts_with(folder))
+}
+
+fn is_in_writable(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
+    let mut writable = rules.iter().filter(|(rule, _)| *rule == PathRule::Write);
+    writable.any(|(_, folder)| path.starts_with(folder))
+}
+
 /// Makes every mount read-only that is not replaced later.
 fn make_read_only() -> Result<(), SandboxError> {
     let table = fs::read("/proc/self/mountinfo").map_err(SandboxError::at("list the mounts"))?;
@@ -162,7 +181,7 @@ fn make_read_only() -> Result<(), SandboxError> {
         let Some(path) = line.split(|byte| *byte == b' ').nth(4).map(unescape) else {
             continue;
         };
-        if REPLACED.iter().any(|folder| path.starts_with(folder)) {
+        if is_replaced(&path) {
             continue;
         }
         match set_read_only(&path) {
@@ -234,7 +253,7 @@ impl KeptEntry {
     fn find(path: &Path) -> Self {
         match fs::read_link(path) {
             Ok(target) => Self::Link(target),
-            Err(_) => copy_tree(path).map_or(Self::Missing, Self::Tree),
+            Err(_) => copy_tree(path, OpenTreeFlags::AT_RECURSIVE).map_or(Self::Missing, Self::Tree),
         }
     }
 }

@@ -187,6 +187,20 @@ fn one_answer_may_allow_all_commands_in_the_sandbox() {
 }
 
 #[test]
+fn a_command_that_names_a_secret_asks_in_the_sandbox_too() {
+    let policy = Policy {
+        mode: Mode::AutoEdit,
+        grants: rules(&["bash_sandboxed"]),
+        ..Policy::default()
+    };
+    let Verdict::Ask { reason, rule, .. } = judge(&policy, "cat .env", Confinement::Sandboxed) else {
+        panic!("it is free");
+    };
+    assert!(reason.contains("looks like a secret"), "{reason}");
+    assert_eq!(rule.as_deref(), Some("bash(cat .env)"));
+}
+
+#[test]
 fn rules_about_the_sandbox_are_exact_or_for_everything() {
     for (rule, is_valid) in [
         ("bash_outside(make install)", true),
