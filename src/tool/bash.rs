@@ -50,7 +50,9 @@ impl Tool for Bash {
         (standard output and error together) and its exit code if that is not 0. Every call is a shell of \
         its own: directories and variables do not carry over. There is no terminal and no input, so nothing \
         may ask. Processes that are left when the command ends are killed; for servers and watchers use \
-        background. Output beyond about 30,000 characters is cut in the middle: filter it, or send it to a \
+        background. Commands may run in a sandbox: there they write only in the workspace, in /tmp and in \
+        caches of build tools, read no keys, and have no network. The result says if it refused something. \
+        Output beyond about 30,000 characters is cut in the middle: filter it, or send it to a \
         file and read that. To read, find or change files use the tools made for it.";
 
     fn call_title(&self, input: &BashInput) -> String {

@@ -70,6 +70,8 @@ impl World {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.path("home"))
             .env("TMPDIR", self.path("tmp"))
+            // The same answers on machines with and without a sandbox.
+            .env("AGENTLS_SANDBOX_METHOD", "none")
             .current_dir(self.path("work"))
             .stdin(Stdio::null());
         command

@@ -89,7 +89,10 @@ fn commands_ask_for_approval_and_see_no_secrets() {
     world
         .mock()
         .push(Reply::tool("bash", json!({"command": "env; echo done"})));
-    let client = world.start();
+    let client = world.start_with(Options {
+        env: vec![("AGENTLS_SANDBOX_METHOD".to_owned(), "none".to_owned())],
+        ..Options::default()
+    });
     let session = client.session();
     let id = client.prompt(&session, "run it");
     let approval = client.next_approval(&session);

@@ -33,9 +33,18 @@ fn names(is_meant: impl Fn(&Attack) -> bool) -> BTreeSet<String> {
 
 #[test]
 fn hostile_repository_does_nothing_before_trust() {
+    assert_nothing_happens_before_trust(false);
+}
+
+#[test]
+fn hostile_repository_does_nothing_before_trust_in_the_sandbox() {
+    assert_nothing_happens_before_trust(true);
+}
+
+fn assert_nothing_happens_before_trust(in_sandbox: bool) {
     let world = World::new();
     let canaries = Canaries::plant(&world, &attacks());
-    let mut walk = Walk::start(&world, &canaries, |_| true);
+    let mut walk = Walk::start(&world, &canaries, in_sandbox, |_| true);
     let mut effects = BTreeMap::new();
     for (step, run) in walk::STEPS {
         run(&mut walk);
@@ -56,7 +65,7 @@ fn hostile_repository_does_after_trust_only_what_was_listed() {
     let world = World::new();
     let canaries = Canaries::plant(&world, &attacks());
     let harmless = names(|attack| attack.trust == Trust::Nothing);
-    let mut walk = Walk::start(&world, &canaries, |name| harmless.contains(name));
+    let mut walk = Walk::start(&world, &canaries, false, |name| harmless.contains(name));
     let described: Value = walk
         .client
         .call("agent/describeTrust", json!({"folder": world.workspace()}));

@@ -18,6 +18,7 @@ use crate::config::{DefaultChoice, KEY_VARIABLES, Settings, providers_of_key, se
 use crate::domain::SandboxLevel;
 use crate::workspace::command_sandbox::SandboxDetection;
 use crate::workspace::process::find_own_program;
+use crate::workspace::sandbox_method::METHOD_VARIABLE;
 
 /// The hint for a missing program.
 const NO_PROGRAM: &str = "install it in an absolute PATH folder outside the workspace";
@@ -56,6 +57,10 @@ impl Doctor<'_> {
         }
         if level == SandboxLevel::Full {
             return self.report_ok("sandbox", found);
+        }
+        // Whoever forces a method knows what they do; otherwise there is a reason.
+        if level == SandboxLevel::None && detected.failures.is_empty() {
+            return self.report_info("sandbox", format!("none, as {METHOD_VARIABLE} says"));
         }
         let hint = format!("{}; see `agentls docs security`", detected.failures.join("; "));
         if settings.sandbox.required {

@@ -9,10 +9,10 @@ use crate::config::untrusted::Untrusted;
 use crate::config::values::StringList;
 
 /// What the agent's commands may do on this machine (R-BOX).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SandboxSettings {
-    /// `true` confines the commands of `bash` and of your own tools, except in the mode `full`. Default: false.
+    /// `true` confines the commands of `bash` and of your own tools, except in the mode `full`. Default: true.
     pub enabled: bool,
     /// `true` refuses to run commands where the sandbox cannot be set up in full. `false` runs them there as if there
     /// were no sandbox, so that they need approval. Default: false.
@@ -30,4 +30,17 @@ pub struct SandboxSettings {
     /// Our own files with sessions, logs, and keys, which no confined command may read.
     #[serde(skip)]
     pub own_secrets: Vec<PathBuf>,
+}
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            required: false,
+            network: false,
+            write: StringList::default(),
+            read_deny: StringList::default(),
+            own_secrets: Vec::new(),
+        }
+    }
 }

@@ -67,10 +67,19 @@ pub struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// Starts a server in the repository. No frame may contain a secret of the attacks that `is_secret` accepts.
-    pub fn start(world: &'a World, canaries: &'a Canaries, is_secret: impl Fn(&str) -> bool) -> Self {
+    /// Without `in_sandbox` nothing but the guards themselves stops an attack.
+    pub fn start(
+        world: &'a World,
+        canaries: &'a Canaries,
+        in_sandbox: bool,
+        is_secret: impl Fn(&str) -> bool,
+    ) -> Self {
         let path = ":bin:./node_modules/.bin:.:/usr/local/bin:/usr/bin:/bin".to_owned();
         let mut environment = vec![("PATH".to_owned(), path)];
         environment.extend(canaries.variables.borrow().iter().cloned());
+        if !in_sandbox {
+            environment.push(("AGENTLS_SANDBOX_METHOD".to_owned(), "none".to_owned()));
+        }
         let client = world.start_with(Options {
             env: environment.clone(),
             secrets: canaries.secrets(is_secret),
