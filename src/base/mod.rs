@@ -3,6 +3,7 @@
 //! Imports nothing else of this crate, and knows no agents and no protocol (see `tests/architecture.rs`).
 //! Modules that wrap a system service (`clock`, `random`, `spawn`) exist so that the simulator can replace it.
 
+pub mod address;
 pub mod backoff;
 pub mod backpressure;
 pub mod clock;

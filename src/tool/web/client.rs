@@ -15,7 +15,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 use url::{Host, Url};
 
-use super::address::not_public;
+use crate::base::address::not_public;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::base::tls::{self, TlsError};

@@ -1,12 +1,11 @@
 //! Classifies addresses outside the public network: this machine, private networks, and addresses that no host has.
 //!
-//! Pure: must not resolve names or connect. `web_fetch` uses it to keep requests away from what only this machine
-//! reaches.
+//! Pure: must not resolve names or connect. Callers use it to keep requests away from what only this machine reaches.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Returns what an address is if it is not public; `None` for a public one.
-pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
+pub fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => classify_ipv4(address),
         IpAddr::V6(address) => classify_ipv6(address),
