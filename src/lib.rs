@@ -11,6 +11,7 @@
 //! - [`context`] -- what the model sees.
 //! - [`approval`] -- decides whether an effect may happen and whether a user must approve it.
 //! - [`sandbox`] -- what commands may read, write, and reach.
+//! - [`proxy`] -- connects sandboxed commands to allowed hosts.
 //! - [`workspace`] -- files, unsaved buffers, edits, child processes.
 //! - [`tool`] -- what the model can do.
 //! - [`turn`] -- the agent loop.
@@ -32,6 +33,7 @@ pub mod observe;
 #[warn(missing_docs, reason = "each field's comment is its reference")]
 pub mod protocol;
 pub mod provider;
+pub mod proxy;
 pub mod sandbox;
 pub mod server;
 pub mod session;

@@ -213,7 +213,7 @@ pub enum SandboxCommand {
         /// Let it write nothing but its temporary folder.
         #[arg(long)]
         read_only: bool,
-        /// Let it use the network.
+        /// Let it use the whole network, whatever the settings say.
         #[arg(long)]
         network: bool,
         /// The command and its arguments.

@@ -15,7 +15,7 @@ use crate::approval::{Policy, Rule, Verdict, command_files, judge_tool_call};
 use crate::base::nofollow;
 use crate::base::text::reveal_hidden_characters;
 use crate::config::{ConfigSource, SandboxedCommands, Settings, ToolEffect, Trust};
-use crate::domain::{Confinement, Effect, EffectKind, Mode, Risk, SandboxLevel};
+use crate::domain::{Confinement, Effect, EffectKind, Mode, Risk, SandboxLevel, SandboxNetwork};
 use crate::protocol::table::method;
 use crate::protocol::{ListGrantsParams, ListGrantsResult};
 use crate::workspace::command_sandbox::SandboxDetection;
@@ -113,8 +113,8 @@ pub(super) async fn test(
 
 /// Returns how a command would run in a session with these settings.
 async fn find_confinement(settings: &Settings, effect: &Effect) -> Confinement {
-    let is_offline = settings.sandbox.enabled && !settings.sandbox.network;
-    if !is_offline || effect.kind != EffectKind::Execute {
+    let may_be_free = settings.sandbox.enabled && settings.sandbox.network != SandboxNetwork::Open;
+    if !may_be_free || effect.kind != EffectKind::Execute {
         return Confinement::None;
     }
     let detection = SandboxDetection::default();

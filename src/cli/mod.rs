@@ -150,7 +150,8 @@ impl CommandContext<'_> {
             }
             CliCommand::Sandbox { command } => {
                 let folder = self.find_folder(None)?;
-                sandbox::run_sandbox_command(command, self.source, folder, self.open_stdout()).await
+                let screen = self.open_stdout();
+                sandbox::run_sandbox_command(command, self.source, self.trust, folder, screen).await
             }
             CliCommand::Docs { topic } => docs::docs(topic.as_deref(), &self.open_stdout()),
             CliCommand::Completions { shell } => {

@@ -5,13 +5,15 @@
 use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::args::SandboxCommand;
 use super::sandbox_test;
 use super::sandbox_tools::{SandboxTools, confine};
 use super::screen::Screen;
-use crate::config::ConfigSource;
-use crate::domain::{SandboxMethod, SandboxPolicy};
+use crate::config::{ConfigSource, Trust};
+use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
+use crate::proxy::{CommandProxy, NoPrompt};
 use crate::sandbox::SandboxScope;
 use crate::workspace::process::{Command, ExitStatus, Launcher, Stream, adopt_orphans, sweep_orphans};
 
@@ -19,6 +21,7 @@ use crate::workspace::process::{Command, ExitStatus, Launcher, Stream, adopt_orp
 pub(super) async fn run_sandbox_command(
     command: SandboxCommand,
     source: &ConfigSource,
+    trust: &Trust,
     folder: PathBuf,
     screen: Screen,
 ) -> Result<i32, Box<dyn Error>> {
@@ -36,16 +39,32 @@ pub(super) async fn run_sandbox_command(
                 let reasons = tools.detected.failures.join("; ");
                 return Err(format!("no sandbox works on this machine: {reasons}").into());
             }
+            let settings = source
+                .load_settings(Some(&folder), trust)
+                .settings
+                .sandbox
+                .clone();
             let scope = SandboxScope {
                 policy: if read_only {
                     SandboxPolicy::ReadOnly
                 } else {
                     SandboxPolicy::Workspace
                 },
-                network,
+                network: if network {
+                    SandboxNetwork::Open
+                } else {
+                    settings.network
+                },
                 ..tools.scope(source, &folder)
             };
             let command = confine(Command::from_argv(command).current_dir(&folder), &scope, source);
+            let command = if command.needs_proxy() {
+                // Nobody is asked: this is for trying what a command may do without a question.
+                let proxy = CommandProxy::new(settings.host_rules(), Arc::default(), Arc::new(NoPrompt));
+                command.proxy(Arc::new(proxy))
+            } else {
+                command
+            };
             run_command(&tools.launcher, command).await
         }
     }
@@ -53,6 +72,7 @@ pub(super) async fn run_sandbox_command(
 
 /// Runs a command, passes its output on, and returns its exit code as a shell would.
 async fn run_command(launcher: &Launcher, command: Command) -> Result<i32, Box<dyn Error>> {
+    let network = command.proxy_report();
     let mut child = launcher.spawn(command).await?;
     while let Some(chunk) = child.output.next().await {
         let passed_on = match chunk.stream {
@@ -66,6 +86,10 @@ async fn run_command(launcher: &Launcher, command: Command) -> Result<i32, Box<d
     }
     let ending = child.process.wait_until_gone().await;
     sweep_orphans();
+    for refusal in network.iter().flat_map(|network| network.take_refusals()) {
+        // Nobody may read it any more, as above.
+        let _ = writeln!(std::io::stderr(), "agentls: {refusal}");
+    }
     Ok(match ending.status {
         ExitStatus::Code(code) => code,
         ExitStatus::Signal(signal) => 128 + signal,

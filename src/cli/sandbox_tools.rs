@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use crate::config::ConfigSource;
-use crate::domain::{SandboxMethod, SandboxPolicy};
+use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope};
 use crate::workspace::process::{Command, Launcher};
 use crate::workspace::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
@@ -49,7 +49,7 @@ impl SandboxTools {
             workspace: vec![folder.to_owned()],
             home: source.env.home_dir().map(ToOwned::to_owned),
             temp: self.temp.path().to_owned(),
-            network: false,
+            network: SandboxNetwork::Offline,
             own_secrets: own.map_or_else(Vec::new, |own| own.secret_paths()),
             extra_write: Vec::new(),
             extra_hide: Vec::new(),

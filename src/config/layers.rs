@@ -294,6 +294,7 @@ impl LayerStack {
                 "approvals.allow"
                     | "approvals.deny"
                     | "approvals.require_approval"
+                    | "sandbox.allow_hosts"
                     | "sandbox.read_deny"
                     | "trusted"
             )

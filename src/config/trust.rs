@@ -242,6 +242,13 @@ mod tests {
                 "[tool.web_fetch]\nprivate_hosts = ['localhost']",
                 Some("tool.web_fetch.private_hosts"),
             ),
+            ("", "[sandbox]\nnetwork = 'proxy'", Some("sandbox.network")),
+            (
+                "",
+                "[sandbox]\nallow_hosts = ['a.example']",
+                Some("sandbox.allow_hosts"),
+            ),
+            ("[sandbox]\nnetwork = true", "[sandbox]\nread_deny = ['x']", None),
             ("", "[tool.deploy]\ncommand = 'x'", Some("tool.deploy.command")),
             (
                 "[tool.deploy]\ncommand = 'x'\ndescription = 'y'",

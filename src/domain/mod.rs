@@ -13,6 +13,7 @@ pub mod circuit;
 pub mod delta;
 pub mod error;
 pub mod event;
+pub mod host_rule;
 pub mod ids;
 pub mod image;
 pub mod instructions;
@@ -37,12 +38,13 @@ pub use event::{
     CircuitState, CircuitSubject, CompactTrigger, Compaction, Envelope, Event, EventSink, PlanItem,
     PlanStatus, PromptQueue, QueuedPrompt, SubagentEvent, Summary, TurnEnd, TurnTrigger,
 };
+pub use host_rule::{HostRule, HostTarget};
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
 pub use image::ImageData;
 pub use instructions::{InstructionFile, InstructionKind};
 pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
-pub use sandbox::{Confinement, SandboxLevel, SandboxMethod, SandboxPolicy};
+pub use sandbox::{Confinement, SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 pub use tool_call::{ContentRef, FileLocation, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
 pub use usage::{Cost, Price, Usage};
 pub use user_request::{

@@ -26,6 +26,18 @@ pub enum Confinement {
     Declined,
 }
 
+/// What of the network a command may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SandboxNetwork {
+    /// Nothing but a loopback interface of its own.
+    #[default]
+    Offline,
+    /// Like [`SandboxNetwork::Offline`], with a proxy of this program that connects to allowed hosts.
+    Proxy,
+    /// Everything.
+    Open,
+}
+
 /// How the operating system enforces the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SandboxMethod {
@@ -52,6 +64,26 @@ pub enum SandboxLevel {
     Full,
 }
 
+impl SandboxNetwork {
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::Offline, "offline"),
+        (Self::Proxy, "proxy"),
+        (Self::Open, "network"),
+    ];
+
+    /// Returns its word in a plan.
+    pub fn word(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(network, _)| *network == self);
+        found.map_or("", |(_, word)| word)
+    }
+
+    /// Returns the network of this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(_, known)| *known == word);
+        found.map(|(network, _)| *network)
+    }
+}
+
 impl SandboxMethod {
     /// Returns how much this method enforces.
     pub fn level(self) -> SandboxLevel {
@@ -66,6 +98,16 @@ impl SandboxMethod {
     /// Returns whether commands have mounts, processes, and a network of their own.
     pub fn has_namespaces(self) -> bool {
         matches!(self, Self::Namespaces | Self::Bubblewrap)
+    }
+
+    /// Returns the most that a command gets of the network that the settings give it. A proxy needs a network of the
+    /// command's own; without one, nothing would lead through it alone.
+    pub fn limit_network(self, network: SandboxNetwork) -> SandboxNetwork {
+        if network == SandboxNetwork::Proxy && !self.has_namespaces() {
+            SandboxNetwork::Offline
+        } else {
+            network
+        }
     }
 
     /// Returns the method of this name, as in `AGENTLS_SANDBOX_METHOD`.

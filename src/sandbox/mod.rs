@@ -12,6 +12,7 @@ mod expand;
 mod linux;
 mod plan;
 mod private_temp;
+mod proxy_variables;
 mod scope;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
@@ -22,6 +23,7 @@ mod steering_inventory;
 pub use linux::{BubblewrapCommand, check_inside, close_inherited_files, create_user_namespace, enter};
 pub use plan::{PathRule, SandboxPlan};
 pub use private_temp::PrivateTemp;
+pub use proxy_variables::list_proxy_variables;
 pub use scope::SandboxScope;
 #[cfg(target_os = "macos")]
 pub use seatbelt::build_seatbelt_profile;

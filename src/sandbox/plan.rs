@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::domain::SandboxMethod;
+use crate::domain::{SandboxMethod, SandboxNetwork};
 
 /// What a command may do with a path and everything below it. Later rules win over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,7 @@ pub enum PathRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxPlan {
     pub method: SandboxMethod,
-    /// Whether it may use the network. If not, it has a loopback interface of its own.
-    pub network: bool,
+    pub network: SandboxNetwork,
     /// The folder that it sees as `/tmp` and `/var/tmp`.
     pub temp: PathBuf,
     pub rules: Vec<(PathRule, PathBuf)>,
@@ -62,10 +61,9 @@ impl SandboxPlan {
 
     /// Returns the plan as a list of words, for the helper.
     pub fn to_words(&self) -> Vec<OsString> {
-        let network = if self.network { "network" } else { "offline" };
         let mut words = vec![
             self.method.name().into(),
-            network.into(),
+            self.network.word().into(),
             self.temp.clone().into(),
         ];
         for (rule, path) in &self.rules {
@@ -87,11 +85,7 @@ impl SandboxPlan {
             .map(|[rule, path]| Some((PathRule::from_code(rule)?, PathBuf::from(path))));
         Some(Self {
             method: SandboxMethod::from_name(method.to_str()?)?,
-            network: match network.to_str()? {
-                "network" => true,
-                "offline" => false,
-                _ => return None,
-            },
+            network: SandboxNetwork::from_word(network.to_str()?)?,
             temp: temp.into(),
             rules: rules.collect::<Option<_>>()?,
         })
@@ -116,7 +110,7 @@ mod tests {
     fn plan() -> SandboxPlan {
         SandboxPlan {
             method: SandboxMethod::Namespaces,
-            network: false,
+            network: SandboxNetwork::Proxy,
             temp: "/tmp/private".into(),
             rules: vec![
                 (PathRule::Workspace, "/ws".into()),

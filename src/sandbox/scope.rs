@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::plan::{PathRule, SandboxPlan};
-use crate::domain::{SandboxMethod, SandboxPolicy};
+use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 
 /// Caches of build tools, relative to the home folder. Writable, so that builds need no question.
 const CACHES: &[&str] = &[
@@ -144,7 +144,7 @@ pub struct SandboxScope {
     pub home: Option<PathBuf>,
     /// The folder that becomes `/tmp`; it must exist.
     pub temp: PathBuf,
-    pub network: bool,
+    pub network: SandboxNetwork,
     /// Our own files: the store, the log, and configurations with keys.
     pub own_secrets: Vec<PathBuf>,
     /// Further paths that commands may write (`[sandbox] write`).
@@ -180,7 +180,7 @@ impl SandboxScope {
         rules.extend(with_rule(PathRule::Hide, self.extra_hide.iter().cloned()));
         SandboxPlan {
             method: self.method,
-            network: self.network,
+            network: self.method.limit_network(self.network),
             temp: self.temp.clone(),
             rules,
         }
@@ -226,7 +226,7 @@ mod tests {
             workspace: vec!["/home/u/project".into()],
             home: Some("/home/u".into()),
             temp: "/tmp/private".into(),
-            network: false,
+            network: SandboxNetwork::Offline,
             own_secrets: vec!["/home/u/.local/share/agentls".into()],
             extra_write: vec!["/data/cache".into()],
             extra_hide: vec!["/home/u/project/keys".into()],

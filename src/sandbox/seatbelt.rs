@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::SandboxError;
 use super::plan::{PathRule, SandboxPlan};
+use crate::domain::SandboxNetwork;
 
 /// Devices and terminals that commands write.
 const DEVICES: [&str; 7] = [
@@ -46,7 +47,7 @@ pub fn build_seatbelt_profile(plan: &SandboxPlan) -> Result<String, SandboxError
 fn write_profile(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Result<String, SandboxError> {
     let mut profile = String::from("(version 1)\n(allow default)\n(deny file-write*)\n");
     profile.push_str(OTHERS);
-    if !plan.network {
+    if plan.network != SandboxNetwork::Open {
         profile.push_str("(deny network*)\n");
     }
     add_rule(&mut profile, "allow file-write*", &DEVICES.join(" "));
@@ -123,7 +124,7 @@ mod tests {
     fn plan(rules: &[(PathRule, &str)]) -> SandboxPlan {
         SandboxPlan {
             method: SandboxMethod::Seatbelt,
-            network: false,
+            network: SandboxNetwork::Offline,
             temp: "/private/var/folders/x/T/agentls".into(),
             rules: rules.iter().map(|(rule, path)| (*rule, path.into())).collect(),
         }
@@ -204,7 +205,7 @@ mod tests {
                 .contains("(deny network*)\n")
         );
         let online = SandboxPlan {
-            network: true,
+            network: SandboxNetwork::Open,
             ..offline
         };
         assert!(!write_profile(&online, &[]).unwrap().contains("network"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::command_network::format_refusals;
 use super::created_files::settle_created_files;
 use super::run_command::{end_notes, with_notes};
 use super::terminal_output::CommandText;
@@ -99,6 +100,7 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
     }];
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
     notes.extend(settle_created_files(cx).await);
+    notes.extend(format_refusals(&output.refused_hosts));
     let mut body = gathered.text;
     if output.dropped > 0 {
         let lost = output.dropped;

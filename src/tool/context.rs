@@ -138,6 +138,9 @@ impl ToolContext {
 pub trait UserPrompt: Send + Sync {
     /// Waits for the reply, however long it takes; `None` if nobody can be asked or the turn ends.
     fn request_reply(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>>;
+
+    /// Settles the questions whose reply nobody waits for any more.
+    fn withdraw_questions(&self) {}
 }
 
 /// Leaves every question without a reply, for sessions where nobody can be asked.

@@ -8,6 +8,7 @@ pub mod bash;
 pub mod bash_kill;
 pub mod bash_output;
 mod change;
+mod command_network;
 mod command_snapshot;
 pub mod command_tool;
 mod content_change;

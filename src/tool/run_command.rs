@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
+use super::command_network;
 use super::command_snapshot;
 use super::created_files;
 use super::terminal_output::CommandText;
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
+use crate::proxy::ProxyReport;
 use crate::workspace::WatchedCommand;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, StopMode,
@@ -61,12 +63,16 @@ pub(super) async fn run_to_end(
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
     let (command, watched) = confine_command(command, cx).await?;
     let confined = watched.is_some();
+    let network = command.proxy_report();
     // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
-    let mut result = RunningCommand::new(child, cx).wait_with_limit(limit, cx).await;
+    let time_limit = command_network::sleep_unless_asking(limit, network.as_deref());
+    let mut result = RunningCommand::new(child, cx)
+        .wait_with_limit(limit, time_limit, cx)
+        .await;
     if let (true, Ok(done)) = (confined, &mut result) {
-        explain_refusals(done);
+        explain_refusals(done, network.as_deref());
     }
     drop(watched);
     let notes = created_files::settle_created_files(cx).await;
@@ -92,6 +98,7 @@ pub(super) async fn confine_command(
     if !is_confined {
         return Ok((command, None));
     }
+    let command = command_network::connect_command(command, cx);
     let watched = cx.workspace.watch_command(&cx.cwd).await;
     let unwatched = || ToolError::Internal("cannot watch what the command creates".to_owned());
     Ok((command, Some(watched.ok_or_else(unwatched)?)))
@@ -104,11 +111,19 @@ fn append_notes(output: &mut ToolOutput, notes: Vec<String>) {
 }
 
 /// Tells the model what the sandbox may have refused, if the output of a failed command looks like it.
-fn explain_refusals(done: &mut CommandDone) {
+///
+/// What its proxy refused is certain, so it is told in any case.
+fn explain_refusals(done: &mut CommandDone, network: Option<&ProxyReport>) {
+    let refused = network.map(ProxyReport::take_refusals).unwrap_or_default();
+    if let Some(refusals) = command_network::format_refusals(&refused) {
+        done.output.text.push('\n');
+        done.output.text.push_str(&refusals);
+        return;
+    }
     if done.status == ExitStatus::Code(0) {
         return;
     }
-    if let Some(refused) = find_refusal(&done.output.text) {
+    if let Some(refused) = find_refusal(&done.output.text, network.is_some()) {
         done.output.text.push_str(&format!(
             "\n[the sandbox {refused}. If the task needs it, call bash again with \"outside_sandbox\": true, and say \
              why in its description: the user is asked]"
@@ -117,10 +132,11 @@ fn explain_refusals(done: &mut CommandDone) {
 }
 
 /// Returns what the sandbox has probably refused, by the messages of common programs.
-fn find_refusal(output: &str) -> Option<&'static str> {
+fn find_refusal(output: &str, has_proxy: bool) -> Option<&'static str> {
+    const NO_NETWORK: &str = "has no network";
     const REFUSALS: [(&str, &[&str]); 2] = [
         (
-            "has no network",
+            NO_NETWORK,
             &[
                 "Could not resolve host",
                 "Temporary failure in name resolution",
@@ -150,7 +166,12 @@ fn find_refusal(output: &str) -> Option<&'static str> {
     let found = REFUSALS
         .iter()
         .find(|(_, texts)| texts.iter().any(|text| end.contains(text)));
-    found.map(|(refused, _)| *refused)
+    match found {
+        Some((NO_NETWORK, _)) if has_proxy => {
+            Some("has no network but its HTTP proxy, which programs find in the variable HTTPS_PROXY")
+        }
+        found => found.map(|(refused, _)| *refused),
+    }
 }
 
 /// Resolves when the changes of a stopped command have been looked for long enough (R-CANCEL).
@@ -199,11 +220,17 @@ impl RunningCommand {
         }
     }
 
-    async fn wait_with_limit(mut self, limit: Duration, cx: &ToolContext) -> Result<CommandDone, ToolError> {
+    /// Waits until it ends, or until `time_limit` does, which is `limit` without pauses.
+    async fn wait_with_limit(
+        mut self,
+        limit: Duration,
+        time_limit: impl Future<Output = ()>,
+        cx: &ToolContext,
+    ) -> Result<CommandDone, ToolError> {
         let first = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => FirstEvent::Cancelled,
-            () = tokio::time::sleep(limit) => match self.process.wait_until_gone().now_or_never() {
+            () = time_limit => match self.process.wait_until_gone().now_or_never() {
                 // It ended in time; only its output still waits for a slow client.
                 Some(ending) => {
                     self.drain_output().await;

@@ -18,7 +18,7 @@ use crate::approval::{Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{
     Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Risk,
-    SandboxLevel, ToolCallStatus,
+    SandboxLevel, SandboxNetwork, ToolCallStatus,
 };
 use crate::tool::{CallPreview, PreparedCall, ToolError};
 use crate::workspace::checkpoint;
@@ -274,8 +274,8 @@ async fn find_confinement(cx: &TurnContext, declared: Confinement) -> Confinemen
     if declared == Confinement::Declined {
         return declared;
     }
-    // With the network, it could send what it reads.
-    if cx.settings.sandbox.network {
+    // With the open network, it could send what it reads. What the proxy lets through, the user has allowed.
+    if cx.settings.sandbox.network == SandboxNetwork::Open {
         return Confinement::None;
     }
     let detected = cx.workspace.shared().sandbox().detect().await;

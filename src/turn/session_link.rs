@@ -53,7 +53,7 @@ pub enum TurnRequest {
     MayStep(oneshot::Sender<()>),
     /// A sub-agent waits while another part of the turn asks the user, until the other end is dropped.
     PauseClock(oneshot::Receiver<()>),
-    /// A sub-agent no longer waits for its requests. Requests that have no waiter left are settled.
+    /// A sub-agent or a command no longer waits for its requests. Requests that have no waiter left are settled.
     WaiterGone,
     /// Fetches the messages that no model has seen.
     FetchPendingInputs {
@@ -439,5 +439,11 @@ impl UserPrompt for SessionLink {
                 .await;
             reply.ok().flatten()
         })
+    }
+
+    fn withdraw_questions(&self) {
+        let body = TurnRequest::WaiterGone;
+        // Without room, or at the turn's end, the questions are settled together with the turn.
+        let _ = self.messages.try_send(TurnMessage { body, permit: None });
     }
 }

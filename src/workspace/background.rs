@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::base::CancellationToken;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
+use crate::proxy::ProxyReport;
 use crate::workspace::WatchedCommand;
 use crate::workspace::process::{
     Child, Command, CommandEnd, Launcher, Output, Process, SpawnError, StopMode,
@@ -47,6 +48,8 @@ struct BackgroundJob {
     process: Arc<Process>,
     unread: Arc<Mutex<UnreadOutput>>,
     ending: watch::Receiver<Option<CommandEnd>>,
+    /// What its proxy refused, if it has one.
+    network: Option<Arc<ProxyReport>>,
     _reader: AbortOnDrop<()>,
 }
 
@@ -69,6 +72,8 @@ pub struct BackgroundOutput {
     pub text: String,
     /// Bytes before `text` that were discarded because more than [`MAX_UNREAD`] bytes were unread.
     pub dropped: u64,
+    /// A sentence for each host that the sandbox refused since then.
+    pub refused_hosts: Vec<String>,
 }
 
 /// The reason why an operation on a background process failed.
@@ -117,7 +122,13 @@ impl UnreadOutput {
 }
 
 impl BackgroundJob {
-    fn new(id: String, title: &str, child: Child, watched: Option<WatchedCommand>) -> Self {
+    fn new(
+        id: String,
+        title: &str,
+        child: Child,
+        watched: Option<WatchedCommand>,
+        network: Option<Arc<ProxyReport>>,
+    ) -> Self {
         let process = Arc::new(child.process);
         let unread = Arc::new(Mutex::new(UnreadOutput::default()));
         let (tell_end, ending) = watch::channel(None);
@@ -134,6 +145,7 @@ impl BackgroundJob {
             process,
             unread,
             ending,
+            network,
             _reader: spawn(reader),
         }
     }
@@ -159,6 +171,10 @@ impl BackgroundJob {
             status,
             text,
             dropped,
+            refused_hosts: self
+                .network
+                .as_ref()
+                .map_or_else(Vec::new, |network| network.take_refusals()),
         }
     }
 }
@@ -194,8 +210,9 @@ impl Background {
         // Check before the spawn too, so that a full list starts nothing. Others may come before `add_job` checks
         // again.
         self.lock_jobs().make_room()?;
+        let network = command.proxy_report();
         let child = launcher.spawn_until(cancel, command).await?;
-        match self.add_job(child, title, watched) {
+        match self.add_job(child, title, watched, network) {
             Ok(status) => Ok(status),
             Err((error, child)) => {
                 // A process that is on no list would outlive the session (I8).
@@ -212,13 +229,14 @@ impl Background {
         child: Child,
         title: &str,
         watched: Option<WatchedCommand>,
+        network: Option<Arc<ProxyReport>>,
     ) -> Result<BackgroundStatus, (BackgroundError, Box<Child>)> {
         let mut jobs = self.lock_jobs();
         if let Err(error) = jobs.make_room() {
             return Err((error, Box::new(child)));
         }
         jobs.started += 1;
-        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, child, watched);
+        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, child, watched, network);
         let status = job.to_status();
         jobs.list.push(job);
         Ok(status)

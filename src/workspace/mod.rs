@@ -50,6 +50,7 @@ pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
 
+use crate::proxy::SessionHosts;
 use command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp};
 use created_steering::SteeringWatch;
 use git_guard::GitGuard;
@@ -190,6 +191,7 @@ pub struct Workspace {
     on_cancel: RwLock<OnCancel>,
     temp: SessionTemp,
     steering: Arc<SteeringWatch>,
+    hosts: Arc<SessionHosts>,
 }
 
 impl Workspace {
@@ -209,6 +211,7 @@ impl Workspace {
             known: self.known.clone(),
             temp: self.temp.clone(),
             steering: self.steering.clone(),
+            hosts: self.hosts.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()
         }
@@ -242,6 +245,11 @@ impl Workspace {
     /// Returns the background processes. They end with this view.
     pub fn background(&self) -> &Background {
         &self.background
+    }
+
+    /// Returns what the user answered about the hosts that commands of the session want to reach.
+    pub fn session_hosts(&self) -> &Arc<SessionHosts> {
+        &self.hosts
     }
 
     /// Returns what a cancel does to a running command of the session (default: interrupts it).

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::process::{Command, Launcher};
-use crate::domain::SandboxMethod;
+use crate::domain::{SandboxMethod, SandboxNetwork};
 use crate::sandbox::SandboxPlan;
 
 /// The methods of this system, the strongest first.
@@ -47,7 +47,7 @@ pub async fn detect_sandbox_method(
     for method in tried {
         let plan = SandboxPlan {
             method: *method,
-            network: false,
+            network: SandboxNetwork::Offline,
             temp: temp.clone(),
             rules: Vec::new(),
         };

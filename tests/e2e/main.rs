@@ -55,6 +55,7 @@ mod revert;
 mod route;
 mod sandbox;
 mod sandbox_created_files;
+mod sandbox_network;
 mod sessions;
 mod settings;
 mod store;

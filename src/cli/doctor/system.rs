@@ -55,6 +55,12 @@ impl Doctor<'_> {
         if !settings.sandbox.enabled {
             return self.report_info("sandbox", format!("off; available here: {found}"));
         }
+        let network = settings.sandbox.network;
+        if detected.method.limit_network(network) != network {
+            let found =
+                format!("{found}: network = \"proxy\" does not work here, so commands have no network");
+            self.report_warning("sandbox network", found, "see `agentls docs security`");
+        }
         if level == SandboxLevel::Full {
             return self.report_ok("sandbox", found);
         }

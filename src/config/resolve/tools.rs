@@ -9,7 +9,10 @@ use url::Url;
 use super::resolver::Resolver;
 use crate::config::command_tools;
 use crate::config::diagnostics::nearest_name;
-use crate::config::settings::{CommandToolSettings, HookMoment, HookSettings, ToolSettings, ToolTable};
+use crate::config::settings::{
+    CommandToolSettings, HookMoment, HookSettings, SandboxSettings, ToolSettings, ToolTable,
+};
+use crate::domain::HostRule;
 
 impl Resolver<'_> {
     pub(super) fn resolve_tools(&mut self, tools: &mut ToolSettings) {
@@ -24,6 +27,15 @@ impl Resolver<'_> {
             if !is_own && name != "default" && !known.is_empty() && !known.contains(name) {
                 let suggestion = nearest_name(name, known.iter().map(String::as_str));
                 self.report_misspelling(&["tool", name], "unknown tool", suggestion);
+            }
+        }
+    }
+
+    /// Reports hosts that are not understood. They allow nothing.
+    pub(super) fn check_allowed_hosts(&mut self, sandbox: &SandboxSettings) {
+        for entry in sandbox.allow_hosts.iter() {
+            if let Err(problem) = HostRule::parse(entry) {
+                self.report_error(&["sandbox", "allow_hosts"], format!("{entry:?} {problem}"));
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::config::untrusted::Untrusted;
 use crate::config::values::StringList;
+use crate::domain::{HostRule, SandboxNetwork};
 
 /// What the agent's commands may do on this machine (R-BOX).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -17,8 +18,16 @@ pub struct SandboxSettings {
     /// `true` refuses to run commands where the sandbox cannot be set up in full. `false` runs them there as if there
     /// were no sandbox, so that they need approval. Default: false.
     pub required: bool,
-    /// Whether confined commands may use the network. Default: false.
-    pub network: bool,
+    /// What of the network confined commands may use: `false` for nothing, `"proxy"` for the hosts in `allow_hosts` and
+    /// those that you allow when you are asked, `true` for everything. Default: false.
+    #[serde(deserialize_with = "read_network")]
+    #[schemars(with = "StatedNetwork", extend("default" = false))]
+    pub network: SandboxNetwork,
+    /// The hosts that confined commands may reach with `network = "proxy"`, such as `registry.npmjs.org` or
+    /// `*.example.com`. Without a port, an entry includes the ports 80 and 443. Lists of several config files are joined.
+    /// Default: none.
+    // Never from an untrusted folder: a command could send there what it reads.
+    pub allow_hosts: StringList,
     /// Further folders that confined commands may write, besides the workspace, their temporary folder, and the caches
     /// of build tools. A relative path starts at the config file's folder.
     #[schemars(extend("x-path" = true))]
@@ -37,10 +46,47 @@ impl Default for SandboxSettings {
         Self {
             enabled: true,
             required: false,
-            network: false,
+            network: SandboxNetwork::default(),
+            allow_hosts: StringList::default(),
             write: StringList::default(),
             read_deny: StringList::default(),
             own_secrets: Vec::new(),
         }
     }
+}
+
+impl SandboxSettings {
+    /// Returns the entries of `allow_hosts`. Those that are not understood allow nothing.
+    pub fn host_rules(&self) -> Vec<HostRule> {
+        let parsed = self.allow_hosts.iter().map(|entry| HostRule::parse(entry));
+        parsed.filter_map(Result::ok).collect()
+    }
+}
+
+/// A part of the network, as the settings state it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum StatedNetwork {
+    /// All or nothing.
+    Flag(bool),
+    /// By name.
+    Named(NamedNetwork),
+}
+
+/// A part of the network that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum NamedNetwork {
+    /// Some hosts, through a proxy.
+    Proxy,
+}
+
+/// Reads the setting, which a flag or a name states.
+fn read_network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SandboxNetwork, D::Error> {
+    let stated = StatedNetwork::deserialize(deserializer)?;
+    Ok(match stated {
+        StatedNetwork::Flag(false) => SandboxNetwork::Offline,
+        StatedNetwork::Flag(true) => SandboxNetwork::Open,
+        StatedNetwork::Named(NamedNetwork::Proxy) => SandboxNetwork::Proxy,
+    })
 }

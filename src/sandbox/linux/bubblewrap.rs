@@ -16,6 +16,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::mounts::{KEPT_IN_RUN, REPLACED};
 use super::sockets;
+use crate::domain::SandboxNetwork;
 use crate::sandbox::SandboxError;
 use crate::sandbox::expand::expand_rules;
 use crate::sandbox::plan::{PathRule, SandboxPlan, find_rule};
@@ -84,7 +85,7 @@ impl BubblewrapCommand {
         rules: &[(PathRule, PathBuf)],
     ) -> Result<Vec<OsString>, SandboxError> {
         let mut words: Vec<OsString> = FIXED.map(OsString::from).to_vec();
-        words.extend((!plan.network).then(|| "--unshare-net".into()));
+        words.extend((plan.network != SandboxNetwork::Open).then(|| "--unshare-net".into()));
         add(&mut words, &["--ro-bind", "/", "/"]);
         let temp = fs::canonicalize(&plan.temp).map_err(SandboxError::at("find the temporary folder"))?;
         for folder in ["/tmp", "/var/tmp"].map(Path::new) {

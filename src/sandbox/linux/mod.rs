@@ -34,7 +34,7 @@ pub use bubblewrap::{BubblewrapCommand, check_inside};
 use super::SandboxError;
 use super::expand::expand_rules;
 use super::plan::SandboxPlan;
-use crate::domain::SandboxMethod;
+use crate::domain::{SandboxMethod, SandboxNetwork};
 
 /// What process 1 of the sandbox needs to set it up: mounts, the loopback interface, and giving up the rest.
 const SETUP_CAPABILITIES: [CapabilitySet; 3] = [
@@ -140,14 +140,15 @@ fn end_with_parent() -> Result<(), SandboxError> {
 
 fn enter_namespaces(plan: &SandboxPlan) -> Result<(), SandboxError> {
     let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
-    if !plan.network {
+    let has_own_network = plan.network != SandboxNetwork::Open;
+    if has_own_network {
         flags |= CloneFlags::CLONE_NEWNET;
     }
     unshare(flags).map_err(SandboxError::at("create namespaces"))?;
-    if plan.network {
-        return Ok(());
+    if has_own_network {
+        start_loopback().map_err(SandboxError::at("start the loopback interface"))?;
     }
-    start_loopback().map_err(SandboxError::at("start the loopback interface"))
+    Ok(())
 }
 
 /// Starts the loopback interface of a new network namespace, so that tests can talk to their own servers.

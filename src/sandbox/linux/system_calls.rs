@@ -9,7 +9,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use crate::domain::SandboxMethod;
+use crate::domain::{SandboxMethod, SandboxNetwork};
 use crate::sandbox::SandboxError;
 use crate::sandbox::plan::SandboxPlan;
 
@@ -115,7 +115,7 @@ fn build_denied_calls(plan: &SandboxPlan) -> Result<Rules, seccompiler::BackendE
         SeccompRule::new(vec![condition])
     });
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
-    if plan.method == SandboxMethod::Landlock && !plan.network {
+    if plan.method == SandboxMethod::Landlock && plan.network != SandboxNetwork::Open {
         // No namespace separates the network here. Without sockets, there is also no way to a Unix socket.
         rules.insert(libc::SYS_socket, Vec::new());
         // A datagram socket of a pair can still send to any path.

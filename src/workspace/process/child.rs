@@ -3,17 +3,22 @@
 //! Dropping a [`Process`] kills the command and all its descendants (I8). Must not signal processes itself: the helper
 //! does that, and [`super::orphans`] if the helper fails.
 
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, Shutdown, recvmsg, send, shutdown,
+};
+use tokio::io::Interest;
 use tokio::net::{UnixStream, unix::pipe};
 use tokio::sync::watch;
 
 use crate::base::CancellationToken;
 use crate::base::clock;
-use crate::base::spawn::spawn;
+use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::workspace::process::exec_protocol::{HelperReport, StopStage};
 use crate::workspace::process::orphans::{self, Helper};
 use crate::workspace::process::output::{Output, Stream};
@@ -83,6 +88,8 @@ pub struct Collected {
 pub(super) struct HelperReports {
     control: Arc<UnixStream>,
     buffer: Vec<u8>,
+    /// The socket that came with a report.
+    socket: Option<OwnedFd>,
 }
 
 impl HelperReports {
@@ -90,7 +97,13 @@ impl HelperReports {
         Self {
             control,
             buffer: Vec::new(),
+            socket: None,
         }
+    }
+
+    /// Returns the socket that came with [`HelperReport::Listening`].
+    pub(super) fn take_socket(&mut self) -> Option<OwnedFd> {
+        self.socket.take()
     }
 
     /// Returns the next report; `None` at the end, or after a malformed one.
@@ -104,7 +117,7 @@ impl HelperReports {
                 return None;
             }
             self.control.readable().await.ok()?;
-            match self.control.try_read_buf(&mut self.buffer) {
+            match self.receive() {
                 Ok(0) => return None,
                 Ok(_) => {}
                 // Readiness may be a false alarm.
@@ -115,14 +128,40 @@ impl HelperReports {
     }
 }
 
+impl HelperReports {
+    /// Receives what the helper has sent, and the socket that may come with it. Returns how many bytes it was.
+    fn receive(&mut self) -> io::Result<usize> {
+        let mut bytes = [0; 1024];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        // Close-on-exec where the system supports it; only Linux has a method that passes a socket.
+        #[cfg(target_os = "linux")]
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        #[cfg(not(target_os = "linux"))]
+        let flags = RecvFlags::empty();
+        let received = self.control.try_io(Interest::READABLE, || {
+            let slices = &mut [IoSliceMut::new(&mut bytes)];
+            Ok(recvmsg(&*self.control, slices, &mut ancillary, flags)?.bytes)
+        })?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(sockets) = message {
+                self.socket = sockets.last();
+            }
+        }
+        self.buffer.extend_from_slice(&bytes[..received]);
+        Ok(received)
+    }
+}
+
 /// Follows the helper's reports until it ends, which is when no process is left.
 ///
-/// `overdue` means that the helper does not answer: it is killed, and the server takes over.
+/// `overdue` means that the helper does not answer: it is killed, and the server takes over. The proxy ends with it.
 async fn follow_helper(
     helper: Helper,
     mut reports: HelperReports,
     state: watch::Sender<State>,
     overdue: CancellationToken,
+    proxy: Option<AbortOnDrop<()>>,
 ) {
     let mut status = None;
     let mut remaining = None;
@@ -137,8 +176,8 @@ async fn follow_helper(
             Some(HelperReport::Exited(code)) => status = Some(ExitStatus::Code(code)),
             Some(HelperReport::Signalled(signal)) => status = Some(ExitStatus::Signal(signal)),
             Some(HelperReport::Gone(count)) => remaining = Some(count),
-            // Both come before this handle exists.
-            Some(HelperReport::Started(_) | HelperReport::Refused(..)) => {}
+            // These come before this handle exists.
+            Some(HelperReport::Listening(_) | HelperReport::Started(_) | HelperReport::Refused(..)) => {}
             None => break,
         }
         // The state must not go back from gone to ended.
@@ -152,6 +191,7 @@ async fn follow_helper(
         helper.kill_session().await;
     }
     let swept = helper.wait_for_cleanup(overdue.is_cancelled()).await;
+    drop(proxy);
     state.send_replace(State::Gone {
         status: status.unwrap_or(ExitStatus::Unknown),
         remaining: if orphans::are_adopted() {
@@ -164,14 +204,19 @@ async fn follow_helper(
 }
 
 impl Process {
-    /// Creates the handle on a started command; `reports` are those after the start.
-    pub(super) fn new(pid: u32, helper: Helper, reports: HelperReports) -> Self {
+    /// Creates the handle on a started command; `reports` are those after the start. The proxy ends with the command.
+    pub(super) fn new(
+        pid: u32,
+        helper: Helper,
+        reports: HelperReports,
+        proxy: Option<AbortOnDrop<()>>,
+    ) -> Self {
         let (sender, state) = watch::channel(State::Running);
         let overdue = CancellationToken::new();
         let control = reports.control.clone();
         // Detached on purpose: it must outlive this handle to make sure that nothing is left, and ends shortly after
         // the socket is closed.
-        spawn(follow_helper(helper, reports, sender, overdue.clone())).detach();
+        spawn(follow_helper(helper, reports, sender, overdue.clone(), proxy)).detach();
         Self {
             pid,
             control,

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::domain::SandboxMethod;
+use crate::domain::{SandboxMethod, SandboxNetwork};
+use crate::proxy::{CommandProxy, ProxyReport};
 use crate::sandbox::SandboxPlan;
 use crate::workspace::process::exec_protocol::{BUBBLEWRAP_STAGE, OUTER_STAGE};
 
@@ -27,6 +29,8 @@ pub struct Command {
     pub(super) git: Vec<(String, String)>,
     /// What it may do; `None` if it is not confined.
     pub(super) sandbox: Option<SandboxPlan>,
+    /// Connects it to allowed hosts, if its sandbox has no other network.
+    pub(super) proxy: Option<Arc<CommandProxy>>,
 }
 
 /// The standard input of a command.
@@ -58,6 +62,7 @@ impl Command {
             merge: false,
             git: Vec::new(),
             sandbox: None,
+            proxy: None,
         }
     }
 
@@ -77,6 +82,32 @@ impl Command {
     pub fn sandbox(mut self, plan: SandboxPlan) -> Self {
         self.sandbox = Some(plan);
         self
+    }
+
+    /// Sets the proxy (default: none), for a command that [needs one](Self::needs_proxy).
+    #[must_use]
+    pub fn proxy(mut self, proxy: Arc<CommandProxy>) -> Self {
+        self.proxy = Some(proxy);
+        self
+    }
+
+    /// Returns whether its sandbox reaches nothing without a proxy, and has a place for one.
+    pub fn needs_proxy(&self) -> bool {
+        let plan = self.sandbox.as_ref();
+        plan.is_some_and(|plan| plan.network == SandboxNetwork::Proxy)
+    }
+
+    /// Returns the report of its proxy, if it has one.
+    pub fn proxy_report(&self) -> Option<Arc<ProxyReport>> {
+        self.proxy.as_ref().map(|proxy| proxy.report())
+    }
+
+    /// Returns its words for a user who is asked about it. May contain what must not reach a log (I15).
+    pub fn to_line(&self) -> String {
+        // The shell itself is no news.
+        let words = if self.shell { &self.argv[2..] } else { &self.argv };
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
     }
 
     /// Sets the working directory (default `/`).

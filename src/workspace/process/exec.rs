@@ -6,8 +6,9 @@
 //! The server half is in [`super::child`] and [`super::spawn`].
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IoSliceMut, Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -19,11 +20,16 @@ use std::{fmt, io};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, send, sendmsg,
+};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, setsid, wait};
 use signal_hook::consts::signal as signals;
 
 use crate::base::clock;
+use crate::domain::SandboxNetwork;
+use crate::sandbox::list_proxy_variables;
 #[cfg(target_os = "linux")]
 use crate::sandbox::{self, BubblewrapCommand, SandboxPlan};
 #[cfg(target_os = "linux")]
@@ -177,7 +183,10 @@ fn run_exec_helper() -> io::Result<u32> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
 
-    match confine(&request).and_then(|()| start(&request, stdio)) {
+    let started = confine(&request)
+        .and_then(|()| open_proxy_socket(&request, server))
+        .and_then(|port| start(&request, stdio, port));
+    match started {
         Ok(main) => {
             server.send_report(&HelperReport::Started(main.as_raw_nonzero().get().unsigned_abs()));
             let root = getpid();
@@ -217,12 +226,30 @@ fn confine(request: &ExecRequest) -> Result<(), (StartRefusal, String)> {
     }
 }
 
-/// Starts the command in a group of its own.
+/// Listens in the network of the command, and passes the socket to the server, if the plan says that it has a proxy.
+///
+/// Returns the port. The socket stays in this network, wherever it is used.
+fn open_proxy_socket(request: &ExecRequest, server: Server) -> Result<Option<u16>, (StartRefusal, String)> {
+    let network = request.sandbox.as_ref().map(|plan| plan.network);
+    if network != Some(SandboxNetwork::Proxy) {
+        return Ok(None);
+    }
+    let open = || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        server.send_socket(&HelperReport::Listening(port), &listener)?;
+        Ok(Some(port))
+    };
+    open().map_err(|error: io::Error| (StartRefusal::Sandbox, format!("cannot open the proxy: {error}")))
+}
+
+/// Starts the command in a group of its own; `proxy_port` is the port of its proxy, if it has one.
 ///
 /// Our copies of its descriptors are closed here, so that readers see the end of its output.
 fn start(
     request: &ExecRequest,
     [stdin, stdout, stderr]: [OwnedFd; 3],
+    proxy_port: Option<u16>,
 ) -> Result<Pid, (StartRefusal, String)> {
     // `spawn` fails alike for a missing directory and a missing program.
     if let Err(error) = std::fs::read_dir(&request.cwd) {
@@ -238,6 +265,7 @@ fn start(
     let child = name_program(request, name)?
         .args(args)
         .current_dir(&request.cwd)
+        .envs(proxy_port.into_iter().flat_map(list_proxy_variables))
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))
         .stderr(Stdio::from(stderr))
@@ -348,6 +376,26 @@ impl Server {
     /// Never waits: a server that does not read must not keep its children alive.
     fn send_report(&self, report: &HelperReport) {
         let _ = send(self.fd, report.to_line().as_bytes(), SendFlags::DONTWAIT);
+    }
+
+    /// Reports to the server, and passes a socket with it.
+    fn send_socket(&self, report: &HelperReport, socket: &TcpListener) -> io::Result<()> {
+        let sockets = [socket.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let line = report.to_line();
+        let has_room = ancillary.push(SendAncillaryMessage::ScmRights(&sockets));
+        let sent = sendmsg(
+            self.fd,
+            &[IoSlice::new(line.as_bytes())],
+            &mut ancillary,
+            SendFlags::DONTWAIT,
+        )?;
+        if has_room && sent == line.len() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::WriteZero.into())
+        }
     }
 
     /// Reads the next stage after `poll` announced it. A missing server counts as the last stage.

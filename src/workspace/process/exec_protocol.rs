@@ -1,7 +1,7 @@
 //! The protocol between server and helper. Pure encoding; must not start or signal processes.
 //!
 //! To the helper: four bytes of length together with the command's three descriptors (stdin, stdout, stderr), then the
-//! request, then one byte per stage. From the helper: one line per report.
+//! request, then one byte per stage. From the helper: one line per report; a descriptor comes with one of them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -127,6 +127,8 @@ pub(super) enum StartRefusal {
 /// One line from the helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HelperReport {
+    /// A socket that listens on this port, inside the sandbox, comes with this report.
+    Listening(u16),
     /// The command runs, with this id of its process and group.
     Started(u32),
     /// The command did not start; the text is for people.
@@ -143,6 +145,7 @@ impl HelperReport {
     /// Returns the line, with its newline.
     pub(super) fn to_line(&self) -> String {
         match self {
+            Self::Listening(port) => format!("listening {port}\n"),
             Self::Started(pid) => format!("started {pid}\n"),
             Self::Refused(refusal, text) => {
                 let refusal = match refusal {
@@ -164,6 +167,7 @@ impl HelperReport {
     pub(super) fn parse(line: &str) -> Option<Self> {
         let (word, rest) = line.split_once(' ')?;
         Some(match word {
+            "listening" => Self::Listening(rest.parse().ok()?),
             "started" => Self::Started(rest.parse().ok()?),
             "refused" => {
                 let (refusal, text) = rest.split_once(' ')?;
@@ -189,13 +193,14 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;
-    use crate::domain::SandboxMethod;
+    use crate::domain::{SandboxMethod, SandboxNetwork};
     use crate::sandbox::PathRule;
     use proptest::prelude::*;
 
     #[test]
     fn reports_round_trip() {
         for report in [
+            HelperReport::Listening(40_000),
             HelperReport::Started(12),
             HelperReport::Refused(StartRefusal::Directory, "no such directory".into()),
             HelperReport::Refused(StartRefusal::Missing, String::new()),
@@ -225,7 +230,7 @@ mod tests {
     fn plan() -> SandboxPlan {
         SandboxPlan {
             method: SandboxMethod::Namespaces,
-            network: false,
+            network: SandboxNetwork::Offline,
             temp: "/tmp/x".into(),
             rules: vec![(PathRule::Hide, "/home/u/.ssh".into())],
         }

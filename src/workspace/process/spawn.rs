@@ -20,6 +20,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown
 use tokio::net::{UnixStream, unix::pipe};
 
 use crate::base::CancellationToken;
+use crate::base::spawn::AbortOnDrop;
 use crate::workspace::process::child::{Child, HelperReports, Process};
 use crate::workspace::process::command::{Command, Stdin};
 use crate::workspace::process::exec_protocol::{
@@ -193,7 +194,11 @@ impl Launcher {
         let mut reports = HelperReports::new(control.clone());
         let started = async {
             write_all(&control, &request).await?;
-            Ok(reports.next().await)
+            match reports.next().await {
+                // The socket that comes with it is of use only once the command runs.
+                Some(HelperReport::Listening(_)) => Ok(reports.next().await),
+                report => Ok(report),
+            }
         };
         // Cancel first: even a start that has just succeeded is undone.
         let report = tokio::select! { biased;
@@ -221,7 +226,14 @@ impl Launcher {
         } else {
             pid
         };
-        let process = Process::new(pid, helper, reports);
+        let proxy = match serve_proxy(command, &mut reports) {
+            Ok(proxy) => proxy,
+            Err(error) => {
+                give_up(&control, helper).await;
+                return Err(failed(error));
+            }
+        };
+        let process = Process::new(pid, helper, reports, proxy);
         Ok(Child {
             output: Output::new(pipes.stdout, pipes.stderr, process.subscribe_state()),
             stdin: pipes.stdin,
@@ -307,6 +319,14 @@ impl Launcher {
             helper.env(format!("GIT_CONFIG_VALUE_{}", inherited + at), value);
         }
         helper.env(COUNT, (inherited + command.git.len()).to_string());
+    }
+}
+
+/// Serves the socket that the helper opened for the command, if it has a proxy. Without one, nothing answers there.
+fn serve_proxy(command: &Command, reports: &mut HelperReports) -> io::Result<Option<AbortOnDrop<()>>> {
+    match (&command.proxy, reports.take_socket()) {
+        (Some(proxy), Some(socket)) => proxy.serve(socket.into()).map(Some),
+        (_, None) | (None, _) => Ok(None),
     }
 }
 

@@ -1,0 +1,21 @@
+//! How the proxy of a command asks the user.
+
+use futures::future::BoxFuture;
+
+use crate::domain::HostTarget;
+
+/// Asks the user whether a command may connect to a host.
+pub trait HostPrompt: Send + Sync {
+    /// Waits for the answer, however long it takes. `None` if nobody can be asked, or nobody answers.
+    fn ask(&self, target: &HostTarget) -> BoxFuture<'static, Option<bool>>;
+}
+
+/// Leaves every question without an answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPrompt;
+
+impl HostPrompt for NoPrompt {
+    fn ask(&self, _target: &HostTarget) -> BoxFuture<'static, Option<bool>> {
+        Box::pin(std::future::ready(None))
+    }
+}
