@@ -1,5 +1,6 @@
 //! Replaces the rules of a plan by rules for what exists. Runs in the helper.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -36,5 +37,74 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
             }
         }
     }
-    Ok(rules)
+    Ok(pin_folders(rules))
+}
+
+/// Adds the folders between a path with a rule and the writable folder around it, as writable.
+///
+/// Each becomes a mount point, which cannot be renamed. Otherwise a command could move the folder around a protected
+/// file, and put another one in its place.
+fn pin_folders(rules: Vec<(PathRule, PathBuf)>) -> Vec<(PathRule, PathBuf)> {
+    let mut pinned: Vec<BTreeSet<PathBuf>> = vec![BTreeSet::new(); rules.len()];
+    for (at, (_, path)) in rules.iter().enumerate() {
+        let around = rules[..at].iter().rposition(|(_, named)| path.starts_with(named));
+        let Some(around) = around.filter(|around| rules[*around].0 == PathRule::Write) else {
+            continue;
+        };
+        let folder = &rules[around].1;
+        let between = path.ancestors().skip(1).take_while(|between| between != folder);
+        pinned[around].extend(
+            between
+                .filter(|between| between.starts_with(folder))
+                .map(PathBuf::from),
+        );
+    }
+    // Right behind the writable folder: later, they would undo the rules of other paths below them.
+    let with_pinned = rules.into_iter().zip(pinned);
+    with_pinned
+        .flat_map(|(rule, folders)| {
+            let folders = folders.into_iter().map(|folder| (PathRule::Write, folder));
+            std::iter::once(rule).chain(folders)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::sandbox::plan::find_rule;
+
+    #[test]
+    fn folders_between_are_pinned_and_no_rule_changes() {
+        let rules: Vec<(PathRule, PathBuf)> = [
+            (PathRule::Write, "/ws"),
+            (PathRule::Write, "/ws/.git"),
+            (PathRule::ReadOnly, "/ws/.git/config"),
+            (PathRule::Write, "/ws/.git/modules/a"),
+            (PathRule::ReadOnly, "/ws/.git/modules/a/config"),
+            (PathRule::Write, "/ws/.git/modules/group/b"),
+            (PathRule::ReadOnly, "/ws/.git/modules/group/b/config"),
+            (PathRule::ReadOnly, "/ws/.jj/repo/config.toml"),
+            (PathRule::Hide, "/home/u/.ssh"),
+        ]
+        .map(|(rule, path)| (rule, path.into()))
+        .to_vec();
+        let pinned = pin_folders(rules.clone());
+        let added = pinned.iter().filter(|rule| !rules.contains(rule));
+        let added: Vec<&Path> = added.map(|(_, path)| path.as_path()).collect();
+        let wanted = [
+            "/ws/.jj",
+            "/ws/.jj/repo",
+            "/ws/.git/modules",
+            "/ws/.git/modules/group",
+        ];
+        assert_eq!(added, wanted.map(Path::new));
+        for (_, path) in &rules {
+            for below in [path.clone(), path.join("below")] {
+                assert_eq!(find_rule(&pinned, &below), find_rule(&rules, &below), "{below:?}");
+            }
+        }
+    }
 }

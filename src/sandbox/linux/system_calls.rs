@@ -132,6 +132,9 @@ fn build_denied_calls(plan: &SandboxPlan) -> Result<Rules, seccompiler::BackendE
     if plan.method == SandboxMethod::Landlock {
         // No namespace hides other processes here.
         rules.insert(libc::SYS_ptrace, Vec::new());
+        // It changes the limits of any process of the user, but is fine for the caller itself, which is 0.
+        let of_another = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+        rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![of_another])?]);
     }
     Ok(rules)
 }
