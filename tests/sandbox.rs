@@ -12,15 +12,23 @@
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::OnceLock;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
+
+#[path = "sandbox/attacks.rs"]
+mod attacks;
+
+use attacks::{ALL, ATTACKS, FULL, MAY_FAIL_ANYWAY, ONLY_ROOT};
 
 /// The user of the tests that need one without privileges, if the tests themselves run as root.
 const NOBODY: u32 = 65_534;
@@ -39,6 +47,12 @@ struct World {
     other: Child,
     /// A file in the machine's shared memory.
     shared: tempfile::NamedTempFile,
+    _datagrams: UnixDatagram,
+    _pipe: fs::File,
+    _bus: UnixListener,
+    bus_folder: tempfile::TempDir,
+    /// A terminal, in whose other end commands may try to write.
+    terminal: OwnedFd,
 }
 
 /// Where the sandbox is forced to be: the method's name, or `none`.
@@ -56,6 +70,8 @@ impl World {
             ("ws/.git/HEAD", "ref: refs/heads/main\n"),
             ("ws/.git/config", "[core]\n"),
             ("ws/.git/hooks/pre-commit.sample", ""),
+            ("ws/.git/modules/group/sub/config", "[core]\n"),
+            ("ws/.jj/repo/config.toml", ""),
             ("ws/.vscode/tasks.json", "{}"),
             ("ws/.cargo/config.toml", ""),
             ("ws/file", "text"),
@@ -78,6 +94,19 @@ impl World {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind(tcp.local_addr().unwrap()).unwrap();
         let unix = UnixListener::bind(root.path().join("outside/socket")).unwrap();
+        let datagrams = UnixDatagram::bind(root.path().join("outside/datagrams")).unwrap();
+        mkfifoat(CWD, root.path().join("outside/pipe"), Mode::from_raw_mode(0o600)).unwrap();
+        // Open, so that a writer need not wait for a reader.
+        let pipe = fs::File::options()
+            .read(true)
+            .write(true)
+            .open(root.path().join("outside/pipe"));
+        let pipe = pipe.unwrap();
+        let bus_folder = tempfile::tempdir_in("/tmp").unwrap();
+        let bus = UnixListener::bind(bus_folder.path().join("bus")).unwrap();
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
         let abstract_name = format!("agentls-test-{}", root.path().display());
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         let world = Self {
@@ -89,14 +118,26 @@ impl World {
             abstract_name,
             other: start_other(as_nobody),
             shared: tempfile::NamedTempFile::new_in("/dev/shm").unwrap(),
+            _datagrams: datagrams,
+            _pipe: pipe,
+            _bus: bus,
+            bus_folder,
+            terminal,
             root,
         };
         fs::write(world.shared.path(), "secret").unwrap();
         fs::set_permissions(world.shared.path(), fs::Permissions::from_mode(0o644)).unwrap();
         if as_nobody {
             give_to_nobody(world.root.path());
+            give_to_nobody(world.bus_folder.path());
+            chown(world.terminal_path(), Some(NOBODY), None).unwrap();
         }
         world
+    }
+
+    fn terminal_path(&self) -> PathBuf {
+        let name = ptsname(&self.terminal, Vec::new()).unwrap();
+        PathBuf::from(name.into_string().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -118,6 +159,8 @@ impl World {
             .env("PORT", self.tcp.local_addr().unwrap().port().to_string())
             .env("ABSTRACT", &self.abstract_name)
             .env("SHARED", self.shared.path())
+            .env("BUS", self.bus_folder.path().join("bus"))
+            .env("TTY", self.terminal_path())
             .env("AGENTLS_SANDBOX_METHOD", method);
         if self.as_nobody {
             command.uid(NOBODY).gid(NOBODY);
@@ -216,198 +259,49 @@ fn is_available(world: &World, method: Method) -> bool {
     works
 }
 
-/// What a script prints if its attack succeeded.
+fn is_privileged(world: &World) -> bool {
+    is_root() && !world.as_nobody
+}
+
+/// What a script prints in the end if its attack succeeded.
 const OPEN: &[u8] = b"open\n";
-
-/// An attack: what it tries, the methods that must stop it, and the script that prints `open` if it succeeds.
-type Attack = (&'static str, &'static [Method], &'static str);
-
-const ALL: &[Method] = &["namespaces", "bubblewrap", "landlock"];
-const FULL: &[Method] = &["namespaces", "bubblewrap"];
-
-const ATTACKS: &[Attack] = &[
-    ("write outside", ALL, "echo x > $OUT/new && echo open"),
-    (
-        "delete outside",
-        ALL,
-        "rm -f $OUT/victim-$$; touch $OUT/v && rm $OUT/v && echo open",
-    ),
-    (
-        "append to a shell profile",
-        ALL,
-        "echo x >> $HOME/.profile && echo open",
-    ),
-    (
-        "truncate a file outside",
-        ALL,
-        "python3 -c \"import os; os.truncate(os.environ['OUT']+'/file', 0)\" && echo open",
-    ),
-    ("change a mode outside", FULL, "chmod 777 $OUT/file && echo open"),
-    (
-        "change times outside",
-        FULL,
-        "touch -d 2001-01-01 $OUT/file && echo open",
-    ),
-    (
-        "link a file from outside, and write it",
-        ALL,
-        "ln -f $OUT/file ln && echo x > ln && echo open",
-    ),
-    (
-        "rename a file from outside into the workspace",
-        ALL,
-        "touch $OUT/m 2>/dev/null; mv $OUT/file here && mv here $OUT/file && echo open",
-    ),
-    (
-        "write through a link to the outside",
-        ALL,
-        "ln -sfn $OUT link && echo x > link/new && echo open",
-    ),
-    (
-        "win a race with a link to the outside",
-        ALL,
-        "mkdir -p d; (for i in $(seq 300); do ln -sfn $OUT race; ln -sfn d race; done) & \
-         for i in $(seq 300); do (echo x > race/raced) 2>/dev/null; done; wait; \
-         [ -e $OUT/raced ] && rm -f $OUT/raced && echo open",
-    ),
-    (
-        "write a git hook",
-        FULL,
-        "echo x > .git/hooks/post-commit && rm .git/hooks/post-commit && echo open",
-    ),
-    ("write git settings", FULL, "echo >> .git/config && echo open"),
-    (
-        "replace git settings by a rename",
-        FULL,
-        "cp .git/config c && mv c .git/config && echo open",
-    ),
-    ("move .git away", FULL, "mv .git g && mv g .git && echo open"),
-    (
-        "write a task of the editor",
-        FULL,
-        "echo '{}' > .vscode/tasks.json && echo open",
-    ),
-    (
-        "move .vscode away",
-        FULL,
-        "mv .vscode v && mv v .vscode && echo open",
-    ),
-    (
-        "write cargo's settings",
-        FULL,
-        "echo >> .cargo/config.toml && echo open",
-    ),
-    (
-        "read a private key",
-        FULL,
-        "grep -q secret $HOME/.ssh/id_ed25519 && echo open",
-    ),
-    (
-        "list private keys",
-        FULL,
-        "ls $HOME/.ssh | grep -q id && echo open",
-    ),
-    (
-        "read cloud credentials",
-        FULL,
-        "grep -rq secret $HOME/.aws && echo open",
-    ),
-    ("read a token", FULL, "grep -q secret $HOME/.npmrc && echo open"),
-    (
-        "read the store",
-        FULL,
-        "grep -rq secret $HOME/.local/share/agentls && echo open",
-    ),
-    (
-        "read a key through /proc",
-        FULL,
-        "grep -q secret /proc/self/root$HOME/.ssh/id_ed25519 && echo open",
-    ),
-    (
-        "see other processes",
-        FULL,
-        "[ -e /proc/$OTHER/status ] && echo open",
-    ),
-    (
-        "read the environment of another process",
-        ALL,
-        "grep -q secret /proc/$OTHER/environ && echo open",
-    ),
-    ("signal another process", ALL, "kill -0 $OTHER && echo open"),
-    (
-        "trace another process",
-        ALL,
-        "python3 - <<'P'\nimport ctypes,os\nl=ctypes.CDLL(None)\nprint('open') if l.ptrace(16,int(os.environ['OTHER']),0,0)==0 and l.ptrace(17,int(os.environ['OTHER']),0,0)==0 else 0\nP",
-    ),
-    (
-        "connect over TCP",
-        ALL,
-        "(: <> /dev/tcp/127.0.0.1/$PORT) && echo open",
-    ),
-    (
-        "send over UDP",
-        ALL,
-        "python3 - <<'P'\nimport os,socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\ns.connect(('127.0.0.1',int(os.environ['PORT'])))\ns.send(b'x'); s.send(b'x')\nprint('open')\nP",
-    ),
-    (
-        "connect to a Unix socket",
-        ALL,
-        "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['OUT']+'/socket')\" && echo open",
-    ),
-    (
-        "connect to an abstract socket",
-        ALL,
-        "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect('\\0'+os.environ['ABSTRACT'])\" && echo open",
-    ),
-    ("create a user namespace", ALL, "unshare -U true && echo open"),
-    (
-        "use io_uring",
-        ALL,
-        "python3 - <<'P'\nimport ctypes\nb=(ctypes.c_char*120)()\nl=ctypes.CDLL(None)\nprint('open') if l.syscall(425,4,b)>=0 else 0\nP",
-    ),
-    (
-        "make a folder outside writable by a link",
-        ALL,
-        "echo x > .hg/by-link && echo open",
-    ),
-    (
-        "read shared memory of the machine",
-        FULL,
-        "grep -q secret $SHARED && echo open",
-    ),
-];
 
 #[test]
 fn attacks_succeed_without_the_sandbox_and_fail_in_it() {
+    let mut wrong = Vec::new();
     for world in worlds() {
+        let who = if world.as_nobody {
+            "an ordinary user"
+        } else {
+            "this user"
+        };
         let methods: Vec<Method> = ALL
             .iter()
             .copied()
             .filter(|method| is_available(&world, method))
             .collect();
         for (name, promised, script) in ATTACKS {
-            let who = if world.as_nobody {
-                "an ordinary user"
-            } else {
-                "this user"
-            };
-            // Last, because a successful attack may change the world.
+            // Without a sandbox last, because a successful attack may change the world.
             for method in methods.iter().copied().filter(|method| promised.contains(method)) {
-                let output = world.run(method, script);
-                assert_ne!(output.stdout, OPEN, "{name}, with {method}, as {who}");
+                if world.run(method, script).stdout.ends_with(OPEN) {
+                    wrong.push(format!("{name}: succeeds with {method}, as {who}"));
+                }
             }
             let output = world.run("none", script);
-            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            // Hardened machines deny some of these to everybody.
-            let is_denied_anyway = ["create a user namespace", "trace another process", "use io_uring"];
-            if !is_denied_anyway.contains(name) {
-                assert_eq!(
-                    output.stdout, OPEN,
-                    "{name}, without a sandbox, as {who}: {errors}"
-                );
+            let may_fail =
+                MAY_FAIL_ANYWAY.contains(name) || (ONLY_ROOT.contains(name) && !is_privileged(&world));
+            if output.stdout.ends_with(OPEN) {
+                continue;
+            }
+            if may_fail {
+                eprintln!("not seen to succeed without a sandbox: {name}, as {who}");
+            } else {
+                let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+                wrong.push(format!("{name}: fails without a sandbox, as {who}: {errors}"));
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
