@@ -27,6 +27,8 @@ use serde_json::Value;
 
 #[path = "sandbox/attacks.rs"]
 mod attacks;
+#[path = "sandbox/random_plans.rs"]
+mod random_plans;
 
 use attacks::{ALL, ATTACKS, FULL, MAY_FAIL_ANYWAY, ONLY_ROOT};
 
