@@ -3,6 +3,7 @@
 //! The helper outside resolves the rules and writes bubblewrap's arguments. The helper inside, process 1, checks that
 //! it is where it should be ([`check_inside`]) and adds Landlock and seccomp. The mounts are those of `mounts`.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -62,7 +63,8 @@ impl BubblewrapCommand {
             .find_map(|folder| find_trusted_program(&Path::new(folder).join("bwrap")))
             .ok_or_else(missing)
             .map_err(SandboxError::at("find bubblewrap"))?;
-        let rules = expand_rules(plan)?;
+        let mut rules = expand_rules(plan)?;
+        remove_covered_twice(&mut rules);
         let mut command = Self {
             program,
             args: Vec::new(),
@@ -140,8 +142,10 @@ impl BubblewrapCommand {
                     self.expect(path)?;
                 }
             }
+            // Unlike the others, it makes a path of a replaced folder visible, such as a workspace in `/tmp`.
+            PathRule::ReadOnly if find_rule(before, path) != Some(PathRule::Hide) => add_mount("--ro-bind"),
             _ if !is_visible(before, path) => {}
-            PathRule::ReadOnly => add_mount("--ro-bind"),
+            PathRule::ReadOnly => {}
             PathRule::Hide if path.is_dir() => {
                 words.extend(["--perms", "0000", "--tmpfs"].map(OsString::from));
                 words.extend([path.into(), "--remount-ro".into(), path.into()]);
@@ -220,12 +224,25 @@ fn format_identity(device: u64, inode: u64) -> String {
     format!("{device}:{inode}")
 }
 
+/// Removes secrets that a later rule covers as well: bubblewrap cannot cover a cover.
+fn remove_covered_twice(rules: &mut Vec<(PathRule, PathBuf)>) {
+    let is_cover = |rule: PathRule| matches!(rule, PathRule::Hide | PathRule::Blank);
+    let mut covered = BTreeSet::new();
+    rules.reverse();
+    rules.retain(|(rule, path)| !is_cover(*rule) || covered.insert(path.clone()));
+    rules.reverse();
+}
+
 /// Returns whether a path exists inside, as far as the rules so far decide. Nothing can be mounted on what does not.
 fn is_visible(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
     match find_rule(rules, path) {
         Some(PathRule::Hide) => false,
         Some(PathRule::Write | PathRule::Workspace | PathRule::ReadOnly | PathRule::Blank) => true,
-        None => !REPLACED.iter().any(|folder| path.starts_with(folder)),
+        // In a folder that is replaced, it exists if something below it is mounted.
+        None => {
+            !REPLACED.iter().any(|folder| path.starts_with(folder))
+                || rules.iter().any(|(_, named)| named.starts_with(path))
+        }
     }
 }
 
@@ -286,6 +303,7 @@ mod tests {
         for (path, visible) in [
             ("/tmp/ws/file", true),
             ("/tmp/other", false),
+            ("/tmp", true),
             ("/home/u/.ssh/key", false),
             ("/home/u/.npmrc", true),
             ("/run/user/1000/bus", false),
