@@ -115,6 +115,8 @@ export async function openWorkbench({
     EXTENSIONS_GALLERY: '{"serviceUrl":"http://127.0.0.1:9/x","itemUrl":"http://127.0.0.1:9/x"}',
   };
   for (const name of Object.keys(env)) if (/^XDG_|_API_KEY$|^AGENTLS/.test(name)) delete env[name];
+  // Without a sandbox, so that questions about commands are the same on every machine.
+  env.AGENTLS_SANDBOX_METHOD = "none";
   const baseArgs = [entry, "--config", path.join(home, "cs.yaml"), "--user-data-dir", path.join(home, "ud")];
   const extensions = vsix === undefined ? extensionsFolder : path.join(home, "ext");
   installExtension(baseArgs, extensions, vsix ?? process.env.VSIX, env);
