@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use agentls::domain::{SandboxMethod, SandboxPolicy};
+use agentls::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use agentls::sandbox::{PrivateTemp, SandboxScope};
 use agentls::workspace::process::{Command, Launcher};
 
@@ -124,7 +124,7 @@ async fn time_command(
         workspace: vec![root.join("ws")],
         home: Some(root.join("home")),
         temp: temp.to_owned(),
-        network: false,
+        network: SandboxNetwork::Offline,
         own_secrets: [
             "home/.local/share/agentls",
             "home/.local/state/agentls",

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agentls::domain::SandboxMethod;
+use agentls::domain::{SandboxMethod, SandboxNetwork};
 use agentls::sandbox::{PathRule, PrivateTemp, SandboxPlan};
 use agentls::workspace::process::{Command, Launcher};
 use proptest::prelude::*;
@@ -138,7 +138,7 @@ fn random_plans_hold_what_their_rules_say() {
         {
             let plan = SandboxPlan {
                 method: *method,
-                network: false,
+                network: SandboxNetwork::Offline,
                 temp: temp.path().to_owned(),
                 rules: rules
                     .iter()
