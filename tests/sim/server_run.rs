@@ -19,6 +19,7 @@ use agentls::base::counters::Totals;
 use agentls::base::sim_schedule::{self, YieldRate};
 use agentls::base::spawn::{AbortOnDrop, spawn};
 use agentls::base::{clock, random};
+use agentls::config::SandboxSettings;
 use agentls::domain::{Mode, SessionId};
 use agentls::provider::{Accounts, CallSlots};
 use agentls::session::{
@@ -326,7 +327,11 @@ impl SettingsSource for SimProfiles {
                     Arc::new(move |tool| limit.filter(|_| tool == Delegate::NAME))
                 },
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
-                sandbox: Arc::default(),
+                // Nothing of a simulated command runs, so there is nothing to confine.
+                sandbox: Arc::new(SandboxSettings {
+                    enabled: false,
+                    ..SandboxSettings::default()
+                }),
                 hooks: build_hooks(&self.0),
                 policy: self.0.settings.policies,
             },
