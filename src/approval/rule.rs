@@ -42,9 +42,9 @@ use text_pattern::TextPattern;
 /// The longest rule, in bytes.
 const MAX_BYTES: usize = 4096;
 
-/// Stands in rules for commands of `bash` that run outside the sandbox, each spelled out exactly.
+/// The name in rules for one exact `bash` command line outside the sandbox.
 pub(super) const OUTSIDE_SANDBOX: &str = "bash_outside";
-/// Stands in rules for all commands of `bash` that run in the sandbox.
+/// The name in rules for all `bash` commands in the sandbox.
 pub(super) const SANDBOXED: &str = "bash_sandboxed";
 
 /// The built-in tools that write files.
