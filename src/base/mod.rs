@@ -17,6 +17,7 @@ pub mod nofollow;
 pub mod position;
 #[cfg(unix)]
 pub mod private;
+pub mod public_resolver;
 pub mod random;
 pub mod secret_path;
 #[cfg(feature = "sim")]

@@ -17,6 +17,7 @@ pub mod layers;
 mod location;
 mod names;
 pub mod paths;
+mod proxies;
 mod redirect;
 mod resolve;
 mod schema;

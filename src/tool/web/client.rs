@@ -4,19 +4,16 @@
 //! The check applies to the address that is connected to: the guard is the resolver of the connection itself. So a name
 //! that resolves to another address the second time leads nowhere. Must not read bodies or know tools.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, LOCATION};
-use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 use url::{Host, Url};
 
 use crate::base::address::not_public;
 use crate::base::error_chain::{find, innermost_message};
+use crate::base::public_resolver::{NotPublic, PublicResolver, is_local_name};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::base::tls::{self, TlsError};
 use crate::config::NetworkSettings;
@@ -121,9 +118,8 @@ impl Web {
         } else {
             // Checked for every hop: a redirect could lead to a private address too.
             self.check_public_host(url).await?;
-            let guard = PublicResolver {
-                proxies: self.proxy_hosts(),
-            };
+            // No page may name a proxy: see `check_public_host`.
+            let guard = PublicResolver::new(self.network.proxy_hosts());
             self.guarded.get_or_try_init(|| self.build(Some(guard))).await?
         };
         let request = client
@@ -153,9 +149,9 @@ impl Web {
         let kind = match url.host() {
             Some(Host::Ipv4(address)) => not_public(address.into()),
             Some(Host::Ipv6(address)) => not_public(address.into()),
-            Some(Host::Domain(name)) if self.find_proxy(url).is_some() => {
+            Some(Host::Domain(name)) if self.network.find_proxy(url).is_some() => {
                 // The guard lets the proxy's own name through, so no page may use it.
-                if is_local_name(name) || self.proxy_hosts().iter().any(|proxy| proxy == name) {
+                if is_local_name(name) || self.network.proxy_hosts().iter().any(|proxy| proxy == name) {
                     return Err(private("a name of this machine or a private network"));
                 }
                 let looked_up = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0)));
@@ -169,21 +165,6 @@ impl Web {
             Some(Host::Domain(_)) | None => None,
         };
         kind.map_or(Ok(()), |kind| Err(private(kind)))
-    }
-
-    fn find_proxy(&self, url: &Url) -> Option<&str> {
-        let proxy = match url.scheme() {
-            "https" => &self.network.https_proxy,
-            _ => &self.network.http_proxy,
-        };
-        proxy.as_ref().map(ExposeSecret::expose_secret)
-    }
-
-    fn proxy_hosts(&self) -> Vec<String> {
-        let proxies = [&self.network.https_proxy, &self.network.http_proxy];
-        let urls = proxies.into_iter().flatten();
-        urls.filter_map(|proxy| Some(Url::parse(proxy.expose_secret()).ok()?.host_str()?.to_owned()))
-            .collect()
     }
 
     async fn build(&self, guard: Option<PublicResolver>) -> Result<reqwest::Client, FetchError> {
@@ -205,27 +186,12 @@ fn build(network: &NetworkSettings, guard: Option<PublicResolver>) -> Result<req
         .read_timeout(PIECE)
         // Pages leave nothing behind: no cookies, no connection.
         .pool_max_idle_per_host(0)
-        .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")))
-        // The configuration has already read the environment and takes precedence.
-        .no_proxy();
+        .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")));
     if let Some(guard) = guard {
         builder = builder.dns_resolver(Arc::new(guard));
     }
     let wrong = |error: reqwest::Error| FetchError::Client(innermost_message(&error.without_url()));
-    // To a proxy, these names mean the proxy itself.
-    let without = format!(
-        "localhost,127.0.0.0/8,::1,{}",
-        network.no_proxy.as_deref().unwrap_or_default()
-    );
-    let without = || reqwest::NoProxy::from_string(&without);
-    if let Some(proxy) = &network.https_proxy {
-        let proxy = reqwest::Proxy::https(proxy.expose_secret()).map_err(wrong)?;
-        builder = builder.proxy(proxy.no_proxy(without()));
-    }
-    if let Some(proxy) = &network.http_proxy {
-        let proxy = reqwest::Proxy::http(proxy.expose_secret()).map_err(wrong)?;
-        builder = builder.proxy(proxy.no_proxy(without()));
-    }
+    let builder = network.add_proxies(builder).map_err(wrong)?;
     builder.build().map_err(wrong)
 }
 
@@ -254,56 +220,6 @@ fn same_site(from: &Url, to: &Url) -> bool {
     let upgrade =
         from.scheme() == "http" && to.scheme() == "https" && from.port().is_none() && to.port().is_none();
     from.host() == to.host() && (upgrade || (from.scheme() == to.scheme() && port(from) == port(to)))
-}
-
-/// Returns whether a name never belongs to a public host.
-fn is_local_name(name: &str) -> bool {
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    !name.contains('.')
-        || [
-            ".localhost",
-            ".local",
-            ".internal",
-            ".lan",
-            ".home.arpa",
-            ".intranet",
-            ".corp",
-        ]
-        .iter()
-        .any(|ending| name.ends_with(ending))
-}
-
-/// Resolves names without addresses that are not public.
-#[derive(Debug)]
-struct PublicResolver {
-    /// Proxies are the user's own choice. A page must not name one: see [`Web::check_public_host`].
-    proxies: Vec<String>,
-}
-
-/// A name that resolves to no public address.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct NotPublic(&'static str);
-
-impl Resolve for PublicResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let is_proxy = self.proxies.iter().any(|proxy| proxy == name.as_str());
-        async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let non_public_kind = |address: IpAddr| if is_proxy { None } else { not_public(address) };
-            let first = found.iter().find_map(|address| non_public_kind(address.ip()));
-            let public: Vec<SocketAddr> = found
-                .into_iter()
-                .filter(|address| non_public_kind(address.ip()).is_none())
-                .collect();
-            // A name with both kinds of addresses is reached at the public ones only.
-            match (public.is_empty(), first) {
-                (true, Some(kind)) => Err(NotPublic(kind).into()),
-                _ => Ok(Box::new(public.into_iter()) as Addrs),
-            }
-        }
-        .boxed()
-    }
 }
 
 fn no_answer(url: &Url, error: &reqwest::Error) -> FetchError {
