@@ -9,6 +9,7 @@
 //! - [`config`] -- typed settings, layers, trust, diagnostics.
 //! - [`provider`] -- LLM APIs as one typed stream.
 //! - [`context`] -- what the model sees.
+//! - [`oauth`] -- signs in to MCP servers.
 //! - [`approval`] -- decides whether an effect may happen and whether a user must approve it.
 //! - [`sandbox`] -- what commands may read, write, and reach.
 //! - [`proxy`] -- connects sandboxed commands to allowed hosts.
@@ -29,6 +30,7 @@ pub mod cli;
 pub mod config;
 pub mod context;
 pub mod domain;
+pub mod oauth;
 pub mod observe;
 #[warn(missing_docs, reason = "each field's comment is its reference")]
 pub mod protocol;

@@ -1,0 +1,262 @@
+//! Finds out who signs people in for a server: resource metadata (RFC 9728), then the authorization server's (RFC 8414).
+
+use serde::Deserialize;
+use url::Url;
+
+use super::OAuthError;
+use super::client::OAuthClient;
+
+/// The authorization server of one MCP server, checked.
+#[derive(Clone, Debug)]
+pub struct Authorization {
+    pub(super) issuer: String,
+    pub(super) authorize: Url,
+    pub(super) token: Url,
+    pub(super) register: Option<Url>,
+    /// The resource that tokens are requested for.
+    pub(super) resource: String,
+    /// The scopes to request if the user configured none.
+    pub(super) scopes: Vec<String>,
+    /// Redirects must name the issuer.
+    pub(super) names_issuer: bool,
+}
+
+#[derive(Deserialize)]
+struct ResourceMetadata {
+    resource: String,
+    #[serde(default)]
+    authorization_servers: Vec<String>,
+    #[serde(default)]
+    scopes_supported: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ServerMetadata {
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    registration_endpoint: Option<String>,
+    #[serde(default)]
+    scopes_supported: Vec<String>,
+    #[serde(default)]
+    code_challenge_methods_supported: Vec<String>,
+    #[serde(default)]
+    authorization_response_iss_parameter_supported: bool,
+}
+
+/// The scope that asks for refresh tokens.
+const OFFLINE: &str = "offline_access";
+
+impl Authorization {
+    /// Discovers the authorization server of the client's server.
+    ///
+    /// # Errors
+    /// Fails if there is no metadata, or if any of it is not acceptable.
+    pub async fn discover(client: &OAuthClient) -> Result<Self, OAuthError> {
+        let challenge = client.probe_challenge().await?.unwrap_or_default();
+        let Some(resource) = find_resource(client, &challenge).await? else {
+            return Self::discover_without_resource(client).await;
+        };
+        check_resource(client.policy.server(), &resource.resource)?;
+        let Some(issuer) = resource.authorization_servers.first() else {
+            return Err(OAuthError::NoMetadata(client.policy.server().clone()));
+        };
+        let metadata = find_server(client, issuer).await?;
+        let scopes = match read_parameter(&challenge, "scope") {
+            Some(scopes) => scopes.split_whitespace().map(str::to_owned).collect(),
+            None => resource.scopes_supported,
+        };
+        Self::check(client, metadata, resource.resource, scopes)
+    }
+
+    /// The first version of the standard had no resource metadata: the server's origin signed people in.
+    async fn discover_without_resource(client: &OAuthClient) -> Result<Self, OAuthError> {
+        let server = client.policy.server();
+        let origin = server.origin().ascii_serialization();
+        let metadata = find_server(client, &origin).await?;
+        Self::check(client, metadata, server.to_string(), Vec::new())
+    }
+
+    fn check(
+        client: &OAuthClient,
+        metadata: ServerMetadata,
+        resource: String,
+        mut scopes: Vec<String>,
+    ) -> Result<Self, OAuthError> {
+        let supports_pkce = metadata
+            .code_challenge_methods_supported
+            .iter()
+            .any(|method| method == "S256");
+        if !supports_pkce {
+            return Err(OAuthError::Unsupported {
+                issuer: metadata.issuer,
+                lacks: "does not support PKCE with S256",
+            });
+        }
+        let is_offered = metadata.scopes_supported.iter().any(|scope| scope == OFFLINE);
+        if is_offered && !scopes.iter().any(|scope| scope == OFFLINE) {
+            scopes.push(OFFLINE.to_owned());
+        }
+        let policy = &client.policy;
+        let register = metadata.registration_endpoint.as_deref();
+        Ok(Self {
+            authorize: policy.parse("authorization endpoint", &metadata.authorization_endpoint)?,
+            token: policy.parse("token endpoint", &metadata.token_endpoint)?,
+            register: register
+                .map(|url| policy.parse("registration endpoint", url))
+                .transpose()?,
+            issuer: metadata.issuer,
+            resource,
+            scopes,
+            names_issuer: metadata.authorization_response_iss_parameter_supported,
+        })
+    }
+}
+
+async fn find_resource(
+    client: &OAuthClient,
+    challenge: &str,
+) -> Result<Option<ResourceMetadata>, OAuthError> {
+    const WHAT: &str = "resource metadata";
+    let server = client.policy.server();
+    if let Some(named) = read_parameter(challenge, "resource_metadata") {
+        let url = client.policy.parse(WHAT, &named)?;
+        // Only the server itself may say who signs people in for it.
+        if url.origin() != server.origin() {
+            return Err(OAuthError::Refused {
+                what: WHAT,
+                url: url.to_string(),
+                why: "it is not at the server's own origin",
+            });
+        }
+        return client.get_document(WHAT, &url).await;
+    }
+    let path = server.path().trim_end_matches('/');
+    for candidate in [path, ""] {
+        let url = with_path(
+            server,
+            &format!("/.well-known/oauth-protected-resource{candidate}"),
+        );
+        if let Some(found) = client.get_document(WHAT, &url).await? {
+            return Ok(Some(found));
+        }
+        if path.is_empty() {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// Checks that the metadata is about this server, or about a folder of it.
+fn check_resource(server: &Url, resource: &str) -> Result<(), OAuthError> {
+    let covers = Url::parse(resource).is_ok_and(|resource| {
+        let folder = resource.path().trim_end_matches('/');
+        let rest = server.path().strip_prefix(folder);
+        resource.origin() == server.origin()
+            && resource.query().is_none_or(|query| Some(query) == server.query())
+            && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
+    if covers {
+        return Ok(());
+    }
+    Err(OAuthError::Mismatch {
+        what: "resource metadata",
+        expected: server.to_string(),
+        found: resource.to_owned(),
+    })
+}
+
+/// Returns the metadata of an issuer, which must name that issuer.
+async fn find_server(client: &OAuthClient, issuer: &str) -> Result<ServerMetadata, OAuthError> {
+    const WHAT: &str = "authorization server metadata";
+    let url = client.policy.parse("authorization server", issuer)?;
+    let path = url.path().trim_end_matches('/');
+    let candidates = [
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+        format!("{path}/.well-known/openid-configuration"),
+    ];
+    for candidate in candidates {
+        let Some(found) = client
+            .get_document::<ServerMetadata>(WHAT, &with_path(&url, &candidate))
+            .await?
+        else {
+            continue;
+        };
+        // Servers differ in whether an origin ends with a slash.
+        if found.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
+            return Err(OAuthError::Mismatch {
+                what: WHAT,
+                expected: issuer.to_owned(),
+                found: found.issuer,
+            });
+        }
+        return Ok(found);
+    }
+    Err(OAuthError::NoMetadata(client.policy.server().clone()))
+}
+
+fn with_path(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+/// Returns a parameter of a `WWW-Authenticate` header.
+fn read_parameter(header: &str, name: &str) -> Option<String> {
+    let mut rest = header;
+    while let Some(at) = rest.find(name) {
+        let is_start = rest[..at].ends_with([' ', ',', '\t']);
+        rest = &rest[at + name.len()..];
+        let Some(value) = rest.trim_start().strip_prefix('=') else {
+            continue;
+        };
+        if !is_start {
+            continue;
+        }
+        let value = value.trim_start();
+        return match value.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next().map(str::to_owned),
+            None => value.split([',', ' ']).next().map(str::to_owned),
+        };
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_of_a_challenge_are_read() {
+        let header =
+            r#"Bearer error="invalid_token", resource_metadata="https://a.org/x?y=1", scope="a b", max=3"#;
+        let read = |name| read_parameter(header, name).unwrap_or_default();
+        assert_eq!(read("resource_metadata"), "https://a.org/x?y=1");
+        assert_eq!(read("scope"), "a b");
+        assert_eq!(read("max"), "3");
+        assert_eq!(read("metadata"), "");
+        assert_eq!(read_parameter("Bearer scope", "scope"), None);
+    }
+
+    #[test]
+    fn resource_covers_the_server_or_a_folder_of_it() {
+        let server = Url::parse("https://a.org/team/mcp").unwrap();
+        for (resource, expected) in [
+            ("https://a.org/team/mcp", true),
+            ("https://a.org/team/mcp/", true),
+            ("https://a.org/team", true),
+            ("https://a.org", true),
+            ("https://a.org/te", false),
+            ("https://a.org/team/mcp/more", false),
+            ("https://b.org/team/mcp", false),
+            ("http://a.org/team/mcp", false),
+            ("https://a.org:444/team/mcp", false),
+            ("", false),
+        ] {
+            assert_eq!(check_resource(&server, resource).is_ok(), expected, "{resource}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! OAuth 2.1 for MCP servers over HTTP: sign-in through the person's browser, tokens, and their refresh (R-MCP).
+//!
+//! Owns discovery ([`Authorization`]), the sign-in ([`PendingLogin`]), and the tokens of each server
+//! ([`TokenSource`]). Knows HTTP and files; must not know MCP messages or sessions. It never opens a browser: the
+//! caller shows the address.
+//!
+//! It fails closed. Endpoints are `https`, or on this machine if the server is too; they are public unless the user
+//! named their host; issuer, resource, and `state` must match; PKCE with S256 is required; redirects of endpoints are
+//! errors. A token is bound to its server's URL and sent nowhere else. Nothing here is logged.
+//!
+//! `rmcp` has an implementation of its own. It logs authorization codes, guesses endpoints that no metadata names,
+//! accepts plain HTTP for tokens, and adds 19 crates.
+
+mod client;
+mod discovery;
+mod endpoint;
+mod login;
+mod redirect;
+mod secret;
+mod store;
+mod token;
+
+use url::Url;
+
+pub use client::OAuthClient;
+pub use discovery::Authorization;
+pub use login::PendingLogin;
+pub use store::TokenStore;
+pub use token::TokenSource;
+
+/// A server that may need a sign-in, and what the user has configured about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OAuthServer {
+    /// The name for the person who signs in.
+    pub name: String,
+    /// Its address; tokens are bound to it.
+    pub url: Url,
+    /// The client id, if one is registered by hand.
+    pub client_id: Option<String>,
+    /// The scopes to request; empty for those that the server asks for.
+    pub scopes: Vec<String>,
+}
+
+/// Why a sign-in or a refresh failed.
+#[derive(Debug, thiserror::Error)]
+pub enum OAuthError {
+    /// The server's own address cannot be used with tokens.
+    #[error("{0} is not https, so no token is sent there")]
+    PlainServer(Url),
+    /// A URL that a document named is not acceptable.
+    #[error("the {what} {url} is refused: {why}")]
+    Refused {
+        what: &'static str,
+        url: String,
+        why: &'static str,
+    },
+    /// Nothing says how to sign in.
+    #[error("{0} does not say how to sign in; if it takes a fixed token, set bearer_token_env")]
+    NoMetadata(Url),
+    /// A document names something else than what was asked for.
+    #[error("the {what} names {found:?} instead of {expected:?}")]
+    Mismatch {
+        what: &'static str,
+        expected: String,
+        found: String,
+    },
+    /// The authorization server lacks something that a sign-in needs.
+    #[error("the authorization server {issuer} {lacks}")]
+    Unsupported { issuer: String, lacks: &'static str },
+    /// An endpoint did not answer, or answered with what cannot be used.
+    #[error("{what}: {why}")]
+    Endpoint { what: &'static str, why: String },
+    /// The authorization server refused.
+    #[error("the authorization server refused: {0}")]
+    Denied(String),
+    /// Nobody signed in within the time limit.
+    #[error("nobody signed in within {0} minutes")]
+    TimedOut(u64),
+    /// There is no token, or it can no longer be refreshed.
+    #[error("a sign-in is needed")]
+    LoginNeeded,
+    /// The file of tokens cannot be used.
+    #[error("the tokens in {path} cannot be {action}: {why}")]
+    Store {
+        path: String,
+        action: &'static str,
+        why: String,
+    },
+    /// Something on this machine failed.
+    #[error("{0}")]
+    Local(String),
+}

@@ -1,0 +1,283 @@
+//! The files of tokens: one for each server, readable by their owner alone, bound to the server's URL.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::OAuthError;
+use crate::base::{hash, private, random};
+
+/// The largest file that is read, in bytes.
+const MAX_FILE: u64 = 256 * 1024;
+
+/// The folder of the tokens of all servers.
+#[derive(Clone, Debug)]
+pub struct TokenStore {
+    folder: PathBuf,
+}
+
+/// What a sign-in gave.
+#[derive(Clone, Debug)]
+pub(super) struct StoredTokens {
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    pub(super) resource: String,
+    pub(super) client: ClientIdentity,
+    pub(super) access: SecretString,
+    pub(super) refresh: Option<SecretString>,
+    /// When the access token expires, in milliseconds since 1970.
+    pub(super) expires_ms: Option<i64>,
+}
+
+/// How this program identifies itself to an authorization server.
+#[derive(Clone, Debug)]
+pub(super) struct ClientIdentity {
+    pub(super) id: String,
+    pub(super) secret: Option<SecretString>,
+    /// The secret is sent in the header instead of the body.
+    pub(super) is_basic: bool,
+}
+
+/// The format of a file.
+#[derive(Serialize, Deserialize)]
+struct TokenFile {
+    server: String,
+    issuer: String,
+    token_endpoint: String,
+    resource: String,
+    client_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
+    #[serde(default)]
+    basic_auth: bool,
+    access_token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refresh_token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_ms: Option<i64>,
+}
+
+/// Keeps other processes from using the tokens of a server.
+#[derive(Debug)]
+pub(super) struct StoreLock(#[expect(dead_code, reason = "the open file holds the lock")] File);
+
+impl TokenStore {
+    /// Uses a folder inside the data folder. It is created when the first token is saved.
+    pub fn new(data_dir: &Path) -> Self {
+        Self {
+            folder: data_dir.join("mcp-tokens"),
+        }
+    }
+
+    fn path(&self, server: &Url) -> PathBuf {
+        let name = hash::sha256(server.as_str().as_bytes());
+        self.folder.join(format!("{}.json", &name[..32]))
+    }
+
+    /// Returns the tokens of a server. Blocks for file access.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read.
+    pub(super) fn load(&self, server: &Url) -> Result<Option<StoredTokens>, OAuthError> {
+        let path = self.path(server);
+        let failed = |why: String| fail(&path, "read", why);
+        let text = match read_private(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        // The error would quote the file.
+        let file: TokenFile =
+            serde_json::from_slice(&text).map_err(|_| failed("it has the wrong form".to_owned()))?;
+        if file.server != server.as_str() {
+            return Err(failed("it belongs to another server".to_owned()));
+        }
+        Ok(Some(StoredTokens {
+            issuer: file.issuer,
+            token_endpoint: file.token_endpoint,
+            resource: file.resource,
+            client: ClientIdentity {
+                id: file.client_id,
+                secret: file.client_secret.map(Into::into),
+                is_basic: file.basic_auth,
+            },
+            access: file.access_token.into(),
+            refresh: file.refresh_token.map(Into::into),
+            expires_ms: file.expires_ms,
+        }))
+    }
+
+    /// Saves the tokens of a server. Blocks for file access.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be written.
+    pub(super) fn save(&self, server: &Url, tokens: &StoredTokens) -> Result<(), OAuthError> {
+        let path = self.path(server);
+        let expose =
+            |secret: &Option<SecretString>| (secret.as_ref()).map(|secret| secret.expose_secret().to_owned());
+        let file = TokenFile {
+            server: server.to_string(),
+            issuer: tokens.issuer.clone(),
+            token_endpoint: tokens.token_endpoint.clone(),
+            resource: tokens.resource.clone(),
+            client_id: tokens.client.id.clone(),
+            client_secret: expose(&tokens.client.secret),
+            basic_auth: tokens.client.is_basic,
+            access_token: tokens.access.expose_secret().to_owned(),
+            refresh_token: expose(&tokens.refresh),
+            expires_ms: tokens.expires_ms,
+        };
+        let text = serde_json::to_vec(&file).map_err(|error| fail(&path, "written", error.to_string()))?;
+        let write = || {
+            self.create_folder()?;
+            let new = path.with_extension(format!("{}.new", random::random_token(8)));
+            let written = create_private(&new).and_then(|mut file| {
+                file.write_all(&text)?;
+                file.sync_all()
+            });
+            let moved = written.and_then(|()| fs::rename(&new, &path));
+            if moved.is_err() {
+                let _ = fs::remove_file(&new);
+            }
+            moved
+        };
+        write().map_err(|error: io::Error| fail(&path, "written", error.to_string()))
+    }
+
+    /// Removes the tokens of a server. Returns whether there were any. Blocks for file access.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be removed.
+    pub fn remove(&self, server: &Url) -> Result<bool, OAuthError> {
+        let path = self.path(server);
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(fail(&path, "removed", error.to_string())),
+        }
+    }
+
+    /// Returns whether there are tokens of a server. Blocks for file access.
+    pub fn has_tokens(&self, server: &Url) -> bool {
+        self.path(server).exists()
+    }
+
+    /// Waits until no other process uses the tokens of a server. Blocks.
+    ///
+    /// # Errors
+    /// Fails if the lock file cannot be opened.
+    pub(super) fn lock(&self, server: &Url) -> Result<StoreLock, OAuthError> {
+        let path = self.path(server).with_extension("lock");
+        let open = || {
+            self.create_folder()?;
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .mode(0o600)
+                .custom_flags(private::NO_FOLLOW)
+                .open(&path)?;
+            file.lock()?;
+            Ok(StoreLock(file))
+        };
+        open().map_err(|error: io::Error| fail(&path, "locked", error.to_string()))
+    }
+
+    fn create_folder(&self) -> io::Result<()> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)?;
+        private::restrict_to_owner(&self.folder)
+    }
+}
+
+fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Reads a file of ours. One that others can read is refused, since its tokens may be known.
+fn read_private(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    use std::os::unix::fs::MetadataExt as _;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(private::NO_FOLLOW)
+        .open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.mode() & 0o077 != 0 {
+        return Err(io::Error::other(
+            "others can read it; remove it and sign in again",
+        ));
+    }
+    let mut text = Vec::new();
+    file.take(MAX_FILE).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn fail(path: &Path, action: &'static str, why: String) -> OAuthError {
+    OAuthError::Store {
+        path: path.display().to_string(),
+        action,
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn tokens() -> StoredTokens {
+        StoredTokens {
+            issuer: "https://auth.example.com".to_owned(),
+            token_endpoint: "https://auth.example.com/token".to_owned(),
+            resource: "https://mcp.example.com/mcp".to_owned(),
+            client: ClientIdentity {
+                id: "client".to_owned(),
+                secret: None,
+                is_basic: false,
+            },
+            access: "secret-access".into(),
+            refresh: Some("secret-refresh".into()),
+            expires_ms: Some(7),
+        }
+    }
+
+    #[test]
+    fn tokens_are_private_and_bound_to_their_server() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let store = TokenStore::new(dir.path());
+        let server = Url::parse("https://mcp.example.com/mcp").unwrap();
+        let other = Url::parse("https://mcp.example.com/mcp2").unwrap();
+        assert!(store.load(&server).unwrap().is_none());
+        store.save(&server, &tokens()).unwrap();
+        let path = store.path(&server);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            store.folder.metadata().unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        let loaded = store.load(&server).unwrap().unwrap();
+        assert_eq!(loaded.access.expose_secret(), "secret-access");
+        assert!(store.load(&other).unwrap().is_none());
+        assert!(!format!("{loaded:?}").contains("secret-"), "{loaded:?}");
+        // A file that was copied to another server's name.
+        fs::copy(&path, store.path(&other)).unwrap();
+        let error = store.load(&other).unwrap_err().to_string();
+        assert!(error.contains("another server"), "{error}");
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        let error = store.load(&server).unwrap_err().to_string();
+        assert!(error.contains("others can read it"), "{error}");
+        assert!(store.remove(&server).unwrap() && !store.remove(&server).unwrap());
+    }
+}

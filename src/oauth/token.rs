@@ -1,0 +1,167 @@
+//! Requests for tokens, and the access token of a server, which is refreshed before it expires.
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use url::Url;
+
+use super::OAuthError;
+use super::client::{OAuthClient, bad_status, endpoint, parse_body};
+use super::store::{ClientIdentity, StoreLock, StoredTokens, TokenStore};
+use crate::base::clock;
+
+/// How long before its end a token is refreshed. A short token is refreshed in the last half of its life.
+const EARLY_MS: i64 = 60_000;
+const WHAT: &str = "token endpoint";
+
+/// The answer of a token endpoint.
+#[derive(Deserialize)]
+pub(super) struct TokenAnswer {
+    access_token: SecretString,
+    token_type: String,
+    expires_in: Option<i64>,
+    refresh_token: Option<SecretString>,
+}
+
+impl TokenAnswer {
+    /// Returns the tokens to store. A refresh that gives no refresh token keeps the old one.
+    pub(super) fn into_tokens(self, template: &StoredTokens) -> StoredTokens {
+        let now = clock::wall_ms();
+        StoredTokens {
+            access: self.access_token,
+            refresh: self.refresh_token.or_else(|| template.refresh.clone()),
+            expires_ms: self.expires_in.map(|seconds| {
+                let life = seconds.clamp(0, 10 * 365 * 86_400) * 1000;
+                now + life - EARLY_MS.min(life / 2)
+            }),
+            ..template.clone()
+        }
+    }
+}
+
+/// Requests tokens for a grant.
+pub(super) async fn request_tokens(
+    client: &OAuthClient,
+    url: &Url,
+    identity: &ClientIdentity,
+    grant: &[(&str, &str)],
+) -> Result<TokenAnswer, OAuthError> {
+    let mut fields = grant.to_vec();
+    let mut basic = None;
+    match &identity.secret {
+        Some(secret) if identity.is_basic => basic = Some((identity.id.as_str(), secret.expose_secret())),
+        Some(secret) => {
+            fields.push(("client_id", &identity.id));
+            fields.push(("client_secret", secret.expose_secret()));
+        }
+        None => fields.push(("client_id", &identity.id)),
+    }
+    let (status, body) = client.post_form(WHAT, url, &fields, basic).await?;
+    if !status.is_success() {
+        return Err(bad_status(WHAT, status, &body));
+    }
+    let answer: TokenAnswer = parse_body(WHAT, &body)?;
+    let token = answer.access_token.expose_secret();
+    if !answer.token_type.eq_ignore_ascii_case("bearer") {
+        return Err(endpoint(WHAT, "its token is not a bearer token".to_owned()));
+    }
+    // What goes into a header must not contain line breaks.
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(endpoint(WHAT, "its token cannot be sent in a header".to_owned()));
+    }
+    Ok(answer)
+}
+
+/// The access token of one server.
+#[derive(Debug)]
+pub struct TokenSource {
+    client: OAuthClient,
+    server: Url,
+    store: TokenStore,
+    /// One refresh at a time: a refresh token is valid once.
+    refreshing: tokio::sync::Mutex<()>,
+}
+
+impl TokenSource {
+    /// Creates a source for the client's server.
+    pub fn new(client: OAuthClient, store: TokenStore) -> Self {
+        Self {
+            server: client.policy.server().clone(),
+            client,
+            store,
+            refreshing: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Returns the server's token; `None` if nobody has signed in.
+    ///
+    /// # Errors
+    /// Fails with [`OAuthError::LoginNeeded`] if the token has expired and cannot be refreshed, and with other errors
+    /// if a later attempt may succeed.
+    pub async fn get_access_token(&self) -> Result<Option<SecretString>, OAuthError> {
+        let Some(tokens) = self.load().await? else {
+            return Ok(None);
+        };
+        if is_fresh(&tokens) {
+            return Ok(Some(tokens.access));
+        }
+        self.refresh(&tokens.access).await.map(Some)
+    }
+
+    /// Returns a token in place of one that the server has refused.
+    ///
+    /// # Errors
+    /// As [`Self::get_access_token`]; [`OAuthError::LoginNeeded`] also if nobody has signed in.
+    pub async fn replace_refused(&self, refused: &SecretString) -> Result<SecretString, OAuthError> {
+        self.refresh(refused).await
+    }
+
+    /// Refreshes, unless another task or process has replaced the token `old` in the meantime.
+    async fn refresh(&self, old: &SecretString) -> Result<SecretString, OAuthError> {
+        let _one = self.refreshing.lock().await;
+        let _lock = self.lock().await?;
+        let tokens = self.load().await?.ok_or(OAuthError::LoginNeeded)?;
+        if tokens.access.expose_secret() != old.expose_secret() && is_fresh(&tokens) {
+            return Ok(tokens.access);
+        }
+        let refresh = tokens.refresh.as_ref().ok_or(OAuthError::LoginNeeded)?;
+        // Checked again, since the file could have been changed.
+        let url = self.client.policy.parse(WHAT, &tokens.token_endpoint)?;
+        let grant = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh.expose_secret()),
+            ("resource", &tokens.resource),
+        ];
+        let answer = match request_tokens(&self.client, &url, &tokens.client, &grant).await {
+            Ok(answer) => answer,
+            Err(OAuthError::Denied(_)) => return Err(OAuthError::LoginNeeded),
+            Err(error) => return Err(error),
+        };
+        let tokens = answer.into_tokens(&tokens);
+        let access = tokens.access.clone();
+        let (store, server) = (self.store.clone(), self.server.clone());
+        run_blocking(move || store.save(&server, &tokens)).await?;
+        Ok(access)
+    }
+
+    async fn load(&self) -> Result<Option<StoredTokens>, OAuthError> {
+        let (store, server) = (self.store.clone(), self.server.clone());
+        run_blocking(move || store.load(&server)).await
+    }
+
+    async fn lock(&self) -> Result<StoreLock, OAuthError> {
+        let (store, server) = (self.store.clone(), self.server.clone());
+        run_blocking(move || store.lock(&server)).await
+    }
+}
+
+fn is_fresh(tokens: &StoredTokens) -> bool {
+    tokens.expires_ms.is_none_or(|end| clock::wall_ms() < end)
+}
+
+/// Runs file access on the runtime's threads for blocking work.
+pub(super) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, OAuthError> + Send + 'static,
+) -> Result<T, OAuthError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(OAuthError::Local(error.to_string())))
+}

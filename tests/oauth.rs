@@ -1,0 +1,212 @@
+//! Signs in at a real authorization server on this machine, which behaves well or badly (tests/peers/oauth_server.py).
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test that fails says so by a panic")]
+
+#[path = "support/mcp_peer.rs"]
+mod mcp_peer;
+
+use agentls::config::NetworkSettings;
+use agentls::oauth::{OAuthClient, OAuthError, OAuthServer, PendingLogin, TokenSource, TokenStore};
+use mcp_peer::{HttpPeer, sign_in};
+use secrecy::ExposeSecret as _;
+
+struct SignIn {
+    peer: HttpPeer,
+    folder: tempfile::TempDir,
+    client_id: Option<String>,
+}
+
+impl SignIn {
+    fn new(arguments: &[&str]) -> Self {
+        let peer = HttpPeer::start(&[&["--oauth"], arguments].concat());
+        Self {
+            peer,
+            folder: tempfile::TempDir::new().unwrap(),
+            client_id: None,
+        }
+    }
+
+    fn client(&self) -> OAuthClient {
+        OAuthClient::new(&self.peer.url, NetworkSettings::default()).unwrap()
+    }
+
+    fn store(&self) -> TokenStore {
+        TokenStore::new(self.folder.path())
+    }
+
+    fn tokens(&self) -> TokenSource {
+        TokenSource::new(self.client(), self.store())
+    }
+
+    async fn begin(&self) -> Result<PendingLogin, OAuthError> {
+        let server = OAuthServer {
+            name: "peer".to_owned(),
+            url: self.peer.url.clone(),
+            client_id: self.client_id.clone(),
+            scopes: Vec::new(),
+        };
+        PendingLogin::begin(self.client(), &server).await
+    }
+
+    /// Signs in as a person would; returns the last page of the browser.
+    async fn complete(&self) -> Result<String, OAuthError> {
+        let login = self.begin().await?;
+        let url = login.url.to_string();
+        let browser = tokio::task::spawn_blocking(move || sign_in(&url));
+        login.finish(&self.store()).await?;
+        Ok(browser.await.unwrap())
+    }
+
+    /// Returns what the server says to a token.
+    async fn accepts(&self, token: &str) -> bool {
+        let before = self.peer.oauth_steps("access").len();
+        let url = self.peer.url.clone();
+        let token = token.to_owned();
+        tokio::task::spawn_blocking(move || {
+            use std::io::{Read as _, Write as _};
+            let port = url.port().unwrap();
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            write!(
+                stream,
+                "GET /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
+            )
+            .unwrap();
+            stream.read_to_string(&mut String::new()).unwrap();
+        })
+        .await
+        .unwrap();
+        self.peer.oauth_steps("access")[before]["accepted"] == true
+    }
+}
+
+/// Signs in at a server with a fault, which must not give a token.
+async fn refusal(fault: &str) -> String {
+    let sign_in = SignIn::new(&["--oauth-fault", fault]);
+    let error = sign_in.complete().await.unwrap_err();
+    assert!(!sign_in.store().has_tokens(&sign_in.peer.url), "{fault}");
+    assert!(sign_in.tokens().get_access_token().await.unwrap().is_none());
+    error.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_signs_in_and_the_token_works() {
+    let world = SignIn::new(&[]);
+    assert!(world.tokens().get_access_token().await.unwrap().is_none());
+    let page = world.complete().await.unwrap();
+    assert!(page.contains("You are signed in"), "{page}");
+    let token = world.tokens().get_access_token().await.unwrap().unwrap();
+    assert!(world.accepts(token.expose_secret()).await);
+    assert_eq!(world.peer.oauth_steps("authorize")[0]["scope"], "notes");
+    assert_eq!(world.peer.oauth_steps("token").len(), 1);
+    assert!(world.store().remove(&world.peer.url).unwrap());
+    assert!(world.tokens().get_access_token().await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registered_client_id_needs_no_registration() {
+    let mut world = SignIn::new(&["--oauth-fault", "no_registration"]);
+    let error = world.begin().await.unwrap_err().to_string();
+    assert!(error.contains("oauth_client_id"), "{error}");
+    world.client_id = Some("known-client".to_owned());
+    world.complete().await.unwrap();
+    assert!(world.peer.oauth_steps("register").is_empty());
+    assert!(world.tokens().get_access_token().await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expiring_token_is_refreshed_once_by_all_who_need_it() {
+    // The second half of a lifetime of two seconds counts as expired.
+    let world = SignIn::new(&["--oauth-lifetime", "2"]);
+    world.complete().await.unwrap();
+    let first = world.tokens().get_access_token().await.unwrap().unwrap();
+    let expired = async {
+        while world.peer.oauth_steps("token").len() < 2 {
+            // Two processes and two tasks of one process, which share a refresh token that is valid once.
+            let (one, other) = (world.tokens(), world.tokens());
+            let (a, b, c) = tokio::join!(
+                one.get_access_token(),
+                one.get_access_token(),
+                other.get_access_token()
+            );
+            for token in [a, b, c] {
+                assert!(token.unwrap().is_some());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), expired)
+        .await
+        .unwrap();
+    let steps = world.peer.oauth_steps("token");
+    assert!(steps.iter().all(|step| step["problem"].is_null()), "{steps:?}");
+    let second = world.tokens().get_access_token().await.unwrap().unwrap();
+    assert_ne!(first.expose_secret(), second.expose_secret());
+    // A refusal by the server refreshes too, even before the token's end.
+    let third = world.tokens().replace_refused(&second).await.unwrap();
+    assert_ne!(second.expose_secret(), third.expose_secret());
+    assert!(world.accepts(third.expose_secret()).await);
+    // Whoever comes late with the old token gets the new one without another refresh.
+    let again = world.tokens().replace_refused(&second).await.unwrap();
+    assert_eq!(third.expose_secret(), again.expose_secret());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_refresh_needs_a_new_sign_in() {
+    let world = SignIn::new(&["--oauth-lifetime", "0", "--oauth-fault", "refuse_refresh"]);
+    world.complete().await.unwrap();
+    let error = world.tokens().get_access_token().await.unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_reaches_the_caller() {
+    let error = refusal("deny").await;
+    assert_eq!(
+        error,
+        "the authorization server refused: access_denied (The user said no.)"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_that_does_not_match_is_refused() {
+    for (fault, expected) in [
+        ("no_pkce", "PKCE"),
+        ("plain_pkce", "PKCE"),
+        (
+            "wrong_issuer",
+            "authorization server metadata names \"https://other.example\"",
+        ),
+        (
+            "wrong_resource",
+            "resource metadata names \"https://other.example/mcp\"",
+        ),
+        ("wrong_iss", "redirect names \"https://other.example\""),
+        (
+            "plain_http",
+            "token endpoint http://peer.example/token is refused: it is not https",
+        ),
+        ("metadata_address", "169.254.169.254"),
+        ("private_issuer", "https://10.1.2.3/ is refused"),
+        ("huge_metadata", "longer than 256 KiB"),
+        ("redirecting_token", "redirects, which is not followed"),
+        ("other_token", "not a bearer token"),
+        ("no_metadata", "does not say how to sign in"),
+    ] {
+        let error = refusal(fault).await;
+        assert!(error.contains(expected), "{fault}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_with_another_state_changes_nothing() {
+    let world = SignIn::new(&["--oauth-fault", "wrong_state"]);
+    let login = world.begin().await.unwrap();
+    let url = login.url.to_string();
+    let store = world.store();
+    let waiting = agentls::base::spawn::spawn(async move { login.finish(&store).await });
+    let page = tokio::task::spawn_blocking(move || sign_in(&url)).await.unwrap();
+    assert!(page.contains("not the expected sign-in"), "{page}");
+    assert!(!waiting.is_finished());
+    waiting.abort();
+    assert!(world.peer.oauth_steps("token").is_empty());
+}
