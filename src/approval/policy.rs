@@ -83,12 +83,18 @@ pub enum Verdict {
     },
 }
 
-/// Returns what a command of this effect may do when it runs, by the mode.
+/// Returns what a command of this effect may do when it runs: what the mode allows, or less if its tool states less.
+/// A tool that states `off` is never confined.
 pub fn choose_sandbox_policy(mode: Mode, effect: &Effect) -> SandboxPolicy {
-    match (mode, effect.confinement) {
+    let by_mode = match (mode, effect.confinement) {
         (Mode::Full, _) | (_, Confinement::Declined) => SandboxPolicy::Off,
         (Mode::Plan, _) => SandboxPolicy::ReadOnly,
         (Mode::Ask | Mode::AutoEdit, _) => SandboxPolicy::Workspace,
+    };
+    match effect.sandbox {
+        Some(SandboxPolicy::Off) => SandboxPolicy::Off,
+        Some(stated) => by_mode.min(stated),
+        None => by_mode,
     }
 }
 

@@ -15,7 +15,9 @@ use crate::approval::{Policy, Rule, Verdict, command_files, judge_tool_call};
 use crate::base::nofollow;
 use crate::base::text::reveal_hidden_characters;
 use crate::config::{ConfigSource, SandboxedCommands, Settings, ToolEffect, Trust};
-use crate::domain::{Confinement, Effect, EffectKind, Mode, Risk, SandboxLevel, SandboxNetwork};
+use crate::domain::{
+    Confinement, Effect, EffectKind, Mode, Risk, SandboxLevel, SandboxNetwork, SandboxPolicy,
+};
 use crate::protocol::table::method;
 use crate::protocol::{ListGrantsParams, ListGrantsResult};
 use crate::workspace::command_sandbox::SandboxDetection;
@@ -114,7 +116,8 @@ pub(super) async fn test(
 /// Returns how a command would run in a session with these settings.
 async fn find_confinement(settings: &Settings, effect: &Effect) -> Confinement {
     let may_be_free = settings.sandbox.enabled && settings.sandbox.network != SandboxNetwork::Open;
-    if !may_be_free || effect.kind != EffectKind::Execute {
+    let is_never_confined = effect.sandbox == Some(SandboxPolicy::Off);
+    if !may_be_free || is_never_confined || effect.kind != EffectKind::Execute {
         return Confinement::None;
     }
     let detection = SandboxDetection::default();
@@ -134,6 +137,7 @@ fn effect(
     let own = settings.tools.commands.iter().find(|tool| tool.name == call.tool);
     let of_kind = |kind| Effect {
         kind,
+        sandbox: own.and_then(|tool| tool.sandbox),
         subject: call.subject.clone(),
         ..Effect::none()
     };

@@ -66,6 +66,7 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
         command,
         schema: schema.into(),
         effect: table.effect.unwrap_or_default(),
+        sandbox: table.sandbox,
     })
 }
 

@@ -87,8 +87,11 @@ pub(super) fn folder_items<'a>(
 /// Removes the hooks, or the tools with a command, from the tree and lists them.
 fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -> Vec<FolderItem> {
     let (table, keys): (&str, &[&str]) = match kind {
-        FolderItemKind::Hook => ("hook", &["on", "command", "tool", "timeout_s", "enabled"]),
-        _ => ("tool", &["command", "description", "schema", "effect"]),
+        FolderItemKind::Hook => (
+            "hook",
+            &["on", "command", "tool", "timeout_s", "enabled", "sandbox"],
+        ),
+        _ => ("tool", &["command", "description", "schema", "effect", "sandbox"]),
     };
     let Node::Table(top) = &mut folder.node else {
         return Vec::new();

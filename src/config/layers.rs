@@ -184,7 +184,12 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
     for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
         let layer = match (folder, inputs.root) {
             (FolderUse::Ignored, _) => continue,
-            (FolderUse::Trusted(redirects), _) => ConfigLayer::trusted_file(file, inputs.env, redirects),
+            (FolderUse::Trusted(redirects), _) => {
+                let mut layer = ConfigLayer::trusted_file(file, inputs.env, redirects);
+                let problems = trust::drop_weaker_sandboxes(&mut layer.tree, &user);
+                layer.problems.extend(problems);
+                layer
+            }
             (FolderUse::Restrained, root) => {
                 ConfigLayer::restrained_file(file, inputs.env, root.unwrap_or(Path::new("")), &user)
             }

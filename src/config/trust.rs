@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use crate::domain::Mode;
+use crate::domain::{Mode, SandboxPolicy};
 
 use super::diagnostics::Diagnostic;
 use super::expand::names_variable;
@@ -119,6 +119,31 @@ pub(super) fn drop_own_trust(tree: &mut SpannedValue) -> Option<Diagnostic> {
         "trusted",
         "has no effect in a workspace's own file",
     ))
+}
+
+/// Removes the sandbox policies of a trusted folder that would allow more than the user's own, or `off`.
+pub(super) fn drop_weaker_sandboxes(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<Diagnostic> {
+    let to_policy = |value: &SpannedValue| serde_json::from_value::<SandboxPolicy>(value.to_json()).ok();
+    let mut problems = Vec::new();
+    retain_values(tree, "", &mut |path, value| {
+        let keys = split_keys(path);
+        let [table, _, key] = keys.as_slice() else {
+            return true;
+        };
+        if !["hook", "tool"].contains(&table.as_str()) || key != "sandbox" {
+            return true;
+        }
+        let own = find_own(user, &keys).and_then(to_policy).unwrap_or_default();
+        let most = own.min(SandboxPolicy::Workspace);
+        let is_weaker = to_policy(value).is_some_and(|given| given > most);
+        if is_weaker {
+            let message = format!("ignored: a project's file can only restrict, and `{most}` holds already");
+            let problem = Diagnostic::new_error(&value.at, path, message);
+            problems.push(problem.with_hint("state it in your own config file, with the command"));
+        }
+        !is_weaker
+    });
+    problems
 }
 
 fn build_refusal(value: &SpannedValue, path: &str, reason: &str, folder: &Path) -> Diagnostic {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::ids::{ApprovalId, ToolCallId, TurnId};
 use super::optional::deserialize_present;
-use super::sandbox::Confinement;
+use super::sandbox::{Confinement, SandboxPolicy};
 use super::words::word_enum;
 
 word_enum! {
@@ -65,6 +65,8 @@ pub struct Effect {
     pub findings: Option<Vec<FileFinding>>,
     /// How its command would run.
     pub confinement: Confinement,
+    /// What its command may do in the sandbox, if the settings of the user's own tool say so.
+    pub sandbox: Option<SandboxPolicy>,
 }
 
 impl Effect {
@@ -78,6 +80,7 @@ impl Effect {
             secret: false,
             findings: None,
             confinement: Confinement::None,
+            sandbox: None,
         }
     }
 

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-/// What a command may do, in broad terms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+use serde::Deserialize;
+
+/// What a command may do, in broad terms. From the strictest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SandboxPolicy {
     /// Writes nothing but its temporary folder.
     ReadOnly,

@@ -118,6 +118,7 @@ impl PreparedCall for CommandCall {
                 ToolEffect::Execute => EffectKind::Execute,
                 ToolEffect::Network => EffectKind::Network,
             },
+            sandbox: self.tool.settings.sandbox,
             // Rules judge the configured command; arguments cannot change it.
             ..Effect::from_command(self.tool.format_command())
         })
@@ -178,6 +179,7 @@ mod tests {
             })
             .into(),
             effect,
+            sandbox: None,
         }))
     }
 

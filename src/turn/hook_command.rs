@@ -11,6 +11,8 @@ use super::hook_output::MAX_OUTPUT;
 use super::hooks::{HookContext, HookExit, HookRunner};
 use super::session_link::TurnStopped;
 use crate::config::{CommandLine, HookSettings};
+use crate::domain::SandboxPolicy;
+use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
@@ -48,6 +50,15 @@ async fn run_hook_command(
     let launcher = context.workspace.shared().launcher();
     let command = build_command(context, hook, input);
     let command = context.workspace.shared().guard_git(context.cwd, command).await;
+    let sandbox = CallSandbox {
+        settings: context.sandbox.clone(),
+        policy: hook.sandbox.unwrap_or(SandboxPolicy::Off),
+    };
+    let confined = context.workspace.confine_command(context.cwd, &sandbox, command);
+    let command = match confined.await {
+        Ok((command, _)) => command,
+        Err(error) => return Ok(HookExit::Failed(error.to_string())),
+    };
     let child = launcher.spawn_until(context.cancel, command).await;
     let Child {
         process,

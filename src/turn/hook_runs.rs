@@ -120,6 +120,7 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
         turn: &cx.turn,
         cwd: &cx.services.cwd,
         workspace: &cx.workspace,
+        sandbox: &cx.settings.sandbox,
         cancel: &cx.cancel,
     };
     let mut run = cx.settings.hooks.run_hook(context, hook, input);

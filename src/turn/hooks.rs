@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 
 use super::session_link::TurnStopped;
 use crate::base::CancellationToken;
-use crate::config::{HookMoment, HookSettings};
+use crate::config::{HookMoment, HookSettings, SandboxSettings};
 use crate::domain::{SessionId, TurnId};
 use crate::workspace::Workspace;
 
@@ -33,6 +33,7 @@ pub struct HookContext<'a> {
     pub turn: &'a TurnId,
     pub cwd: &'a Path,
     pub workspace: &'a Workspace,
+    pub sandbox: &'a Arc<SandboxSettings>,
     /// The cancel of the turn, or of the call that the hook belongs to.
     pub cancel: &'a CancellationToken,
 }

@@ -18,7 +18,7 @@ use crate::approval::{Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{
     Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Risk,
-    SandboxLevel, SandboxNetwork, ToolCallStatus,
+    SandboxLevel, SandboxNetwork, SandboxPolicy, ToolCallStatus,
 };
 use crate::tool::{CallPreview, PreparedCall, ToolError};
 use crate::workspace::checkpoint;
@@ -261,18 +261,18 @@ async fn resolve_effect(
         effect.findings = found.await.ok();
     }
     if effect.kind == EffectKind::Execute {
-        effect.confinement = find_confinement(cx, effect.confinement).await;
+        effect.confinement = find_confinement(cx, &effect).await;
     }
     Ok(effect)
 }
 
-/// Returns how a command would run. `declared` says whether its call asks for no sandbox.
-async fn find_confinement(cx: &TurnContext, declared: Confinement) -> Confinement {
-    if !cx.settings.sandbox.enabled {
+/// Returns how a command would run. Its declared effect says whether its call or its tool asks for no sandbox.
+async fn find_confinement(cx: &TurnContext, declared: &Effect) -> Confinement {
+    if !cx.settings.sandbox.enabled || declared.sandbox == Some(SandboxPolicy::Off) {
         return Confinement::None;
     }
-    if declared == Confinement::Declined {
-        return declared;
+    if declared.confinement == Confinement::Declined {
+        return declared.confinement;
     }
     // With the open network, it could send what it reads. What the proxy lets through, the user has allowed.
     if cx.settings.sandbox.network == SandboxNetwork::Open {

@@ -659,10 +659,10 @@ fn killed_server_ends_its_hook_and_returns_the_prompt() {
 
 #[test]
 fn workspace_hooks_run_only_in_trusted_folders() {
-    let world = world(&named_hook("mine", "stop", "touch ../mine"));
+    let world = world(&named_hook("mine", "stop", "touch mine"));
     world.write(
         ".agentls/config.toml",
-        named_hook("theirs", "stop", "touch ../theirs"),
+        named_hook("theirs", "stop", "touch theirs"),
     );
     let client = world.start();
     let session = client.session();
@@ -671,7 +671,7 @@ fn workspace_hooks_run_only_in_trusted_folders() {
         let _: Value = client.call("agent/setTrust", json!({"folder": folder, "trusted": trusted}));
         client.ask(&session, "work");
         for (name, wanted) in [("mine", mine), ("theirs", theirs)] {
-            let path = world.path(name);
+            let path = world.workspace().join(name);
             assert_eq!(path.exists(), wanted, "{name}, trusted: {trusted}");
             let _ = std::fs::remove_file(path);
         }

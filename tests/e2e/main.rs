@@ -45,6 +45,7 @@ mod lifecycle;
 mod limits;
 mod models;
 mod network;
+mod own_sandbox;
 mod own_tools;
 mod prompt;
 mod questions;

@@ -45,7 +45,7 @@ impl Confined {
         })
     }
 
-    fn outside(&self) -> PathBuf {
+    pub fn outside(&self) -> PathBuf {
         self.outside.path().join("file")
     }
 

@@ -6,7 +6,7 @@ use crate::config::diagnostics::Diagnostic;
 use crate::config::inputs::LoadInputs;
 use crate::config::tree::{SpannedValue, join_keys};
 
-use crate::config::location::ConfigLocation;
+use crate::config::location::{ConfigLocation, ValueSource};
 
 /// Completes typed settings, table by table, and collects what is wrong.
 pub(in crate::config) struct Resolver<'a> {
@@ -26,6 +26,14 @@ impl Resolver<'_> {
             .rev()
             .find_map(|len| self.merged.find(&path[..len]));
         found.unwrap_or(self.merged).at.clone()
+    }
+
+    /// Returns whether a setting is written in a file of the workspace folder.
+    pub(super) fn is_from_folder(&self, path: &[&str]) -> bool {
+        let at = self.find_location(path);
+        let files = [&self.inputs.workspace, &self.inputs.local];
+        let mut paths = files.into_iter().flatten().map(|file| &file.path);
+        matches!(&*at.origin, ValueSource::File(file) if paths.any(|path| path == file))
     }
 
     /// Returns whether the configuration contains the setting.

@@ -12,7 +12,7 @@ use crate::config::diagnostics::nearest_name;
 use crate::config::settings::{
     CommandToolSettings, HookMoment, HookSettings, SandboxSettings, ToolSettings, ToolTable,
 };
-use crate::domain::HostRule;
+use crate::domain::{HostRule, SandboxPolicy};
 
 impl Resolver<'_> {
     pub(super) fn resolve_tools(&mut self, tools: &mut ToolSettings) {
@@ -23,6 +23,9 @@ impl Resolver<'_> {
             let is_own = command_tools::is_command_tool(table);
             if is_own {
                 tools.commands.extend(self.command_tool(name, table));
+            } else if table.sandbox.is_some() {
+                let message = "has no effect here; it applies to tools with a `command`";
+                self.report_error(&["tool", name, "sandbox"], message);
             }
             if !is_own && name != "default" && !known.is_empty() && !known.contains(name) {
                 let suggestion = nearest_name(name, known.iter().map(String::as_str));
@@ -46,7 +49,7 @@ impl Resolver<'_> {
             hook.name.clone_from(name);
             let path = |key| ["hook", name.as_str(), key];
             // An unreadable `tool` must not make the hook run for all tools.
-            if ["on", "command", "tool", "enabled"]
+            if ["on", "command", "tool", "enabled", "sandbox"]
                 .iter()
                 .any(|key| self.has_failed(&path(key)))
             {
@@ -65,6 +68,7 @@ impl Resolver<'_> {
                 let message = "has no effect here; it applies to `pre_tool` and `post_tool`";
                 self.report_error(&path("tool"), message);
             }
+            hook.sandbox = self.confine_folder_command("hook", name, hook.sandbox);
             // Last, so that the problems of a disabled hook are reported too.
             hook.enabled
         });
@@ -80,15 +84,32 @@ impl Resolver<'_> {
             return None;
         }
         let has_failed = |key: &&str| self.has_failed(&["tool", name, key]);
-        if ["command", "description", "schema", "effect"]
+        if ["command", "description", "schema", "effect", "sandbox"]
             .iter()
             .any(has_failed)
         {
             return None;
         }
-        command_tools::command_tool(name, table)
+        let tool = command_tools::command_tool(name, table)
             .inspect_err(|wrong| self.report_error(&["tool", name, wrong.key], wrong.reason.as_str()))
-            .ok()
+            .ok()?;
+        let sandbox = self.confine_folder_command("tool", name, tool.sandbox);
+        Some(CommandToolSettings { sandbox, ..tool })
+    }
+
+    /// Returns what the command of a hook or tool may do in the sandbox. A folder's own command is always confined:
+    /// what the user states is meant for the user's command.
+    fn confine_folder_command(
+        &self,
+        table: &str,
+        name: &str,
+        stated: Option<SandboxPolicy>,
+    ) -> Option<SandboxPolicy> {
+        if self.is_from_folder(&[table, name, "command"]) {
+            Some(stated.unwrap_or_default().min(SandboxPolicy::Workspace))
+        } else {
+            stated
+        }
     }
 
     /// Returns the hosts in the form that addresses have, and reports the others.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::config::untrusted::Untrusted;
 use crate::config::values::{CommandLine, Seconds, StringList};
+use crate::domain::SandboxPolicy;
 
 /// How long a call may run, unless configured.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -99,6 +100,10 @@ pub struct ToolTable {
     /// `execute`.
     #[schemars(extend("default" = "execute"))]
     pub effect: Option<ToolEffect>,
+    /// For a tool of your own: what its command may do while the sandbox is enabled. The mode may allow less.
+    /// Default: what the mode allows; `workspace` in every mode if the command is in a project's file.
+    #[schemars(with = "Option<SandboxPolicySchema>", extend("x-untrusted" = Untrusted::Never))]
+    pub sandbox: Option<SandboxPolicy>,
 }
 
 /// Reading web pages.
@@ -173,6 +178,19 @@ pub enum OnCancel {
     Finish,
 }
 
+/// The schema of [`SandboxPolicy`].
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum SandboxPolicySchema {
+    /// It writes nothing but its temporary folder.
+    ReadOnly,
+    /// It writes in the workspace folders, its temporary folder, and the caches of build tools.
+    Workspace,
+    /// It is not confined. Only in your own configuration: a project's files cannot say this.
+    Off,
+}
+
 /// The kind of effect that a call of your own tool has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -201,6 +219,8 @@ pub struct CommandToolSettings {
     pub schema: Arc<Value>,
     /// The kind of effect that a call has.
     pub effect: ToolEffect,
+    /// What the command may do in the sandbox; by the mode if `None`.
+    pub sandbox: Option<SandboxPolicy>,
 }
 
 /// A command of yours that runs at a certain moment of every turn. It reads one JSON object. Exit code 0 passes, 2
@@ -223,6 +243,10 @@ pub struct HookSettings {
     pub timeout_s: Seconds,
     /// `false` disables the hook. Default: true.
     pub enabled: bool,
+    /// What the command may do while the sandbox is enabled. Default: `off`; `workspace` if the command is in a
+    /// project's file.
+    #[schemars(with = "Option<SandboxPolicySchema>")]
+    pub sandbox: Option<SandboxPolicy>,
 }
 
 impl Default for HookSettings {
@@ -234,6 +258,7 @@ impl Default for HookSettings {
             tool: StringList::default(),
             timeout_s: Seconds::from(60.0),
             enabled: true,
+            sandbox: None,
         }
     }
 }

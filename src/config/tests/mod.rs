@@ -2,6 +2,7 @@
 
 mod redirects;
 mod rules;
+mod sandbox;
 mod values;
 
 use std::collections::BTreeSet;

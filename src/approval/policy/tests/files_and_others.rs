@@ -405,3 +405,27 @@ fn a_denied_url_is_denied_in_every_spelling() {
         );
     }
 }
+
+#[test]
+fn a_tool_may_do_less_than_the_mode_allows_or_is_never_confined() {
+    use crate::domain::SandboxPolicy::{Off, ReadOnly, Workspace};
+    for (mode, stated, policy) in [
+        (Mode::Plan, Workspace, ReadOnly),
+        (Mode::Plan, Off, Off),
+        (Mode::Ask, ReadOnly, ReadOnly),
+        (Mode::AutoEdit, Workspace, Workspace),
+        (Mode::AutoEdit, Off, Off),
+        (Mode::Full, Workspace, Workspace),
+        (Mode::Full, ReadOnly, ReadOnly),
+    ] {
+        let effect = Effect {
+            sandbox: Some(stated),
+            ..Effect::from_command("make")
+        };
+        assert_eq!(
+            crate::approval::choose_sandbox_policy(mode, &effect),
+            policy,
+            "{mode:?} {stated}"
+        );
+    }
+}

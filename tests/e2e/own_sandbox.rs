@@ -1,0 +1,118 @@
+//! What hooks and tools of one's own may do in the sandbox (R-BOX, R-CONF).
+#![cfg(target_os = "linux")]
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Options};
+use crate::mock_llm::Reply;
+use crate::sandbox::Confined;
+
+/// Returns a command that leaves a mark of its name for everything that it may do.
+fn command(name: &str) -> String {
+    format!(
+        "cat >/dev/null; echo > in-{name}; echo > \"$HOME/out-{name}\"; grep -s secret \"$HOME/.ssh/key\" > key-{name}; true"
+    )
+}
+
+fn hook(name: &str, more: &str) -> String {
+    format!(
+        "[hook.{name}]\non = 'prompt'\n{more}\ncommand = '''{}'''\n",
+        command(name)
+    )
+}
+
+fn tool(name: &str, more: &str) -> String {
+    format!(
+        "[tool.{name}]\ndescription = 'Tries.'\n{more}\ncommand = '''{}'''\n",
+        command(name)
+    )
+}
+
+/// Starts a server with a home folder that the sandbox shows, and trusts the workspace folder.
+fn start(confined: &Confined, folder_settings: String) -> Client {
+    let home = confined.outside().parent().unwrap().to_owned();
+    std::fs::create_dir(home.join(".ssh")).unwrap();
+    std::fs::write(home.join(".ssh/key"), "secret\n").unwrap();
+    confined.world.write(".agentls/config.toml", folder_settings);
+    let client = confined.world.start_with(Options {
+        env: vec![("HOME".to_owned(), home.display().to_string())],
+        ..Options::default()
+    });
+    let trust = json!({"folder": confined.world.workspace(), "trusted": true});
+    let _: Value = client.call("agent/setTrust", trust);
+    client
+}
+
+/// Removes the marks of a command, and returns whether it wrote outside of the workspace and in it, and read the key.
+fn take_marks(confined: &Confined, name: &str) -> [bool; 3] {
+    let outside = confined.outside().with_file_name(format!("out-{name}"));
+    let inside = confined.world.workspace().join(format!("in-{name}"));
+    let key = confined.world.read(&format!("key-{name}")).unwrap_or_default();
+    [
+        std::fs::remove_file(outside).is_ok(),
+        std::fs::remove_file(inside).is_ok(),
+        key.contains("secret"),
+    ]
+}
+
+#[test]
+fn hooks_of_a_folder_are_confined_and_the_users_own_if_they_say_so() {
+    let own =
+        hook("own", "") + &hook("mine", "sandbox = 'workspace'") + &hook("strict", "sandbox = 'read_only'");
+    let Some(confined) = Confined::new(&own) else {
+        return;
+    };
+    let client = start(
+        &confined,
+        hook("theirs", "") + &hook("weak", "sandbox = 'off'") + "[hook.strict]\nsandbox = 'workspace'\n",
+    );
+    confined.world.mock().push(Reply::text("done"));
+    let session = client.session_with(json!({"mode": "full"}));
+    client.ask(&session, "hello");
+    let warnings = client.all(&session, "agent/warning");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    for (name, marks) in [
+        ("own", [true, true, true]),
+        ("mine", [false, true, false]),
+        ("strict", [false, false, false]),
+        ("theirs", [false, true, false]),
+        ("weak", [false, true, false]),
+    ] {
+        assert_eq!(take_marks(&confined, name), marks, "{name}");
+    }
+}
+
+#[test]
+fn tools_may_do_what_the_mode_and_their_own_policy_allow() {
+    let own = tool("plain", "") + &tool("tight", "sandbox = 'read_only'") + &tool("free", "sandbox = 'off'");
+    let Some(confined) = Confined::new(&own) else {
+        return;
+    };
+    let client = start(&confined, tool("theirs", ""));
+    for (mode, name, asks, marks) in [
+        ("autoEdit", "plain", false, [false, true, false]),
+        ("autoEdit", "tight", false, [false, false, false]),
+        ("autoEdit", "free", true, [true, true, true]),
+        ("autoEdit", "theirs", false, [false, true, false]),
+        ("full", "plain", false, [true, true, true]),
+        ("full", "tight", false, [false, false, false]),
+        ("full", "free", false, [true, true, true]),
+        ("full", "theirs", false, [false, true, false]),
+    ] {
+        let session = client.session_with(json!({"mode": mode}));
+        confined.world.mock().push(Reply::tool(name, json!({})));
+        confined.world.mock().push(Reply::text("done"));
+        let id = client.prompt(&session, "try");
+        if asks {
+            let approval = client.next_approval(&session);
+            client.decide(&approval, "allow");
+        }
+        client.prompt_result(&id);
+        let asked = !client.all(&session, "agent/approvalRequested").is_empty();
+        assert_eq!(
+            (asked, take_marks(&confined, name)),
+            (asks, marks),
+            "{mode} {name}"
+        );
+    }
+}
