@@ -86,10 +86,9 @@ pub enum Verdict {
 /// Returns what a command of this effect may do when it runs: what the mode allows, or less if its tool states less.
 /// A tool that states `off` is never confined.
 pub fn choose_sandbox_policy(mode: Mode, effect: &Effect) -> SandboxPolicy {
-    let by_mode = match (mode, effect.confinement) {
-        (Mode::Full, _) | (_, Confinement::Declined) => SandboxPolicy::Off,
-        (Mode::Plan, _) => SandboxPolicy::ReadOnly,
-        (Mode::Ask | Mode::AutoEdit, _) => SandboxPolicy::Workspace,
+    let by_mode = match effect.confinement {
+        Confinement::Declined => SandboxPolicy::Off,
+        Confinement::None | Confinement::Sandboxed => SandboxPolicy::of_mode(mode),
     };
     match effect.sandbox {
         Some(SandboxPolicy::Off) => SandboxPolicy::Off,

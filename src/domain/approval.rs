@@ -215,6 +215,9 @@ pub struct Approval {
     pub risk: Risk,
     /// Why the call needs approval, for users.
     pub why: String,
+    /// How its command would run, for users; `None` if it runs none or the sandbox is not enabled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
     /// The rule that "always" would store; `None` if no rule can be stored for this effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,

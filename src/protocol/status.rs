@@ -133,6 +133,56 @@ pub struct StatusNotification {
     /// Warnings that concern the whole server and still apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<ServerWarning>,
+    /// How commands are confined. Absent before the first turn, and if the settings of no open folder enable the
+    /// sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxStatus>,
+}
+
+/// How commands are confined on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxStatus {
+    /// How the operating system enforces it, such as `namespaces`; `none` if it does not.
+    pub method: String,
+    /// How much of it holds.
+    pub level: SandboxLevel,
+    /// What commands may do, one entry for each mode. A hook or a tool may have its own policy.
+    pub policies: Vec<ModePolicy>,
+}
+
+/// What commands may do in a mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModePolicy {
+    /// The mode of the session.
+    pub mode: Mode,
+    /// What its commands may do.
+    pub policy: SandboxPolicy,
+}
+
+/// How much of the sandbox a method enforces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SandboxLevel {
+    /// Nothing: commands need approval as without a sandbox.
+    None,
+    /// A part: commands need approval as without a sandbox.
+    Partial,
+    /// All of it.
+    Full,
+}
+
+/// What a command may do in the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SandboxPolicy {
+    /// It writes nothing but its temporary folder.
+    ReadOnly,
+    /// It writes in the workspace folders, its temporary folder, and the caches of build tools.
+    Workspace,
+    /// It is not confined.
+    Off,
 }
 
 /// A warning that concerns the whole server.

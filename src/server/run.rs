@@ -116,6 +116,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         writes,
         outbox.clone(),
         configured,
+        state.workspace.clone(),
     ));
     // Like `status`, this task ends when its handle is dropped.
     let signals = spawn(end_on_signal(root.clone()));

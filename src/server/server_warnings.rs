@@ -13,6 +13,7 @@ use crate::protocol::{ServerState, StatusNotification};
 use crate::session::{ConfigStore, ServerActivity};
 use crate::store::{StoreHandle, StoreHealth};
 use crate::transport::outbox::{Outbox, Outgoing};
+use crate::workspace::WorkspaceShared;
 
 /// Warnings that a status lists; further ones are only counted.
 const MAX_LISTED: usize = 20;
@@ -27,6 +28,8 @@ struct ActiveWarnings {
     is_reporting: bool,
     /// Problems in the configuration of each folder that was read.
     folders: BTreeMap<PathBuf, Vec<String>>,
+    /// The folders whose configuration enables the sandbox.
+    sandboxed: BTreeSet<PathBuf>,
     /// The store's last message; it applies while the disk fails.
     store: Option<String>,
 }
@@ -37,18 +40,25 @@ impl ServerWarnings {
         self.0.send_modify(|active| active.is_reporting = true);
     }
 
-    /// Replaces the problems of a folder's configuration with those of the last read.
-    pub(super) fn set_folder(&self, folder: &Path, problems: Vec<String>) {
+    /// Replaces what the status tells of a folder's configuration: its problems, and whether it enables the sandbox.
+    pub(super) fn set_folder(&self, folder: &Path, problems: Vec<String>, is_sandboxed: bool) {
         self.0.send_if_modified(|active| {
             let before = active.folders.insert(folder.to_path_buf(), problems);
-            before.as_ref() != active.folders.get(folder)
+            let has_switched = if is_sandboxed {
+                active.sandboxed.insert(folder.to_path_buf())
+            } else {
+                active.sandboxed.remove(folder)
+            };
+            has_switched || before.as_ref() != active.folders.get(folder)
         });
     }
 
     /// Drops the warnings of a folder that is no longer in the workspace.
     pub(super) fn forget_folder(&self, folder: &Path) {
-        self.0
-            .send_if_modified(|active| active.folders.remove(folder).is_some());
+        self.0.send_if_modified(|active| {
+            active.sandboxed.remove(folder);
+            active.folders.remove(folder).is_some()
+        });
     }
 
     /// Returns the folders whose configuration was read.
@@ -90,10 +100,12 @@ pub(super) async fn report_status(
     store: StoreHandle,
     outbox: Outbox,
     configured: Arc<ConfigStore>,
+    workspace: Arc<WorkspaceShared>,
 ) {
     let mut warnings = notices.0.subscribe();
     let mut circuits = configured.accounts().subscribe();
     let mut last_sent: Option<StatusNotification> = None;
+    let mut has_run_turn = false;
     loop {
         // Each source is marked as seen before it is read: a change in between wakes the loop again.
         let now = *activity.borrow_and_update();
@@ -107,8 +119,17 @@ pub(super) async fn report_status(
         let open = open
             .iter()
             .filter_map(|(name, view)| to_wire::to_provider_circuit(name, view));
+        // Trying the methods starts processes, which the server's start need not wait for.
+        has_run_turn |= now.turns > 0;
+        let sandbox = if has_run_turn && !active.sandboxed.is_empty() {
+            let detected = workspace.sandbox().detect().await;
+            Some(to_wire::to_sandbox_status(detected.method))
+        } else {
+            None
+        };
         let status = StatusNotification {
             circuits: open.collect(),
+            sandbox,
             ..build_status(now, &active.list_active(health))
         };
         if active.is_reporting && last_sent.as_ref() != Some(&status) {
@@ -142,6 +163,7 @@ fn build_status(now: ServerActivity, warnings: &[(&str, String)]) -> StatusNotif
         line: None,
         circuits: Vec::new(),
         warnings: to_wire::to_active_warnings(warnings),
+        sandbox: None,
     }
 }
 
@@ -153,8 +175,8 @@ mod tests {
     fn a_warning_is_listed_once_and_while_it_applies() {
         let notices = ServerWarnings::default();
         let warnings = |health| notices.0.borrow().list_active(health);
-        notices.set_folder(Path::new("/a"), vec!["same".to_owned(), "one".to_owned()]);
-        notices.set_folder(Path::new("/b"), vec!["same".to_owned()]);
+        notices.set_folder(Path::new("/a"), vec!["same".to_owned(), "one".to_owned()], false);
+        notices.set_folder(Path::new("/b"), vec!["same".to_owned()], false);
         notices.set_store(Some("disk full"));
         let config = |text: &str| ("config", text.to_owned());
         assert_eq!(warnings(StoreHealth::Ok), [config("one"), config("same")]);
@@ -164,9 +186,9 @@ mod tests {
         );
         notices.forget_folder(Path::new("/a"));
         assert_eq!(warnings(StoreHealth::Ok), [config("same")]);
-        notices.set_folder(Path::new("/b"), Vec::new());
+        notices.set_folder(Path::new("/b"), Vec::new(), false);
         assert_eq!(warnings(StoreHealth::Ok), []);
-        notices.set_folder(Path::new("/b"), (0..50).map(|n| n.to_string()).collect());
+        notices.set_folder(Path::new("/b"), (0..50).map(|n| n.to_string()).collect(), false);
         let listed = warnings(StoreHealth::Ok);
         assert_eq!(listed.len(), MAX_LISTED + 1);
         assert!(listed[MAX_LISTED].1.starts_with("and 30 more"));

@@ -117,7 +117,8 @@ impl ServerContext {
     pub(super) fn report_problems(&self, folder: &Path) {
         let known = self.configured.folder_config(folder);
         let lines = known.loaded.diagnostics.iter().map(ToString::to_string);
-        self.notices.set_folder(folder, lines.collect());
+        let is_sandboxed = known.loaded.settings.sandbox.enabled;
+        self.notices.set_folder(folder, lines.collect(), is_sandboxed);
         for problem in known.untold_problems() {
             let body = to_wire::encode_frame(&to_wire::server_warning("config", &problem.to_string()));
             self.outbox.push(Outgoing::Notification {

@@ -116,6 +116,7 @@ pub(super) async fn request_permission(
                 diff: preview.diff.clone(),
                 risk,
                 why: reason,
+                sandbox: describe_confinement(cx, &effect, call.sandbox).await,
                 rule,
             };
             call.uncheckpointed = unkept.is_some();
@@ -283,6 +284,19 @@ async fn find_confinement(cx: &TurnContext, declared: &Effect) -> Confinement {
         SandboxLevel::Full => Confinement::Sandboxed,
         SandboxLevel::Partial | SandboxLevel::None => Confinement::None,
     }
+}
+
+/// Says how a command would run, for the user; `None` if the effect is of another kind or the sandbox is not enabled.
+async fn describe_confinement(cx: &TurnContext, effect: &Effect, policy: SandboxPolicy) -> Option<String> {
+    if !cx.settings.sandbox.enabled || effect.kind != EffectKind::Execute {
+        return None;
+    }
+    let detected = cx.workspace.shared().sandbox().detect().await;
+    Some(match (policy, detected.method.level()) {
+        (SandboxPolicy::Off, _) => "runs outside the sandbox".to_owned(),
+        (_, SandboxLevel::None) => "runs outside the sandbox, which does not work here".to_owned(),
+        (_, level) => format!("runs in the sandbox ({level})"),
+    })
 }
 
 fn declared_effect(

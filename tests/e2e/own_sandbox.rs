@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Options};
+use crate::harness::{Client, Config, Options};
 use crate::mock_llm::Reply;
 use crate::sandbox::Confined;
 
@@ -105,6 +105,8 @@ fn tools_may_do_what_the_mode_and_their_own_policy_allow() {
         let id = client.prompt(&session, "try");
         if asks {
             let approval = client.next_approval(&session);
+            let options = approval.params["options"].as_array().unwrap();
+            assert_eq!(options.last().unwrap(), "runs outside the sandbox");
             client.decide(&approval, "allow");
         }
         client.prompt_result(&id);
@@ -115,4 +117,44 @@ fn tools_may_do_what_the_mode_and_their_own_policy_allow() {
             "{mode} {name}"
         );
     }
+}
+
+#[test]
+fn the_status_and_the_questions_show_the_level_of_the_sandbox() {
+    let Some(confined) = Confined::new("") else { return };
+    let client = confined.world.start();
+    let session = client.session_with(json!({"mode": "ask"}));
+    confined
+        .world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": "make"})));
+    confined.world.mock().push(Reply::text("done"));
+    let id = client.prompt(&session, "build");
+    let status = client.next_matching("", "agent/status", |status| !status.params["sandbox"].is_null());
+    let sandbox = &status.params["sandbox"];
+    assert_eq!(sandbox["level"], "full");
+    assert_eq!(
+        sandbox["policies"][0],
+        json!({"mode": "plan", "policy": "readOnly"})
+    );
+    let approval = client.next_approval(&session);
+    assert_eq!(approval.params["options"], json!(["runs in the sandbox (full)"]));
+    // As after a reconnect.
+    let open: Value = client.call("agent/listApprovals", json!({"sessionId": session}));
+    assert_eq!(open["approvals"][0]["options"], approval.params["options"]);
+    client.decide(&approval, "deny");
+    client.prompt_result(&id);
+    drop(client);
+
+    // Without the sandbox, neither says anything.
+    confined.world.configure(Config {
+        tables: "[sandbox]\nenabled = false\n".to_owned(),
+        ..Config::default()
+    });
+    let client = confined.world.start();
+    let session = client.session();
+    confined.world.mock().push(Reply::text("done"));
+    client.ask(&session, "hello");
+    let status = client.next_matching("", "agent/status", |status| status.params["state"] == "busy");
+    assert!(status.params["sandbox"].is_null());
 }

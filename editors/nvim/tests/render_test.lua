@@ -5,6 +5,25 @@ local eq = support.eq
 local open_chat = support.open_chat
 
 return function(test)
+  test('statusline: the level of the sandbox, by the mode', function()
+    local statusline, sessions = require('agentls.statusline'), require('agentls.sessions')
+    local sandbox = {
+      method = 'namespaces',
+      level = 'full',
+      policies = { { mode = 'ask', policy = 'workspace' }, { mode = 'full', policy = 'off' } },
+    }
+    eq(statusline.format_sandbox(nil, 'ask'), nil)
+    eq(statusline.format_sandbox({}, 'ask'), nil)
+    eq(statusline.format_sandbox({ sandbox = sandbox }, 'ask'), 'sandbox full')
+    eq(statusline.format_sandbox({ sandbox = sandbox }, 'full'), 'no sandbox')
+    local chat, status = open_chat(), sessions.status
+    sessions.status = { sandbox = sandbox }
+    local line = statusline.format_session(sessions.get_current())
+    sessions.status = status
+    assert(line:find(' · sandbox full$'), line)
+    assert(chat)
+  end)
+
   test('render: the changes of a turn, and their revert', function()
     local chat = open_chat()
     local files = {

@@ -16,7 +16,7 @@ import {
 } from "vscode";
 import type { Chat } from "./chat";
 import type { ChatViewProvider } from "./chatViewProvider";
-import { formatCost } from "./format";
+import { formatCost, formatSandbox } from "./format";
 import { toRange, toSeverity } from "./mentions";
 import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
 import { type AgentEvent, countOpenInquiries } from "./state";
@@ -87,7 +87,8 @@ export class EditorUi implements Disposable {
       };
     }
     const runningCount = status?.runningTurns ?? (chat?.running === undefined ? 0 : 1);
-    const cost = chat?.contextUsed ? ` · ${formatCost(chat.costUsd)}` : "";
+    const sandbox = formatSandbox(status?.sandbox, chat?.mode ?? view.nextSession.mode);
+    const cost = (chat?.contextUsed ? ` · ${formatCost(chat.costUsd)}` : "") + (sandbox && ` · ${sandbox}`);
     const [recovery] = (chat?.notices ?? []).filter((notice) => notice.kind === "retry" || notice.kind === "wait");
     if (recovery) return { text: "$(watch) agentls", tooltip: recovery.text, isWarning: false };
     const line = status?.line ?? warnings[0];

@@ -1,5 +1,7 @@
 // Formats text, numbers, and lengths. Pure: it knows neither the editor nor the webview.
 
+import type { Mode, SandboxStatus } from "./protocol";
+
 /** Returns the UTF-8 byte length, which delta offsets use. */
 export function utf8Length(text: string): number {
   let bytes = text.length;
@@ -59,6 +61,14 @@ export function formatDollars(usd: number): string {
 export function formatCost(usd: number | undefined): string {
   if (usd === undefined) return "price unknown";
   return usd === 0 ? "free" : formatDollars(usd);
+}
+
+/** Describes how the commands of a session in this mode are confined; empty if the sandbox is not enabled. */
+export function formatSandbox(sandbox: SandboxStatus | undefined, mode: Mode | undefined): string {
+  if (sandbox === undefined) return "";
+  const policy = sandbox.policies.find((each) => each.mode === mode)?.policy;
+  if (policy === "off") return `no sandbox in the mode ${mode}`;
+  return `sandbox: ${sandbox.level} (${revealHidden(sandbox.method)})${policy === "readOnly" ? ", read-only" : ""}`;
 }
 
 export function formatBytes(count: number): string {

@@ -955,8 +955,8 @@ export interface ApprovalRequestedNotification {
   /** References to the full text of cut fields. */
   more?: Record<string, TruncatedField>;
   /**
-   * Options of the call that change its effect, as short phrases: `keeps running in the
-   * background`.
+   * Options of the call that change its effect, and how its command is confined, as short phrases:
+   * `keeps running in the background`, `runs in the sandbox (full)`.
    */
   options?: string[];
   /**
@@ -2676,9 +2676,50 @@ export interface StatusNotification {
   circuits?: CircuitInfo[];
   /** One line for the user. */
   line?: string;
+  /**
+   * How commands are confined. Absent before the first turn, and if the settings of no open folder
+   * enable the sandbox.
+   */
+  sandbox?: SandboxStatus;
   /** Warnings that concern the whole server and still apply. */
   warnings?: ServerWarning[];
 }
+
+/** How commands are confined on this machine. */
+export interface SandboxStatus {
+  /** How the operating system enforces it, such as `namespaces`; `none` if it does not. */
+  method: string;
+  /** How much of it holds. */
+  level: SandboxLevel;
+  /** What commands may do, one entry for each mode. A hook or a tool may have its own policy. */
+  policies: ModePolicy[];
+}
+
+/** How much of the sandbox a method enforces. */
+export type SandboxLevel =
+  /** Nothing: commands need approval as without a sandbox. */
+  | "none"
+  /** A part: commands need approval as without a sandbox. */
+  | "partial"
+  /** All of it. */
+  | "full";
+
+/** What commands may do in a mode. */
+export interface ModePolicy {
+  /** The mode of the session. */
+  mode: Mode;
+  /** What its commands may do. */
+  policy: SandboxPolicy;
+}
+
+/** What a command may do in the sandbox. */
+export type SandboxPolicy =
+  /** It writes nothing but its temporary folder. */
+  | "readOnly"
+  /** It writes in the workspace folders, its temporary folder, and the caches of build tools. */
+  | "workspace"
+  /** It is not confined. */
+  | "off";
 
 /** Whether the server is working. */
 export type ServerState =

@@ -321,6 +321,8 @@ testInWorkbench(
     });
 
     await step("with several visible requests, the first press selects one", async () => {
+      // Tall enough to show two requests.
+      await page.setViewportSize({ width: 1400, height: 1100 });
       await s.sendPrompt("six things");
       await s.at("approval").nth(5).waitFor();
       await s.card.waitFor();
@@ -334,6 +336,7 @@ testInWorkbench(
         await waitUntil(async () => (await s.at("approval").count()) === 6 - at, `${6 - at} left`);
       }
       await s.waitForTurnEnd(++turns, "completed");
+      await page.setViewportSize({ width: 1400, height: 860 });
       assert.deepEqual(
         [1, 2, 3, 4, 5, 6].filter((at) => fileExists(`six-${at}.txt`)),
         [1, 3, 5],

@@ -48,7 +48,7 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
             .cloned(),
         shown: sanitize::readable_subject(&approval.input)
             .map(|subject| cutter.text("", "shown", &subject, &mut more)),
-        options: call_options(&approval.input),
+        options: list_options(approval),
         input: cutter.fit_json("", "input", &approval.input, &mut more),
         diff: approval
             .diff
@@ -58,7 +58,13 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
     }
 }
 
-/// Returns the options of a command that change what it does.
+/// Returns the options of a command that change what it does, and how it is confined.
+fn list_options(approval: &Approval) -> Vec<String> {
+    let mut options = call_options(&approval.input);
+    options.extend(approval.sandbox.clone());
+    options
+}
+
 fn call_options(input: &Value) -> Vec<String> {
     let mut options = Vec::new();
     if input.get("command").is_none() {

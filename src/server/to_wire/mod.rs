@@ -25,7 +25,7 @@ pub use names::parse_effort;
 pub use trust::{to_redirects, trust_item};
 pub use values::{
     agent_info, command_info, error_data, prompt_result, queue_result, to_circuits, to_grant, to_metrics,
-    to_provider_circuit, to_queue_state, to_spent, to_token_usage, tool_info,
+    to_provider_circuit, to_queue_state, to_sandbox_status, to_spent, to_token_usage, tool_info,
 };
 
 use serde::Serialize;

@@ -26,6 +26,8 @@ macro_rules! from_wire {
 to_wire! {
     Mode => Mode { Plan Ask AutoEdit Full }
     Risk => Risk { Low Medium High }
+    SandboxLevel => SandboxLevel { None Partial Full }
+    SandboxPolicy => SandboxPolicy { ReadOnly Workspace Off }
     DecisionKind => Decision { Allow AllowSession AllowAlways Deny }
     ResolvedBy => SettledBy { Person Rule Cancel Timeout NewPrompt }
     GrantScope => GrantScope { Session Workspace }

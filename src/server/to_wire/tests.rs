@@ -90,6 +90,7 @@ fn approval(input: Value, diff: Option<&str>) -> Approval {
         diff: diff.map(Into::into),
         risk: Risk::High,
         why: "commands ask in this mode".to_owned(),
+        sandbox: None,
         rule: Some("bash(cargo test*)".to_owned()),
     }
 }

@@ -8,8 +8,8 @@ use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
 use crate::base::text::{one_line, prefix_within, strip_control_characters};
 use crate::config::AgentSettings;
 use crate::domain::{
-    AgentError, Block, CircuitState, Cost, FileLocation, Grant, PlanItem, PromptQueue, QueuedPrompt,
-    ToolSpec, TurnEnd, TurnId, Usage,
+    AgentError, Block, CircuitState, Cost, FileLocation, Grant, Mode, PlanItem, PromptQueue, QueuedPrompt,
+    SandboxMethod, SandboxPolicy, ToolSpec, TurnEnd, TurnId, Usage,
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
@@ -185,6 +185,19 @@ pub fn to_metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wir
 /// Converts the circuit of a provider; `None` while it is closed.
 pub fn to_provider_circuit(name: &str, view: &CircuitView) -> Option<wire::CircuitInfo> {
     (view.state != CircuitState::Closed).then(|| circuit_info(wire::CircuitSubject::Provider, name, view))
+}
+
+/// Converts how commands are confined.
+pub fn to_sandbox_status(method: SandboxMethod) -> wire::SandboxStatus {
+    let policies = Mode::ALL.map(|mode| wire::ModePolicy {
+        mode: mode.into(),
+        policy: SandboxPolicy::of_mode(mode).into(),
+    });
+    wire::SandboxStatus {
+        method: method.name().to_owned(),
+        level: method.level().into(),
+        policies: policies.into(),
+    }
 }
 
 /// Converts the circuits of providers, or of a session's tools.

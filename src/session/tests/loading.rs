@@ -219,6 +219,7 @@ fn approval_requested() -> Event {
         diff: None,
         risk: Risk::Medium,
         why: "mode".to_owned(),
+        sandbox: None,
         rule: None,
     })
 }

@@ -134,6 +134,7 @@ fn approval() -> Approval {
         diff: Some("+x".into()),
         risk: Risk::High,
         why: "a command".into(),
+        sandbox: None,
         rule: Some("bash(ls*)".into()),
     }
 }

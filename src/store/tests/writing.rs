@@ -214,6 +214,7 @@ fn question() -> Approval {
         diff: None,
         risk: Risk::High,
         why: "a command".into(),
+        sandbox: None,
         rule: None,
     }
 }

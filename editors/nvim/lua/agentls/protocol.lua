@@ -570,7 +570,7 @@ M.server_notifications = {
 ---@field why string The reason for the request, for the user.
 ---@field diff? string The planned changes, as a unified diff.
 ---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
----@field options? string[] Options of the call that change its effect, as short phrases: `keeps running in the background`.
+---@field options? string[] Options of the call that change its effect, and how its command is confined, as short phrases: `keeps running in the background`, `runs in the sandbox (full)`.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
 ---@field shown? string The full command line or URL as the user should read it. Characters that are invisible or change the reading order are written out (`<U+202E>`). Show this instead of `input`. Absent for tools that have neither.
 ---@field turnId? string The turn that caused it; absent if no turn did.
@@ -1518,7 +1518,31 @@ M.server_notifications = {
 ---@field openApprovals integer Number of approvals, limits and questions that wait for the user.
 ---@field circuits? agentls.CircuitInfo[] Circuits that are not closed.
 ---@field line? string One line for the user.
+---@field sandbox? agentls.SandboxStatus How commands are confined. Absent before the first turn, and if the settings of no open folder enable the sandbox.
 ---@field warnings? agentls.ServerWarning[] Warnings that concern the whole server and still apply.
+
+---How commands are confined on this machine.
+---@class (exact) agentls.SandboxStatus
+---@field method string How the operating system enforces it, such as `namespaces`; `none` if it does not.
+---@field level agentls.SandboxLevel How much of it holds.
+---@field policies agentls.ModePolicy[] What commands may do, one entry for each mode. A hook or a tool may have its own policy.
+
+---How much of the sandbox a method enforces.
+---@alias agentls.SandboxLevel
+---| "none" # Nothing: commands need approval as without a sandbox.
+---| "partial" # A part: commands need approval as without a sandbox.
+---| "full" # All of it.
+
+---What commands may do in a mode.
+---@class (exact) agentls.ModePolicy
+---@field mode agentls.Mode The mode of the session.
+---@field policy agentls.SandboxPolicy What its commands may do.
+
+---What a command may do in the sandbox.
+---@alias agentls.SandboxPolicy
+---| "readOnly" # It writes nothing but its temporary folder.
+---| "workspace" # It writes in the workspace folders, its temporary folder, and the caches of build tools.
+---| "off" # It is not confined.
 
 ---Whether the server is working.
 ---@alias agentls.ServerState

@@ -1,8 +1,26 @@
 -- Formats a session for a statusline. Neovim calls it at every redraw, so it must be cheap and send no request.
 
 local chat_status = require('agentls.chat_status')
+local format = require('agentls.format')
 
 local M = {}
+
+---Describes how the commands of a session are confined; nil if the sandbox is not enabled.
+---@param status? agentls.StatusNotification
+---@param mode? agentls.Mode
+---@return string?
+function M.format_sandbox(status, mode)
+  local sandbox = status and status.sandbox
+  if not sandbox then
+    return nil
+  end
+  for _, entry in ipairs(sandbox.policies) do
+    if entry.mode == mode and entry.policy == 'off' then
+      return 'no sandbox'
+    end
+  end
+  return 'sandbox ' .. format.display_text(sandbox.level)
+end
 
 ---@param session agentls.Session
 ---@return string
@@ -29,6 +47,10 @@ function M.format_session(session)
   local meter = chat_status.format_usage(state)
   if meter ~= '' then
     table.insert(parts, meter)
+  end
+  local sandbox = M.format_sandbox(require('agentls.sessions').status, state.mode)
+  if sandbox then
+    table.insert(parts, sandbox)
   end
   return ('agent: ' .. table.concat(parts, ' · ')):gsub('%%', '%%%%')
 end

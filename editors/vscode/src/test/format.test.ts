@@ -2,7 +2,16 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { escapeLabel, escapeNotification, formatCost, revealHidden, revealInProse, wrapText } from "../format";
+import {
+  escapeLabel,
+  escapeNotification,
+  formatCost,
+  formatSandbox,
+  revealHidden,
+  revealInProse,
+  wrapText,
+} from "../format";
+import type { SandboxStatus } from "../protocol";
 import { renderHtml } from "../view/markdown";
 
 test("hidden characters are revealed", () => {
@@ -58,6 +67,24 @@ test("HTML in Markdown is shown as text", () => {
       source,
     );
   }
+});
+
+test("the sandbox is described by its level and the mode", () => {
+  const sandbox: SandboxStatus = {
+    method: "namespaces",
+    level: "full",
+    policies: [
+      { mode: "plan", policy: "readOnly" },
+      { mode: "ask", policy: "workspace" },
+      { mode: "full", policy: "off" },
+    ],
+  };
+  assert.equal(formatSandbox(undefined, "ask"), "");
+  assert.equal(formatSandbox(sandbox, undefined), "sandbox: full (namespaces)");
+  assert.equal(formatSandbox(sandbox, "ask"), "sandbox: full (namespaces)");
+  assert.equal(formatSandbox(sandbox, "plan"), "sandbox: full (namespaces), read-only");
+  assert.equal(formatSandbox(sandbox, "full"), "no sandbox in the mode full");
+  assert.equal(formatSandbox({ ...sandbox, level: "none", method: "none" }, "ask"), "sandbox: none (none)");
 });
 
 test("the cost distinguishes an unknown price from a free model", () => {
