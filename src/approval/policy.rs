@@ -88,7 +88,7 @@ pub enum Verdict {
 pub fn choose_sandbox_policy(mode: Mode, effect: &Effect) -> SandboxPolicy {
     let by_mode = match effect.confinement {
         Confinement::Declined => SandboxPolicy::Off,
-        Confinement::None | Confinement::Sandboxed => SandboxPolicy::of_mode(mode),
+        Confinement::None | Confinement::Sandboxed => mode.sandbox_policy(),
     };
     match effect.sandbox {
         Some(SandboxPolicy::Off) => SandboxPolicy::Off,

@@ -30,6 +30,17 @@ word_enum! {
     }
 }
 
+impl Mode {
+    /// Returns what the commands of a session in this mode may do in the sandbox.
+    pub fn sandbox_policy(self) -> SandboxPolicy {
+        match self {
+            Self::Plan => SandboxPolicy::ReadOnly,
+            Self::Ask | Self::AutoEdit => SandboxPolicy::Workspace,
+            Self::Full => SandboxPolicy::Off,
+        }
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::approval::Mode;
-
 /// What a command may do, in broad terms. From the strictest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -86,17 +84,6 @@ impl SandboxNetwork {
     pub fn from_word(word: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, known)| *known == word);
         found.map(|(network, _)| *network)
-    }
-}
-
-impl SandboxPolicy {
-    /// Returns what the commands of a session in this mode may do.
-    pub fn of_mode(mode: Mode) -> Self {
-        match mode {
-            Mode::Plan => Self::ReadOnly,
-            Mode::Ask | Mode::AutoEdit => Self::Workspace,
-            Mode::Full => Self::Off,
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::base::text::{one_line, prefix_within, strip_control_characters};
 use crate::config::AgentSettings;
 use crate::domain::{
     AgentError, Block, CircuitState, Cost, FileLocation, Grant, Mode, PlanItem, PromptQueue, QueuedPrompt,
-    SandboxMethod, SandboxPolicy, ToolSpec, TurnEnd, TurnId, Usage,
+    SandboxMethod, ToolSpec, TurnEnd, TurnId, Usage,
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
@@ -191,7 +191,7 @@ pub fn to_provider_circuit(name: &str, view: &CircuitView) -> Option<wire::Circu
 pub fn to_sandbox_status(method: SandboxMethod) -> wire::SandboxStatus {
     let policies = Mode::ALL.map(|mode| wire::ModePolicy {
         mode: mode.into(),
-        policy: SandboxPolicy::of_mode(mode).into(),
+        policy: mode.sandbox_policy().into(),
     });
     wire::SandboxStatus {
         method: method.name().to_owned(),
