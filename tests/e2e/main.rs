@@ -57,6 +57,7 @@ mod route;
 mod sandbox;
 mod sandbox_created_files;
 mod sandbox_network;
+mod sandbox_real_work;
 mod sessions;
 mod settings;
 mod store;

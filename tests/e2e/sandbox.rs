@@ -7,11 +7,12 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, Options, World};
+use crate::harness::{Client, Config, Id, Notification, Options, World};
 use crate::mock_llm::Reply;
 
 /// A world with the sandbox, and a folder outside of its workspace.
@@ -56,6 +57,73 @@ impl Confined {
             "bash",
             json!({"command": command, "outside_sandbox": outside_sandbox}),
         ));
+    }
+}
+
+/// A session in the mode `autoEdit`, whose commands run without approval. Its client answers questions.
+pub struct ConfinedSession {
+    pub confined: Confined,
+    pub client: Client,
+    pub id: String,
+}
+
+impl ConfinedSession {
+    /// Starts it with these lines of `[sandbox]`, and variables of the server.
+    pub fn start(tables: &str, env: Vec<(String, String)>) -> Option<Self> {
+        let confined = Confined::new(tables)?;
+        let client = confined.world.start_with(Options {
+            questions: true,
+            env,
+            ..Options::default()
+        });
+        let id = session_in(&client, "autoEdit");
+        Some(Self { confined, client, id })
+    }
+
+    pub fn world(&self) -> &World {
+        &self.confined.world
+    }
+
+    /// Starts a turn that calls a tool.
+    pub fn start_tool(&self, tool: &str, input: Value) -> Id {
+        self.world().mock().push(Reply::tool(tool, input));
+        self.client.prompt(&self.id, "do it")
+    }
+
+    /// Starts a turn that runs a command.
+    pub fn start_command(&self, command: &str) -> Id {
+        self.start_tool("bash", json!({"command": command}))
+    }
+
+    /// Waits for the end of a turn, and returns the result of its call.
+    pub fn finish(&self, turn: &Id) -> String {
+        self.client.prompt_result(turn);
+        last_result(self.world())
+    }
+
+    /// Runs a command in a turn of its own, and returns its result.
+    pub fn run(&self, command: &str) -> String {
+        self.finish(&self.start_command(command))
+    }
+
+    pub fn next_question(&self) -> Arc<Notification> {
+        self.client.next(&self.id, "agent/questionRequested")
+    }
+
+    /// Answers a question by one of its choices.
+    pub fn answer(&self, question: &Notification, choice: &str) {
+        let answers = json!({"questionId": question.text("questionId"), "answers": {"choice": [choice]}});
+        let _: Value = self.client.call("agent/questionRespond", answers);
+    }
+
+    /// Returns how many questions were asked so far.
+    pub fn count_questions(&self) -> usize {
+        self.client.all(&self.id, "agent/questionRequested").len()
+    }
+
+    /// Returns how many approvals were requested so far.
+    pub fn count_approvals(&self) -> usize {
+        self.client.all(&self.id, "agent/approvalRequested").len()
     }
 }
 

@@ -3,62 +3,41 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, World};
+use crate::harness::World;
 use crate::mock_llm::Reply;
-use crate::sandbox::{Confined, last_result, session_in};
+use crate::sandbox::{Confined, ConfinedSession, last_result, session_in};
 
-/// A session in the mode `autoEdit`, whose commands run without approval.
+/// A session whose questions are about created files.
 struct Case {
-    confined: Confined,
-    client: Client,
-    session: String,
+    session: ConfinedSession,
 }
 
 impl Case {
     fn new() -> Option<Self> {
-        let confined = Confined::new("")?;
-        let client = confined.world.start_asking();
-        let session = session_in(&client, "autoEdit");
-        Some(Self {
-            confined,
-            client,
-            session,
-        })
+        let session = ConfinedSession::start("", Vec::new())?;
+        Some(Self { session })
     }
 
     fn world(&self) -> &World {
-        &self.confined.world
+        self.session.world()
     }
 
     /// Runs a tool and returns its result. Answers the question about created files with `answer`, if one is expected.
     fn run(&self, tool: &str, input: Value, answer: Option<&str>) -> String {
-        let Self { client, session, .. } = self;
-        self.world().mock().push(Reply::tool(tool, input));
-        let asked: Vec<String> = self.list_questions();
-        let id = client.prompt(session, "do it");
+        let asked = self.session.count_questions();
+        let turn = self.session.start_tool(tool, input);
         if let Some(answer) = answer {
-            let question = client.next_matching(session, "agent/questionRequested", |question| {
-                !asked.iter().any(|old| old == question.text("questionId"))
-            });
+            let question = self.session.next_question();
             assert!(question.text("text").contains("Keep them?"), "{question:?}");
-            let answers = json!({"questionId": question.text("questionId"), "answers": {"choice": [answer]}});
-            let _: Value = client.call("agent/questionRespond", answers);
+            self.session.answer(&question, answer);
         }
-        client.prompt_result(&id);
+        self.session.client.prompt_result(&turn);
         assert_eq!(
-            self.list_questions().len(),
-            asked.len() + usize::from(answer.is_some())
+            self.session.count_questions(),
+            asked + usize::from(answer.is_some())
         );
         let request = self.world().wait_for_request(self.world().requests() - 1);
         request.messages().last().unwrap().to_string()
-    }
-
-    fn list_questions(&self) -> Vec<String> {
-        let asked = self.client.all(&self.session, "agent/questionRequested");
-        asked
-            .iter()
-            .map(|question| question.text("questionId").to_owned())
-            .collect()
     }
 
     fn bash(&self, command: &str, answer: Option<&str>) -> String {
@@ -145,11 +124,10 @@ fn a_background_process_is_watched_until_it_ends_and_tools_are_not_blamed() {
     case.run("bash", json!({"command": command, "background": true}), None);
     // Written meanwhile by a tool, which the user approved.
     let input = json!({"path": ".vscode/settings.json", "content": "by a tool"});
-    case.world().mock().push(Reply::tool("write_file", input));
-    let id = case.client.prompt(&case.session, "do it");
-    let approval = case.client.next_approval(&case.session);
-    case.client.decide(&approval, "allow");
-    case.client.prompt_result(&id);
+    let turn = case.session.start_tool("write_file", input);
+    let client = &case.session.client;
+    client.decide(&client.next_approval(&case.session.id), "allow");
+    client.prompt_result(&turn);
     let result = case.run(
         "bash",
         json!({"command": "touch go; until [ -e done ]; do sleep 0.05; done"}),
@@ -166,12 +144,11 @@ fn a_background_process_is_watched_until_it_ends_and_tools_are_not_blamed() {
 #[test]
 fn a_cancel_while_the_question_is_open_leaves_the_files_renamed() {
     let Some(case) = Case::new() else { return };
-    let reply = Reply::tool("bash", json!({"command": TASKS}));
-    case.world().mock().push(reply);
-    let id = case.client.prompt(&case.session, "do it");
-    case.client.next(&case.session, "agent/questionRequested");
-    case.client.cancel(&case.session);
-    assert_eq!(json!(case.client.prompt_result(&id).state), "cancelled");
+    let turn = case.session.start_command(TASKS);
+    case.session.next_question();
+    let client = &case.session.client;
+    client.cancel(&case.session.id);
+    assert_eq!(json!(client.prompt_result(&turn).state), "cancelled");
     assert_eq!(case.world().read(".vscode/tasks.json"), None);
     assert_eq!(
         case.world().read("put-aside-.vscode/tasks.json").as_deref(),

@@ -4,6 +4,7 @@
 mod checker;
 mod client;
 mod event_log;
+mod file_server;
 mod folders;
 mod frames;
 mod inbox;
@@ -11,6 +12,7 @@ mod world;
 
 pub use client::{Client, KilledOutput, framed};
 pub use event_log::{event_log, screen, short};
+pub use file_server::FileServer;
 pub use folders::{contents, resident};
 pub use inbox::{Id, Notification, ServerRequest};
 pub use world::{Config, Options, World};
