@@ -10,15 +10,18 @@
     reason = "the tests start the program as a user would"
 )]
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -30,7 +33,7 @@ mod attacks;
 #[path = "sandbox/random_plans.rs"]
 mod random_plans;
 
-use attacks::{ALL, ATTACKS, FULL, MAY_FAIL_ANYWAY, ONLY_ROOT};
+use attacks::{ALL, Attack, FULL, MAY_FAIL_ANYWAY, ONLY_ORDINARY, ONLY_ROOT, PREPARED_BY_ROOT};
 
 /// The user of the tests that need one without privileges, if the tests themselves run as root.
 const NOBODY: u32 = 65_534;
@@ -46,13 +49,16 @@ struct World {
     _abstract: UnixListener,
     abstract_name: String,
     /// Another process of the same user.
-    other: Child,
+    other: Option<Child>,
     /// A file in the machine's shared memory.
     shared: tempfile::NamedTempFile,
     _datagrams: UnixDatagram,
     _pipe: fs::File,
     _bus: UnixListener,
     bus_folder: tempfile::TempDir,
+    /// A socket in `/run`, where only root can create one.
+    run_socket: Option<(tempfile::TempDir, UnixListener)>,
+    resolver_port: u16,
     /// A terminal, in whose other end commands may try to write.
     terminal: OwnedFd,
 }
@@ -84,6 +90,12 @@ impl World {
             ("home/.aws/credentials", "secret"),
             ("home/.npmrc", "secret"),
             ("home/.npm/file", ""),
+            ("home/.config/git/ignore", ""),
+            ("home/.docker/run/settings", ""),
+            ("home/bin/tool", ""),
+            ("home/notes", ""),
+            ("home/project/file", ""),
+            ("ws/sub/file", ""),
             ("home/.local/share/agentls/store.db", "secret"),
             ("home/.config/agentls/config.toml", ""),
         ] {
@@ -111,14 +123,17 @@ impl World {
         unlockpt(&terminal).unwrap();
         let abstract_name = format!("agentls-test-{}", root.path().display());
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
-        let world = Self {
+        let mut world = Self {
             as_nobody,
             tcp,
             _udp: udp,
             _unix: unix,
             _abstract: UnixListener::bind_addr(&address).unwrap(),
             abstract_name,
-            other: start_other(as_nobody),
+            // Started last, when its folder has its owner.
+            other: None,
+            run_socket: bind_in_run(),
+            resolver_port: start_resolver(),
             shared: tempfile::NamedTempFile::new_in("/dev/shm").unwrap(),
             _datagrams: datagrams,
             _pipe: pipe,
@@ -134,12 +149,19 @@ impl World {
             give_to_nobody(world.bus_folder.path());
             chown(world.terminal_path(), Some(NOBODY), None).unwrap();
         }
+        add_set_uid_program(&world.path("outside/set-uid"), as_nobody);
+        world.other = Some(start_other(as_nobody, &world.path("ws/sub")));
         world
     }
 
     fn terminal_path(&self) -> PathBuf {
         let name = ptsname(&self.terminal, Vec::new()).unwrap();
         PathBuf::from(name.into_string().unwrap())
+    }
+
+    fn run_socket_path(&self) -> PathBuf {
+        let path = |(folder, _): &(tempfile::TempDir, UnixListener)| folder.path().join("socket");
+        self.run_socket.as_ref().map(path).unwrap_or_default()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -154,10 +176,12 @@ impl World {
             .args(args)
             .current_dir(self.path("ws"))
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", search_path())
             .env("HOME", self.path("home"))
             .env("OUT", self.path("outside"))
-            .env("OTHER", self.other.id().to_string())
+            .env("OTHER", self.other.as_ref().unwrap().id().to_string())
+            .env("DNS", self.resolver_port.to_string())
+            .env("RUN_SOCKET", self.run_socket_path())
             .env("PORT", self.tcp.local_addr().unwrap().port().to_string())
             .env("ABSTRACT", &self.abstract_name)
             .env("SHARED", self.shared.path())
@@ -200,19 +224,81 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let _ = self.other.kill();
-        let _ = self.other.wait();
+        if let Some(other) = &mut self.other {
+            let _ = other.kill();
+            let _ = other.wait();
+        }
     }
 }
 
-/// Starts a process with a secret in its environment.
-fn start_other(as_nobody: bool) -> Child {
-    let mut command = Command::new("sleep");
-    command.arg("1000").env("SECRET", "secret");
+/// Starts a process with a secret in its environment, and a socket that it binds by a relative path.
+fn start_other(as_nobody: bool, folder: &Path) -> Child {
+    let script = "import socket,time; s=socket.socket(socket.AF_UNIX); s.bind('relative'); s.listen(9); \
+        print(flush=True); time.sleep(1000)";
+    let mut command = Command::new("python3");
+    command
+        .args(["-c", script])
+        .current_dir(folder)
+        .env("PATH", search_path())
+        .env("SECRET", "secret")
+        .stdout(Stdio::piped());
     if as_nobody {
         command.uid(NOBODY).gid(NOBODY);
     }
-    command.spawn().unwrap()
+    let mut child = command.spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    child
+}
+
+/// Adds a program that runs as another user, if that is possible here. It prints user ids.
+fn add_set_uid_program(path: &Path, as_nobody: bool) {
+    if !is_root() {
+        return;
+    }
+    let id = Command::new("bash")
+        .args(["-c", "command -v id"])
+        .output()
+        .unwrap();
+    fs::copy(String::from_utf8(id.stdout).unwrap().trim(), path).unwrap();
+    chown(path, Some(if as_nobody { 0 } else { NOBODY }), None).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o4755)).unwrap();
+}
+
+/// Binds a socket in `/run`, which every user may use.
+fn bind_in_run() -> Option<(tempfile::TempDir, UnixListener)> {
+    let folder = tempfile::tempdir_in("/run").ok()?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().join("socket");
+    let socket = UnixListener::bind(&path).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    Some((folder, socket))
+}
+
+/// Starts a resolver that answers every query with its first bytes, and returns its port. It ends with the test's process.
+fn start_resolver() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut query) {
+            // The bit of an answer.
+            query[2] |= 0x80;
+            let _ = socket.send_to(&query[..length], from);
+        }
+    });
+    port
+}
+
+/// Returns the variable `PATH` of commands, with Python itself before what may only start it.
+fn search_path() -> &'static OsStr {
+    static PATH: OnceLock<OsString> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let script = "import os, sys; print(os.path.dirname(sys.executable), end='')";
+        let python = Command::new("python3").args(["-c", script]).output().unwrap();
+        let folder = PathBuf::from(OsString::from_vec(python.stdout));
+        std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&path))).unwrap()
+    })
 }
 
 /// Returns the program in a folder that every user can enter.
@@ -268,39 +354,64 @@ fn is_privileged(world: &World) -> bool {
 /// What a script prints in the end if its attack succeeded.
 const OPEN: &[u8] = b"open\n";
 
-#[test]
-fn attacks_succeed_without_the_sandbox_and_fail_in_it() {
+/// Declares a test of a list of attacks for each user. They are separate, so that they run side by side.
+macro_rules! test_attacks {
+    ($($list:ident: $this_user:ident, $ordinary_user:ident;)*) => {$(
+        #[test]
+        fn $this_user() {
+            try_attacks(&World::new(false), attacks::$list);
+        }
+
+        #[test]
+        fn $ordinary_user() {
+            if is_root() {
+                try_attacks(&World::new(true), attacks::$list);
+            }
+        }
+    )*};
+}
+
+test_attacks! {
+    PLAIN: plain_attacks_fail_in_the_sandbox, plain_attacks_of_an_ordinary_user_fail_in_the_sandbox;
+    FILES: attacks_on_files_fail_in_the_sandbox, attacks_on_files_of_an_ordinary_user_fail_in_the_sandbox;
+    PROCESSES: attacks_on_processes_fail_in_the_sandbox, attacks_on_processes_of_an_ordinary_user_fail_in_the_sandbox;
+    SOCKETS: attacks_on_sockets_fail_in_the_sandbox, attacks_on_sockets_of_an_ordinary_user_fail_in_the_sandbox;
+    KERNEL: attacks_on_the_kernel_fail_in_the_sandbox, attacks_on_the_kernel_of_an_ordinary_user_fail_in_the_sandbox;
+}
+
+/// Tries attacks with every method, and sees them succeed without one.
+fn try_attacks(world: &World, attacks: &[Attack]) {
     let mut wrong = Vec::new();
-    for world in worlds() {
-        let who = if world.as_nobody {
-            "an ordinary user"
+    let who = if world.as_nobody {
+        "an ordinary user"
+    } else {
+        "this user"
+    };
+    let methods: Vec<Method> = ALL
+        .iter()
+        .copied()
+        .filter(|method| is_available(world, method))
+        .collect();
+    for (name, promised, script) in attacks {
+        // Without a sandbox last, because a successful attack may change the world.
+        for method in methods.iter().copied().filter(|method| promised.contains(method)) {
+            if world.run(method, script).stdout.ends_with(OPEN) {
+                wrong.push(format!("{name}: succeeds with {method}, as {who}"));
+            }
+        }
+        let output = world.run("none", script);
+        let may_fail = MAY_FAIL_ANYWAY.contains(name)
+            || (ONLY_ROOT.contains(name) && !is_privileged(world))
+            || (ONLY_ORDINARY.contains(name) && is_privileged(world))
+            || (PREPARED_BY_ROOT.contains(name) && !is_root());
+        if output.stdout.ends_with(OPEN) {
+            continue;
+        }
+        if may_fail {
+            eprintln!("not seen to succeed without a sandbox: {name}, as {who}");
         } else {
-            "this user"
-        };
-        let methods: Vec<Method> = ALL
-            .iter()
-            .copied()
-            .filter(|method| is_available(&world, method))
-            .collect();
-        for (name, promised, script) in ATTACKS {
-            // Without a sandbox last, because a successful attack may change the world.
-            for method in methods.iter().copied().filter(|method| promised.contains(method)) {
-                if world.run(method, script).stdout.ends_with(OPEN) {
-                    wrong.push(format!("{name}: succeeds with {method}, as {who}"));
-                }
-            }
-            let output = world.run("none", script);
-            let may_fail =
-                MAY_FAIL_ANYWAY.contains(name) || (ONLY_ROOT.contains(name) && !is_privileged(&world));
-            if output.stdout.ends_with(OPEN) {
-                continue;
-            }
-            if may_fail {
-                eprintln!("not seen to succeed without a sandbox: {name}, as {who}");
-            } else {
-                let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-                wrong.push(format!("{name}: fails without a sandbox, as {who}: {errors}"));
-            }
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            wrong.push(format!("{name}: fails without a sandbox, as {who}: {errors}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -488,7 +599,7 @@ fn a_server_of_the_command_can_be_reached_by_the_command() {
 #[test]
 fn a_folder_that_cannot_be_confined_is_refused() {
     let world = World::new(false);
-    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+    for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
         let mut command = world.agentls(method, &["run", "--", "true"]);
         let output = command.current_dir("/").output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -497,5 +608,113 @@ fn a_folder_that_cannot_be_confined_is_refused() {
             "{method}: {errors}"
         );
         assert_eq!(output.status.code(), Some(1), "{method}");
+    }
+}
+
+#[test]
+fn files_in_shared_memory_do_not_leave_the_sandbox() {
+    let world = World::new(false);
+    let name = format!("left-{}", std::process::id());
+    let left = Path::new("/dev/shm").join(&name);
+    let script = format!("echo x > /dev/shm/{name} && [ -e /dev/shm/{name} ] && echo open");
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        assert_eq!(world.run(method, &script).stdout, OPEN, "{method}");
+        assert!(!left.exists(), "{method}");
+        let again = world.run(method, &format!("[ -e /dev/shm/{name} ] && echo open"));
+        assert_eq!(again.stdout, b"", "{method}: each command has its own");
+    }
+    assert_eq!(world.run("none", &script).stdout, OPEN);
+    assert!(left.exists());
+    fs::remove_file(left).unwrap();
+}
+
+#[test]
+fn a_service_that_starts_later_is_closed_where_its_folder_is_hidden() {
+    let world = World::new(false);
+    let script = "touch waits; until [ -e go ]; do sleep 0.02; done; \
+        python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['HOME']+'/.docker/run/docker.sock')\" && echo open";
+    for method in ["namespaces", "bubblewrap", "landlock", "none"] {
+        if method != "none" && !is_available(&world, method) {
+            continue;
+        }
+        for name in ["ws/waits", "ws/go", "home/.docker/run/docker.sock"] {
+            let _ = fs::remove_file(world.path(name));
+        }
+        let output = std::thread::scope(|scope| {
+            let command = scope.spawn(|| world.run(method, script));
+            while !world.path("ws/waits").exists() && !command.is_finished() {
+                std::thread::yield_now();
+            }
+            let _service = UnixListener::bind(world.path("home/.docker/run/docker.sock")).unwrap();
+            fs::write(world.path("ws/go"), "").unwrap();
+            command.join().unwrap()
+        });
+        assert_eq!(output.stdout == OPEN, method == "none", "{method}");
+    }
+}
+
+/// Ways to change what programs of the user do, in a home folder.
+const IN_HOME: [&str; 7] = [
+    "echo x >> $HOME/.bashrc",
+    "mv $HOME/.bashrc $HOME/moved && mv $HOME/moved $HOME/.bashrc",
+    "echo x > $HOME/.xprofile",
+    "echo x > $HOME/.config/git/config",
+    "mkdir -p $HOME/.config/autostart",
+    "echo x > $HOME/bin/tool",
+    "touch $HOME/.profile.new && mv $HOME/.profile.new $HOME/.profile",
+];
+
+#[test]
+fn a_home_folder_as_workspace_is_writable_only_where_it_is_visible() {
+    let world = World::new(false);
+    let run = |method: Method, folder: &str, script: &str| {
+        let script = format!("{script} && echo open");
+        let mut command = match method {
+            "none" => Command::new("bash"),
+            method => world.agentls(method, &["run", "--", "bash"]),
+        };
+        command.args(["-c", &script]).env("HOME", world.path("home"));
+        command.current_dir(world.path(folder)).output().unwrap()
+    };
+    for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
+        for allowed in [
+            "echo x >> $HOME/notes",
+            "echo x > $HOME/project/new",
+            "echo x > $HOME/.npm/new",
+        ] {
+            let output = run(method, "home", allowed);
+            assert_eq!(output.stdout, OPEN, "{allowed} with {method}: {output:?}");
+        }
+        for attack in IN_HOME {
+            assert_eq!(run(method, "home", attack).stdout, b"", "{attack} with {method}");
+            // Landlock cannot take the home folder out of the workspace around it.
+            if method != "landlock" {
+                let output = run(method, "", attack);
+                assert_eq!(
+                    output.stdout, b"",
+                    "{attack} with {method}, around the home folder"
+                );
+            }
+        }
+        let around = run(method, "", "echo x > ws/new && echo x > home/project/new");
+        assert_eq!(around.stdout, OPEN, "{method}: {around:?}");
+    }
+    for attack in IN_HOME {
+        assert_eq!(run("none", "home", attack).stdout, OPEN, "{attack}");
+    }
+}
+
+#[test]
+fn the_command_line_names_created_files_that_make_programs_run() {
+    let world = World::new(false);
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        let output = world.run(method, "mkdir .idea && echo x > .idea/x && echo x > plain");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            errors.contains("agentls: created .idea, obeyed by JetBrains editors"),
+            "{method}: {errors}"
+        );
+        assert_eq!(errors.lines().count(), 1, "{method}: {errors}");
+        fs::remove_dir_all(world.path("ws/.idea")).unwrap();
     }
 }

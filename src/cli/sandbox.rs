@@ -2,19 +2,21 @@
 //!
 //! Needs no server: it starts the command through the same launcher and with the same plan.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::args::SandboxCommand;
 use super::sandbox_test;
 use super::sandbox_tools::{SandboxTools, confine};
 use super::screen::Screen;
+use crate::base::text::reveal_hidden_characters;
 use crate::config::{ConfigSource, Trust};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::proxy::{CommandProxy, NoPrompt};
-use crate::sandbox::SandboxScope;
+use crate::sandbox::{SandboxScope, list_steering_paths, name_reader};
 use crate::workspace::process::{Command, ExitStatus, Launcher, Stream, adopt_orphans, sweep_orphans};
 
 /// Runs one of the commands and returns the exit code.
@@ -65,8 +67,24 @@ pub(super) async fn run_sandbox_command(
             } else {
                 command
             };
-            run_command(&tools.launcher, command).await
+            let known = list_steering_paths(&folder);
+            let code = run_command(&tools.launcher, command).await?;
+            report_created(&folder, &known);
+            Ok(code)
         }
+    }
+}
+
+/// Says which files that make programs run are new. A command of the agent has them renamed; this one is the user's own.
+fn report_created(folder: &Path, known: &BTreeSet<PathBuf>) {
+    for path in list_steering_paths(folder).difference(known) {
+        let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        let (shown, reader) = (reveal_hidden_characters(&shown).into_owned(), name_reader(path));
+        // Nobody may read it, as below.
+        let _ = writeln!(
+            std::io::stderr(),
+            "agentls: created {shown}, obeyed by {reader}; a command of the agent would have it renamed"
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use crate::config::ConfigSource;
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope};
 use crate::workspace::process::{Command, Launcher};
+use crate::workspace::resolve::real_path;
 use crate::workspace::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
 
 /// The launcher, and how it confines commands.
@@ -47,7 +48,11 @@ impl SandboxTools {
             policy: SandboxPolicy::Workspace,
             method: self.detected.method,
             workspace: vec![folder.to_owned()],
-            home: source.env.home_dir().map(ToOwned::to_owned),
+            // The workspace folder is resolved, and is compared with it.
+            home: source
+                .env
+                .home_dir()
+                .map(|home| real_path(home).unwrap_or_else(|_| home.to_owned())),
             temp: self.temp.path().to_owned(),
             network: SandboxNetwork::Offline,
             own_secrets: own.map_or_else(Vec::new, |own| own.secret_paths()),

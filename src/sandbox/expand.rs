@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::plan::{PathRule, SandboxPlan};
 use super::{SandboxError, steering_files};
@@ -18,18 +18,32 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         let Ok(real) = fs::canonicalize(path) else {
             continue;
         };
-        if *rule != PathRule::Workspace {
-            rules.push((*rule, real));
-            continue;
+        let is_writable = matches!(
+            rule,
+            PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace
+        );
+        if is_writable && real.parent().is_none() {
+            let refused =
+                io::Error::other("the root folder cannot be a workspace folder; open a folder below it");
+            return Err(SandboxError::at("make / writable")(refused));
         }
-        if real != *path {
+        let expand: fn(&Path) -> Vec<(PathRule, PathBuf)> = match rule {
+            PathRule::Workspace => steering_files::expand_workspace,
+            PathRule::HomeWorkspace => steering_files::expand_home,
+            PathRule::Write | PathRule::ReadOnly | PathRule::Hide | PathRule::Blank => {
+                rules.push((*rule, real));
+                continue;
+            }
+        };
+        // The home folder may be a link of the system, and is none that a command could make.
+        if real != *path && *rule == PathRule::Workspace {
             let replaced = io::Error::other("it leads elsewhere now");
             return Err(SandboxError::at(format!(
                 "use the workspace folder {}",
                 path.display()
             ))(replaced));
         }
-        for (rule, path) in steering_files::expand_workspace(&real) {
+        for (rule, path) in expand(&real) {
             match fs::canonicalize(&path) {
                 // `find_linked_repository` has resolved its paths too.
                 Ok(real) if rule != PathRule::Write || real == path => rules.push((rule, real)),
@@ -71,8 +85,6 @@ fn pin_folders(rules: Vec<(PathRule, PathBuf)>) -> Vec<(PathRule, PathBuf)> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::sandbox::plan::find_rule;
 

@@ -20,7 +20,10 @@ mod steering_files;
 mod steering_inventory;
 
 #[cfg(target_os = "linux")]
-pub use linux::{BubblewrapCommand, check_inside, close_inherited_files, create_user_namespace, enter};
+pub use linux::{
+    BubblewrapCommand, check_inside, close_inherited_files, create_user_namespace, enter,
+    list_relative_sockets,
+};
 pub use plan::{PathRule, SandboxPlan};
 pub use private_temp::PrivateTemp;
 pub use proxy_variables::list_proxy_variables;

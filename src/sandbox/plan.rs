@@ -12,6 +12,9 @@ pub enum PathRule {
     Write,
     /// A workspace folder: like [`PathRule::Write`], but files that make programs run are read-only.
     Workspace,
+    /// The home folder as a workspace: only its visible files and folders can be written. What a home folder has hidden
+    /// are the settings of every program of the user.
+    HomeWorkspace,
     /// Read, but not write.
     ReadOnly,
     /// Neither read nor write: opening it fails.
@@ -31,9 +34,10 @@ pub struct SandboxPlan {
 }
 
 impl PathRule {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 6] = [
         (Self::Write, "w"),
         (Self::Workspace, "s"),
+        (Self::HomeWorkspace, "o"),
         (Self::ReadOnly, "r"),
         (Self::Hide, "h"),
         (Self::Blank, "b"),

@@ -43,8 +43,15 @@ const CACHE_VARIABLES: &[(&str, &[&str])] = &[
     ("GRADLE_USER_HOME", &["caches", "wrapper", "daemon", "native"]),
 ];
 
-/// Keys and private data, relative to the home folder.
+/// Keys and private data, relative to the home folder. Folders with sockets of services are hidden as a whole, because a
+/// socket that appears later cannot be covered.
 const SECRETS: &[&str] = &[
+    ".docker/run",
+    ".docker/desktop",
+    ".colima",
+    ".lima",
+    ".orbstack",
+    ".rd",
     ".ssh",
     ".gnupg",
     ".pki",
@@ -132,6 +139,9 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/etc/ssl/private",
     "/var/lib/docker",
     "/var/lib/containerd",
+    "/var/lib/incus/unix.socket",
+    "/var/lib/lxd/unix.socket",
+    "/var/snap/lxd/common/lxd/unix.socket",
 ];
 
 /// Everything that decides about the sandbox of a command.
@@ -156,18 +166,27 @@ pub struct SandboxScope {
 impl SandboxScope {
     /// Builds the plan of a command. `variable` returns the value of a variable of its environment.
     ///
-    /// Later rules win, so secrets come after everything that is writable.
+    /// Later rules win, so secrets come after everything that is writable, and caches after the home folder.
     pub fn build_plan(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> SandboxPlan {
         let mut rules = Vec::new();
-        let workspace_rule = if self.policy == SandboxPolicy::Workspace {
+        let folders = self.workspace.iter().cloned();
+        if self.policy == SandboxPolicy::Workspace {
+            let (around_home, others) = folders.partition::<Vec<_>, _>(|folder| self.is_around_home(folder));
+            if !around_home.is_empty() {
+                // Not the home folder itself: Landlock cannot take anything back.
+                let around = around_home
+                    .into_iter()
+                    .filter(|folder| Some(folder) != self.home.as_ref());
+                rules.extend(with_rule(PathRule::Workspace, around));
+                rules.extend(with_rule(PathRule::HomeWorkspace, self.home.iter().cloned()));
+            }
             self.add_caches(&variable, &mut rules);
             rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
-            PathRule::Workspace
+            rules.extend(with_rule(PathRule::Workspace, others.into_iter()));
         } else {
             // A workspace below `/tmp` would be hidden by the command's own `/tmp`.
-            PathRule::ReadOnly
-        };
-        rules.extend(with_rule(workspace_rule, self.workspace.iter().cloned()));
+            rules.extend(with_rule(PathRule::ReadOnly, folders));
+        }
         if let Some(home) = &self.home {
             rules.extend(below(PathRule::Hide, home, SECRETS));
             rules.extend(below(PathRule::Blank, home, TOKEN_FILES));
@@ -184,6 +203,11 @@ impl SandboxScope {
             temp: self.temp.clone(),
             rules,
         }
+    }
+
+    /// Returns whether a folder is the home folder, or one around it.
+    fn is_around_home(&self, folder: &Path) -> bool {
+        self.home.as_ref().is_some_and(|home| home.starts_with(folder))
     }
 
     fn add_caches(&self, variable: impl Fn(&str) -> Option<PathBuf>, rules: &mut Vec<(PathRule, PathBuf)>) {
@@ -282,7 +306,28 @@ mod tests {
         );
         assert_eq!(
             plan.find_rule(Path::new("/home/u/notes")),
-            Some(PathRule::Workspace)
+            Some(PathRule::HomeWorkspace)
         );
+        assert_eq!(
+            plan.find_rule(Path::new("/home/u/.npm/x")),
+            Some(PathRule::Write),
+            "a cache"
+        );
+    }
+
+    #[test]
+    fn the_home_folder_is_one_in_a_workspace_around_it_too() {
+        let scope = SandboxScope {
+            workspace: vec!["/home".into(), "/home/u/project".into()],
+            ..scope(SandboxPolicy::Workspace)
+        };
+        let plan = scope.build_plan(|_| None);
+        for (path, rule) in [
+            ("/home/shared", PathRule::Workspace),
+            ("/home/u/.bashrc", PathRule::HomeWorkspace),
+            ("/home/u/project/src", PathRule::Workspace),
+        ] {
+            assert_eq!(plan.find_rule(Path::new(path)), Some(rule), "{path}");
+        }
     }
 }

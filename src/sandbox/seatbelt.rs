@@ -55,7 +55,7 @@ fn write_profile(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Result<St
     for (rule, path) in rules {
         let place = below(path)?;
         match rule {
-            PathRule::Write | PathRule::Workspace => {
+            PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace => {
                 add_rule(&mut profile, "allow file-read* file-write*", &place);
             }
             PathRule::ReadOnly => {

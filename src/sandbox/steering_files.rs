@@ -13,6 +13,13 @@ const MODULE_DEPTH: u32 = 6;
 /// Files of a repository that make git run programs. The rest of `.git` stays writable, or nothing could be committed.
 pub(super) const REPOSITORY_FILES: [&str; 4] = ["config", "config.worktree", "hooks", "commondir"];
 
+/// Visible entries of a home folder that are programs, or the settings of a system.
+const HOME_PROGRAMS: [&str; 4] = ["bin", "Applications", "Library", "snap"];
+/// Most entries of a home folder that are writable, since each is a mount.
+const MAX_HOME_ENTRIES: usize = 500;
+/// Folders of programs in visible folders of a home folder.
+const HOME_PROGRAM_FOLDERS: [&str; 1] = ["go/bin"];
+
 /// Returns the rules of a workspace folder: the folder itself, then its files that make programs run.
 pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
     let mut rules = vec![(PathRule::Write, folder.to_owned())];
@@ -32,6 +39,28 @@ pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
             protect_folder(&path, &name, &mut rules);
         }
     }
+    rules
+}
+
+/// Returns the rules of the home folder as a workspace: its visible files and folders, less those of programs.
+///
+/// The folder itself is read-only, so that no new settings appear in it.
+pub(super) fn expand_home(folder: &Path) -> Vec<(PathRule, PathBuf)> {
+    let mut rules = vec![(PathRule::ReadOnly, folder.to_owned())];
+    let is_visible = |name: &String| {
+        !name.starts_with('.')
+            && !HOME_PROGRAMS.contains(&name.as_str())
+            && find_steering(Path::new(name)).is_none()
+    };
+    let visible = list_names(folder).into_iter().filter(is_visible);
+    let visible = visible.map(|name| folder.join(name));
+    // Folders that are mount points already, such as a disk, are copied with what is mounted below them.
+    let files =
+        visible.filter(|path| matches!(nofollow::kind(path), Some(FileKind::Folder | FileKind::Regular)));
+    // The rest stays read-only.
+    rules.extend(files.take(MAX_HOME_ENTRIES).map(|path| (PathRule::Write, path)));
+    let programs = HOME_PROGRAM_FOLDERS.map(|path| (PathRule::ReadOnly, folder.join(path)));
+    rules.extend(programs);
     rules
 }
 
@@ -193,6 +222,41 @@ mod tests {
             "new/file",
         ] {
             assert!(is_writable(&rules, &ws.join(file)), "{file}");
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_in_a_home_folder_stays_read_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path();
+        for file in [
+            ".bashrc",
+            ".config/autostart/x",
+            "bin/tool",
+            "go/bin/tool",
+            "go/src/a.go",
+            "AGENTS.md",
+            "notes.txt",
+            "project/src/lib.rs",
+        ] {
+            write(&home.join(file), "");
+        }
+        std::os::unix::fs::symlink(home.join(".config"), home.join("config")).unwrap();
+        let rules = expand_home(home);
+        for (file, writable) in [
+            (".bashrc", false),
+            (".new", false),
+            ("new", false),
+            (".config/autostart/x", false),
+            ("config/autostart/x", false),
+            ("bin/tool", false),
+            ("go/bin/tool", false),
+            ("go/src/a.go", true),
+            ("AGENTS.md", false),
+            ("notes.txt", true),
+            ("project/src/lib.rs", true),
+        ] {
+            assert_eq!(is_writable(&rules, &home.join(file)), writable, "{file}");
         }
     }
 

@@ -8,7 +8,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::OnceCell;
 
 use super::process::{Command, Launcher, SpawnError};
+use super::real_path::real_path;
 use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
+use crate::base::spawn::run_blocking;
 use crate::config::SandboxSettings;
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope};
@@ -101,11 +103,13 @@ pub(super) async fn confine_command(
     let Some(temp) = place.temp.path() else {
         return Err(refuse("cannot create its temporary folder".to_owned()));
     };
+    // The workspace folders are resolved, and are compared with it.
+    let home = run_blocking(move || place.home.map(|home| real_path(&home).unwrap_or(home)));
     let scope = SandboxScope {
         policy: sandbox.policy,
         method: detected.method,
         workspace: place.folders,
-        home: place.home,
+        home: home.await.ok().flatten(),
         temp: temp.to_owned(),
         network: settings.network,
         own_secrets: settings.own_secrets.clone(),

@@ -2,7 +2,7 @@
 //!
 //! The variables in them: `OUT` is a folder outside of the workspace, `HOME` a home folder with secrets, `OTHER` a
 //! process, `PORT` a TCP and UDP port, `ABSTRACT` an abstract socket, `SHARED` a file in the machine's shared memory,
-//! `TTY` a terminal of the user, and `BUS` a socket in `/tmp`.
+//! `TTY` a terminal of the user, `BUS` a socket in `/tmp`, `RUN_SOCKET` one in `/run`, and `DNS` the port of a resolver.
 
 use crate::Method;
 
@@ -12,7 +12,8 @@ pub(crate) type Attack = (&'static str, &'static [Method], &'static str);
 pub(crate) const ALL: &[Method] = &["namespaces", "bubblewrap", "landlock"];
 pub(crate) const FULL: &[Method] = &["namespaces", "bubblewrap"];
 
-pub(crate) const ATTACKS: &[Attack] = &[
+/// What a careless or simple command tries.
+pub(crate) const PLAIN: &[Attack] = &[
     ("write outside", ALL, "echo x > $OUT/new && echo open"),
     (
         "delete outside",
@@ -53,9 +54,8 @@ pub(crate) const ATTACKS: &[Attack] = &[
     (
         "win a race with a link to the outside",
         ALL,
-        "mkdir -p d; (for i in $(seq 300); do ln -sfn $OUT race; ln -sfn d race; done) & \
-         for i in $(seq 300); do (echo x > race/raced) 2>/dev/null; done; wait; \
-         [ -e $OUT/raced ] && rm -f $OUT/raced && echo open",
+        "mkdir -p d; python3 - <<'P'\nimport os\no=os.environ['OUT']\nif os.fork()==0:\n  for _ in range(1000):\n    for t in (o,'d'):\n      try: os.symlink(t,'race-new'); os.rename('race-new','race')\n      except OSError: pass\n  os._exit(0)\n\
+         for _ in range(2000):\n  try: open('race/raced','w').close()\n  except OSError: pass\nos.wait()\nos.remove(o+'/raced'); print('open')\nP",
     ),
     (
         "write a git hook",
@@ -162,7 +162,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
         FULL,
         "grep -q secret $SHARED && echo open",
     ),
-    // Files.
+];
+
+/// Ways around the rules for files.
+pub(crate) const FILES: &[Attack] = &[
     (
         "link a secret into the workspace",
         FULL,
@@ -206,16 +209,14 @@ pub(crate) const ATTACKS: &[Attack] = &[
     (
         "win a race for a folder with rules",
         FULL,
-        "mkdir -p s/.vscode; (for i in $(seq 200); do mv .vscode v; mv v .vscode; done) 2>/dev/null & \
-         for i in $(seq 200); do (echo x > .vscode/raced) 2>/dev/null; done; wait; \
-         [ -e .vscode/raced ] && rm -f .vscode/raced && echo open",
+        "python3 - <<'P'\nimport os\nif os.fork()==0:\n  for _ in range(2000):\n    for a,b in (('.vscode','v'),('v','.vscode')):\n      try: os.rename(a,b)\n      except OSError: pass\n  os._exit(0)\n\
+         for _ in range(4000):\n  try: open('.vscode/raced','w').close()\n  except OSError: pass\nos.wait()\nos.remove('.vscode/raced'); print('open')\nP",
     ),
     (
         "win a race between a folder and a link, with a rename",
         ALL,
-        "mkdir -p d; ln -sfn $OUT l; (for i in $(seq 300); do mv -T d race; mv -T race d; mv -T l race; mv -T race l; done) 2>/dev/null & \
-         for i in $(seq 400); do (echo x > race/renamed) 2>/dev/null; done; wait; \
-         [ -e $OUT/renamed ] && rm -f $OUT/renamed && echo open",
+        "mkdir -p d; ln -sfn $OUT l; python3 - <<'P'\nimport os\no=os.environ['OUT']\nif os.fork()==0:\n  for _ in range(2000):\n    for a in ('d','l'):\n      try: os.rename(a,'moving'); os.rename('moving',a)\n      except OSError: pass\n  os._exit(0)\n\
+         for _ in range(4000):\n  try: open('moving/renamed','w').close()\n  except OSError: pass\nos.wait()\nos.remove(o+'/renamed'); print('open')\nP",
     ),
     (
         "write into a pipe outside",
@@ -227,7 +228,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
         FULL,
         "printf x > $TTY && echo open",
     ),
-    // Other processes.
+];
+
+/// Ways to other processes, namespaces, mounts, and privileges.
+pub(crate) const PROCESSES: &[Attack] = &[
     (
         "read which files another process has open",
         ALL,
@@ -271,7 +275,6 @@ pub(crate) const ATTACKS: &[Attack] = &[
         ALL,
         "prlimit --pid $OTHER --nofile=1000:1000 && echo open",
     ),
-    // Namespaces and mounts.
     (
         "mount a file system",
         ALL,
@@ -302,7 +305,23 @@ pub(crate) const ATTACKS: &[Attack] = &[
         ALL,
         "python3 - <<'P'\nimport ctypes,os,struct\nl=ctypes.CDLL(None)\na=struct.pack('11Q',0x10000000,0,0,0,17,0,0,0,0,0,0)\np=l.syscall(435,a,len(a))\nif p==0: os._exit(0)\nprint('open') if p>0 else 0\nP",
     ),
-    // Sockets.
+    // Privileges.
+    (
+        "become another user by a set-uid program",
+        ALL,
+        "u=$($OUT/set-uid -u) && [ -n \"$u\" ] && [ \"$u\" != \"$(id -u)\" ] && echo open",
+    ),
+    (
+        // With privileges, the loader ignores the variable.
+        "start set-uid programs of the system",
+        ALL,
+        "export LD_SHOW_AUXV=1; env true | grep -q AT_SECURE || exit; for p in su mount; do \
+         command -v $p > /dev/null && ! $p --version 2>&1 | grep -q AT_SECURE && echo open && break; done",
+    ),
+];
+
+/// Ways to the network and to services.
+pub(crate) const SOCKETS: &[Attack] = &[
     (
         "connect to a bus in the temporary folder",
         ALL,
@@ -343,7 +362,33 @@ pub(crate) const ATTACKS: &[Attack] = &[
         ALL,
         "python3 -c \"import socket; socket.socket(38,socket.SOCK_SEQPACKET)\" && echo open",
     ),
-    // Calls to the kernel.
+    // Names.
+    (
+        "ask a resolver about a name",
+        ALL,
+        "python3 - <<'P'\nimport os,socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.settimeout(20)\ns.connect(('127.0.0.1',int(os.environ['DNS'])))\n\
+         s.send(bytes.fromhex('abcd01000001000000000000')+b'\\7example\\3com\\0\\0\\1\\0\\1')\nprint('open') if s.recv(512)[:3]==b'\\xab\\xcd\\x81' else 0\nP",
+    ),
+    (
+        "send a query to the resolvers of the system",
+        ALL,
+        "python3 - <<'P'\nimport socket\nfor l in open('/etc/resolv.conf'):\n  w=l.split()\n  if len(w)<2 or w[0]!='nameserver': continue\n  try:\n    s=socket.socket(socket.AF_INET6 if ':' in w[1] else socket.AF_INET,socket.SOCK_DGRAM)\n    s.connect((w[1],53))\n    for _ in range(2): s.send(bytes.fromhex('abcd01000001000000000000')+b'\\7example\\3com\\0\\0\\1\\0\\1')\n    print('open'); break\n  except OSError: pass\nP",
+    ),
+    (
+        "connect to a service in /run, such as a resolver",
+        ALL,
+        "for s in $RUN_SOCKET /run/systemd/resolve/io.systemd.Resolve /run/nscd/socket; do \
+         python3 -c \"import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])\" $s 2> /dev/null && echo open && break; done",
+    ),
+    (
+        "connect to a socket that another process made in the workspace, by a relative path",
+        ALL,
+        "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('sub/relative')\" && echo open",
+    ),
+];
+
+/// Calls to the kernel.
+pub(crate) const KERNEL: &[Attack] = &[
     (
         "type into a terminal",
         ALL,
@@ -417,6 +462,7 @@ pub(crate) const MAY_FAIL_ANYWAY: &[&str] = &[
     "copy the memory of another process",
     "take a file from another process",
     "win a race for a folder with rules",
+    "send a query to the resolvers of the system",
 ];
 
 /// Attacks that need privileges, so that only root sees them succeed.
@@ -427,4 +473,13 @@ pub(crate) const ONLY_ROOT: &[&str] = &[
     "open a file by its handle",
     "change a setting of the kernel",
     "change the name of the machine",
+];
+
+/// Attacks that gain what root has already.
+pub(crate) const ONLY_ORDINARY: &[&str] = &["start set-uid programs of the system"];
+
+/// Attacks on what only root can prepare.
+pub(crate) const PREPARED_BY_ROOT: &[&str] = &[
+    "become another user by a set-uid program",
+    "connect to a service in /run, such as a resolver",
 ];

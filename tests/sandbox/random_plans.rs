@@ -45,7 +45,7 @@ fn rules() -> impl Strategy<Value = Vec<(PathRule, PathBuf)>> {
         let fits = |(rule, path): &(PathRule, PathBuf)| {
             let is_file = path.ends_with("file");
             match rule {
-                PathRule::Workspace => !is_file,
+                PathRule::Workspace | PathRule::HomeWorkspace => !is_file,
                 PathRule::Blank => is_file,
                 PathRule::Write | PathRule::ReadOnly | PathRule::Hide => true,
             }
@@ -94,7 +94,7 @@ fn is_expected(plan: &SandboxPlan, file: &Path, (read, can_write): &(String, boo
         .iter()
         .any(|(rule, path)| *rule == PathRule::Hide && file.starts_with(path));
     match plan.find_rule(file) {
-        Some(PathRule::Write | PathRule::Workspace) => read == "text" && *can_write,
+        Some(PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace) => read == "text" && *can_write,
         // The command's own `/tmp` has nothing there, but the command may create a file of that name.
         None | Some(PathRule::Hide | PathRule::Blank) if file.starts_with("/tmp") => read != "text",
         Some(PathRule::ReadOnly) | None => read == "text" && !can_write,

@@ -112,7 +112,9 @@ impl BubblewrapCommand {
         for at in 0..rules.len() {
             self.add_rule(rules, at, &mut words)?;
         }
-        for socket in sockets::list_reachable_sockets(rules) {
+        let mut covered: BTreeSet<PathBuf> = sockets::list_reachable_sockets(rules).into_iter().collect();
+        covered.extend(sockets::list_relative_sockets());
+        for socket in covered {
             if is_visible(rules, &socket) {
                 self.cover(&socket, "0000", &mut words)?;
             }
@@ -132,11 +134,7 @@ impl BubblewrapCommand {
         };
         let mut add_mount = |option: &str| words.extend([option.into(), path.into(), path.into()]);
         match rule {
-            PathRule::Write | PathRule::Workspace => {
-                if path == Path::new("/") {
-                    let refused = io::Error::other("the root folder cannot be a workspace folder");
-                    return Err(SandboxError::at("make / writable")(refused));
-                }
+            PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace => {
                 add_mount("--bind");
                 if find_rule(from_here, path) == Some(*rule) {
                     self.expect(path)?;
@@ -237,7 +235,13 @@ fn remove_covered_twice(rules: &mut Vec<(PathRule, PathBuf)>) {
 fn is_visible(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
     match find_rule(rules, path) {
         Some(PathRule::Hide) => false,
-        Some(PathRule::Write | PathRule::Workspace | PathRule::ReadOnly | PathRule::Blank) => true,
+        Some(
+            PathRule::Write
+            | PathRule::Workspace
+            | PathRule::HomeWorkspace
+            | PathRule::ReadOnly
+            | PathRule::Blank,
+        ) => true,
         // In a folder that is replaced, it exists if something below it is mounted.
         None => {
             !REPLACED.iter().any(|folder| path.starts_with(folder))

@@ -17,6 +17,7 @@ mod system_calls;
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
+use std::path::PathBuf;
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
@@ -30,6 +31,7 @@ use rustix::thread::{
 use nix::sched::{CloneFlags, unshare};
 
 pub use bubblewrap::{BubblewrapCommand, check_inside};
+pub use sockets::list_relative_sockets;
 
 use super::SandboxError;
 use super::expand::expand_rules;
@@ -104,15 +106,18 @@ fn keep_setup_capabilities() -> io::Result<()> {
 
 /// Confines this process and everything that it starts from now on, as the plan says.
 ///
+/// `relative_sockets` are those of [`list_relative_sockets`], from before the user namespace was created.
+///
 /// # Errors
 /// A part of the plan cannot be enforced. The process may be confined in part then, and must start nothing.
-pub fn enter(plan: &SandboxPlan) -> Result<(), SandboxError> {
+pub fn enter(plan: &SandboxPlan, relative_sockets: Vec<PathBuf>) -> Result<(), SandboxError> {
     let rules = expand_rules(plan)?;
     match plan.method {
         SandboxMethod::Namespaces => {
             end_with_parent()?;
             // Afterwards, the list is that of the new network namespace.
-            let sockets = sockets::list_reachable_sockets(&rules);
+            let mut sockets = sockets::list_reachable_sockets(&rules);
+            sockets.extend(relative_sockets);
             let temp = fs::canonicalize(&plan.temp).map_err(SandboxError::at("find the temporary folder"))?;
             enter_namespaces(plan)?;
             mounts::set_up_mounts(&rules, &temp, &sockets)?;

@@ -57,7 +57,11 @@ pub(super) fn set_up_mounts(
         PathRule::ReadOnly if is_replaced(path) && !is_in_writable(&rules[..at], path) => {
             Ok(copy_tree(path, OpenTreeFlags::empty()).ok())
         }
-        PathRule::Workspace | PathRule::ReadOnly | PathRule::Hide | PathRule::Blank => Ok(None),
+        PathRule::Workspace
+        | PathRule::HomeWorkspace
+        | PathRule::ReadOnly
+        | PathRule::Hide
+        | PathRule::Blank => Ok(None),
     });
     let trees: Vec<Option<OwnedFd>> = trees.collect::<Result<_, _>>()?;
     let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
@@ -86,10 +90,6 @@ pub(super) fn set_up_mounts(
 fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(), SandboxError> {
     match (rule, tree) {
         (PathRule::Write, Some(tree)) => {
-            if path == Path::new("/") {
-                let refused = io::Error::other("the root folder cannot be a workspace folder");
-                return Err(SandboxError::at("make / writable")(refused));
-            }
             make_mount_point(path, tree)?;
             attach(tree, path)
         }
@@ -108,7 +108,8 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
                 .and_then(|()| set_read_only(path))
                 .map_err(SandboxError::at(format!("make {} read-only", path.display())))
         }
-        (PathRule::Write | PathRule::Workspace | PathRule::Blank, _) => Ok(()),
+        // The others are expanded, or there is nothing at their path.
+        (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace | PathRule::Blank, _) => Ok(()),
     }
 }
 

@@ -3,41 +3,73 @@
 //! No namespace separates them, and `connect` needs no right to write. Landlock denies it from its ninth version on; on
 //! older kernels `mounts` covers what is listed here. A socket that appears later stays open to the command.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::plan::PathRule;
 
+/// Most processes in whose folders sockets are looked for.
+const MAX_PROCESSES: usize = 5_000;
+/// Most paths that are tried.
+const MAX_TRIED: usize = 20_000;
+
 /// Lists the sockets of this network namespace. Those in folders that are replaced anyway do no harm.
+///
+/// Finds those with a relative path only at the top of writable folders; see [`list_relative_sockets`].
 pub(super) fn list_reachable_sockets(rules: &[(PathRule, PathBuf)]) -> Vec<PathBuf> {
-    let table = fs::read("/proc/net/unix").unwrap_or_default();
-    let folders: Vec<&Path> = rules
+    let (mut candidates, relative) = read_table();
+    for (_, folder) in rules.iter().filter(|(rule, _)| *rule == PathRule::Write) {
+        candidates.extend(relative.iter().map(|path| folder.join(path)));
+    }
+    find_sockets(candidates)
+}
+
+/// Lists the sockets whose path is relative to the folder of a process of this user.
+///
+/// The table does not say to which process a socket belongs, so all are tried. Nobody in another user namespace may
+/// read their folders, so this comes before one is created.
+pub fn list_relative_sockets() -> Vec<PathBuf> {
+    let (_, relative) = read_table();
+    if relative.is_empty() {
+        return Vec::new();
+    }
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let folders: BTreeSet<PathBuf> = processes
+        .take(MAX_PROCESSES)
+        .filter_map(|process| fs::read_link(process.path().join("cwd")).ok())
+        .collect();
+    let joined = folders
         .iter()
-        .filter(|(rule, _)| *rule == PathRule::Write)
-        .map(|(_, path)| path.as_path())
-        .collect();
-    let mut found: Vec<PathBuf> = table
-        .split(|byte| *byte == b'\n')
-        .filter_map(read_path)
-        .flat_map(|path| {
-            // The table has the path as its server wrote it, which may be relative to a folder that we do not know.
-            let bases = if path.is_absolute() {
-                vec![Path::new("/")]
-            } else {
-                folders.clone()
-            };
-            bases
-                .into_iter()
-                .map(move |folder| folder.join(path))
-                .collect::<Vec<_>>()
-        })
-        .filter_map(|path| fs::canonicalize(path).ok())
-        .collect();
-    found.sort();
-    found.dedup();
-    found
+        .flat_map(|folder| relative.iter().map(|path| folder.join(path)));
+    find_sockets(joined.take(MAX_TRIED).collect())
+}
+
+/// Returns the absolute and the relative paths in the table of Unix sockets, as their servers wrote them.
+fn read_table() -> (Vec<PathBuf>, BTreeSet<PathBuf>) {
+    let table = fs::read("/proc/net/unix").unwrap_or_default();
+    // The first line is its head.
+    let lines = table.split(|byte| *byte == b'\n').skip(1);
+    let (mut absolute, mut relative) = (Vec::new(), BTreeSet::new());
+    for path in lines.filter_map(read_path) {
+        if path.is_absolute() {
+            absolute.push(path.to_owned());
+        } else {
+            relative.insert(path.to_owned());
+        }
+    }
+    (absolute, relative)
+}
+
+/// Resolves the paths that lead to sockets.
+fn find_sockets(candidates: Vec<PathBuf>) -> Vec<PathBuf> {
+    let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let found = candidates.into_iter().filter(is_socket);
+    let found: BTreeSet<PathBuf> = found.filter_map(|path| fs::canonicalize(path).ok()).collect();
+    found.into_iter().collect()
 }
 
 /// Returns the path in a line of the table: its eighth column, which may contain blanks.

@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -53,11 +54,11 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 /// 0 means that it did its work, whatever the command did; 2 that no server started it; 3 that processes are left.
 pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
     let outcome = match args.next() {
-        None => run_exec_helper(),
+        None => run_exec_helper(Vec::new()),
         #[cfg(target_os = "linux")]
         Some(stage) if stage == OUTER_STAGE => run_outer_stage(),
         #[cfg(target_os = "linux")]
-        Some(stage) if stage == INNER_STAGE => run_exec_helper(),
+        Some(stage) if stage == INNER_STAGE => run_exec_helper(args.map(PathBuf::from).collect()),
         #[cfg(target_os = "linux")]
         Some(stage) if stage == BUBBLEWRAP_STAGE => run_bubblewrap_stage(&args.collect::<Vec<_>>()),
         #[cfg(target_os = "linux")]
@@ -91,11 +92,15 @@ fn run_outer_stage() -> io::Result<u32> {
         reason = "this starts the helper again, not a command"
     )]
     let started = sandbox::close_inherited_files()
-        .and_then(|()| sandbox::create_user_namespace())
+        .map(|()| sandbox::list_relative_sockets())
+        .and_then(|sockets| sandbox::create_user_namespace().map(|()| sockets))
         .map_err(|error| error.to_string())
-        .and_then(|()| {
+        .and_then(|sockets| {
             let mut inner = Command::new("/proc/self/exe");
-            inner.arg0("agentls").args([EXEC_COMMAND, INNER_STAGE]);
+            inner
+                .arg0("agentls")
+                .args([EXEC_COMMAND, INNER_STAGE])
+                .args(sockets);
             inner
                 .spawn()
                 .map_err(|error| format!("cannot start process 1: {error}"))
@@ -167,11 +172,13 @@ fn run_inside_bubblewrap(expected: &[OsString]) -> io::Result<u32> {
         server.send_report(&HelperReport::Refused(StartRefusal::Sandbox, error.to_string()));
         return Ok(0);
     }
-    run_exec_helper()
+    run_exec_helper(Vec::new())
 }
 
 /// Runs the command of one request and returns how many processes are left.
-fn run_exec_helper() -> io::Result<u32> {
+///
+/// `relative_sockets` are what the outer stage of the sandbox found.
+fn run_exec_helper(relative_sockets: Vec<PathBuf>) -> io::Result<u32> {
     // Away from any terminal, and the only owner of the process groups that are created below.
     setsid()?;
     let server = Server {
@@ -183,7 +190,7 @@ fn run_exec_helper() -> io::Result<u32> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
 
-    let started = confine(&request)
+    let started = confine(&request, relative_sockets)
         .and_then(|()| open_proxy_socket(&request, server))
         .and_then(|port| start(&request, stdio, port));
     match started {
@@ -207,16 +214,18 @@ fn run_exec_helper() -> io::Result<u32> {
 
 /// Confines this process, and with it the command, as the request says.
 #[cfg(target_os = "linux")]
-fn confine(request: &ExecRequest) -> Result<(), (StartRefusal, String)> {
+fn confine(request: &ExecRequest, relative_sockets: Vec<PathBuf>) -> Result<(), (StartRefusal, String)> {
     match &request.sandbox {
-        Some(plan) => sandbox::enter(plan).map_err(|error| (StartRefusal::Sandbox, error.to_string())),
+        Some(plan) => {
+            sandbox::enter(plan, relative_sockets).map_err(|error| (StartRefusal::Sandbox, error.to_string()))
+        }
         None => Ok(()),
     }
 }
 
 /// Refuses what this system cannot confine. On macOS, `sandbox-exec` confines the command when it starts.
 #[cfg(not(target_os = "linux"))]
-fn confine(request: &ExecRequest) -> Result<(), (StartRefusal, String)> {
+fn confine(request: &ExecRequest, _relative_sockets: Vec<PathBuf>) -> Result<(), (StartRefusal, String)> {
     match &request.sandbox {
         Some(plan) if cfg!(target_os = "macos") && plan.method == crate::domain::SandboxMethod::Seatbelt => {
             Ok(())
