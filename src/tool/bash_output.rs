@@ -7,13 +7,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::command_network::format_refusals;
 use super::created_files::settle_created_files;
-use super::run_command::{end_notes, with_notes};
+use super::run_command::{end_notes, explain_refusals, with_notes};
 use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
+use crate::workspace::process::ExitStatus;
 use crate::workspace::{BackgroundError, BackgroundOutput};
 
 /// The `bash_output` tool.
@@ -100,8 +100,18 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
     }];
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
     notes.extend(settle_created_files(cx).await);
-    notes.extend(format_refusals(&output.refused_hosts));
     let mut body = gathered.text;
+    if output.is_confined {
+        let has_failed = output
+            .status
+            .ending
+            .is_some_and(|ending| ending.status != ExitStatus::Code(0));
+        notes.extend(explain_refusals(
+            &body,
+            has_failed,
+            output.refused_hosts.as_deref(),
+        ));
+    }
     if output.dropped > 0 {
         let lost = output.dropped;
         body = format!("[… {lost} bytes before this are lost: read more often …]\n{body}");

@@ -72,7 +72,10 @@ pub(super) async fn run_to_end(
         .wait_with_limit(limit, time_limit, cx)
         .await;
     if let (true, Ok(done)) = (confined, &mut result) {
-        explain_refusals(done, network.as_deref());
+        let refused = network.as_deref().map(ProxyReport::take_refusals);
+        let has_failed = done.status != ExitStatus::Code(0);
+        let note = explain_refusals(&done.output.text, has_failed, refused.as_deref());
+        append_notes(&mut done.output, note.into_iter().collect());
     }
     drop(watched);
     let notes = created_files::settle_created_files(cx).await;
@@ -110,25 +113,23 @@ fn append_notes(output: &mut ToolOutput, notes: Vec<String>) {
     }
 }
 
-/// Tells the model what the sandbox may have refused, if the output of a failed command looks like it.
+/// Returns a note for the model about what the sandbox may have refused, if the output of a failed command looks like it.
 ///
-/// What its proxy refused is certain, so it is told in any case.
-fn explain_refusals(done: &mut CommandDone, network: Option<&ProxyReport>) {
-    let refused = network.map(ProxyReport::take_refusals).unwrap_or_default();
-    if let Some(refusals) = command_network::format_refusals(&refused) {
-        done.output.text.push('\n');
-        done.output.text.push_str(&refusals);
-        return;
+/// What its proxy refused is certain, so it is told in any case. `refused_hosts` is `None` without a proxy.
+pub(super) fn explain_refusals(
+    output: &str,
+    has_failed: bool,
+    refused_hosts: Option<&[String]>,
+) -> Option<String> {
+    let refusals = command_network::format_refusals(refused_hosts.unwrap_or_default());
+    if refusals.is_some() || !has_failed {
+        return refusals;
     }
-    if done.status == ExitStatus::Code(0) {
-        return;
-    }
-    if let Some(refused) = find_refusal(&done.output.text, network.is_some()) {
-        done.output.text.push_str(&format!(
-            "\n[the sandbox {refused}. If the task needs it, call bash again with \"outside_sandbox\": true, and say \
-             why in its description: the user is asked]"
-        ));
-    }
+    let refused = find_refusal(output, refused_hosts.is_some())?;
+    Some(format!(
+        "[the sandbox {refused}. If the task needs it, call bash again with \"outside_sandbox\": true, and say \
+         why in its description: the user is asked]"
+    ))
 }
 
 /// Returns what the sandbox has probably refused, by the messages of common programs.

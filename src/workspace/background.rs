@@ -48,6 +48,7 @@ struct BackgroundJob {
     process: Arc<Process>,
     unread: Arc<Mutex<UnreadOutput>>,
     ending: watch::Receiver<Option<CommandEnd>>,
+    is_confined: bool,
     /// What its proxy refused, if it has one.
     network: Option<Arc<ProxyReport>>,
     _reader: AbortOnDrop<()>,
@@ -72,8 +73,10 @@ pub struct BackgroundOutput {
     pub text: String,
     /// Bytes before `text` that were discarded because more than [`MAX_UNREAD`] bytes were unread.
     pub dropped: u64,
-    /// A sentence for each host that the sandbox refused since then.
-    pub refused_hosts: Vec<String>,
+    /// Whether it runs in the sandbox.
+    pub is_confined: bool,
+    /// A sentence for each host that the sandbox refused since then; `None` if it has no proxy.
+    pub refused_hosts: Option<Vec<String>>,
 }
 
 /// The reason why an operation on a background process failed.
@@ -131,6 +134,7 @@ impl BackgroundJob {
     ) -> Self {
         let process = Arc::new(child.process);
         let unread = Arc::new(Mutex::new(UnreadOutput::default()));
+        let is_confined = watched.is_some();
         let (tell_end, ending) = watch::channel(None);
         let output = read_all(child.output, process.clone(), unread.clone());
         let reader = async move {
@@ -145,6 +149,7 @@ impl BackgroundJob {
             process,
             unread,
             ending,
+            is_confined,
             network,
             _reader: spawn(reader),
         }
@@ -171,10 +176,8 @@ impl BackgroundJob {
             status,
             text,
             dropped,
-            refused_hosts: self
-                .network
-                .as_ref()
-                .map_or_else(Vec::new, |network| network.take_refusals()),
+            is_confined: self.is_confined,
+            refused_hosts: self.network.as_ref().map(|network| network.take_refusals()),
         }
     }
 }
