@@ -306,6 +306,18 @@ impl Inquiry {
         }
     }
 
+    /// Returns whether whoever asked asks again after an interruption: a limit, a call, or the turn itself, whose own
+    /// questions offer to stop it. What a running command asked has ended with it.
+    pub fn can_be_repeated(&self) -> bool {
+        match &self.subject {
+            RequestSubject::Limit(_) => true,
+            RequestSubject::Question(question) => {
+                let mut choices = question.fields.iter().flat_map(|field| &field.choices);
+                question.tool_call.is_some() || choices.any(|choice| choice.value == STOP)
+            }
+        }
+    }
+
     /// Returns what is wrong with a reply, in words for whoever sent it, or `None` if it fits.
     pub fn find_reply_problem(&self, reply: &InquiryReply) -> Option<String> {
         match (&self.subject, reply) {

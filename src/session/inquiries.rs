@@ -145,6 +145,17 @@ impl Actor {
         }
     }
 
+    /// Settles the open inquiries of commands that have ended with the server: an answer would change nothing.
+    pub(super) fn drop_lapsed_inquiries(&mut self) {
+        let open = self.state.open.inquiries.iter();
+        let lapsed = open.filter(|open| !open.inquiry.can_be_repeated());
+        let lapsed: Vec<_> = lapsed.map(|open| open.inquiry.clone()).collect();
+        for inquiry in lapsed {
+            let unanswered = inquiry.default_reply();
+            self.settle_inquiry(inquiry, unanswered, ResolvedBy::Cancel, None);
+        }
+    }
+
     /// Returns the inquiries that a resumed turn asks again first. A call's own question is not among them: the call
     /// asks it again itself.
     pub(super) fn carried_inquiries(&self) -> Vec<Arc<Inquiry>> {

@@ -66,6 +66,8 @@ impl Actor {
         let stopped = (self.state.turns.last_end.as_ref()).map(|(_, reason)| *reason);
         if stopped != Some(TerminalReason::ServerStopped) {
             self.drop_inquiries(ResolvedBy::Cancel);
+        } else {
+            self.drop_lapsed_inquiries();
         }
     }
 

@@ -308,3 +308,31 @@ fn entries_that_are_not_understood_are_errors_and_allow_nothing() {
     );
     assert_eq!(output.status.code(), Some(1), "{stdout}");
 }
+
+#[test]
+fn a_question_about_a_host_ends_with_the_server() {
+    for killed in [true, false] {
+        let Some(case) = proxied(&[]) else { return };
+        let turn = case.start_command("curl -sS http://waiting.invalid/");
+        case.next_question();
+        let ConfinedSession { confined, client, id } = case;
+        if killed {
+            client.kill();
+        } else {
+            client.close_input();
+            client.prompt_result(&turn);
+            client.wait_for_exit();
+            drop(client);
+        }
+        let client = confined.world.start_asking();
+        let loaded = client.load(&id);
+        assert!(loaded.open_questions.is_empty(), "killed: {killed}");
+        let resumed = client.send("agent/resumeTurn", json!({"sessionId": id}));
+        client.prompt_result(&resumed);
+        let asked = client.all(&id, "agent/questionRequested");
+        assert!(
+            asked.is_empty(),
+            "killed: {killed}: an answer would change nothing"
+        );
+    }
+}
