@@ -5,9 +5,11 @@
 
 pub mod compact;
 mod history;
+mod sandbox;
 mod system;
 mod tokens;
 
 pub use history::{History, OpenCall};
+pub use sandbox::describe_sandbox;
 pub use system::{SystemInputs, system_prompt};
 pub use tokens::{estimate_message_tokens, estimate_text_tokens as estimate_text, estimate_tool_tokens};

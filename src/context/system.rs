@@ -18,6 +18,8 @@ pub struct SystemInputs<'a> {
     pub cwd: PathBuf,
     /// The workspace folders, as name and path.
     pub roots: Vec<(String, PathBuf)>,
+    /// What the sandbox of commands allows, if there is one.
+    pub sandbox: Option<&'a str>,
     /// Instruction files, in prompt order (R-LOOP-5).
     pub instructions: &'a [Instruction],
     /// The skills to list.
@@ -78,6 +80,9 @@ pub fn system_prompt(inputs: &SystemInputs<'_>) -> Arc<str> {
         let _ = writeln!(prompt, "- workspace folder {name}: {}", path.display());
     }
     let _ = writeln!(prompt, "- platform: {}", std::env::consts::OS);
+    if let Some(sandbox) = inputs.sandbox {
+        let _ = writeln!(prompt, "- {sandbox}");
+    }
     if !inputs.instructions.is_empty() {
         let _ = write!(prompt, "\n{FROM_FILES}\n");
     }
@@ -138,6 +143,7 @@ mod tests {
             agent_prompt: agent_prompt.map(str::to_owned),
             cwd: "/w".into(),
             roots: vec![("w".to_owned(), "/w".into())],
+            sandbox: None,
             instructions,
             skills: &skills,
             agents: &[],

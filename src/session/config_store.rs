@@ -17,7 +17,7 @@ use crate::config::{
     self, AgentSettings, ConfigPaths, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, Redactor,
     SandboxSettings, Settings, Trust,
 };
-use crate::domain::Mode;
+use crate::domain::{Mode, SandboxPolicy};
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
@@ -329,6 +329,7 @@ impl SettingsSource for ConfigStore {
                 }),
                 tool_cooldowns: Arc::new(move |tool| tools.cooldown_for(tool)),
                 sandbox: folder.sandbox.clone(),
+                command_policy: SandboxPolicy::default(),
                 hooks: Hooks::new(settings.hooks.values().cloned().collect(), Arc::new(HookCommands)),
                 policy: AgentPolicy {
                     planning: agent.planning,

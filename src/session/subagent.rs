@@ -199,6 +199,7 @@ impl SubagentSpawner {
                     ..profile.turn.limits
                 },
                 hooks: profile.turn.hooks.of_subagent(),
+                command_policy: cx.settings.command_policy,
                 tool_timeouts: cx.settings.tool_timeouts,
                 tool_cooldowns: cx.settings.tool_cooldowns,
                 ..profile.turn

@@ -28,12 +28,13 @@ impl ConfigStore {
         let agent_prompt = agent.system_prompt.clone();
         let cwd = session.cwd.clone();
         let agents = self.delegable_agents(session, agent);
-        SystemPromptSource::Files(Arc::new(move || {
+        SystemPromptSource::Files(Arc::new(move |sandbox| {
             let found = sources.load_instructions();
             let system = system_prompt(&SystemInputs {
                 agent_prompt: found.prompt.clone().or_else(|| agent_prompt.clone()),
                 cwd: cwd.clone(),
                 roots: roots.clone(),
+                sandbox,
                 instructions: &found.texts,
                 skills: &found.skills,
                 agents: &agents,

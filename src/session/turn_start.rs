@@ -108,6 +108,7 @@ impl Actor {
                     model: self.state.choice.model.clone(),
                     effort: self.state.choice.effort,
                 },
+                command_policy: self.state.choice.mode.sandbox_policy(),
                 ..profile.turn.clone()
             },
             resumption: Resumption {

@@ -68,7 +68,8 @@ pub use session_link::{
     StepInput, TurnMessage, TurnRequest, TurnStopped,
 };
 pub use settings::{
-    AgentPolicy, ContextPolicy, SystemPrompt, SystemPromptSource, ToolCooldowns, ToolTimeouts, TurnSettings,
+    AgentPolicy, ContextPolicy, SystemPrompt, SystemPromptReader, SystemPromptSource, ToolCooldowns,
+    ToolTimeouts, TurnSettings,
 };
 pub use system_prompt::load_system_prompt;
 pub use transition::{Limit, Outcome, TransitionFacts, TurnLimits, TurnProgress, next_transition};

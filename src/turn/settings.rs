@@ -9,7 +9,7 @@ use super::hooks::Hooks;
 use super::model_choice::{ModelChoice, ModelSource};
 use super::transition::TurnLimits;
 use crate::config::{FailurePolicy, SandboxSettings};
-use crate::domain::InstructionFile;
+use crate::domain::{InstructionFile, SandboxPolicy};
 use crate::workspace::prompts::Skills;
 
 /// What a turn may do, and how.
@@ -30,6 +30,8 @@ pub struct TurnSettings {
     pub tool_cooldowns: ToolCooldowns,
     /// The sandbox of commands.
     pub sandbox: Arc<SandboxSettings>,
+    /// What the session's mode let confined commands do when the turn started.
+    pub command_policy: SandboxPolicy,
     /// The user's commands that run at certain points of the turn.
     pub hooks: Hooks,
     /// Planning, reflection and failure policies.
@@ -115,8 +117,11 @@ pub enum SystemPromptSource {
     /// A fixed text.
     Fixed(Arc<str>),
     /// Built from files. The function blocks.
-    Files(Arc<dyn Fn() -> SystemPrompt + Send + Sync>),
+    Files(SystemPromptReader),
 }
+
+/// Builds a system prompt; gets what the sandbox of commands allows, if there is one.
+pub type SystemPromptReader = Arc<dyn Fn(Option<&str>) -> SystemPrompt + Send + Sync>;
 
 impl From<&str> for SystemPromptSource {
     fn from(text: &str) -> Self {

@@ -9,6 +9,8 @@ use crate::mock_llm::{Gate, Reply};
 fn world(agent: &str) -> World {
     let world = World::with(Config {
         agent: agent.to_owned(),
+        // What the system prompt says about a sandbox would cost a little, and not on every machine.
+        tables: "[sandbox]\nenabled = false".to_owned(),
         ..Config::default()
     });
     world.write("a.txt", "a\n");

@@ -362,3 +362,109 @@ fn a_session_keeps_its_temporary_folder_from_command_to_command() {
         "another session has its own"
     );
 }
+
+/// Returns the system prompt of a request.
+fn system_of(world: &World, request: usize) -> String {
+    world.wait_for_request(request).body["system"].to_string()
+}
+
+#[test]
+fn the_model_is_told_what_the_sandbox_allows() {
+    let settings = "network = \"proxy\"\nallow_hosts = [\"registry.example\"]\nwrite = [\"/data/cache\"]";
+    let Some(session) = ConfinedSession::start(settings, Vec::new()) else {
+        return;
+    };
+    let (world, client) = (session.world(), &session.client);
+    // A change of the settings changes the prompt.
+    world.mock().allow_rewrites();
+    client.ask(&session.id, "one");
+    client.ask(&session.id, "two");
+    let first = system_of(world, 0);
+    for part in [
+        "commands run in a sandbox (full)",
+        "the workspace folders, and caches of build tools, and /data/cache",
+        "reaches registry.example; asks the person about other hosts",
+        "outside_sandbox",
+    ] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    assert_eq!(system_of(world, 1), first, "the cached prefix is stable");
+    let set_mode = |mode: &str| {
+        let _: Value = client.call("agent/setMode", json!({"sessionId": session.id, "mode": mode}));
+    };
+    set_mode("plan");
+    client.ask(&session.id, "three");
+    let plan = system_of(world, 2);
+    assert!(plan.contains("write only in /tmp; not"), "{plan}");
+    set_mode("full");
+    client.ask(&session.id, "four");
+    let full = system_of(world, 3);
+    assert!(!full.contains("commands run in a sandbox"), "{full}");
+}
+
+#[test]
+fn the_model_is_told_how_much_a_weaker_sandbox_holds() {
+    for (method, expected) in [
+        ("landlock", Some("commands run in a sandbox (partial)")),
+        ("none", None),
+    ] {
+        let method = vec![("AGENTLS_SANDBOX_METHOD".to_owned(), method.to_owned())];
+        let Some(session) = ConfinedSession::start("", method) else {
+            return;
+        };
+        session.client.ask(&session.id, "one");
+        let system = system_of(session.world(), 0);
+        let told = expected.unwrap_or("commands run in a sandbox");
+        assert_eq!(system.contains(told), expected.is_some(), "{system}");
+    }
+}
+
+#[test]
+fn a_background_command_learns_what_the_sandbox_refused_too() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let command = format!("echo out > {} || exit 3", session.confined.outside().display());
+    let turn = session.start_tool("bash", json!({"command": command, "background": true}));
+    session.finish(&turn);
+    let turn = session.start_tool("bash_output", json!({"id": "bg1", "wait_s": 60}));
+    let result = session.finish(&turn);
+    assert!(
+        result.contains("[the sandbox lets commands write only in the workspace"),
+        "{result}"
+    );
+}
+
+/// What of the process of the server a command could read, as paths below its folder in `/proc`.
+const OF_SERVER: [&str; 6] = ["environ", "maps", "mem", "fd", "root", "cwd"];
+
+#[test]
+fn the_process_of_the_server_is_closed_to_commands() {
+    let is_root = rustix::process::geteuid().is_root();
+    for method in ["namespaces", "bubblewrap", "landlock", "none"] {
+        let variables = vec![("AGENTLS_SANDBOX_METHOD".to_owned(), method.to_owned())];
+        let Some(session) = ConfinedSession::start("", variables) else {
+            return;
+        };
+        let pid = session.client.pid();
+        // Of its files the first byte is read, or for the memory only opened; of its folders the target.
+        let script = format!(
+            "cd /proc/{pid}\nfor i in environ maps; do head -c 1 $i > /dev/null && echo read-${{#X}}-$i; done\n\
+             (: < mem) && echo read-${{#X}}-mem\n\
+             readlink fd/0 && echo read-${{#X}}-fd; for i in root cwd; do readlink $i && echo read-${{#X}}-$i; done; true"
+        );
+        let turn = session.start_command(&script);
+        // An environment looks like a secret, so even a confined command asks.
+        let client = &session.client;
+        client.decide(&client.next_approval(&session.id), "allow");
+        let result = session.finish(&turn);
+        for path in OF_SERVER {
+            let was_read = result.contains(&format!("read-0-{path}"));
+            if method == "none" && is_root {
+                assert!(was_read, "root reads {path} without a sandbox: {result}");
+            } else {
+                assert!(!was_read, "{path} with {method}: {result}");
+            }
+        }
+    }
+}

@@ -20,7 +20,7 @@ use agentls::base::sim_schedule::{self, YieldRate};
 use agentls::base::spawn::{AbortOnDrop, spawn};
 use agentls::base::{clock, random};
 use agentls::config::SandboxSettings;
-use agentls::domain::{Mode, SessionId};
+use agentls::domain::{Mode, SandboxPolicy, SessionId};
 use agentls::provider::{Accounts, CallSlots};
 use agentls::session::{
     Rules, Services, SessionInfo, SessionManager, SessionSettings, SettingsSource, build_ledger,
@@ -332,6 +332,7 @@ impl SettingsSource for SimProfiles {
                     enabled: false,
                     ..SandboxSettings::default()
                 }),
+                command_policy: SandboxPolicy::default(),
                 hooks: build_hooks(&self.0),
                 policy: self.0.settings.policies,
             },

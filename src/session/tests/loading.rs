@@ -75,6 +75,7 @@ impl SettingsSource for Plain {
                 tool_timeouts: Arc::new(|_| None),
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
                 sandbox: Arc::default(),
+                command_policy: SandboxPolicy::default(),
                 hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
                 policy: AgentPolicy::default(),
             },
