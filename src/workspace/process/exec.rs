@@ -107,10 +107,7 @@ fn run_outer_stage() -> io::Result<u32> {
         });
     match started {
         Ok(mut inner) => Ok(u32::from(!inner.wait()?.success())),
-        Err(reason) => {
-            server.send_report(&HelperReport::Refused(StartRefusal::Sandbox, reason));
-            Ok(0)
-        }
+        Err(reason) => refuse_start(server, reason),
     }
 }
 
@@ -136,6 +133,13 @@ fn run_bubblewrap_stage(plan: &[OsString]) -> io::Result<u32> {
         Ok((code, _)) => return Ok(u32::from(code != Some(0))),
         Err(reason) => reason,
     };
+    refuse_start(server, reason)
+}
+
+/// Refuses the command. Takes the request first: a server that is still writing it would not see why.
+#[cfg(target_os = "linux")]
+fn refuse_start(server: Server, reason: String) -> io::Result<u32> {
+    server.receive_request()?;
     server.send_report(&HelperReport::Refused(StartRefusal::Sandbox, reason));
     Ok(0)
 }
@@ -169,8 +173,7 @@ fn run_inside_bubblewrap(expected: &[OsString]) -> io::Result<u32> {
         let server = Server {
             fd: rustix::stdio::stdin(),
         };
-        server.send_report(&HelperReport::Refused(StartRefusal::Sandbox, error.to_string()));
-        return Ok(0);
+        return refuse_start(server, error.to_string());
     }
     run_exec_helper(Vec::new())
 }
