@@ -14,6 +14,7 @@
 //! - [`sandbox`] -- what commands may read, write, and reach.
 //! - [`proxy`] -- connects sandboxed commands to allowed hosts.
 //! - [`workspace`] -- files, unsaved buffers, edits, child processes.
+//! - [`mcp`] -- connections to MCP servers.
 //! - [`tool`] -- what the model can do.
 //! - [`turn`] -- the agent loop.
 //! - [`session`] -- one actor per session.
@@ -30,6 +31,7 @@ pub mod cli;
 pub mod config;
 pub mod context;
 pub mod domain;
+pub mod mcp;
 pub mod oauth;
 pub mod observe;
 #[warn(missing_docs, reason = "each field's comment is its reference")]

@@ -62,6 +62,7 @@ pub(super) fn describe_untrusted_settings(
     let counts = [
         (of_kind(FolderItemKind::Hook), "hook"),
         (of_kind(FolderItemKind::Tool), "tool"),
+        (of_kind(FolderItemKind::McpServer), "MCP server"),
         (of_kind(FolderItemKind::Setting), "setting"),
         (described.redirects.len(), "redirected provider"),
     ];

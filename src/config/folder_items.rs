@@ -23,6 +23,8 @@ pub enum FolderItemKind {
     Hook,
     /// A tool whose call runs a command.
     Tool,
+    /// An MCP server: a program that runs, or an address that is contacted.
+    McpServer,
     /// Any other setting that an untrusted folder must not set.
     Setting,
     /// A setting or hook of a git repository, which git follows only in a trusted folder.
@@ -63,6 +65,7 @@ pub(super) fn folder_items<'a>(
 ) -> Vec<FolderItem> {
     let mut items = take_commands(&mut folder, FolderItemKind::Hook, root);
     items.extend(take_commands(&mut folder, FolderItemKind::Tool, root));
+    items.extend(take_mcp_servers(&mut folder, root));
     for (path, value) in trust::take_refused(&mut folder, user) {
         collect_settings(&path, &value, root, &mut items);
     }
@@ -117,6 +120,41 @@ fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -
         }
         details.push(format_location(&at, root));
         items.push(build_item(kind, name, details.join(", "), command));
+    }
+    items
+}
+
+/// Removes the MCP servers from the tree and lists them.
+fn take_mcp_servers(folder: &mut SpannedValue, root: &Path) -> Vec<FolderItem> {
+    let Some(mut servers) = folder.take(&["mcp"]) else {
+        return Vec::new();
+    };
+    let Node::Table(entries) = &mut servers.node else {
+        return Vec::new();
+    };
+    let mut items = Vec::new();
+    for (name, entry) in entries {
+        let at = entry.find(&["command"]).unwrap_or(entry).at.clone();
+        let mut command = entry.take(&["command"]).map(|value| command_text(&value));
+        if let (Some(command), Some(args)) = (&mut command, entry.take(&["args"])) {
+            // As a list, so that the words stay apart.
+            command.push_str(&format!(" {}", format_value(&args)));
+        }
+        let mut details = Vec::new();
+        if let Node::Table(settings) = &entry.node {
+            details.extend(
+                settings
+                    .iter()
+                    .map(|(key, value)| format!("{key} = {}", format_value(value))),
+            );
+        }
+        details.push(format_location(&at, root));
+        items.push(build_item(
+            FolderItemKind::McpServer,
+            name,
+            details.join(", "),
+            command,
+        ));
     }
     items
 }

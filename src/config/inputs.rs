@@ -41,6 +41,8 @@ pub struct LoadInputs<'a> {
     pub workspace: Option<FileText>,
     /// The root's `.agentls/config.local.toml`.
     pub local: Option<FileText>,
+    /// The root's files of other programs that name MCP servers, from lowest to highest.
+    pub foreign_mcp: Vec<FileText>,
     /// `initializationOptions`, in the shape of a config file.
     pub options: Option<&'a Value>,
     /// The editor's later settings, which override the options. A `null` removes the option.

@@ -1,5 +1,5 @@
 //! The layers of a configuration and how they merge (R-CONF). From lowest to highest: user file,
-//! `.agentls/config.toml`, `.agentls/config.local.toml`, `initializationOptions`, the editor's later settings,
+//! `.mcp.json`, `.vscode/mcp.json`, `.agentls/config.toml`, `.agentls/config.local.toml`, `initializationOptions`, the editor's later settings,
 //! environment, flags.
 //!
 //! [`load_settings`] is pure; [`ConfigSource`] reads the files. Invariant: loading never fails. Each problem becomes a
@@ -20,6 +20,7 @@ use crate::domain::Mode;
 use super::diagnostics::Diagnostic;
 use super::expand::expand_variables;
 use super::folder_items::{FolderItem, folder_items};
+use super::foreign_mcp::{self, read_foreign_servers};
 use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
 use super::redirect::{self, FolderRedirects, MergedConfig, ProviderRedirect};
@@ -181,18 +182,17 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
     );
     // Trust compares the folder's values with the user's own file, before other layers are merged.
     let user = stack.merged.clone();
-    for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
-        let layer = match (folder, inputs.root) {
-            (FolderUse::Ignored, _) => continue,
-            (FolderUse::Trusted(redirects), _) => {
-                let mut layer = ConfigLayer::trusted_file(file, inputs.env, redirects);
+    let root = inputs.root.unwrap_or(Path::new(""));
+    for layer in read_folder_files(inputs) {
+        let layer = match folder {
+            FolderUse::Ignored => continue,
+            FolderUse::Trusted(redirects) => {
+                let mut layer = layer.as_trusted(inputs.env, redirects);
                 let problems = trust::drop_weaker_sandboxes(&mut layer.tree, &user);
                 layer.problems.extend(problems);
                 layer
             }
-            (FolderUse::Restrained, root) => {
-                ConfigLayer::restrained_file(file, inputs.env, root.unwrap_or(Path::new("")), &user)
-            }
+            FolderUse::Restrained => layer.as_restrained(inputs.env, root, &user),
         };
         stack.push_layer(Some(layer));
     }
@@ -222,6 +222,15 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
     }
 }
 
+/// Reads the root's own files, from lowest to highest. Nothing in them is expanded or checked yet.
+fn read_folder_files(inputs: &LoadInputs<'_>) -> impl Iterator<Item = ConfigLayer> {
+    let root = inputs.root.unwrap_or(Path::new(""));
+    let foreign = inputs.foreign_mcp.iter();
+    let foreign = foreign.map(move |file| ConfigLayer::from_foreign_servers(file, root));
+    let own = [&inputs.workspace, &inputs.local].into_iter().flatten();
+    foreign.chain(own.map(ConfigLayer::read))
+}
+
 /// The root's own files, merged; the later overrides the earlier.
 struct FolderLayer {
     tree: SpannedValue,
@@ -232,9 +241,9 @@ struct FolderLayer {
 impl FolderLayer {
     fn read(inputs: &LoadInputs<'_>) -> Self {
         let mut stack = LayerStack::new();
-        for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
+        for layer in read_folder_files(inputs) {
             // As if everything were accepted: the description must show all that trust could activate.
-            stack.push_layer(Some(ConfigLayer::trusted_file(file, inputs.env, &[])));
+            stack.push_layer(Some(layer.as_trusted(inputs.env, &[])));
         }
         Self {
             tree: stack.merged,
@@ -313,6 +322,7 @@ impl LayerStack {
                 .is_none()
         });
         self.drop_foreign_models(&layer.tree);
+        self.drop_replaced_servers(&layer.tree);
         self.merged.merge_overlay(layer.tree, "", &joined);
         for path in &layer.failed {
             // An unreadable mode must not leave a looser one in force.
@@ -349,6 +359,23 @@ impl LayerStack {
     }
 }
 
+impl LayerStack {
+    /// Drops the MCP servers that a layer names anew. A program must not start with the variables of another one.
+    fn drop_replaced_servers(&mut self, upper: &SpannedValue) {
+        let Some(Node::Table(servers)) = upper.find(&["mcp"]).map(|servers| &servers.node) else {
+            return;
+        };
+        for (name, server) in servers {
+            let connects = |server: &SpannedValue| {
+                server.find(&["command"]).is_some() || server.find(&["url"]).is_some()
+            };
+            if connects(server) && self.merged.find(&["mcp", name]).is_some_and(connects) {
+                self.merged.take(&["mcp", name]);
+            }
+        }
+    }
+}
+
 /// One layer, validated, with variables expanded.
 struct ConfigLayer {
     tree: SpannedValue,
@@ -366,9 +393,18 @@ impl ConfigLayer {
         layer
     }
 
-    /// Reads a file of a folder that the user has not trusted.
-    fn restrained_file(file: &FileText, env: &Env, root: &Path, user: &SpannedValue) -> Self {
-        let mut layer = Self::read(file);
+    /// Reads the MCP servers in a file of another program.
+    fn from_foreign_servers(file: &FileText, root: &Path) -> Self {
+        let (tree, problems) = read_foreign_servers(file, root);
+        Self {
+            problems,
+            ..Self::from_tree(tree)
+        }
+    }
+
+    /// Completes a file of a folder that the user has not trusted.
+    fn as_restrained(mut self, env: &Env, root: &Path, user: &SpannedValue) -> Self {
+        let layer = &mut self;
         layer.restrained = true;
         // Before the expansion: an untrusted file must not read any variable.
         layer
@@ -381,17 +417,17 @@ impl ConfigLayer {
             .extend(trust::drop_refused_settings(&mut layer.tree, user, root));
         // A setting that the folder may not set cannot fail either, or the folder could disable the user's own.
         layer.failed.retain(|path| !trust::is_forbidden(path));
-        layer
+        self
     }
 
-    /// Reads a file of a trusted folder, without the redirects that were not accepted.
-    fn trusted_file(file: &FileText, env: &Env, redirects: &[ProviderRedirect]) -> Self {
-        let mut layer = Self::from_file(file, env);
-        layer.problems.extend(trust::drop_own_trust(&mut layer.tree));
-        let (problems, failed) = redirect::hold_back(&mut layer.tree, redirects);
-        layer.problems.extend(problems);
-        layer.failed.extend(failed);
-        layer
+    /// Completes a file of a trusted folder, without the redirects that were not accepted.
+    fn as_trusted(mut self, env: &Env, redirects: &[ProviderRedirect]) -> Self {
+        self.expand_and_validate(env);
+        self.problems.extend(trust::drop_own_trust(&mut self.tree));
+        let (problems, failed) = redirect::hold_back(&mut self.tree, redirects);
+        self.problems.extend(problems);
+        self.failed.extend(failed);
+        self
     }
 
     fn from_editor(value: &Value, origin: ValueSource, env: &Env) -> Option<Self> {
@@ -613,6 +649,12 @@ impl ConfigSource {
             root,
             workspace: of_root("config.toml"),
             local: of_root("config.local.toml"),
+            foreign_mcp: root.map_or_else(Vec::new, |root| {
+                let files = foreign_mcp::FILES.iter();
+                files
+                    .filter_map(|name| read(&root.join(name), false, Some(root)))
+                    .collect()
+            }),
             options: self.options.as_ref(),
             editor: self.editor.as_ref(),
             flags: &self.flags,

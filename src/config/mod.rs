@@ -12,6 +12,7 @@ pub mod diagnostics;
 pub mod env;
 mod expand;
 mod folder_items;
+mod foreign_mcp;
 mod inputs;
 pub mod layers;
 mod location;
@@ -44,7 +45,7 @@ pub use schema::export_json_schema;
 pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use settings::{
     AgentSettings, ApprovalSettings, CommandToolSettings, FailurePolicy, HookMoment, HookSettings,
-    LimitPolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings, OnCancel,
+    LimitPolicy, LogFormat, LogLevel, LoggingSettings, McpSandbox, McpServerSettings, ModelSettings, NetworkSettings, OnCancel,
     OutputEscalation, ProviderSettings, ReasoningEffort, RetryPolicy, RetryProfile, SandboxSettings,
     SandboxedCommands, ServerSettings, Settings, ToolChoice, ToolEffect, ToolSettings,
 };

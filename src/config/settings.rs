@@ -9,6 +9,7 @@
 //! layers.
 
 mod agent;
+mod mcp;
 mod provider;
 mod sandbox;
 mod tool;
@@ -32,6 +33,7 @@ pub(super) use agent::parse_route_step;
 pub use agent::{
     AgentSettings, FailurePolicy, LimitPolicy, OutputEscalation, ReasoningEffort, Reflection, ToolChoice,
 };
+pub use mcp::{McpSandbox, McpServerSettings};
 pub use provider::{ProviderSettings, RetryPolicy, RetryProfile};
 pub use sandbox::SandboxSettings;
 pub use tool::{
@@ -74,6 +76,11 @@ pub struct Settings {
     #[serde(rename = "hook")]
     #[schemars(extend("x-untrusted" = Untrusted::Never))]
     pub hooks: BTreeMap<String, HookSettings>,
+    /// MCP servers by name, whose tools the agent can use. The files `.mcp.json` and `.vscode/mcp.json` of a workspace
+    /// are read too.
+    // Never from an untrusted folder: it would start programs.
+    #[schemars(extend("x-untrusted" = Untrusted::Never))]
+    pub mcp: BTreeMap<String, McpServerSettings>,
     /// How to reach providers.
     #[schemars(extend("x-untrusted" = Untrusted::Never))]
     pub network: NetworkSettings,
@@ -132,9 +139,11 @@ impl Settings {
             };
             is_secret.then_some([name, companion])
         });
+        let bearer = self.mcp.values().filter_map(|server| server.bearer_token_env.as_deref());
         self.named_variables
             .iter()
             .map(String::as_str)
+            .chain(bearer)
             .chain(found.flatten())
             .filter(|name| !harmless(name))
             .chain(KEY_VARIABLES)
@@ -143,7 +152,8 @@ impl Settings {
             .collect()
     }
 
-    /// Iterates over the keys that content must not contain: API keys, and headers that are not usually public.
+    /// Iterates over the keys that content must not contain: API keys and tokens, and headers that are not usually
+    /// public.
     pub(super) fn iter_provider_keys(&self) -> impl Iterator<Item = &SecretString> {
         // The values of these headers are ordinary text, and redacting them would garble content.
         const PUBLIC: [&str; 12] = [
@@ -161,11 +171,13 @@ impl Settings {
             "x-title",
         ];
         let is_public = |name: &str| PUBLIC.iter().any(|public| name.eq_ignore_ascii_case(public));
-        self.providers.values().flat_map(move |provider| {
-            let headers = provider.headers.iter();
-            let secret = headers.filter(move |(name, _)| !is_public(name));
-            provider.api_key.iter().chain(secret.map(|(_, value)| value))
-        })
+        let providers = self.providers.values().map(|provider| (&provider.api_key, &provider.headers));
+        let servers = self.mcp.values().map(|server| (&server.bearer_token, &server.headers));
+        let keys = providers.chain(servers).flat_map(move |(key, headers)| {
+            let secret = headers.iter().filter(move |(name, _)| !is_public(name));
+            key.iter().chain(secret.map(|(_, value)| value))
+        });
+        keys.chain(self.iter_mcp_credentials())
     }
 
     /// Iterates over every secret in the settings, for a [`Redactor`](super::Redactor).
@@ -182,7 +194,19 @@ impl Settings {
         let proxies = [network.https_proxy.as_ref(), network.http_proxy.as_ref()]
             .into_iter()
             .flatten();
-        keys.chain(headers).chain(proxies)
+        let servers = self.mcp.values();
+        let mcp = servers.flat_map(|server| server.headers.values().chain(&server.bearer_token));
+        keys.chain(headers)
+            .chain(proxies)
+            .chain(mcp)
+            .chain(self.iter_mcp_credentials())
+    }
+
+    /// Iterates over the variables of MCP servers that look like credentials. Others may be ordinary words.
+    fn iter_mcp_credentials(&self) -> impl Iterator<Item = &SecretString> {
+        let variables = self.mcp.values().flat_map(|server| &server.env);
+        let secret = variables.filter(|(name, value)| is_credential(name, value.expose_secret()));
+        secret.map(|(_, value)| value)
     }
 }
 

@@ -130,7 +130,7 @@ pub(super) fn drop_weaker_sandboxes(tree: &mut SpannedValue, user: &SpannedValue
         let [table, _, key] = keys.as_slice() else {
             return true;
         };
-        if !["hook", "tool"].contains(&table.as_str()) || key != "sandbox" {
+        if !["hook", "tool", "mcp"].contains(&table.as_str()) || key != "sandbox" {
             return true;
         }
         let own = find_own(user, &keys).and_then(to_policy).unwrap_or_default();

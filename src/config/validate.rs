@@ -12,7 +12,6 @@ use super::tree::{Node, SpannedValue, join, join_keys, split_keys};
 
 /// Settings that are planned but not available in this version. `*` matches any one name.
 const PLANNED_SETTINGS: &[&str] = &[
-    "mcp",
     "command",
     "skills",
     "telemetry",
@@ -363,8 +362,8 @@ mod tests {
                 "c:2:1: warning: tool.grep.on_cancel: unknown setting; ignored",
             ),
             (
-                "[mcp.x]\ncommand = 'y'",
-                "c:1:2: warning: mcp: is not available in this version; ignored",
+                "[telemetry]\ncontent = true",
+                "c:1:2: warning: telemetry: is not available in this version; ignored",
             ),
             (
                 "[agent.a]\nskills = ['x']",

@@ -76,6 +76,8 @@ pub enum TrustItemKind {
     Hook,
     /// A tool whose call runs a command.
     Tool,
+    /// An MCP server: a program that starts (`command`), or an address that is contacted (in `detail`).
+    McpServer,
     /// Another setting that an untrusted folder may not set.
     Setting,
     /// A setting or hook of a git repository in the folder, which git follows only if the folder is trusted.

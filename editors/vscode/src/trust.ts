@@ -11,11 +11,11 @@ import type { ReviewManager } from "./review";
 const COVERED_LINES = 6;
 
 /** The known kinds in list order. */
-const KNOWN_KINDS = ["hook", "tool", "setting", "gitSetting"];
+const KNOWN_KINDS = ["hook", "tool", "mcpServer", "setting", "gitSetting"];
 
 /** Returns the noun of a kind; those of a later server are shown as they are. */
 function nameKind(kind: string): string {
-  return kind === "gitSetting" ? "git setting" : kind;
+  return { gitSetting: "git setting", mcpServer: "MCP server" }[kind] ?? kind;
 }
 
 /** Lists known kinds first. A later server may add others. */

@@ -86,6 +86,7 @@ impl Chat {
             let kind = match item.kind {
                 TrustItemKind::Hook => "hook",
                 TrustItemKind::Tool => "tool",
+                TrustItemKind::McpServer => "mcp",
                 TrustItemKind::Setting => "setting",
                 TrustItemKind::GitSetting => "git",
             };

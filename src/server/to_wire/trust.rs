@@ -14,6 +14,7 @@ pub fn trust_item(item: FolderItem) -> wire::TrustItem {
         kind: match item.kind {
             FolderItemKind::Hook => wire::TrustItemKind::Hook,
             FolderItemKind::Tool => wire::TrustItemKind::Tool,
+            FolderItemKind::McpServer => wire::TrustItemKind::McpServer,
             FolderItemKind::Setting => wire::TrustItemKind::Setting,
             FolderItemKind::GitSetting => wire::TrustItemKind::GitSetting,
         },

@@ -15,10 +15,11 @@ local M = {}
 local HEADINGS = {
   hook = 'Hooks: these commands run in every turn',
   tool = 'Tools: the agent may call these commands',
+  mcpServer = 'MCP servers: these programs start, or these addresses are contacted',
   setting = 'Settings',
   gitSetting = 'Git: it follows these settings and hooks of its repositories',
 }
-local ORDER = { 'hook', 'tool', 'setting', 'gitSetting' }
+local ORDER = { 'hook', 'tool', 'mcpServer', 'setting', 'gitSetting' }
 
 ---@param folder string
 local function format_folder(folder)

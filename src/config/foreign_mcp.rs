@@ -1,0 +1,297 @@
+//! Reads the MCP servers that a workspace names in the files of other programs: `.mcp.json` and `.vscode/mcp.json`.
+//!
+//! The result has the form of our own config file, so that trust, variables, and validation treat both alike. Pure:
+//! `layers` reads the files.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::diagnostics::Diagnostic;
+use super::inputs::FileText;
+use super::location::ConfigLocation;
+use super::tree::SpannedValue;
+
+/// The files, relative to the workspace folder, from lowest to highest.
+pub(super) const FILES: [&str; 2] = [".mcp.json", ".vscode/mcp.json"];
+
+/// The settings of a server that have the same name and meaning here.
+const SHARED_KEYS: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
+
+/// Converts a file to the form of a config file, with its problems.
+pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> (SpannedValue, Vec<Diagnostic>) {
+    let at = ConfigLocation::start_of_file(&file.path);
+    let mut reader = ForeignReader {
+        at: at.clone(),
+        root: root.to_string_lossy().into_owned(),
+        problems: Vec::new(),
+    };
+    let servers = match &file.bytes {
+        Ok(bytes) => reader.read_servers(bytes),
+        Err(reason) => {
+            reader.report_error("", format!("cannot be read: {reason}"));
+            Map::new()
+        }
+    };
+    let tree = SpannedValue::from_json(&json!({"mcp": servers}), &at);
+    let tree = tree.unwrap_or_else(|| SpannedValue::new_table(at));
+    (tree, reader.problems)
+}
+
+struct ForeignReader {
+    at: ConfigLocation,
+    root: String,
+    problems: Vec<Diagnostic>,
+}
+
+impl ForeignReader {
+    fn report_error(&mut self, path: &str, message: String) {
+        self.problems.push(Diagnostic::new_error(&self.at, path, message));
+    }
+
+    fn report_warning(&mut self, name: &str, message: &str) {
+        self.problems
+            .push(Diagnostic::new_warning(&self.at, format!("mcp.{name}"), message));
+    }
+
+    fn read_servers(&mut self, bytes: &[u8]) -> Map<String, Value> {
+        let text = String::from_utf8_lossy(bytes);
+        let parsed: Value = match serde_json::from_str(&strip_comments(&text)) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                self.report_error("", format!("is not valid JSON: {error}"));
+                return Map::new();
+            }
+        };
+        // `.mcp.json` has the first name, VS Code's file the second.
+        let servers = parsed.get("mcpServers").or_else(|| parsed.get("servers"));
+        let Some(Value::Object(servers)) = servers else {
+            return Map::new();
+        };
+        servers
+            .iter()
+            .filter_map(|(name, server)| Some((usable_name(name), self.convert_server(name, server)?)))
+            .collect()
+    }
+
+    fn convert_server(&mut self, name: &str, server: &Value) -> Option<Value> {
+        let Value::Object(stated) = server else {
+            self.report_warning(name, "must be an object; ignored");
+            return None;
+        };
+        if stated.get("type") == Some(&json!("sse")) {
+            self.report_warning(
+                name,
+                "uses the old transport `sse`, which is not supported; ignored",
+            );
+            return None;
+        }
+        if stated.contains_key("envFile") {
+            self.report_warning(name, "`envFile` is not supported; use `env`");
+        }
+        let mut converted = Map::new();
+        for key in SHARED_KEYS {
+            if let Some(value) = stated.get(key) {
+                converted.insert(key.to_owned(), self.convert_value(name, value)?);
+            }
+        }
+        if stated.get("disabled") == Some(&json!(true)) {
+            converted.insert("enabled".to_owned(), json!(false));
+        }
+        Some(Value::Object(converted))
+    }
+
+    /// Converts the variables in all texts; `None` if the server cannot be used because of one.
+    fn convert_value(&mut self, name: &str, value: &Value) -> Option<Value> {
+        Some(match value {
+            Value::String(text) => match convert_variables(text, &self.root) {
+                Ok(text) => Value::String(text),
+                Err(variable) => {
+                    let message = if variable.starts_with("input:") {
+                        format!(
+                            "`${{{variable}}}` asks for a value, which is not supported; set an environment variable \
+                             and write `${{NAME}}`. The server is not available"
+                        )
+                    } else {
+                        format!("`${{{variable}}}` is not supported; the server is not available")
+                    };
+                    self.report_warning(name, &message);
+                    return None;
+                }
+            },
+            Value::Array(items) => Value::Array(
+                items
+                    .iter()
+                    .map(|item| self.convert_value(name, item))
+                    .collect::<Option<_>>()?,
+            ),
+            Value::Object(entries) => {
+                let mut converted = Map::new();
+                for (key, value) in entries {
+                    converted.insert(key.clone(), self.convert_value(name, value)?);
+                }
+                Value::Object(converted)
+            }
+            // VS Code allows numbers as values of variables.
+            Value::Number(number) => Value::String(number.to_string()),
+            other => other.clone(),
+        })
+    }
+}
+
+/// Returns a server's name without the characters that names of tools must not have.
+fn usable_name(name: &str) -> String {
+    let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if is_usable(c) { c } else { '-' }).collect()
+}
+
+/// Converts `${env:NAME}` and `${workspaceFolder}` to our syntax. The error is a variable that has no meaning here.
+fn convert_variables(text: &str, root: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('$') {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let Some((variable, tail)) = rest.strip_prefix("${").and_then(|tail| tail.split_once('}')) else {
+            // In our syntax, two of them stand for one.
+            out.push_str("$$");
+            rest = &rest[1..];
+            continue;
+        };
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        match variable.strip_prefix("env:").unwrap_or(variable) {
+            "workspaceFolder" | "workspaceRoot" => out.push_str(&root.replace('$', "$$")),
+            name if is_name(name) => {
+                out.push_str("${");
+                out.push_str(name);
+                out.push('}');
+            }
+            _ => return Err(variable.to_owned()),
+        }
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// Removes comments and trailing commas, which VS Code allows. Line breaks stay, so that errors name the right line.
+fn strip_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let mut in_text = false;
+    while let Some(c) = chars.next() {
+        match (c, in_text, chars.peek()) {
+            ('\\', true, Some(_)) => {
+                out.push(c);
+                out.extend(chars.next());
+            }
+            ('"', _, _) => {
+                in_text = !in_text;
+                out.push(c);
+            }
+            ('/', false, Some('/')) => while chars.next_if(|c| *c != '\n').is_some() {},
+            ('/', false, Some('*')) => {
+                let mut before = ' ';
+                for c in chars.by_ref().skip(1) {
+                    if c == '\n' {
+                        out.push(c);
+                    }
+                    if before == '*' && c == '/' {
+                        break;
+                    }
+                    before = c;
+                }
+            }
+            ('}' | ']', false, _) => {
+                // Comments before it are gone by now.
+                let end = out.trim_end().len();
+                if out[..end].ends_with(',') {
+                    out.replace_range(end - 1..end, "");
+                }
+                out.push(c);
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Value, Vec<String>) {
+        let file = FileText {
+            path: "/w/.mcp.json".into(),
+            bytes: Ok(text.as_bytes().to_vec()),
+        };
+        let (tree, problems) = read_foreign_servers(&file, Path::new("/w"));
+        (tree.to_json(), problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn both_files_are_converted() {
+        let (tree, problems) = read(
+            r#"{"mcpServers": {"docs": {"command": "npx", "args": ["-y", "docs"], "env": {"KEY": "${KEY}", "N": 1}}}}"#,
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(
+            tree,
+            json!({"mcp": {"docs": {"command": "npx", "args": ["-y", "docs"], "env": {"KEY": "${KEY}", "N": "1"}}}})
+        );
+        let (tree, problems) = read(
+            r#"{
+              // Servers.
+              "servers": {
+                "web": {"type": "http", "url": "https://example.com/mcp", "headers": {"A": "Bearer ${env:TOKEN}"},},
+                "local": {"command": "${workspaceFolder}/bin/x", "args": ["$1", "a // b"], /* off */ "disabled": true},
+              },
+            }"#,
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(
+            tree,
+            json!({"mcp": {
+                "web": {"url": "https://example.com/mcp", "headers": {"A": "Bearer ${TOKEN}"}},
+                "local": {"command": "/w/bin/x", "args": ["$$1", "a // b"], "enabled": false},
+            }})
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_reported() {
+        for (text, server, expected) in [
+            (
+                r#"{"servers": {"x": {"command": "c", "args": ["${input:key}"]}}}"#,
+                false,
+                "asks for a value",
+            ),
+            (
+                r#"{"servers": {"x": {"command": "${userHome}/c"}}}"#,
+                false,
+                "`${userHome}` is not supported",
+            ),
+            (
+                r#"{"servers": {"x": {"type": "sse", "url": "http://h/"}}}"#,
+                false,
+                "old transport",
+            ),
+            (
+                r#"{"servers": {"x": {"command": "c", "envFile": ".env"}}}"#,
+                true,
+                "`envFile` is not supported",
+            ),
+            (r#"{"servers": {"x": 3}}"#, false, "must be an object"),
+            ("{", false, "is not valid JSON"),
+        ] {
+            let (tree, problems) = read(text);
+            assert_eq!(tree["mcp"].get("x").is_some(), server, "{text}");
+            assert!(problems.concat().contains(expected), "{text}: {problems:?}");
+        }
+    }
+}

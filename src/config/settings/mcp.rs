@@ -1,0 +1,165 @@
+//! The settings of MCP servers: how each is reached, and what of it the agent may use (R-MCP).
+//!
+//! `resolve` decides which of them are usable; `foreign_mcp` reads the files of other programs into the same form.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+use crate::config::values::{Seconds, StringList};
+use crate::domain::SandboxPolicy;
+
+/// An MCP server, whose tools the agent can use. It is a program that runs as long as the server does (`command`), or
+/// an address (`url`).
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpServerSettings {
+    /// The NAME of `[mcp.NAME]`.
+    #[serde(skip)]
+    pub name: String,
+    /// The program to run. It speaks MCP on its standard input and output.
+    pub command: Option<String>,
+    /// The arguments of the program.
+    pub args: Vec<String>,
+    /// Environment variables of the program, in addition to those that commands get.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub env: BTreeMap<String, SecretString>,
+    /// The folder in which the program runs. A relative path starts at the config file's folder. Default: the workspace
+    /// folder.
+    #[schemars(extend("x-path" = true))]
+    pub cwd: Option<PathBuf>,
+    /// The address of a server that speaks MCP over streamable HTTP.
+    pub url: Option<String>,
+    /// Extra HTTP headers for every request.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub headers: BTreeMap<String, SecretString>,
+    /// The environment variable that contains a bearer token for the server.
+    pub bearer_token_env: Option<String>,
+    /// `false` disables the server. Default: true.
+    pub enabled: bool,
+    /// Only the tools whose name matches one of these; `*` matches any characters. Default: all tools.
+    pub tools: Option<StringList>,
+    /// None of the tools whose name matches one of these.
+    pub deny_tools: StringList,
+    /// How long the server may take to start, in seconds. Default: 10.
+    #[schemars(range(min = 0.001, max = 3_600))]
+    pub startup_timeout_s: Seconds,
+    /// How long a call may run, in seconds, without the time it waits for a user. Default: 60.
+    #[schemars(range(min = 0.001, max = 86_400))]
+    pub timeout_s: Seconds,
+    /// `true` fails the turn if the server does not start. Default: false.
+    pub required: bool,
+    /// `true` believes the server if it says that a tool only reads. Such a call then needs no approval. Default: false.
+    pub trust_annotations: bool,
+    /// How the program is confined. Default: `off` for a server of your own config file, `workspace` for one that a
+    /// workspace names.
+    pub sandbox: Option<McpSandbox>,
+    /// A file of the workspace folder names the server.
+    #[serde(skip)]
+    pub is_from_folder: bool,
+    /// The value of the variable that `bearer_token_env` names.
+    #[serde(skip)]
+    pub bearer_token: Option<SecretString>,
+}
+
+/// How the program of an MCP server is confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum McpSandbox {
+    /// It writes nothing but its temporary folder.
+    ReadOnly,
+    /// It writes in the workspace folders, its temporary folder, and the caches of build tools.
+    Workspace,
+    /// It is not confined.
+    Off,
+}
+
+impl From<McpSandbox> for SandboxPolicy {
+    fn from(sandbox: McpSandbox) -> Self {
+        match sandbox {
+            McpSandbox::ReadOnly => Self::ReadOnly,
+            McpSandbox::Workspace => Self::Workspace,
+            McpSandbox::Off => Self::Off,
+        }
+    }
+}
+
+impl Default for McpServerSettings {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+            url: None,
+            headers: BTreeMap::new(),
+            bearer_token_env: None,
+            enabled: true,
+            tools: None,
+            deny_tools: StringList::default(),
+            startup_timeout_s: Seconds::from(10.0),
+            timeout_s: Seconds::from(60.0),
+            required: false,
+            trust_annotations: false,
+            sandbox: None,
+            is_from_folder: false,
+            bearer_token: None,
+        }
+    }
+}
+
+impl McpServerSettings {
+    /// Returns how the program is confined.
+    pub fn sandbox_policy(&self) -> SandboxPolicy {
+        match self.sandbox {
+            Some(stated) => stated.into(),
+            None if self.is_from_folder => SandboxPolicy::Workspace,
+            None => SandboxPolicy::Off,
+        }
+    }
+
+    /// Returns whether the agent may use the server's tool with this name.
+    pub fn has_tool(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|only| only.matches_name(tool)) && !self.deny_tools.matches_name(tool)
+    }
+
+    /// Returns whether nothing differs.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let policy = |settings: &Self| {
+            (
+                settings.enabled,
+                settings.tools.clone(),
+                settings.deny_tools.clone(),
+                settings.timeout_s,
+                settings.required,
+                settings.trust_annotations,
+            )
+        };
+        self.connection_fingerprint() == other.connection_fingerprint() && policy(self) == policy(other)
+    }
+
+    /// Returns a number that differs if a connection with other settings is necessary.
+    pub fn connection_fingerprint(&self) -> u64 {
+        let exposed = |values: &BTreeMap<String, SecretString>| -> Vec<(String, String)> {
+            let pairs = values.iter();
+            pairs
+                .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
+                .collect()
+        };
+        let mut hasher = DefaultHasher::new();
+        (&self.name, &self.command, &self.args, exposed(&self.env), &self.cwd).hash(&mut hasher);
+        (
+            &self.url,
+            exposed(&self.headers),
+            self.bearer_token.as_ref().map(ExposeSecret::expose_secret),
+        )
+            .hash(&mut hasher);
+        (self.startup_timeout_s.0, self.sandbox, self.is_from_folder).hash(&mut hasher);
+        hasher.finish()
+    }
+}

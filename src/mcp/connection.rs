@@ -1,0 +1,144 @@
+//! A connection to one MCP server as the rest of the program sees it: the trait, and the values that pass through it.
+//!
+//! Plain values and traits; knows no SDK. `rmcp_connection` implements them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use crate::base::CancellationToken;
+
+/// A connection to a server that has introduced itself.
+pub trait McpConnection: Send + Sync {
+    /// Returns what the server says about itself.
+    fn peer(&self) -> &McpPeer;
+
+    /// Lists the tools. Entries that are not usable are left out.
+    ///
+    /// # Errors
+    /// The server refuses, or its answer is not a list.
+    fn list_tools(&self) -> BoxFuture<'_, Result<Vec<McpTool>, McpError>>;
+
+    /// Calls a tool. After a cancel it tells the server, which takes at most 500 ms.
+    ///
+    /// # Errors
+    /// There is no result; see [`McpError`].
+    fn call_tool(&self, call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>>;
+
+    /// Tells the server that the workspace folders have changed.
+    fn notify_roots_changed(&self) -> BoxFuture<'_, ()>;
+
+    /// Resolves when the connection has ended.
+    fn wait_until_closed(&self) -> BoxFuture<'_, ()>;
+
+    /// Ends the connection. The program behind it, if there is one, gets the end of its input.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What a server may ask or tell us.
+pub trait McpClient: Send + Sync {
+    /// Returns the workspace folders.
+    fn list_roots(&self) -> Vec<McpRoot>;
+
+    /// Takes note that the server has other tools now.
+    fn note_tools_changed(&self);
+}
+
+/// What a server says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct McpPeer {
+    /// Its name and version, for people.
+    pub title: Option<String>,
+    pub has_tools: bool,
+    pub has_prompts: bool,
+    pub has_resources: bool,
+}
+
+/// A workspace folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpRoot {
+    /// A file URI.
+    pub uri: String,
+    pub name: String,
+}
+
+/// A tool as its server describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpTool {
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON Schema of its arguments, in a form that every provider accepts.
+    pub schema: Arc<Value>,
+    /// The server says that it changes nothing.
+    pub claims_read_only: bool,
+}
+
+/// A call of a tool.
+pub struct McpCall {
+    /// The name that the server knows.
+    pub tool: String,
+    pub arguments: Map<String, Value>,
+    pub limit: Duration,
+    pub cancel: CancellationToken,
+    /// Receives what the server reports meanwhile. What arrives while it is full is dropped.
+    pub progress: mpsc::Sender<String>,
+}
+
+/// The result of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct McpCallResult {
+    pub content: Vec<McpContent>,
+    /// The same result as JSON, from servers that have it.
+    pub structured: Option<Value>,
+    /// The tool failed.
+    pub is_error: bool,
+}
+
+/// A part of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum McpContent {
+    Text(String),
+    Image {
+        media_type: String,
+        /// In base64.
+        data: String,
+    },
+    /// A document within the result.
+    Document {
+        uri: String,
+        text: String,
+    },
+    /// A document elsewhere.
+    Link {
+        uri: String,
+        name: String,
+    },
+    /// What no model can read, such as sound.
+    Other(String),
+}
+
+/// The reason why a request to a server has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum McpError {
+    /// The server answered with an error.
+    #[error("{0}")]
+    Refused(String),
+    #[error("no answer within {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    #[error("canceled")]
+    Cancelled,
+    #[error("the server has ended")]
+    Closed,
+    #[error("the server needs a login")]
+    NeedsLogin,
+    /// The answer does not have the form that the protocol demands.
+    #[error("the answer of the server is malformed: {0}")]
+    Malformed(String),
+    /// The request did not reach the server.
+    #[error("{0}")]
+    Failed(String),
+}

@@ -1,0 +1,206 @@
+//! The MCP servers of one workspace folder, as its sessions use them.
+//!
+//! A session that holds this keeps the servers running. Which of their tools count is decided here, by the settings.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::join_all;
+
+use super::connection::{McpCall, McpCallResult, McpError, McpTool};
+use super::names::{name_for_models, name_for_rules};
+use super::server::{McpServer, Phase, ReadyServer};
+use crate::config::McpServerSettings;
+use crate::domain::{McpServerState, McpServerStatus};
+
+/// The servers of a folder.
+pub struct McpFolder {
+    folder: PathBuf,
+    servers: Vec<FolderServer>,
+    /// The failures that were reported to a session last, by server.
+    reported: Mutex<BTreeMap<String, String>>,
+}
+
+/// A server with the settings of the folder.
+pub(super) struct FolderServer {
+    pub(super) settings: Arc<McpServerSettings>,
+    pub(super) server: Arc<McpServer>,
+}
+
+/// A tool of a server that is ready.
+#[derive(Clone)]
+pub struct ServedTool {
+    pub settings: Arc<McpServerSettings>,
+    pub tool: Arc<McpTool>,
+    /// Its name for models: `mcp__server__tool`, at most 64 characters.
+    pub name: String,
+    server: Arc<McpServer>,
+}
+
+impl McpFolder {
+    pub(super) fn new(folder: PathBuf, servers: Vec<FolderServer>) -> Self {
+        Self {
+            folder,
+            servers,
+            reported: Mutex::default(),
+        }
+    }
+
+    pub(super) fn servers(&self) -> &[FolderServer] {
+        &self.servers
+    }
+
+    pub(super) fn find_server(&self, name: &str) -> Option<&FolderServer> {
+        self.servers.iter().find(|server| server.settings.name == name)
+    }
+
+    /// Starts the servers that do not run yet.
+    pub fn need_servers(&self) {
+        for server in &self.servers {
+            server.server.need();
+        }
+    }
+
+    /// Returns the names of the servers that are starting.
+    pub fn names_of_starting(&self) -> Vec<String> {
+        let starting = self.servers.iter().filter(|server| {
+            matches!(server.server.phase(), Phase::Starting)
+        });
+        starting.map(|server| server.settings.name.clone()).collect()
+    }
+
+    /// Waits until no server is starting any more. Each has its own time limit.
+    pub async fn wait_until_started(&self) {
+        join_all(self.servers.iter().map(|server| server.server.wait_until_settled())).await;
+    }
+
+    /// Returns the failures that no session has heard of, as the name of the server and the reason.
+    pub fn take_new_failures(&self) -> Vec<(String, String)> {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new = Vec::new();
+        for server in &self.servers {
+            let name = &server.settings.name;
+            match server.server.phase() {
+                Phase::Failed(error) => {
+                    let reason = error.to_string();
+                    if reported.insert(name.clone(), reason.clone()).as_ref() != Some(&reason) {
+                        new.push((name.clone(), reason));
+                    }
+                }
+                Phase::Ready(_) => {
+                    reported.remove(name);
+                }
+                Phase::Idle | Phase::Starting => {}
+            }
+        }
+        new
+    }
+
+    /// Returns the first server that the settings require and that does not work, with the reason.
+    pub fn find_missing_required(&self) -> Option<(String, String)> {
+        self.servers
+            .iter()
+            .filter(|server| server.settings.required)
+            .find_map(|server| match server.server.phase() {
+                Phase::Failed(error) => Some((server.settings.name.clone(), error.to_string())),
+                _ => None,
+            })
+    }
+
+    /// Returns the tools that the agent may use now, in a stable order. Of two with the same name, the first stays.
+    pub fn list_tools(&self) -> Vec<ServedTool> {
+        let mut tools: BTreeMap<String, ServedTool> = BTreeMap::new();
+        for server in &self.servers {
+            let Phase::Ready(ready) = server.server.phase() else {
+                continue;
+            };
+            for tool in usable_tools(&server.settings, &ready) {
+                let name = name_for_models(&server.settings.name, &tool.name);
+                tools.entry(name.clone()).or_insert_with(|| ServedTool {
+                    settings: server.settings.clone(),
+                    tool: tool.clone(),
+                    name,
+                    server: server.server.clone(),
+                });
+            }
+        }
+        tools.into_values().collect()
+    }
+
+    /// Returns the state of all servers.
+    pub fn list_status(&self) -> Vec<McpServerStatus> {
+        let servers = self.servers.iter();
+        servers
+            .map(|server| describe_server(&self.folder, &server.settings, Some(&server.server)))
+            .collect()
+    }
+}
+
+impl ServedTool {
+    /// Returns the name by which rules know the tool: `mcp:server/tool`.
+    pub fn rule_name(&self) -> String {
+        name_for_rules(&self.settings.name, &self.tool.name)
+    }
+
+    /// Calls the tool.
+    ///
+    /// # Errors
+    /// There is no result; see [`McpError`].
+    pub async fn call(&self, call: McpCall) -> Result<McpCallResult, McpError> {
+        match self.server.phase() {
+            Phase::Ready(ready) => ready.connection.call_tool(call).await,
+            Phase::Failed(error) => Err(McpError::Failed(format!("the server does not run: {error}"))),
+            Phase::Idle | Phase::Starting => Err(McpError::Failed("the server is starting again".to_owned())),
+        }
+    }
+}
+
+fn usable_tools<'a>(
+    settings: &'a McpServerSettings,
+    ready: &'a ReadyServer,
+) -> impl Iterator<Item = &'a Arc<McpTool>> {
+    ready.tools.iter().filter(|tool| settings.has_tool(&tool.name))
+}
+
+/// Describes a server; one that nobody holds has no handle.
+pub(super) fn describe_server(
+    folder: &Path,
+    settings: &McpServerSettings,
+    server: Option<&McpServer>,
+) -> McpServerStatus {
+    let mut tools = Vec::new();
+    let mut title = None;
+    let state = match server.map(McpServer::phase) {
+        _ if !settings.enabled => McpServerState::Disabled,
+        None | Some(Phase::Idle) => McpServerState::Idle,
+        Some(Phase::Starting) => McpServerState::Starting,
+        Some(Phase::Ready(ready)) => {
+            tools = usable_tools(settings, &ready)
+                .map(|tool| tool.name.clone())
+                .collect();
+            title.clone_from(&ready.peer().title);
+            McpServerState::Ready { tools: tools.len() }
+        }
+        Some(Phase::Failed(McpError::NeedsLogin)) => McpServerState::NeedsLogin,
+        Some(Phase::Failed(error)) => McpServerState::Failed {
+            reason: error.to_string(),
+        },
+    };
+    let target = match (&settings.command, &settings.url) {
+        (Some(command), _) => {
+            let words = std::iter::once(command).chain(&settings.args);
+            words.cloned().collect::<Vec<_>>().join(" ")
+        }
+        (None, url) => url.clone().unwrap_or_default(),
+    };
+    McpServerStatus {
+        name: settings.name.clone(),
+        folder: folder.to_path_buf(),
+        state,
+        target,
+        title,
+        stderr: server.map(McpServer::stderr_lines).unwrap_or_default(),
+        tools,
+    }
+}

@@ -1,0 +1,94 @@
+//! The transport to a server that is an address: streamable HTTP, with the proxy and certificates of the settings.
+//!
+//! Redirects are not followed, because a token must not go elsewhere.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use secrecy::ExposeSecret;
+use url::Url;
+
+use super::connection::McpError;
+use crate::base::error_chain::innermost_message;
+use crate::base::tls;
+use crate::config::{McpServerSettings, NetworkSettings};
+
+/// Time limit for connecting.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The largest message, in bytes; as for programs.
+const MAX_MESSAGE: usize = 16 << 20;
+
+/// Builds the transport. Contacts nobody yet.
+///
+/// # Errors
+/// The address, a header, the proxy, or a certificate is unusable.
+pub(super) async fn build_transport(
+    server: &McpServerSettings,
+    url: &str,
+    network: &NetworkSettings,
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, McpError> {
+    let address = Url::parse(url).map_err(|error| McpError::Failed(format!("unusable address: {error}")))?;
+    let network = network.clone();
+    // Reading the system's certificates takes some milliseconds.
+    let built = tokio::task::spawn_blocking(move || build_client(&address, &network)).await;
+    let client = built.map_err(|error| McpError::Failed(error.to_string()))??;
+    let mut headers = HashMap::new();
+    for (name, value) in &server.headers {
+        let name = HeaderName::from_str(name)
+            .map_err(|_| McpError::Failed(format!("{name:?} is not the name of a header")))?;
+        let mut value = HeaderValue::from_str(value.expose_secret())
+            .map_err(|_| McpError::Failed(format!("the value of the header {name} is unusable")))?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(headers)
+        .max_sse_event_size(MAX_MESSAGE)
+        .max_json_response_size(MAX_MESSAGE);
+    if let Some(token) = &server.bearer_token {
+        config = config.auth_header(token.expose_secret());
+    }
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+fn build_client(address: &Url, network: &NetworkSettings) -> Result<reqwest::Client, McpError> {
+    let failed = |error: &dyn std::error::Error| McpError::Failed(format!("no HTTP client: {error}"));
+    let proxy = match address.scheme() {
+        "https" => network.https_proxy.as_ref(),
+        _ => network.http_proxy.as_ref(),
+    };
+    let host = address.host_str().unwrap_or_default();
+    let is_local = host == "localhost" || host.starts_with("127.") || host == "[::1]";
+    let proxy = proxy.filter(|_| !is_local);
+    let tls = if address.scheme() == "http" && proxy.is_none() {
+        tls::without_roots()
+    } else {
+        tls::build_client_config(network.ca_file.as_deref())
+    };
+    let mut builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls.map_err(|error| failed(&error))?)
+        .http1_only()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(CONNECT)
+        .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")))
+        // The configuration has already read the environment.
+        .no_proxy();
+    if let Some(proxy) = proxy {
+        let proxy = reqwest::Proxy::all(proxy.expose_secret())
+            // Its address may contain a password.
+            .map_err(|error| failed(&error.without_url()))?;
+        let without = network
+            .no_proxy
+            .as_deref()
+            .and_then(reqwest::NoProxy::from_string);
+        builder = builder.proxy(proxy.no_proxy(without));
+    }
+    builder
+        .build()
+        .map_err(|error| McpError::Failed(format!("no HTTP client: {}", innermost_message(&error))))
+}

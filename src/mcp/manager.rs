@@ -1,0 +1,183 @@
+//! The owner of all MCP servers of the process.
+//!
+//! It hands out one [`McpFolder`] for each workspace folder and its settings, and awaits every supervisor at the end.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::sync::watch;
+
+use super::folder::{FolderServer, McpFolder, describe_server};
+use super::server::{McpHost, McpServer, ServerSetup};
+use crate::base::spawn::{AbortOnDrop, spawn};
+use crate::config::{McpServerSettings, NetworkSettings, SandboxSettings};
+use crate::domain::McpServerStatus;
+use crate::workspace::WorkspaceShared;
+
+/// How long the servers may take to end with the process. What is left then, the helpers of the programs end.
+const SHUTDOWN: Duration = Duration::from_millis(1_500);
+
+/// What the settings of a folder say about its servers.
+#[derive(Clone, Default)]
+pub struct McpRegistration {
+    /// All servers, disabled ones too.
+    pub servers: Arc<[McpServerSettings]>,
+    pub sandbox: Arc<SandboxSettings>,
+    pub network: NetworkSettings,
+}
+
+/// The owner of all servers.
+pub struct McpManager {
+    host: Arc<McpHost>,
+    state: Mutex<ManagerState>,
+}
+
+#[derive(Default)]
+struct ManagerState {
+    folders: HashMap<PathBuf, Weak<McpFolder>>,
+    supervisors: Vec<AbortOnDrop<()>>,
+    is_closed: bool,
+}
+
+impl McpManager {
+    /// Creates the owner; nothing starts.
+    pub fn new(workspace: Arc<WorkspaceShared>) -> Arc<Self> {
+        Arc::new(Self {
+            host: Arc::new(McpHost {
+                workspace,
+                changes: watch::channel(0).0,
+                roots: watch::channel(0).0,
+            }),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Returns the servers of a folder; `None` if it has none. Servers whose settings are as before go on running.
+    ///
+    /// Starts no program; see [`McpFolder::need_servers`].
+    pub fn open_folder(&self, folder: &Path, registration: &McpRegistration) -> Option<Arc<McpFolder>> {
+        let mut state = self.lock();
+        let enabled: Vec<_> = registration
+            .servers
+            .iter()
+            .filter(|server| server.enabled)
+            .collect();
+        if enabled.is_empty() || state.is_closed {
+            return None;
+        }
+        let before = state.folders.get(folder).and_then(Weak::upgrade);
+        if let Some(known) = &before
+            && is_unchanged(known, &enabled)
+        {
+            return before;
+        }
+        state.supervisors.retain(|supervisor| !supervisor.is_finished());
+        let mut servers = Vec::with_capacity(enabled.len());
+        for settings in enabled {
+            let running = before
+                .as_ref()
+                .and_then(|before| before.find_server(&settings.name))
+                .filter(|known| known.server.fingerprint() == settings.connection_fingerprint());
+            let server = match running {
+                Some(known) => known.server.clone(),
+                None => {
+                    let setup = ServerSetup {
+                        settings: settings.clone(),
+                        folder: folder.to_path_buf(),
+                        sandbox: registration.sandbox.clone(),
+                        network: registration.network.clone(),
+                    };
+                    let (server, supervisor) = McpServer::new(self.host.clone(), setup);
+                    state.supervisors.push(spawn(supervisor));
+                    server
+                }
+            };
+            servers.push(FolderServer {
+                settings: Arc::new(settings.clone()),
+                server,
+            });
+        }
+        let opened = Arc::new(McpFolder::new(folder.to_path_buf(), servers));
+        state
+            .folders
+            .insert(folder.to_path_buf(), Arc::downgrade(&opened));
+        state.folders.retain(|_, folder| folder.strong_count() > 0);
+        Some(opened)
+    }
+
+    /// Returns the servers of a folder if a session holds them.
+    pub fn find_folder(&self, folder: &Path) -> Option<Arc<McpFolder>> {
+        self.lock().folders.get(folder).and_then(Weak::upgrade)
+    }
+
+    /// Returns the state of all servers that the settings of a folder name.
+    pub fn list_servers(&self, folder: &Path, registration: &McpRegistration) -> Vec<McpServerStatus> {
+        let live = self.find_folder(folder);
+        let servers = registration.servers.iter();
+        servers
+            .map(|settings| {
+                let known = live.as_ref().and_then(|live| live.find_server(&settings.name));
+                describe_server(folder, settings, known.map(|known| known.server.as_ref()))
+            })
+            .collect()
+    }
+
+    /// Returns the state of the servers of all folders that a session holds.
+    pub fn list_live(&self) -> Vec<McpServerStatus> {
+        let folders: Vec<_> = self.lock().folders.values().filter_map(Weak::upgrade).collect();
+        let mut live: Vec<_> = folders.iter().flat_map(|folder| folder.list_status()).collect();
+        live.sort_by(|a, b| (&a.folder, &a.name).cmp(&(&b.folder, &b.name)));
+        live
+    }
+
+    /// Stops and starts a server. Returns false if no session holds one of this name.
+    pub fn restart_server(&self, folder: &Path, name: &str) -> bool {
+        let live = self.find_folder(folder);
+        let known = live.as_ref().and_then(|live| live.find_server(name));
+        if let Some(known) = known {
+            known.server.restart();
+        }
+        known.is_some()
+    }
+
+    /// Returns a counter that changes whenever the state of a server does.
+    pub fn subscribe_changes(&self) -> watch::Receiver<u64> {
+        self.host.changes.subscribe()
+    }
+
+    /// Tells the servers that the workspace folders have changed.
+    pub fn note_roots_changed(&self) {
+        self.host.roots.send_modify(|count| *count += 1);
+    }
+
+    /// Ends all servers. None starts afterwards. Call it when no session holds any.
+    pub async fn shut_down(&self) {
+        let supervisors = {
+            let mut state = self.lock();
+            state.is_closed = true;
+            state.folders.clear();
+            std::mem::take(&mut state.supervisors)
+        };
+        if tokio::time::timeout(SHUTDOWN, join_all(supervisors)).await.is_err() {
+            tracing::debug!("an MCP server is left to its helper");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ManagerState> {
+        // The state is consistent after every statement.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether the folder has exactly these servers.
+fn is_unchanged(known: &McpFolder, enabled: &[&McpServerSettings]) -> bool {
+    known.servers().len() == enabled.len()
+        && known
+            .servers()
+            .iter()
+            .zip(enabled)
+            .all(|(known, settings)| known.settings.is_same(settings))
+}

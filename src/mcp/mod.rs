@@ -1,0 +1,26 @@
+//! The connections to MCP servers: starting them, watching them, and calling their tools (R-MCP).
+//!
+//! [`McpManager`] owns all servers; a session holds an [`McpFolder`], and its servers run as long as one holds it.
+//! The protocol itself is the job of the SDK behind [`McpConnection`], which only `rmcp_connection` and the transports
+//! know. Must not know sessions, turns, approvals, or how a model sees a tool; that is `tool::mcp_tool`'s.
+//!
+//! Invariants: every task ends with its server. A server cannot make us keep more than a bounded amount of what it
+//! sends. Nothing that a server says starts anything.
+
+mod connection;
+mod folder;
+mod http;
+mod manager;
+mod names;
+mod rmcp_connection;
+mod schema;
+mod server;
+mod stderr;
+mod stdio;
+mod transport_guard;
+
+pub use connection::{
+    McpCall, McpCallResult, McpClient, McpConnection, McpContent, McpError, McpPeer, McpRoot, McpTool,
+};
+pub use folder::{McpFolder, ServedTool};
+pub use manager::{McpManager, McpRegistration};

@@ -1,0 +1,235 @@
+//! Adapts the JSON Schema of a tool's arguments to what every provider accepts.
+//!
+//! Providers refuse a whole request for one schema that they do not like, so a schema must be an object with
+//! `properties`, without references, and not huge. What is dropped here the server still checks itself.
+
+use serde_json::{Map, Value, json};
+
+/// The deepest nesting that is kept.
+const MAX_DEPTH: usize = 24;
+/// The most values that are kept.
+const MAX_VALUES: usize = 4_000;
+/// The longest text that is kept.
+const MAX_TEXT: usize = 4_000;
+
+/// Keywords with a schema for each of their entries.
+const SCHEMA_MAPS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
+/// Keywords that some provider refuses, or that mean nothing without the rest of a document.
+const DROPPED: [&str; 9] = [
+    "$schema",
+    "$id",
+    "id",
+    "$anchor",
+    "$comment",
+    "$defs",
+    "definitions",
+    "$dynamicRef",
+    "$dynamicAnchor",
+];
+/// The names of types.
+const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
+
+/// Returns the schema in a form that every provider accepts.
+pub(super) fn adapt_schema(stated: &Value) -> Value {
+    let mut adapter = SchemaAdapter {
+        root: stated,
+        left: MAX_VALUES,
+    };
+    let mut object = match adapter.adapt(stated, 0) {
+        Value::Object(object) if is_object_schema(&object) => object,
+        // Arguments are always an object, so the alternatives at the top are only hints.
+        _ => Map::new(),
+    };
+    for word in ["anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"] {
+        object.remove(word);
+    }
+    object.insert("type".to_owned(), json!("object"));
+    if !object.get("properties").is_some_and(Value::is_object) {
+        object.insert("properties".to_owned(), json!({}));
+    }
+    Value::Object(object)
+}
+
+fn is_object_schema(schema: &Map<String, Value>) -> bool {
+    schema
+        .get("type")
+        .is_none_or(|kind| kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object"))))
+}
+
+struct SchemaAdapter<'a> {
+    root: &'a Value,
+    /// Values that may still be kept.
+    left: usize,
+}
+
+impl SchemaAdapter<'_> {
+    fn adapt(&mut self, schema: &Value, depth: usize) -> Value {
+        let Value::Object(words) = schema else {
+            // `true` and `false` are schemas too.
+            return json!({});
+        };
+        if depth > MAX_DEPTH || !self.take(words.len() + 1) {
+            return json!({});
+        }
+        if let Some(reference) = words.get("$ref").and_then(Value::as_str) {
+            let target = reference.strip_prefix('#').and_then(|path| self.root.pointer(path));
+            let mut adapted = match target {
+                Some(target) => self.adapt(target, depth + 1),
+                None => json!({}),
+            };
+            if let (Value::Object(adapted), Some(description)) = (&mut adapted, words.get("description")) {
+                adapted.insert("description".to_owned(), self.copy(description, depth));
+            }
+            return adapted;
+        }
+        let mut adapted = Map::new();
+        for (word, value) in words {
+            let name = word.as_str();
+            if DROPPED.contains(&name) {
+                continue;
+            }
+            let value = match name {
+                name if SCHEMA_MAPS.contains(&name) => match value {
+                    Value::Object(entries) => {
+                        let entries = entries.iter().take(self.left);
+                        let adapt = |(name, schema): (&String, &Value)| {
+                            (name.clone(), self.adapt(schema, depth + 1))
+                        };
+                        Value::Object(entries.map(adapt).collect())
+                    }
+                    _ => continue,
+                },
+                "items" if value.is_array() => match value.get(0) {
+                    Some(first) => self.adapt(first, depth + 1),
+                    None => continue,
+                },
+                "items" | "contains" | "not" | "propertyNames" => self.adapt(value, depth + 1),
+                "additionalProperties" if value.is_object() => self.adapt(value, depth + 1),
+                "anyOf" | "oneOf" | "allOf" => match value {
+                    Value::Array(choices) if !choices.is_empty() => {
+                        Value::Array(choices.iter().map(|choice| self.adapt(choice, depth + 1)).collect())
+                    }
+                    _ => continue,
+                },
+                "type" if !is_known_type(value) => continue,
+                "required" => match filter_required(value, words) {
+                    Some(required) => required,
+                    None => continue,
+                },
+                // Older dialects have flags here.
+                "exclusiveMinimum" | "exclusiveMaximum" if !value.is_number() => continue,
+                "enum" if !value.as_array().is_some_and(|values| !values.is_empty()) => continue,
+                _ => self.copy(value, depth),
+            };
+            adapted.insert(name.to_owned(), value);
+        }
+        Value::Object(adapted)
+    }
+
+    /// Copies a plain value, such as a default, within the bounds.
+    fn copy(&mut self, value: &Value, depth: usize) -> Value {
+        if depth > MAX_DEPTH || !self.take(1) {
+            return Value::Null;
+        }
+        match value {
+            Value::String(text) => Value::String(crate::base::text::prefix_within(text, MAX_TEXT).to_owned()),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.copy(item, depth + 1)).collect()),
+            Value::Object(entries) => Value::Object(
+                entries
+                    .iter()
+                    .map(|(key, value)| (key.clone(), self.copy(value, depth + 1)))
+                    .collect(),
+            ),
+            other => other.clone(),
+        }
+    }
+
+    fn take(&mut self, count: usize) -> bool {
+        let enough = self.left >= count;
+        self.left = self.left.saturating_sub(count);
+        enough
+    }
+}
+
+fn is_known_type(value: &Value) -> bool {
+    let is_known = |value: &Value| value.as_str().is_some_and(|name| TYPES.contains(&name));
+    match value {
+        Value::Array(kinds) => !kinds.is_empty() && kinds.iter().all(is_known),
+        one => is_known(one),
+    }
+}
+
+/// Keeps the required names that are properties: some providers refuse others.
+fn filter_required(value: &Value, words: &Map<String, Value>) -> Option<Value> {
+    let properties = words.get("properties").and_then(Value::as_object)?;
+    let names = value.as_array()?.iter();
+    let known = names.filter(|name| name.as_str().is_some_and(|name| properties.contains_key(name)));
+    Some(Value::Array(known.cloned().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_schemas_stay() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "A path.", "enum": ["a", "b"]},
+                "limits": {"type": "array", "items": {"type": "integer", "minimum": 1}},
+                "more": {"type": ["string", "null"], "default": null},
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        });
+        assert_eq!(adapt_schema(&schema), schema);
+    }
+
+    #[test]
+    fn odd_schemas_become_objects() {
+        let empty = json!({"type": "object", "properties": {}});
+        for (stated, expected) in [
+            (Value::Null, empty.clone()),
+            (json!("object"), empty.clone()),
+            (json!({"type": "banana"}), empty.clone()),
+            (json!({"type": "array", "items": {"type": "string"}}), empty.clone()),
+            (json!({"anyOf": [{"type": "object"}, {"type": "null"}]}), empty.clone()),
+            (json!({"$ref": "http://127.0.0.1:9/schema.json"}), empty.clone()),
+            (
+                json!({"type": "object", "properties": {}, "required": ["none"]}),
+                json!({"type": "object", "properties": {}, "required": []}),
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"$ref": "#/definitions/none"}}}),
+                json!({"type": "object", "properties": {"a": {}}}),
+            ),
+            (
+                json!({"properties": {"a": {"$ref": "#/$defs/A", "description": "An a."}}, "$defs": {"A": {"type": "string"}}}),
+                json!({"type": "object", "properties": {"a": {"type": "string", "description": "An a."}}}),
+            ),
+            (
+                json!({"$schema": "x", "type": "object", "properties": {"a": {"type": "number", "exclusiveMinimum": true}}}),
+                json!({"type": "object", "properties": {"a": {"type": "number"}}}),
+            ),
+        ] {
+            assert_eq!(adapt_schema(&stated), expected, "{stated}");
+        }
+    }
+
+    #[test]
+    fn endless_and_huge_schemas_are_bounded() {
+        let endless = json!({"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}});
+        assert!(adapt_schema(&endless).to_string().len() < 200_000);
+        let mut deep = json!({"type": "string"});
+        for _ in 0..200 {
+            deep = json!({"type": "object", "properties": {"a": deep}});
+        }
+        assert!(adapt_schema(&deep).to_string().len() < 2_000);
+        let wide: Map<String, Value> = (0..50_000)
+            .map(|number| (format!("p{number}"), json!({"type": "string"})))
+            .collect();
+        let adapted = adapt_schema(&json!({"type": "object", "properties": wide}));
+        assert!(adapted["properties"].as_object().unwrap().len() <= MAX_VALUES);
+    }
+}

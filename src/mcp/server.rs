@@ -1,0 +1,454 @@
+//! One MCP server: its supervisor starts it, follows its tools, and starts it again after a crash.
+//!
+//! The supervisor is the only writer of the server's phase. It ends when the last [`McpServer`] handle is gone, and
+//! then stops what it has started. It must not know who uses the server.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use super::connection::{McpClient, McpConnection, McpError, McpPeer, McpRoot, McpTool};
+use super::http;
+use super::rmcp_connection::RmcpConnection;
+use super::stderr::StderrTail;
+use super::stdio::StdioTransport;
+use crate::base::backoff::{Backoff, JITTER};
+use crate::base::{CancellationToken, clock, random, uri};
+use crate::config::{McpServerSettings, NetworkSettings, SandboxSettings};
+use crate::domain::SandboxPolicy;
+use crate::workspace::command_sandbox::CallSandbox;
+use crate::workspace::process::{Command, ExitStatus, Process, Stdin, StopMode};
+use crate::workspace::{Workspace, WorkspaceShared};
+
+/// Waits between a crash and the next start.
+const BACKOFF: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    factor: 3.0,
+    max: Duration::from_secs(30),
+    jitter: JITTER,
+};
+/// Failures in a row after which the server rests, as with any tool (R-TOOL-4).
+const TRIP: u32 = 3;
+/// How long it rests. After that the next turn starts it again.
+const COOLDOWN: Duration = Duration::from_secs(60);
+/// A server that worked this long has recovered.
+const HEALTHY: Duration = Duration::from_secs(60);
+/// How long a program may take to end after the end of its input.
+const ENDS_BY_ITSELF: Duration = Duration::from_secs(1);
+/// The shortest time between two reads of a list that changes.
+const LIST_PAUSE: Duration = Duration::from_millis(200);
+
+/// What all servers share.
+pub(super) struct McpHost {
+    pub(super) workspace: Arc<WorkspaceShared>,
+    /// Counts changes of any server's phase.
+    pub(super) changes: watch::Sender<u64>,
+    /// Counts changes of the workspace folders.
+    pub(super) roots: watch::Sender<u64>,
+}
+
+/// What a server is started from.
+pub(super) struct ServerSetup {
+    pub(super) settings: McpServerSettings,
+    pub(super) folder: PathBuf,
+    pub(super) sandbox: Arc<SandboxSettings>,
+    pub(super) network: NetworkSettings,
+}
+
+/// What a server is doing.
+#[derive(Clone)]
+pub(super) enum Phase {
+    /// Nobody has needed it.
+    Idle,
+    Starting,
+    Ready(Arc<ReadyServer>),
+    Failed(McpError),
+}
+
+/// A server that answers.
+pub(super) struct ReadyServer {
+    pub(super) connection: Arc<dyn McpConnection>,
+    pub(super) tools: Vec<Arc<McpTool>>,
+}
+
+/// The handle on a server. Dropping the last one stops it.
+pub(super) struct McpServer {
+    shared: Arc<ServerShared>,
+}
+
+/// What the supervisor shares with the handle.
+struct ServerShared {
+    host: Arc<McpHost>,
+    setup: ServerSetup,
+    phase: watch::Sender<Phase>,
+    /// Someone wants to use it.
+    needed: Notify,
+    restart: Notify,
+    tools_changed: Notify,
+    stop: CancellationToken,
+    stderr: Mutex<Arc<StderrTail>>,
+}
+
+impl Drop for McpServer {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}
+
+impl McpServer {
+    /// Creates a server, and its supervisor, which the caller runs. Nothing starts before [`McpServer::need`].
+    pub(super) fn new(
+        host: Arc<McpHost>,
+        setup: ServerSetup,
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+        let shared = Arc::new(ServerShared {
+            host,
+            setup,
+            phase: watch::channel(Phase::Idle).0,
+            needed: Notify::new(),
+            restart: Notify::new(),
+            tools_changed: Notify::new(),
+            stop: CancellationToken::new(),
+            stderr: Mutex::default(),
+        });
+        let supervisor = supervise(shared.clone());
+        (Arc::new(Self { shared }), supervisor)
+    }
+
+    /// Starts it if it does not run, unless it rests after failures.
+    pub(super) fn need(&self) {
+        // At once, so that whoever waits for the start sees it.
+        let began = self.shared.phase.send_if_modified(|phase| {
+            let is_idle = matches!(phase, Phase::Idle);
+            if is_idle {
+                *phase = Phase::Starting;
+            }
+            is_idle
+        });
+        if began {
+            self.shared.note_change();
+        }
+        self.shared.needed.notify_one();
+    }
+
+    /// Stops it, if it runs, and starts it again at once.
+    pub(super) fn restart(&self) {
+        self.shared.restart.notify_one();
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.shared.phase.borrow().clone()
+    }
+
+    /// Waits until it has started or failed.
+    pub(super) async fn wait_until_settled(&self) {
+        let mut phase = self.shared.phase.subscribe();
+        // An error means that the supervisor is gone, and nothing more will happen.
+        let _ = phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await;
+    }
+
+    pub(super) fn fingerprint(&self) -> u64 {
+        self.shared.setup.settings.connection_fingerprint()
+    }
+
+    /// Returns the last lines of its standard error.
+    pub(super) fn stderr_lines(&self) -> Vec<String> {
+        self.shared.current_stderr().lines()
+    }
+}
+
+impl ServerShared {
+    fn set_phase(&self, phase: Phase) {
+        self.phase.send_replace(phase);
+        self.note_change();
+    }
+
+    fn note_change(&self) {
+        self.host.changes.send_modify(|count| *count += 1);
+    }
+
+    fn current_stderr(&self) -> Arc<StderrTail> {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn reset_stderr(&self) -> Arc<StderrTail> {
+        let tail = Arc::<StderrTail>::default();
+        *self.stderr.lock().unwrap_or_else(PoisonError::into_inner) = tail.clone();
+        tail
+    }
+}
+
+impl McpClient for ServerShared {
+    fn list_roots(&self) -> Vec<McpRoot> {
+        let folders = self.host.workspace.workspace_folders();
+        let mut roots: Vec<McpRoot> = folders
+            .iter()
+            .map(|root| McpRoot {
+                uri: uri::uri_of(root.path()),
+                name: root.name().to_owned(),
+            })
+            .collect();
+        if roots.is_empty() {
+            let name = self.setup.folder.file_name().unwrap_or_default();
+            roots.push(McpRoot {
+                uri: uri::uri_of(&self.setup.folder),
+                name: name.to_string_lossy().into_owned(),
+            });
+        }
+        roots
+    }
+
+    fn note_tools_changed(&self) {
+        self.tools_changed.notify_one();
+    }
+}
+
+/// Why a running server is not served any more.
+enum ServiceEnd {
+    Stopped,
+    Restarted,
+    Lost(McpError),
+}
+
+/// Runs a server for as long as someone holds its handle.
+async fn supervise(shared: Arc<ServerShared>) {
+    tokio::select! { biased;
+        () = shared.stop.cancelled() => return,
+        () = shared.needed.notified() => {}
+        () = shared.restart.notified() => {}
+    }
+    let mut failures = 0;
+    loop {
+        shared.set_phase(Phase::Starting);
+        let started = clock::now();
+        let (error, was_ready) = match start(&shared).await {
+            Ok(running) => match serve(&shared, running).await {
+                ServiceEnd::Stopped => return,
+                ServiceEnd::Restarted => {
+                    failures = 0;
+                    continue;
+                }
+                ServiceEnd::Lost(error) => (error, true),
+            },
+            Err(McpError::Cancelled) => return,
+            Err(error) => (error, false),
+        };
+        failures = if started.elapsed() >= HEALTHY { 1 } else { failures + 1 };
+        tracing::warn!(server = shared.setup.settings.name, %error, failures, "an MCP server failed");
+        let needs_login = error == McpError::NeedsLogin;
+        shared.set_phase(Phase::Failed(error));
+        let pause = if failures >= TRIP {
+            COOLDOWN
+        } else {
+            BACKOFF.delay_after(failures, random::random_unit())
+        };
+        // A server that crashed at work starts again by itself; one that does not even start waits for the next turn.
+        let starts_by_itself = was_ready && failures < TRIP;
+        let next = async {
+            tokio::time::sleep(pause).await;
+            if needs_login {
+                std::future::pending::<()>().await;
+            }
+            if !starts_by_itself {
+                shared.needed.notified().await;
+            }
+        };
+        tokio::select! { biased;
+            () = shared.stop.cancelled() => return,
+            () = shared.restart.notified() => failures = 0,
+            () = next => {}
+        }
+    }
+}
+
+/// A server that has started.
+struct RunningServer {
+    connection: Arc<RmcpConnection>,
+    program: Option<RunningProgram>,
+}
+
+/// The program of a server.
+struct RunningProgram {
+    process: Process,
+    /// Its temporary folder ends with this.
+    _workspace: Workspace,
+}
+
+/// Starts the server and lists its tools, within the time limit of the settings.
+async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
+    let limit = shared.setup.settings.startup_timeout_s.0;
+    let mut program = None;
+    let started = tokio::select! { biased;
+        () = shared.stop.cancelled() => Err(McpError::Cancelled),
+        started = timeout(limit, connect(shared, &mut program)) => started.unwrap_or(Err(McpError::TimedOut(limit))),
+    };
+    match started {
+        Ok(connection) => Ok(RunningServer { connection, program }),
+        Err(error) => {
+            let status = match program {
+                Some(program) => stop_process(&program.process, error == McpError::Closed).await,
+                None => None,
+            };
+            Err(explain_end(shared, error, status))
+        }
+    }
+}
+
+async fn connect(
+    shared: &Arc<ServerShared>,
+    started: &mut Option<RunningProgram>,
+) -> Result<Arc<RmcpConnection>, McpError> {
+    let settings = &shared.setup.settings;
+    let client: Arc<dyn McpClient> = shared.clone();
+    let stderr = shared.reset_stderr();
+    let connection = match (&settings.command, &settings.url) {
+        (Some(program), _) => {
+            let (command, workspace) = build_command(shared, program).await?;
+            let launcher = shared.host.workspace.launcher();
+            let child = launcher.spawn_until(&shared.stop, command).await;
+            let child = child.map_err(|error| McpError::Failed(error.to_string()))?;
+            let transport = StdioTransport::new(child.stdin, child.output, stderr);
+            *started = Some(RunningProgram {
+                process: child.process,
+                _workspace: workspace,
+            });
+            RmcpConnection::open(transport, client).await?
+        }
+        (None, Some(url)) => {
+            let transport = http::build_transport(settings, url, &shared.setup.network).await?;
+            RmcpConnection::open(transport, client).await?
+        }
+        // `config` lets no such server through.
+        (None, None) => return Err(McpError::Failed("it has no command and no address".to_owned())),
+    };
+    let tools = list_tools(&connection).await?;
+    let connection = Arc::new(connection);
+    shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+        connection: connection.clone(),
+        tools,
+    })));
+    Ok(connection)
+}
+
+async fn build_command(shared: &ServerShared, program: &str) -> Result<(Command, Workspace), McpError> {
+    let setup = &shared.setup;
+    let cwd = setup.settings.cwd.clone().unwrap_or_else(|| setup.folder.clone());
+    let words = std::iter::once(program.to_owned()).chain(setup.settings.args.iter().cloned());
+    let command = Command::from_argv(words).current_dir(&cwd).stdin(Stdin::Piped);
+    let variables = setup.settings.env.iter();
+    let command = variables.fold(command, |command, (name, value)| {
+        command.env(name, value.expose_secret())
+    });
+    let sandbox = CallSandbox {
+        settings: setup.sandbox.clone(),
+        policy: setup.settings.sandbox_policy(),
+    };
+    let workspace = Workspace::new(shared.host.workspace.clone());
+    let confined = workspace.confine_command(&cwd, &sandbox, command).await;
+    confined
+        .map(|(command, _)| (command, workspace))
+        .map_err(|error| McpError::Failed(error.to_string()))
+}
+
+async fn list_tools(connection: &RmcpConnection) -> Result<Vec<Arc<McpTool>>, McpError> {
+    if !connection.peer().has_tools {
+        return Ok(Vec::new());
+    }
+    Ok(connection.list_tools().await?.into_iter().map(Arc::new).collect())
+}
+
+/// Follows a running server until it ends or is stopped.
+async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd {
+    let connection = running.connection.clone();
+    let mut roots = shared.host.roots.subscribe();
+    let end = loop {
+        tokio::select! { biased;
+            () = shared.stop.cancelled() => break ServiceEnd::Stopped,
+            () = shared.restart.notified() => break ServiceEnd::Restarted,
+            () = connection.wait_until_closed() => break ServiceEnd::Lost(McpError::Closed),
+            changed = roots.changed() => match changed {
+                Ok(()) => connection.notify_roots_changed().await,
+                // The manager is gone.
+                Err(_) => break ServiceEnd::Stopped,
+            },
+            () = shared.tools_changed.notified() => read_tools_again(shared, &connection).await,
+        }
+    };
+    connection.close().await;
+    let was_lost = matches!(end, ServiceEnd::Lost(_));
+    let status = match &running.program {
+        Some(program) => stop_process(&program.process, true).await,
+        None => None,
+    };
+    match end {
+        ServiceEnd::Lost(error) if was_lost => ServiceEnd::Lost(explain_end(shared, error, status)),
+        end => end,
+    }
+}
+
+/// Reads the list of tools again. Meanwhile the old one stays in use.
+async fn read_tools_again(shared: &ServerShared, connection: &Arc<RmcpConnection>) {
+    let limit = shared.setup.settings.startup_timeout_s.0;
+    let read = tokio::select! { biased;
+        () = shared.stop.cancelled() => return,
+        () = connection.wait_until_closed() => return,
+        read = timeout(limit, list_tools(connection)) => read,
+    };
+    match read {
+        Ok(Ok(tools)) => shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+            connection: connection.clone(),
+            tools,
+        }))),
+        Ok(Err(error)) => tracing::warn!(%error, "an MCP server did not list its changed tools"),
+        Err(_) => tracing::warn!("an MCP server did not list its changed tools in time"),
+    }
+    // A server that announces changes all the time must not keep us busy.
+    tokio::time::sleep(LIST_PAUSE).await;
+}
+
+/// Stops the program, and returns how it ended if it did so by itself.
+async fn stop_process(process: &Process, may_end: bool) -> Option<ExitStatus> {
+    if may_end && let Ok(ended) = timeout(ENDS_BY_ITSELF, process.wait_until_gone()).await {
+        return Some(ended.status);
+    }
+    let ended = process.stop(StopMode::ServerEnd, &CancellationToken::new()).await;
+    if !ended.is_gone {
+        tracing::warn!("the program of an MCP server could not be stopped");
+    }
+    None
+}
+
+/// Adds to an error what people need to find its reason.
+fn explain_end(shared: &ServerShared, error: McpError, status: Option<ExitStatus>) -> McpError {
+    let settings = &shared.setup.settings;
+    let is_confined = settings.command.is_some()
+        && shared.setup.sandbox.enabled
+        && settings.sandbox_policy() != SandboxPolicy::Off;
+    let mut reason = match (&error, status) {
+        (McpError::Closed, Some(ExitStatus::Code(code))) => format!("it ended with exit code {code}"),
+        (McpError::Closed, Some(ExitStatus::Signal(signal))) => format!("signal {signal} ended it"),
+        (McpError::Closed, _) => "it ended the connection".to_owned(),
+        (McpError::TimedOut(limit), _) => {
+            format!("it did not start within {} s (startup_timeout_s)", limit.as_secs_f64())
+        }
+        (McpError::NeedsLogin | McpError::Cancelled, _) => return error,
+        (other, _) => other.to_string(),
+    };
+    if is_confined {
+        reason.push_str(&format!(
+            "; it runs in the sandbox, which `sandbox = \"off\"` in [mcp.{}] disables",
+            settings.name
+        ));
+    }
+    McpError::Failed(reason)
+}
+
+impl ReadyServer {
+    pub(super) fn peer(&self) -> &McpPeer {
+        self.connection.peer()
+    }
+}

@@ -1,0 +1,139 @@
+//! Bounds what a server can make the SDK do, between any transport and the SDK.
+//!
+//! The SDK starts a task for each message that is not an answer. Here progress is delivered directly and in order, log
+//! messages are dropped, and requests of the server beyond a bound wait for nobody.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    JsonRpcMessage, JsonRpcNotification, ProgressNotificationParam, ProgressToken, ServerNotification,
+};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::mpsc;
+
+use crate::base::CancellationToken;
+
+/// Requests of a server that are answered at the same time. Further ones are ignored.
+const MAX_REQUESTS: usize = 32;
+
+/// Who waits for the progress of which call.
+#[derive(Debug, Default)]
+pub(super) struct ProgressReceivers(Mutex<HashMap<ProgressToken, mpsc::Sender<String>>>);
+
+impl ProgressReceivers {
+    pub(super) fn add(&self, token: ProgressToken, receiver: mpsc::Sender<String>) {
+        self.lock().insert(token, receiver);
+    }
+
+    pub(super) fn remove(&self, token: &ProgressToken) {
+        self.lock().remove(token);
+    }
+
+    fn deliver(&self, progress: &ProgressNotificationParam) {
+        if let Some(receiver) = self.lock().get(&progress.progress_token) {
+            // A slow client loses some of it; the result is what counts.
+            let _ = receiver.try_send(format_progress(progress));
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn format_progress(progress: &ProgressNotificationParam) -> String {
+    let number = match progress.total {
+        Some(total) => format!("{} of {total}", progress.progress),
+        None => progress.progress.to_string(),
+    };
+    match progress.message.as_deref() {
+        Some(message) => format!("[{number}] {message}\n"),
+        None => format!("[{number}]\n"),
+    }
+}
+
+/// A transport whose incoming messages are bounded.
+pub(super) struct GuardedTransport<T> {
+    inner: T,
+    progress: Arc<ProgressReceivers>,
+    /// Canceled when nothing arrives any more.
+    closed: CancellationToken,
+    open_requests: Arc<AtomicUsize>,
+}
+
+impl<T> GuardedTransport<T> {
+    pub(super) fn new(inner: T, progress: Arc<ProgressReceivers>, closed: CancellationToken) -> Self {
+        Self {
+            inner,
+            progress,
+            closed,
+            open_requests: Arc::default(),
+        }
+    }
+}
+
+impl<T> Drop for GuardedTransport<T> {
+    fn drop(&mut self) {
+        self.closed.cancel();
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for GuardedTransport<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
+        let open = self.open_requests.clone();
+        let send = self.inner.send(item);
+        async move {
+            let sent = send.await;
+            if is_answer {
+                // An answer of the SDK to something that was not counted must not wrap around.
+                let _ = open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+            }
+            sent
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let Some(message) = self.inner.receive().await else {
+                self.closed.cancel();
+                return None;
+            };
+            match message {
+                JsonRpcMessage::Notification(JsonRpcNotification {
+                    notification: ServerNotification::ProgressNotification(progress),
+                    ..
+                }) => self.progress.deliver(&progress.params),
+                JsonRpcMessage::Notification(JsonRpcNotification {
+                    notification:
+                        ServerNotification::LoggingMessageNotification(_)
+                        | ServerNotification::ResourceUpdatedNotification(_)
+                        | ServerNotification::TaskStatusNotification(_)
+                        | ServerNotification::CustomNotification(_),
+                    ..
+                }) => {}
+                JsonRpcMessage::Request(request) => {
+                    if self.open_requests.load(Ordering::Relaxed) < MAX_REQUESTS {
+                        self.open_requests.fetch_add(1, Ordering::Relaxed);
+                        return Some(JsonRpcMessage::Request(request));
+                    }
+                    tracing::debug!("an MCP server has too many open requests; ignoring one");
+                }
+                other => return Some(other),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
