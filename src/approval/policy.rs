@@ -102,6 +102,7 @@ pub fn choose_sandbox_policy(mode: Mode, effect: &Effect) -> SandboxPolicy {
 /// `tool` is the name that rules use (`bash`, `edit_file`, `mcp:server/tool`). For [`EffectKind::Execute`],
 /// `effect.subject` is the whole command line, except for MCP tools.
 pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict {
+    let tool = effect.foreign.as_ref().map_or(tool, |foreign| &foreign.name);
     let call = JudgedCall { policy, tool, effect };
     let verdict = match effect.kind {
         EffectKind::Execute if !call.is_foreign() => call.judge_command(),
@@ -132,9 +133,15 @@ enum RuleMatch {
 }
 
 impl<'a> JudgedCall<'a> {
-    /// Returns whether this is a tool of an MCP server: we do not know what it does.
-    fn is_foreign(&self) -> bool {
+    /// Returns whether this is a tool of an MCP server.
+    fn is_of_mcp(&self) -> bool {
         self.tool.starts_with("mcp:")
+    }
+
+    /// Returns whether this is a tool of an MCP server of which we do not know what it does.
+    fn is_foreign(&self) -> bool {
+        let only_reads = self.effect.foreign.as_ref().is_some_and(|foreign| foreign.only_reads);
+        self.is_of_mcp() && !only_reads
     }
 
     /// Returns the rules, of those that deny or demand a question, that apply to the tool.
@@ -368,7 +375,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     fn describe_effect(&self) -> String {
-        if self.is_foreign() {
+        if self.is_of_mcp() {
             return format!("calls a tool of an MCP server: {}", self.tool);
         }
         if self.is_own_tool() {

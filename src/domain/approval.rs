@@ -78,6 +78,17 @@ pub struct Effect {
     pub confinement: Confinement,
     /// What its command may do in the sandbox, if the settings of the user's own tool say so.
     pub sandbox: Option<SandboxPolicy>,
+    /// The tool of an MCP server that is called, if it is one.
+    pub foreign: Option<ForeignTool>,
+}
+
+/// A tool of an MCP server, as far as an approval needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignTool {
+    /// The name that rules use: `mcp:server/tool`.
+    pub name: String,
+    /// The server says that it changes nothing, and the settings believe it.
+    pub only_reads: bool,
 }
 
 impl Effect {
@@ -92,6 +103,7 @@ impl Effect {
             findings: None,
             confinement: Confinement::None,
             sandbox: None,
+            foreign: None,
         }
     }
 

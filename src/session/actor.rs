@@ -30,7 +30,9 @@ use super::state::SessionState;
 use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::{TerminalReason, TurnDiff, TurnId};
+use crate::mcp::McpFolder;
 use crate::store::{StoreError, StoreHealth, WritePermit};
+use crate::tool::LoadedTools;
 use crate::turn::{SessionStatistics, TurnMessage};
 use crate::workspace::{OnCancel, Workspace};
 
@@ -92,6 +94,10 @@ pub(super) struct PartialText {
 pub(super) struct Resources {
     pub(super) workspace: Option<Arc<Workspace>>,
     pub(super) statistics: Arc<SessionStatistics>,
+    /// Keeps the MCP servers running.
+    pub(super) mcp: Option<Arc<McpFolder>>,
+    /// The deferred tools that the model has loaded.
+    pub(super) loaded_tools: Arc<LoadedTools>,
     /// Ends the background processes, in parallel to the turn's own end.
     pub(super) background_ends: Option<AbortOnDrop<()>>,
 }

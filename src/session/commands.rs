@@ -435,6 +435,8 @@ impl Actor {
         }
         // Its background processes have ended with it.
         self.resources.workspace = None;
+        // Its MCP servers end, unless another session uses them.
+        self.resources.mcp = None;
         self.residency.stage = LoadState::Stored;
         self.residency.lock = None;
         self.journal.restart_at(0, Vec::new());

@@ -18,6 +18,7 @@ use crate::config::{
     SandboxSettings, Settings, Trust,
 };
 use crate::domain::{Mode, SandboxPolicy};
+use crate::mcp::{McpManager, McpRegistration};
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
@@ -36,6 +37,7 @@ pub struct ConfigStore {
     windows: Arc<LearntWindows>,
     keys: Arc<EditorKeys>,
     lists: Arc<ModelLists>,
+    mcp: Arc<McpManager>,
     state: Mutex<ConfigStoreState>,
 }
 
@@ -56,6 +58,8 @@ pub struct FolderConfig {
     /// The user's own tools, and those that the settings set up.
     pub tools: Arc<[Arc<dyn DynTool>]>,
     sandbox: Arc<SandboxSettings>,
+    /// The MCP servers.
+    pub mcp: McpRegistration,
     was_reported: AtomicBool,
 }
 
@@ -86,12 +90,13 @@ impl ConfigStore {
             stripped: BTreeSet::new(),
         };
         Self {
-            shared,
             keys: Arc::new(EditorKeys::new(editor, redactor.clone())),
             redactor,
             accounts: Arc::default(),
             windows: Arc::default(),
             lists: Arc::default(),
+            mcp: McpManager::new(shared.clone()),
+            shared,
             state: Mutex::new(state),
         }
     }
@@ -99,6 +104,11 @@ impl ConfigStore {
     /// Returns the health of all provider accounts, whatever folder names them.
     pub fn accounts(&self) -> &Accounts {
         &self.accounts
+    }
+
+    /// Returns the owner of the MCP servers.
+    pub fn mcp(&self) -> &Arc<McpManager> {
+        &self.mcp
     }
 
     /// Sets `initializationOptions`. Loaded settings are discarded.
@@ -210,9 +220,15 @@ impl ConfigStore {
             self.lists.clone(),
         );
         let models = Arc::new(models);
+        let sandbox = Arc::new(build_sandbox_settings(&loaded.settings, &state.source));
         let config = Arc::new(FolderConfig {
             tools: build_tools(&loaded.settings),
-            sandbox: Arc::new(build_sandbox_settings(&loaded.settings, &state.source)),
+            mcp: McpRegistration {
+                servers: loaded.settings.mcp.values().cloned().collect(),
+                sandbox: sandbox.clone(),
+                network: loaded.settings.network.clone(),
+            },
+            sandbox,
             loaded,
             models,
             was_reported: AtomicBool::new(false),
@@ -340,6 +356,7 @@ impl SettingsSource for ConfigStore {
                 },
             },
             own_tools: folder.tools.clone(),
+            mcp: self.mcp.open_folder(&session.folder, &folder.mcp),
             tools: agent.tool_choice(),
             names_model: agent.names_model,
             read_only: agent.mode == Mode::Plan,

@@ -12,13 +12,14 @@ use super::models::ModelVerdict;
 use crate::approval::Rule;
 use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
-use crate::config::{Redactor, ToolChoice};
+use crate::config::{Redactor, StringList, ToolChoice};
 use crate::domain::Mode;
+use crate::mcp::McpFolder;
 use crate::provider::CallSlots;
 use crate::store::{Store, StoreError, StoreHandle, StoreHealth};
 use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
-use crate::tool::{DynTool, EditorLink, Registry, Tool};
+use crate::tool::{DynTool, EditorLink, LoadedTools, McpToolSource, Registry, Tool, ToolSource, TurnTools};
 use crate::turn::{Budgets, Ledger, TurnSettings};
 use crate::workspace::prompts::Sources;
 use crate::workspace::{OnCancel, Workspace};
@@ -84,6 +85,8 @@ pub struct SessionSettings {
     pub turn: TurnSettings,
     /// Tools of this configuration: the user's own, and those that it sets up.
     pub own_tools: Arc<[Arc<dyn DynTool>]>,
+    /// The MCP servers of the session's folder, if it has any. They run as long as the session holds this.
+    pub mcp: Option<Arc<McpFolder>>,
     /// Which of the tools the agent has.
     pub tools: ToolChoice,
     /// The agent names its own model, which it uses as a sub-agent too.
@@ -99,6 +102,29 @@ pub struct SessionSettings {
     pub approval_timeout: Option<Duration>,
     /// What a cancel does to a running command.
     pub on_cancel: OnCancel,
+}
+
+impl SessionSettings {
+    /// Returns the tools of a turn: `fixed` and those of MCP servers that the agent may use. `denied` are those that it
+    /// must not have for another reason.
+    pub(super) fn build_turn_tools(
+        &self,
+        fixed: &Registry,
+        denied: &StringList,
+        loaded: &Arc<LoadedTools>,
+    ) -> TurnTools {
+        let choice = ToolChoice {
+            only: self.tools.only.clone(),
+            never: StringList(self.tools.never.iter().chain(denied.iter()).cloned().collect()),
+        };
+        let fixed = fixed.filter_by_name(|tool| choice.is_allowed(tool));
+        let source = self.mcp.clone().map(|folder| {
+            Arc::new(McpToolSource::new(folder, loaded.clone())) as Arc<dyn ToolSource>
+        });
+        // An agent's list may name a tool as rules do.
+        let filter = move |tool: &dyn DynTool| choice.is_allowed_by_either(tool.name(), tool.rule_name());
+        TurnTools::new(Arc::new(fixed), source, Arc::new(filter))
+    }
 }
 
 /// The configured approval rules (R-APPR-1). Deny wins.

@@ -21,10 +21,10 @@ use super::services::{Services, SessionSettings};
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::spawn::{TaskError, spawn};
-use crate::config::{StringList, ToolChoice};
+use crate::config::StringList;
 use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
-use crate::tool::{ChildState, Registry, Spawner, SubagentJob, SubagentReport, Tool};
+use crate::tool::{ChildState, LoadedTools, Spawner, SubagentJob, SubagentReport, Tool, TurnTools};
 use crate::turn::{
     ModelChoice, Resumption, SessionLink, SystemPromptSource, TurnContext, TurnFinish, TurnLimits,
     TurnSettings, TurnStopped, TurnTask, load_system_prompt, run_turn, wrap_up,
@@ -52,14 +52,22 @@ pub(super) struct SubagentFactory {
     info: SessionInfo,
     /// Tools that no sub-agent may have, because an agent above it must not have them.
     denied: StringList,
+    /// The deferred tools that the session's model has loaded.
+    loaded: Arc<LoadedTools>,
 }
 
 impl SubagentFactory {
-    pub(super) fn new(services: &Arc<Services>, info: &SessionInfo, profile: &SessionSettings) -> Self {
+    pub(super) fn new(
+        services: &Arc<Services>,
+        info: &SessionInfo,
+        profile: &SessionSettings,
+        loaded: &Arc<LoadedTools>,
+    ) -> Self {
         Self {
             services: services.clone(),
             info: info.clone(),
             denied: profile.tools.never.clone(),
+            loaded: loaded.clone(),
         }
     }
 
@@ -207,7 +215,7 @@ impl SubagentSpawner {
         }
         if cx.depth >= DEEPEST {
             // R-SUB: at the depth limit the tool is not even offered.
-            cx.tools = Arc::new(cx.tools.filter_by_name(|tool| tool != Delegate::NAME));
+            cx.tools = cx.tools.filter_fixed(|tool| tool != Delegate::NAME);
         }
         RunningSubagent {
             cx,
@@ -218,13 +226,9 @@ impl SubagentSpawner {
 }
 
 /// Returns the tools of a named agent, without those that an agent above it must not have.
-fn build_child_tools(family: &SubagentFactory, profile: &SessionSettings) -> Arc<Registry> {
-    let above = ToolChoice {
-        only: None,
-        never: family.denied.clone(),
-    };
+fn build_child_tools(family: &SubagentFactory, profile: &SessionSettings) -> TurnTools {
     let all = family.services.client_tools(&profile.own_tools);
-    Arc::new(all.filter_by_name(|tool| profile.tools.is_allowed(tool) && above.is_allowed(tool)))
+    profile.build_turn_tools(&all, &family.denied, &family.loaded)
 }
 
 /// The result of a child's task.

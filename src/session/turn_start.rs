@@ -16,9 +16,9 @@ use super::subagent::{SubagentFactory, run_delegating_turn};
 use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::spawn::spawn;
-use crate::config::HookMoment;
+use crate::config::{HookMoment, StringList};
 use crate::domain::{FinalAnswer, Inquiry, TerminalReason, TurnId};
-use crate::tool::{NoSpawner, Registry};
+use crate::tool::{NoSpawner, TurnTools};
 use crate::turn::{
     CarriedCall, ModelChoice, Resumption, SessionLink, SystemPrompt, TurnContext, TurnServices, TurnSettings,
     TurnSpend, TurnTask,
@@ -39,14 +39,11 @@ impl Actor {
     }
 
     /// Returns the tools that the session's agent may use.
-    fn select_tools(&self, profile: &SessionSettings) -> Arc<Registry> {
+    fn select_tools(&mut self, profile: &SessionSettings) -> TurnTools {
         let tools = self.services.client_tools(&profile.own_tools);
-        let choice = &profile.tools;
-        if choice.is_all() {
-            tools
-        } else {
-            Arc::new(tools.filter_by_name(|tool| choice.is_allowed(tool)))
-        }
+        // Held between turns too, so that the servers go on running. What is not configured any more ends.
+        self.resources.mcp.clone_from(&profile.mcp);
+        profile.build_turn_tools(&tools, &StringList::default(), &self.resources.loaded_tools)
     }
 
     /// Starts a turn's task. `begin` records `TurnStarted` and the events that belong to the start.
@@ -120,7 +117,12 @@ impl Actor {
                 inquiries,
             },
         };
-        let subagents = SubagentFactory::new(&self.services, &self.info, &profile);
+        let subagents = SubagentFactory::new(
+            &self.services,
+            &self.info,
+            &profile,
+            &self.resources.loaded_tools,
+        );
         let has_prompt_hooks = context.settings.hooks.has_hooks_for(HookMoment::Prompt);
         let wall_time = profile.wall_time.filter(|_| answers);
         let (waiter, outcome) = oneshot::channel();

@@ -17,6 +17,11 @@ pub trait DynTool: Send + Sync {
     /// Returns the name that the model calls it by.
     fn name(&self) -> &str;
 
+    /// Returns the name by which rules know it.
+    fn rule_name(&self) -> &str {
+        self.name()
+    }
+
     /// Returns whether repeating a call with the same arguments is the normal way to wait.
     fn is_wait_tool(&self) -> bool;
 

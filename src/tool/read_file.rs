@@ -305,7 +305,7 @@ fn read_image(
     })
 }
 
-fn image_type(head: &[u8]) -> Option<&'static str> {
+pub(super) fn image_type(head: &[u8]) -> Option<&'static str> {
     match head {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),

@@ -17,7 +17,7 @@ use crate::config::Redactor;
 use crate::context::OpenCall;
 use crate::domain::{ApprovalId, Inquiry, InstructionFile, SessionId, TurnId};
 use crate::provider::CallSlots;
-use crate::tool::{Checkpoints, ContentSink, EditorLink, Registry, Spawner};
+use crate::tool::{Checkpoints, ContentSink, EditorLink, Spawner, TurnTools};
 use crate::workspace::Workspace;
 
 /// Everything that one turn, or a sub-agent within one, needs.
@@ -32,7 +32,7 @@ pub struct TurnContext {
     /// Canceled to stop the turn.
     pub cancel: CancellationToken,
     pub workspace: Arc<Workspace>,
-    pub tools: Arc<Registry>,
+    pub tools: TurnTools,
     /// Starts sub-agents.
     pub spawner: Arc<dyn Spawner>,
     /// The system prompt and the skills; empty until [`load_system_prompt`](super::load_system_prompt) fills them.

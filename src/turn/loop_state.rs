@@ -159,6 +159,11 @@ impl LoopState {
         self.compaction.is_recent &= steps == self.progress.steps;
     }
 
+    /// Replaces the estimated tokens of the system prompt and the tools.
+    pub(super) fn set_prefix_tokens(&mut self, tokens: u64) {
+        self.tokens.prefix = tokens;
+    }
+
     /// Returns the estimated tokens of a request with these messages, corrected by earlier counts (R-CTX-1).
     pub(super) fn estimate_tokens(&self, items: &[Arc<HistoryItem>]) -> u64 {
         ((self.tokens.prefix + compact::estimate_total_tokens(items)) as f64 * self.tokens.correction) as u64

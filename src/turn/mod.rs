@@ -45,6 +45,7 @@ mod system_prompt;
 mod tool_execution;
 mod tool_guard;
 mod tool_limit;
+mod tool_refresh;
 mod tool_run;
 mod tool_step;
 mod transition;

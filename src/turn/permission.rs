@@ -253,6 +253,9 @@ async fn resolve_effect(
     prepared: &dyn PreparedCall,
 ) -> Result<Effect, Permission> {
     let mut effect = declared_effect(cx, call, prepared)?;
+    if effect.foreign.is_some() {
+        return Ok(effect);
+    }
     if effect.kind == EffectKind::Execute
         && let Some(files) = command_files(&effect.subject)
     {

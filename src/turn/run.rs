@@ -25,6 +25,7 @@ use super::route::Route;
 use super::routing::{before_step, fall_back, has_fallback, strip_unsupported_images};
 use super::session_link::TurnStopped;
 use super::step::run_step;
+use super::tool_refresh::{await_tools, refresh_tools};
 use super::tool_step::settle_carried_calls;
 use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
 use crate::context::compact;
@@ -46,6 +47,11 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
     let reopened = reopen_inquiries(cx).await?;
     if let Some(detail) = reopened.stop {
         return end_early(cx, &conduct, StepOutcome::stopped_at(&detail)).await;
+    }
+    if !cx.resumption.carried.is_empty() {
+        // They may be calls of tools that are only starting.
+        let _ = await_tools(cx).await?;
+        cx.tools.refresh(|_| false);
     }
     // Carried calls come before the model is resolved: their approvals need a result even if no model is available.
     if let Some(end) = settle_carried_calls(cx, &mut conduct).await? {
@@ -72,6 +78,9 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
     }
     if let TurnTask::Compact { instructions } = task {
         return compact_by_hand(cx, &mut state, instructions.as_deref()).await;
+    }
+    if let Err(error) = await_tools(cx).await? {
+        return finish_without_model(cx, error).await;
     }
     loop {
         if let Some(end) = review_prompts_and_plan(cx, &mut state.conduct).await? {
@@ -165,6 +174,7 @@ async fn take_step(
     if let Some(end) = before_step(cx, state).await? {
         return Ok((Vec::new(), end));
     }
+    refresh_tools(cx, state);
     let items = fit_history(cx, state).await?;
     let items = strip_unsupported_images(cx, state, items).await?;
     let end = match no_room(cx, state, &items) {

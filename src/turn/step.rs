@@ -73,7 +73,7 @@ async fn ask_within_output_limit(
             model: state.model.model.clone(),
             system: cx.prompt.text.clone(),
             messages: items.to_vec(),
-            tools: cx.tools.tool_specs().clone(),
+            tools: cx.tools.tool_specs(),
             max_output_tokens: state.output_for(items),
             effort: state.model.effort,
         });

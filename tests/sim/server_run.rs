@@ -336,6 +336,7 @@ impl SettingsSource for SimProfiles {
                 hooks: build_hooks(&self.0),
                 policy: self.0.settings.policies,
             },
+            mcp: None,
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,

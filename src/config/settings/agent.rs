@@ -218,6 +218,12 @@ impl ToolChoice {
         self.only.as_ref().is_none_or(|only| only.matches_name(tool)) && !self.never.matches_name(tool)
     }
 
+    /// Returns whether the agent has a tool with two names.
+    pub fn is_allowed_by_either(&self, name: &str, other: &str) -> bool {
+        let is_in = |list: &StringList| list.matches_name(name) || list.matches_name(other);
+        self.only.as_ref().is_none_or(is_in) && !is_in(&self.never)
+    }
+
     /// Returns whether everything is allowed.
     pub fn is_all(&self) -> bool {
         self.only.is_none() && self.never.is_empty()

@@ -79,6 +79,7 @@ impl SettingsSource for Plain {
                 hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
                 policy: AgentPolicy::default(),
             },
+            mcp: None,
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,

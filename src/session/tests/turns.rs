@@ -114,6 +114,7 @@ impl SettingsSource for Fixed {
                 hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
                 policy: AgentPolicy::default(),
             },
+            mcp: None,
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,

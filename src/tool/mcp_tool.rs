@@ -1,0 +1,298 @@
+//! A tool of an MCP server, as the model and the turn see it.
+//!
+//! It turns the server's result into ours, with bounds. The connection is the job of [`crate::mcp`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::future::{BoxFuture, FutureExt};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use super::output::fail_with_message;
+use super::{CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, schema};
+use crate::base::text::{one_line, reveal_hidden_characters};
+use crate::domain::{Effect, EffectKind, ForeignTool, ImageData, ToolSpec};
+use crate::mcp::{McpCall, McpCallResult, McpContent, McpError, ServedTool};
+
+/// Reports of progress that may wait for a slow client. Further ones are dropped.
+const PROGRESS_QUEUE: usize = 16;
+/// The most images of a result.
+const MAX_IMAGES: usize = 10;
+/// The largest image, in bytes of base64; providers refuse larger ones.
+const MAX_IMAGE: usize = 5 << 20;
+
+/// A tool of an MCP server.
+pub struct McpServerTool {
+    served: ServedTool,
+    rule_name: String,
+}
+
+/// A call with arguments that fit the schema as far as we know it.
+struct McpToolCall {
+    tool: Arc<McpServerTool>,
+    arguments: Map<String, Value>,
+}
+
+impl McpServerTool {
+    /// Creates the tool.
+    pub fn new(served: ServedTool) -> Self {
+        Self {
+            rule_name: served.rule_name(),
+            served,
+        }
+    }
+
+    /// Returns whether a call needs no approval by itself: the server says so, and the settings believe it.
+    fn is_trusted_to_read(&self) -> bool {
+        self.served.settings.trust_annotations && self.served.tool.claims_read_only
+    }
+}
+
+impl DynTool for McpServerTool {
+    fn name(&self) -> &str {
+        &self.served.name
+    }
+
+    fn rule_name(&self) -> &str {
+        &self.rule_name
+    }
+
+    fn is_wait_tool(&self) -> bool {
+        false
+    }
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.served.name.clone(),
+            description: self.served.tool.description.clone(),
+            schema: self.served.tool.schema.clone(),
+        }
+    }
+
+    fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
+        let problem = schema::explain_mismatch(&self.served.tool.schema, input);
+        match (problem, input) {
+            (None, Value::Object(arguments)) => Ok(Box::new(McpToolCall {
+                arguments: arguments.clone(),
+                tool: self,
+            })),
+            (problem, _) => Err(format!(
+                "invalid arguments for {}: {}",
+                self.served.name,
+                problem.unwrap_or_else(|| "expected an object".to_owned())
+            )),
+        }
+    }
+}
+
+impl PreparedCall for McpToolCall {
+    /// Names server, tool, and arguments: they are what a user approves.
+    fn title(&self) -> String {
+        let name = self.tool.rule_name.trim_start_matches("mcp:");
+        let arguments = Value::Object(self.arguments.clone()).to_string();
+        let title = match self.arguments.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name} {arguments}"),
+        };
+        one_line(&reveal_hidden_characters(&title), 160)
+    }
+
+    fn predict_effect(&self, _cx: &ToolContext) -> Result<Effect, ToolError> {
+        let only_reads = self.tool.is_trusted_to_read();
+        Ok(Effect {
+            // Nobody knows what it does, so it counts as the most that a call can do.
+            kind: if only_reads { EffectKind::Read } else { EffectKind::Execute },
+            subject: Value::Object(self.arguments.clone()).to_string(),
+            foreign: Some(ForeignTool {
+                name: self.tool.rule_name.clone(),
+                only_reads,
+            }),
+            ..Effect::none()
+        })
+    }
+
+    fn preview_change<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {
+        futures::future::ready(Ok(CallPreview::default())).boxed()
+    }
+
+    /// Returns no limit: the connection enforces that of the server's settings, and tells the server.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// A cancel is passed on to the server, which takes at most half a second.
+    fn finishes_on_cancel(&self) -> bool {
+        true
+    }
+
+    fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        async move {
+            let (progress, mut reports) = mpsc::channel(PROGRESS_QUEUE);
+            let call = McpCall {
+                tool: self.tool.served.tool.name.clone(),
+                arguments: self.arguments,
+                limit: self.tool.served.settings.timeout_s.0,
+                cancel: cx.cancel.clone(),
+                progress,
+            };
+            let pass_on = async {
+                while let Some(report) = reports.recv().await {
+                    // Without a receiver the turn has ended, and the call ends by its cancel.
+                    let _ = cx.send_progress(ToolProgress::Output(report)).await;
+                }
+            };
+            // The channel closes with the call, so both end.
+            let (result, ()) = futures::future::join(self.tool.served.call(call), pass_on).await;
+            match result {
+                Ok(result) => Ok(to_output(result)),
+                Err(McpError::Cancelled) => Err(ToolError::Cancelled),
+                Err(McpError::TimedOut(limit)) => Ok(ToolOutput {
+                    is_error: true,
+                    timed_out: true,
+                    ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
+                }),
+                Err(error) => fail_with_message(format!(
+                    "MCP server {}: {error}",
+                    self.tool.served.settings.name
+                )),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Converts a result. The caller cuts a text that is too long.
+fn to_output(result: McpCallResult) -> ToolOutput {
+    let mut texts: Vec<String> = Vec::new();
+    let mut images = Vec::new();
+    for content in result.content {
+        texts.push(match content {
+            McpContent::Text(text) => text,
+            McpContent::Document { uri, text } => format!("[document {uri}]\n{text}"),
+            McpContent::Link { uri, name } => format!("[link to {uri}: {name}]"),
+            McpContent::Other(what) => format!("[{what}: not shown]"),
+            McpContent::Image { media_type, data } => match to_image(&media_type, data, images.len()) {
+                Ok(image) => {
+                    images.push(image);
+                    continue;
+                }
+                Err(reason) => format!("[an image is not shown: {reason}]"),
+            },
+        });
+    }
+    // Servers repeat it as text, for clients that do not know it.
+    if texts.is_empty()
+        && let Some(structured) = &result.structured
+    {
+        texts.push(structured.to_string());
+    }
+    if texts.is_empty() && images.is_empty() {
+        texts.push("(no output)".to_owned());
+    }
+    ToolOutput {
+        images,
+        is_error: result.is_error,
+        ..ToolOutput::text(texts.join("\n"))
+    }
+}
+
+/// Checks an image: a provider would refuse the whole request for a bad one.
+fn to_image(stated: &str, data: String, before: usize) -> Result<ImageData, String> {
+    if before >= MAX_IMAGES {
+        return Err(format!("a result has at most {MAX_IMAGES}"));
+    }
+    if data.len() > MAX_IMAGE {
+        return Err(format!("it has {} bytes", data.len() / 4 * 3));
+    }
+    let bytes = STANDARD
+        .decode(data.as_bytes())
+        .map_err(|_| "it is not valid base64".to_owned())?;
+    // What a server calls it does not count.
+    let media_type = super::read_file::image_type(&bytes)
+        .ok_or_else(|| format!("{:?} is not PNG, JPEG, GIF, or WebP", one_line(stated, 40)))?;
+    Ok(ImageData {
+        media_type: media_type.to_owned(),
+        data: data.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+
+    fn text(text: &str) -> McpContent {
+        McpContent::Text(text.to_owned())
+    }
+
+    #[test]
+    fn every_kind_of_content_reaches_the_model_or_is_named() {
+        let output = to_output(McpCallResult {
+            content: vec![
+                text("one"),
+                McpContent::Image {
+                    media_type: "image/jpeg".to_owned(),
+                    data: PIXEL.to_owned(),
+                },
+                McpContent::Document {
+                    uri: "note://one".to_owned(),
+                    text: "inside".to_owned(),
+                },
+                McpContent::Link {
+                    uri: "note://two".to_owned(),
+                    name: "two".to_owned(),
+                },
+                McpContent::Other("sound (audio/wav)".to_owned()),
+            ],
+            structured: Some(json!({"a": 1})),
+            is_error: true,
+        });
+        assert_eq!(
+            output.text,
+            "one\n[document note://one]\ninside\n[link to note://two: two]\n[sound (audio/wav): not shown]"
+        );
+        // The bytes count, not what the server calls them.
+        assert_eq!(output.images[0].media_type, "image/png");
+        assert!(output.is_error);
+    }
+
+    #[test]
+    fn structured_content_stands_in_for_missing_text() {
+        let structured = McpCallResult {
+            structured: Some(json!({"sum": 42})),
+            ..McpCallResult::default()
+        };
+        assert_eq!(to_output(structured).text, r#"{"sum":42}"#);
+        assert_eq!(to_output(McpCallResult::default()).text, "(no output)");
+    }
+
+    #[test]
+    fn images_that_a_provider_would_refuse_are_left_out() {
+        let image = |data: String| McpContent::Image {
+            media_type: "image/png".to_owned(),
+            data,
+        };
+        for (data, reason) in [
+            ("!".to_owned(), "not valid base64"),
+            (STANDARD.encode("text"), "is not PNG"),
+            ("A".repeat(MAX_IMAGE + 1), "it has"),
+        ] {
+            let output = to_output(McpCallResult {
+                content: vec![image(data)],
+                ..McpCallResult::default()
+            });
+            assert!(output.images.is_empty() && output.text.contains(reason), "{}", output.text);
+        }
+        let many = McpCallResult {
+            content: vec![image(PIXEL.to_owned()); MAX_IMAGES + 2],
+            ..McpCallResult::default()
+        };
+        assert_eq!(to_output(many).images.len(), MAX_IMAGES);
+    }
+}

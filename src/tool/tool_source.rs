@@ -1,0 +1,105 @@
+//! Tools that come and go while a session lives, and the source of those of MCP servers.
+//!
+//! A session has one source, which remembers the tools that the model has loaded with `search_tools`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::{BoxFuture, FutureExt};
+
+use super::DynTool;
+use super::mcp_tool::McpServerTool;
+use crate::mcp::McpFolder;
+
+/// A source of tools that are not always there.
+pub trait ToolSource: Send + Sync {
+    /// Starts what provides the tools, without waiting.
+    fn start(&self);
+
+    /// Returns what is starting, by name.
+    fn names_of_starting(&self) -> Vec<String>;
+
+    /// Waits until nothing is starting any more. Every start has a time limit.
+    fn wait_until_started(&self) -> BoxFuture<'_, ()>;
+
+    /// Returns the failures that no turn has reported, as name and reason.
+    fn take_new_failures(&self) -> Vec<(String, String)>;
+
+    /// Returns something that failed although the settings require it, as name and reason.
+    fn find_missing_required(&self) -> Option<(String, String)>;
+
+    /// Returns the tools that are there now, in a stable order.
+    fn list_tools(&self) -> Vec<Arc<dyn DynTool>>;
+
+    /// Returns the tools that the model has loaded.
+    fn loaded(&self) -> &Arc<LoadedTools>;
+}
+
+/// The names of deferred tools that the model has loaded, in the order of loading.
+#[derive(Debug, Default)]
+pub struct LoadedTools(Mutex<Vec<String>>);
+
+impl LoadedTools {
+    /// Adds a tool, unless it is there.
+    pub fn add(&self, name: &str) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+
+    /// Returns the names.
+    pub fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The tools of a folder's MCP servers.
+pub struct McpToolSource {
+    folder: Arc<McpFolder>,
+    loaded: Arc<LoadedTools>,
+}
+
+impl McpToolSource {
+    /// Creates the source of one session; `loaded` are the tools that it has loaded.
+    pub fn new(folder: Arc<McpFolder>, loaded: Arc<LoadedTools>) -> Self {
+        Self { folder, loaded }
+    }
+
+    /// Returns the servers.
+    pub fn folder(&self) -> &Arc<McpFolder> {
+        &self.folder
+    }
+}
+
+impl ToolSource for McpToolSource {
+    fn start(&self) {
+        self.folder.need_servers();
+    }
+
+    fn names_of_starting(&self) -> Vec<String> {
+        self.folder.names_of_starting()
+    }
+
+    fn wait_until_started(&self) -> BoxFuture<'_, ()> {
+        self.folder.wait_until_started().boxed()
+    }
+
+    fn take_new_failures(&self) -> Vec<(String, String)> {
+        self.folder.take_new_failures()
+    }
+
+    fn find_missing_required(&self) -> Option<(String, String)> {
+        self.folder.find_missing_required()
+    }
+
+    fn list_tools(&self) -> Vec<Arc<dyn DynTool>> {
+        let served = self.folder.list_tools().into_iter();
+        served
+            .map(|served| Arc::new(McpServerTool::new(served)) as Arc<dyn DynTool>)
+            .collect()
+    }
+
+    fn loaded(&self) -> &Arc<LoadedTools> {
+        &self.loaded
+    }
+}

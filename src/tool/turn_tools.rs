@@ -1,0 +1,123 @@
+//! The tools of a turn: fixed ones, and those of a source that change from step to step.
+//!
+//! Within a step nothing changes: [`TurnTools::refresh`] is called between steps. Whether definitions are deferred is
+//! the caller's decision, because it depends on the model's window.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::search_tools::SearchTools;
+use super::{DynTool, Registry, ToolSource};
+use crate::domain::ToolSpec;
+
+/// Which of the source's tools a turn has.
+pub type ToolFilter = Arc<dyn Fn(&dyn DynTool) -> bool + Send + Sync>;
+
+/// The tools of a turn. Clones share the current ones.
+#[derive(Clone)]
+pub struct TurnTools {
+    fixed: Arc<Registry>,
+    source: Option<Arc<dyn ToolSource>>,
+    filter: ToolFilter,
+    current: Arc<Mutex<CurrentTools>>,
+}
+
+/// The tools of the current step.
+struct CurrentTools {
+    /// What the model sees.
+    visible: Arc<Registry>,
+    /// What it can call although it does not see the definition.
+    deferred: Option<Arc<Registry>>,
+}
+
+impl From<Arc<Registry>> for TurnTools {
+    fn from(fixed: Arc<Registry>) -> Self {
+        Self::new(fixed, None, Arc::new(|_| true))
+    }
+}
+
+impl TurnTools {
+    /// Creates the tools; those of the source are there after the first [`TurnTools::refresh`].
+    pub fn new(fixed: Arc<Registry>, source: Option<Arc<dyn ToolSource>>, filter: ToolFilter) -> Self {
+        Self {
+            current: Arc::new(Mutex::new(CurrentTools {
+                visible: fixed.clone(),
+                deferred: None,
+            })),
+            fixed,
+            source,
+            filter,
+        }
+    }
+
+    /// Returns the same tools without the fixed ones that `wanted` rejects.
+    #[must_use]
+    pub fn filter_fixed(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let fixed = Arc::new(self.fixed.filter_by_name(wanted));
+        Self::new(fixed, self.source.clone(), self.filter.clone())
+    }
+
+    /// Returns the source of further tools.
+    pub fn source(&self) -> Option<&Arc<dyn ToolSource>> {
+        self.source.as_ref()
+    }
+
+    /// Takes over the tools that the source has now. `defers` decides, from all definitions, whether those of the source
+    /// are deferred. Returns whether the definitions that the model sees have changed.
+    pub fn refresh(&self, defers: impl FnOnce(&[ToolSpec]) -> bool) -> bool {
+        let Some(source) = &self.source else { return false };
+        let mut extra = source.list_tools();
+        extra.retain(|tool| (self.filter)(tool.as_ref()));
+        let all = self.fixed.with_tools(&extra);
+        let next = if extra.is_empty() || !defers(all.tool_specs()) {
+            CurrentTools {
+                visible: Arc::new(all),
+                deferred: None,
+            }
+        } else {
+            let specs: Arc<[ToolSpec]> = extra.iter().map(|tool| tool.spec()).collect();
+            let search = SearchTools::new(specs, source.loaded().clone());
+            let mut shown: Vec<Arc<dyn DynTool>> = vec![Arc::new(search)];
+            // In the order of loading, so that what comes before stays in the provider's cache.
+            for name in source.loaded().names() {
+                shown.extend(extra.iter().find(|tool| tool.name() == name).cloned());
+            }
+            CurrentTools {
+                visible: Arc::new(self.fixed.with_tools(&shown)),
+                deferred: Some(Arc::new(Registry::new(extra))),
+            }
+        };
+        let mut current = self.lock();
+        let has_changed = current.visible.tool_specs() != next.visible.tool_specs();
+        *current = next;
+        has_changed
+    }
+
+    /// Returns the tool of that name. One whose definition was deferred is loaded by that.
+    pub fn get(&self, name: &str) -> Option<Arc<dyn DynTool>> {
+        let current = self.lock();
+        if let Some(tool) = current.visible.get(name) {
+            return Some(tool.clone());
+        }
+        let tool = current.deferred.as_ref()?.get(name)?.clone();
+        if let Some(source) = &self.source {
+            source.loaded().add(name);
+        }
+        Some(tool)
+    }
+
+    /// Returns the names of all tools that the model sees, in order.
+    pub fn tool_names(&self) -> Vec<String> {
+        let visible = self.lock().visible.clone();
+        visible.tool_names().into_iter().map(str::to_owned).collect()
+    }
+
+    /// Returns the definitions that the model sees, in order.
+    pub fn tool_specs(&self) -> Arc<[ToolSpec]> {
+        self.lock().visible.tool_specs().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CurrentTools> {
+        // It is replaced as a whole, so a panic elsewhere leaves it valid.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
