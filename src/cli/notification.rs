@@ -33,6 +33,7 @@ pub(super) fn read_seq(notification: &ServerNotification) -> Option<u64> {
         | N::ReasoningDelta(_)
         | N::ToolInputDelta(_)
         | N::ToolOutputDelta(_)
+        | N::McpServerUpdated(_)
         | N::Status(_) => None,
     }
 }

@@ -352,7 +352,7 @@ impl View {
             N::SessionUpdated(updated) => self.show_session_update(updated),
             N::TurnDiff(diff) => self.turn_diff(diff),
             N::Instructions(instructions) => self.show_hint(blocks::describe_instructions(instructions)),
-            N::Status(_) => {}
+            N::McpServerUpdated(_) | N::Status(_) => {}
         }
     }
 

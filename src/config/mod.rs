@@ -45,7 +45,7 @@ pub use schema::export_json_schema;
 pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use settings::{
     AgentSettings, ApprovalSettings, CommandToolSettings, FailurePolicy, HookMoment, HookSettings,
-    LimitPolicy, LogFormat, LogLevel, LoggingSettings, McpSandbox, McpServerSettings, ModelSettings, NetworkSettings, OnCancel,
+    LimitPolicy, LogFormat, LogLevel, LoggingSettings, McpServerSettings, ModelSettings, NetworkSettings, OnCancel,
     OutputEscalation, ProviderSettings, ReasoningEffort, RetryPolicy, RetryProfile, SandboxSettings,
     SandboxedCommands, ServerSettings, Settings, ToolChoice, ToolEffect, ToolSettings,
 };

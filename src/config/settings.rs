@@ -33,7 +33,7 @@ pub(super) use agent::parse_route_step;
 pub use agent::{
     AgentSettings, FailurePolicy, LimitPolicy, OutputEscalation, ReasoningEffort, Reflection, ToolChoice,
 };
-pub use mcp::{McpSandbox, McpServerSettings};
+pub use mcp::McpServerSettings;
 pub use provider::{ProviderSettings, RetryPolicy, RetryProfile};
 pub use sandbox::SandboxSettings;
 pub use tool::{

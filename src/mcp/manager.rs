@@ -143,6 +143,21 @@ impl McpManager {
         known.is_some()
     }
 
+    /// Stops the servers of a folder at once, even if sessions hold them.
+    pub fn close_folder(&self, folder: &Path) {
+        let closed = self.lock().folders.remove(folder).and_then(|folder| folder.upgrade());
+        for server in closed.iter().flat_map(|folder| folder.servers()) {
+            server.server.stop();
+        }
+    }
+
+    /// Returns whether a running server has a tool that models know by this name.
+    pub fn has_tool(&self, name: &str) -> bool {
+        let folders: Vec<_> = self.lock().folders.values().filter_map(Weak::upgrade).collect();
+        let mut tools = folders.iter().flat_map(|folder| folder.list_tools());
+        tools.any(|tool| tool.name == name)
+    }
+
     /// Returns a counter that changes whenever the state of a server does.
     pub fn subscribe_changes(&self) -> watch::Receiver<u64> {
         self.host.changes.subscribe()

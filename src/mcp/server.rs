@@ -135,6 +135,11 @@ impl McpServer {
         self.shared.needed.notify_one();
     }
 
+    /// Stops it for good.
+    pub(super) fn stop(&self) {
+        self.shared.stop.cancel();
+    }
+
     /// Stops it, if it runs, and starts it again at once.
     pub(super) fn restart(&self) {
         self.shared.restart.notify_one();
@@ -216,6 +221,12 @@ enum ServiceEnd {
 
 /// Runs a server for as long as someone holds its handle.
 async fn supervise(shared: Arc<ServerShared>) {
+    run_until_stopped(&shared).await;
+    // Nobody waits for it, and nobody uses it, from here on.
+    shared.set_phase(Phase::Idle);
+}
+
+async fn run_until_stopped(shared: &Arc<ServerShared>) {
     tokio::select! { biased;
         () = shared.stop.cancelled() => return,
         () = shared.needed.notified() => {}
@@ -225,8 +236,8 @@ async fn supervise(shared: Arc<ServerShared>) {
     loop {
         shared.set_phase(Phase::Starting);
         let started = clock::now();
-        let (error, was_ready) = match start(&shared).await {
-            Ok(running) => match serve(&shared, running).await {
+        let (error, was_ready) = match start(shared).await {
+            Ok(running) => match serve(shared, running).await {
                 ServiceEnd::Stopped => return,
                 ServiceEnd::Restarted => {
                     failures = 0;
@@ -440,7 +451,7 @@ fn explain_end(shared: &ServerShared, error: McpError, status: Option<ExitStatus
     };
     if is_confined {
         reason.push_str(&format!(
-            "; it runs in the sandbox, which `sandbox = \"off\"` in [mcp.{}] disables",
+            "; it runs in the sandbox, which `sandbox = \"off\"` under [mcp.{}] in your own config file disables",
             settings.name
         ));
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CircuitInfo, Effort, EventHeader, Mode, QueueState};
+use super::{CircuitInfo, Effort, EventHeader, McpServerHealth, Mode, QueueState};
 
 /// Params of `agent/warning`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -130,6 +130,9 @@ pub struct StatusNotification {
     /// Circuits that are not closed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circuits: Vec<CircuitInfo>,
+    /// The MCP servers that sessions use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<McpServerHealth>,
     /// Warnings that concern the whole server and still apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<ServerWarning>,

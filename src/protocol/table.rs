@@ -211,6 +211,10 @@ table! {
         LIST_COMMANDS "agent/listCommands": ListCommandsParams => ListCommandsResult;
         /// Lists the tools.
         LIST_TOOLS "agent/listTools": ListToolsParams => ListToolsResult;
+        /// Lists the MCP servers that the configuration names, with their state. It starts none.
+        LIST_MCP_SERVERS "agent/listMcpServers": ListMcpServersParams => ListMcpServersResult;
+        /// Stops an MCP server and starts it again, also one that has failed. One that no session uses starts with the next turn.
+        RESTART_MCP_SERVER "agent/restartMcpServer": RestartMcpServerParams => EmptyResult;
         /// Reads the rest of a cut field.
         READ_CONTENT "agent/readContent": ReadContentParams => ReadContentResult;
         /// Returns the server's counters since its start.
@@ -287,6 +291,8 @@ table! {
         SESSION_UPDATED Durable SessionUpdated "agent/sessionUpdated": SessionUpdatedNotification;
         /// The instruction files (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) that the agent received: at the first turn of a session that has any, and whenever one of them has changed.
         INSTRUCTIONS Durable Instructions "agent/instructions": InstructionsNotification;
+        /// The state of an MCP server changed. States in between may be left out.
+        MCP_SERVER_UPDATED Transient McpServerUpdated "agent/mcpServerUpdated": McpServerUpdatedNotification;
         /// The state of the whole server, for a status bar.
         STATUS Transient Status "agent/status": StatusNotification;
     }

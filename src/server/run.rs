@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::client_info::ClientInfo;
 use super::editor::ClientEditor;
 use super::event_sink::WireEventSink;
+use super::handlers::mcp::report_mcp_servers;
 use super::lifecycle::LifecycleGate;
 use super::server_warnings::{ServerWarnings, report_status};
 use super::service;
@@ -115,8 +116,13 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         notices,
         writes,
         outbox.clone(),
-        configured,
+        configured.clone(),
         state.workspace.clone(),
+    ));
+    let servers = spawn(report_mcp_servers(
+        configured.mcp().clone(),
+        outbox.clone(),
+        state.sessions.redactor().clone(),
     ));
     // Like `status`, this task ends when its handle is dropped.
     let signals = spawn(end_on_signal(root.clone()));
@@ -140,6 +146,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         // From here on, a canceled request no longer means that the user canceled.
         ending.cancel();
         state.sessions.shut_down().await;
+        state.configured.mcp().shut_down().await;
         // All session locks are released and every end is stored. The flush also passes stored events on to the client.
         if state.sessions.flush().await.is_err() {
             tracing::warn!("the store ended before the server");
@@ -147,7 +154,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     };
     let result = connection.serve_until_end(at_end).await;
     // The store's thread ends once the last handle is dropped.
-    drop((status, signals, state));
+    drop((status, servers, signals, state));
     if tokio::time::timeout(LAST_COMMIT, store_thread.wait_until_ended())
         .await
         .is_err()

@@ -104,6 +104,7 @@ pub(super) async fn report_status(
 ) {
     let mut warnings = notices.0.subscribe();
     let mut circuits = configured.accounts().subscribe();
+    let mut servers = configured.mcp().subscribe_changes();
     let mut last_sent: Option<StatusNotification> = None;
     let mut has_run_turn = false;
     loop {
@@ -115,6 +116,7 @@ pub(super) async fn report_status(
             notices.set_store(None);
         }
         circuits.mark_unchanged();
+        servers.mark_unchanged();
         let open = configured.accounts().circuit_views();
         let open = open
             .iter()
@@ -130,6 +132,7 @@ pub(super) async fn report_status(
         let status = StatusNotification {
             circuits: open.collect(),
             sandbox,
+            mcp_servers: to_wire::mcp_server_health(&configured.mcp().list_live()),
             ..build_status(now, &active.list_active(health))
         };
         if active.is_reporting && last_sent.as_ref() != Some(&status) {
@@ -147,6 +150,7 @@ pub(super) async fn report_status(
             changed = activity.changed() => if changed.is_err() { return },
             _ = warnings.changed() => {}
             _ = circuits.changed() => {}
+            _ = servers.changed() => {}
             () = store.until_health(|health| (health == StoreHealth::Ok) != works) => {}
         }
     }
@@ -162,6 +166,7 @@ fn build_status(now: ServerActivity, warnings: &[(&str, String)]) -> StatusNotif
         open_approvals: u32::try_from(now.approvals).unwrap_or(u32::MAX),
         line: None,
         circuits: Vec::new(),
+        mcp_servers: Vec::new(),
         warnings: to_wire::to_active_warnings(warnings),
         sandbox: None,
     }

@@ -64,6 +64,8 @@ pub(super) fn build(state: Arc<ServerContext>) -> (LspService<Service>, ClientSo
         .custom_method(method::LIST_AGENTS, Service::list_agents)
         .custom_method(method::LIST_COMMANDS, Service::list_commands)
         .custom_method(method::LIST_TOOLS, Service::list_tools)
+        .custom_method(method::LIST_MCP_SERVERS, Service::list_mcp_servers)
+        .custom_method(method::RESTART_MCP_SERVER, Service::restart_mcp_server)
         .custom_method(method::READ_CONTENT, Service::read_content)
         .custom_method(method::METRICS, Service::read_metrics)
         .custom_method(method::RESET_CIRCUIT, Service::reset_circuit)
@@ -175,6 +177,7 @@ impl LanguageServer for Service {
             client.folders.clone()
         };
         self.state.workspace.set_folders(&now);
+        self.state.configured.mcp().note_roots_changed();
         for folder in &removed {
             self.state.notices.forget_folder(&folder.path);
         }

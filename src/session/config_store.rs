@@ -150,6 +150,10 @@ impl ConfigStore {
             state.trust.redirects.extend(accepted);
             changed = true;
         }
+        if changed && !trusted {
+            // What the folder's own files started must not go on running.
+            self.mcp.close_folder(folder);
+        }
         if changed {
             // Only this folder's settings depend on its trust.
             state.loaded.remove(folder);

@@ -43,6 +43,7 @@ mod keys;
 mod kills;
 mod lifecycle;
 mod limits;
+mod mcp;
 mod models;
 mod network;
 mod own_sandbox;

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
+use crate::config::settings::tool::SandboxPolicySchema;
 use crate::config::values::{Seconds, StringList};
 use crate::domain::SandboxPolicy;
 
@@ -55,37 +56,15 @@ pub struct McpServerSettings {
     pub required: bool,
     /// `true` believes the server if it says that a tool only reads. Such a call then needs no approval. Default: false.
     pub trust_annotations: bool,
-    /// How the program is confined. Default: `off` for a server of your own config file, `workspace` for one that a
-    /// workspace names.
-    pub sandbox: Option<McpSandbox>,
+    /// What the program may do while the sandbox is enabled. Default: `off`; `workspace` if a project's file names it.
+    #[schemars(with = "Option<SandboxPolicySchema>")]
+    pub sandbox: Option<SandboxPolicy>,
     /// A file of the workspace folder names the server.
     #[serde(skip)]
     pub is_from_folder: bool,
     /// The value of the variable that `bearer_token_env` names.
     #[serde(skip)]
     pub bearer_token: Option<SecretString>,
-}
-
-/// How the program of an MCP server is confined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum McpSandbox {
-    /// It writes nothing but its temporary folder.
-    ReadOnly,
-    /// It writes in the workspace folders, its temporary folder, and the caches of build tools.
-    Workspace,
-    /// It is not confined.
-    Off,
-}
-
-impl From<McpSandbox> for SandboxPolicy {
-    fn from(sandbox: McpSandbox) -> Self {
-        match sandbox {
-            McpSandbox::ReadOnly => Self::ReadOnly,
-            McpSandbox::Workspace => Self::Workspace,
-            McpSandbox::Off => Self::Off,
-        }
-    }
 }
 
 impl Default for McpServerSettings {
@@ -117,7 +96,7 @@ impl McpServerSettings {
     /// Returns how the program is confined.
     pub fn sandbox_policy(&self) -> SandboxPolicy {
         match self.sandbox {
-            Some(stated) => stated.into(),
+            Some(stated) => stated,
             None if self.is_from_folder => SandboxPolicy::Workspace,
             None => SandboxPolicy::Off,
         }

@@ -182,7 +182,7 @@ pub enum OnCancel {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 #[expect(dead_code, reason = "only its schema is used")]
-enum SandboxPolicySchema {
+pub(super) enum SandboxPolicySchema {
     /// It writes nothing but its temporary folder.
     ReadOnly,
     /// It writes in the workspace folders, its temporary folder, and the caches of build tools.

@@ -16,6 +16,8 @@ use crate::domain::SessionId;
 use crate::protocol::{self as wire, *};
 use crate::provider::{Effort, PriceSource};
 use crate::session::{SessionCommand, SessionInfo, SessionSnapshot};
+use crate::tool::DynTool;
+use crate::tool::mcp_tool::McpServerTool;
 
 impl Service {
     pub(in crate::server) async fn list_models(&self, params: Value) -> Result<ListModelsResult> {
@@ -128,8 +130,16 @@ impl Service {
         let choice = agent.map(AgentSettings::tool_choice);
         let has = |name: &str| choice.as_ref().is_none_or(|choice| choice.is_allowed(name));
         let specs = tools.tool_specs().iter().filter(|spec| has(&spec.name));
+        let servers = self.state.configured.mcp().find_folder(&folder);
+        let served = servers.iter().flat_map(|servers| servers.list_tools());
+        let served = served.map(McpServerTool::new).filter(|tool| {
+            (choice.as_ref()).is_none_or(|choice| choice.is_allowed_by_either(tool.name(), tool.rule_name()))
+        });
         Ok(ListToolsResult {
-            tools: specs.map(to_wire::tool_info).collect(),
+            tools: specs
+                .map(to_wire::tool_info)
+                .chain(served.map(|tool| to_wire::tool_info(&tool.spec())))
+                .collect(),
         })
     }
 
@@ -200,7 +210,11 @@ impl Service {
             }
             wire::CircuitSubject::Tool => {
                 let sessions = &self.state.sessions;
-                if !sessions.has_tool(&name) && !self.state.configured.names_tool(&name) {
+                let configured = &self.state.configured;
+                let is_known = sessions.has_tool(&name)
+                    || configured.names_tool(&name)
+                    || configured.mcp().has_tool(&name);
+                if !is_known {
                     return Err(RequestError::UnknownCircuit(name).into());
                 }
                 match session_id {

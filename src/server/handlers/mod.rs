@@ -4,6 +4,7 @@
 
 mod approvals;
 mod info;
+pub(super) mod mcp;
 mod sessions;
 mod trust;
 mod turns;

@@ -1,0 +1,89 @@
+//! MCP servers: listing and restarting them, and reporting their state.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tower_lsp::jsonrpc::Result;
+
+use super::super::error::RequestError;
+use super::super::service::Service;
+use super::super::state::session_param;
+use super::super::to_wire;
+use crate::config::Redactor;
+use crate::domain::McpServerStatus;
+use crate::mcp::McpManager;
+use crate::protocol::*;
+use crate::session::SessionCommand;
+use crate::transport::outbox::{Outbox, Outgoing};
+
+impl Service {
+    pub(in crate::server) async fn list_mcp_servers(&self, params: Value) -> Result<ListMcpServersResult> {
+        let params: ListMcpServersParams = self.parse_params(params)?;
+        let folder = self.mcp_folder(params.session_id).await?;
+        let configured = self.state.configured.folder_config(&folder);
+        let servers = self.state.configured.mcp().list_servers(&folder, &configured.mcp);
+        Ok(ListMcpServersResult {
+            servers: servers
+                .iter()
+                .map(|server| to_wire::mcp_server_info(server, self.state.sessions.redactor()))
+                .collect(),
+        })
+    }
+
+    pub(in crate::server) async fn restart_mcp_server(&self, params: Value) -> Result<EmptyResult> {
+        let params: RestartMcpServerParams = self.parse_params(params)?;
+        let folder = self.mcp_folder(params.session_id).await?;
+        let configured = self.state.configured.folder_config(&folder);
+        let servers = configured.mcp.servers.iter();
+        if !servers.filter(|server| server.enabled).any(|server| server.name == params.name) {
+            let message = format!("{:?} is not an enabled MCP server; see agent/listMcpServers", params.name);
+            return Err(RequestError::invalid_param("name", message).into());
+        }
+        // One that no session holds starts with the next turn.
+        self.state.configured.mcp().restart_server(&folder, &params.name);
+        Ok(EmptyResult {})
+    }
+
+    /// Returns the folder of a session, or the first workspace folder.
+    async fn mcp_folder(&self, session: Option<String>) -> Result<PathBuf> {
+        match session {
+            Some(session) => {
+                let session = session_param(&session);
+                let inspect = |reply| SessionCommand::Inspect { reply };
+                Ok(self.ask_session(&session, inspect).await?.info.folder)
+            }
+            None => Ok(self.state.folders().swap_remove(0)),
+        }
+    }
+}
+
+/// Sends `agent/mcpServerUpdated` whenever the state of a server has changed. States in between may be left out.
+pub(in crate::server) async fn report_mcp_servers(
+    manager: Arc<McpManager>,
+    outbox: Outbox,
+    redactor: Redactor,
+) {
+    let mut changes = manager.subscribe_changes();
+    let mut sent: BTreeMap<(PathBuf, String), McpServerStatus> = BTreeMap::new();
+    // An error means that the manager is gone: the server ends.
+    while changes.changed().await.is_ok() {
+        let live = manager.list_live();
+        let key = |server: &McpServerStatus| (server.folder.clone(), server.name.clone());
+        for server in &live {
+            if sent.get(&key(server)).is_some_and(|before| before.state == server.state) {
+                continue;
+            }
+            let update = McpServerUpdatedNotification {
+                server: to_wire::mcp_server_update(server, &redactor),
+            };
+            outbox.push(Outgoing::Notification {
+                body: to_wire::encode_frame(&update.into()),
+                group: None,
+                permit: None,
+            });
+        }
+        sent = live.into_iter().map(|server| (key(&server), server)).collect();
+    }
+}

@@ -1,0 +1,205 @@
+//! MCP servers that behave well: configuration, trust, tools, approvals, roots, restarts (R-MCP).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, World, now};
+use crate::mock_llm::Reply;
+
+/// Returns the path of the scripted server.
+pub(crate) fn peer_script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/mcp_server.py")
+}
+
+/// Returns the table of a server named `peer` that runs the scripted server with these arguments.
+pub(crate) fn peer_table(arguments: &[&str], more: &str) -> String {
+    let script = peer_script().display().to_string();
+    let words: Vec<String> = std::iter::once(script.as_str())
+        .chain(arguments.iter().copied())
+        .map(|word| format!("{word:?}"))
+        .collect();
+    format!("[mcp.peer]\ncommand = \"python3\"\nargs = [{}]\n{more}\n", words.join(", "))
+}
+
+/// Returns a world with one scripted server.
+pub(crate) fn world_with(arguments: &[&str], more: &str) -> World {
+    World::with(Config {
+        tables: peer_table(arguments, more),
+        ..Config::default()
+    })
+}
+
+/// Calls a tool of the scripted server, without a question, and returns the result as the model reads it.
+pub(crate) fn call_tool(world: &World, client: &Client, session: &str, tool: &str, input: Value) -> String {
+    world.mock().push(Reply::tool(&format!("mcp__peer__{tool}"), input));
+    client.ask(session, "go");
+    let request = world.wait_for_request(world.requests() - 1);
+    request.messages().last().unwrap()["content"][0].to_string()
+}
+
+fn servers(client: &Client) -> Vec<Value> {
+    let listed: Value = client.call("agent/listMcpServers", json!({}));
+    listed["servers"].as_array().unwrap().clone()
+}
+
+#[test]
+fn tools_are_offered_asked_about_and_called() {
+    let world = world_with(&[], "");
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(servers(&client)[0]["state"], "idle", "nothing starts before a turn");
+    assert_eq!(client.processes(), 1, "only the server runs");
+    world
+        .mock()
+        .push(Reply::tool("mcp__peer__echo", json!({"text": "hello"})));
+    let id = client.prompt(&session, "echo");
+    let approval = client.next_approval(&session);
+    assert_eq!(approval.text("title"), r#"peer/echo {"text":"hello"}"#);
+    assert_eq!(approval.text("why"), "calls a tool of an MCP server: mcp:peer/echo");
+    assert_eq!(approval.params["risk"], "high");
+    client.decide(&approval, "allow");
+    client.prompt_result(&id);
+    let request = world.wait_for_request(0);
+    let tools = request.body["tools"].as_array().unwrap();
+    let echo = tools.iter().find(|tool| tool["name"] == "mcp__peer__echo").unwrap();
+    assert_eq!(echo["description"], "Returns the text.");
+    assert_eq!(echo["input_schema"]["required"], json!(["text"]));
+    let answer = world.wait_for_request(1).messages().last().unwrap()["content"][0].to_string();
+    assert!(answer.contains("hello"), "{answer}");
+    let listed = &servers(&client)[0];
+    assert_eq!((&listed["state"], &listed["title"]), (&json!("ready"), &json!("Scripted peer 1.0.0")));
+}
+
+#[test]
+fn rules_and_trusted_annotations_decide_without_a_question() {
+    let world = world_with(&[], "trust_annotations = true\n[approvals]\nallow = [\"mcp:peer/write*\"]\ndeny = [\"mcp:peer/fail\"]");
+    let client = world.start();
+    let session = client.session();
+    let read = call_tool(&world, &client, &session, "echo", json!({"text": "read"}));
+    assert!(read.contains("read"), "{read}");
+    let written = call_tool(&world, &client, &session, "write_note", json!({"text": "x"}));
+    assert!(written.contains("noted: x"), "{written}");
+    let denied = call_tool(&world, &client, &session, "fail", json!({}));
+    assert!(denied.contains("mcp:peer/fail"), "{denied}");
+    assert!(client.all(&session, "agent/approvalRequested").is_empty());
+    let wrong = call_tool(&world, &client, &session, "echo", json!({"words": 1}));
+    assert!(wrong.contains("`text`: is missing"), "{wrong}");
+}
+
+#[test]
+fn results_of_every_kind_reach_the_model() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let client = world.start();
+    let session = client.session();
+    let call = |tool: &str, input: Value| call_tool(&world, &client, &session, tool, input);
+    let image = call("image", json!({}));
+    assert!(image.contains("a pixel:") && image.contains("image/png"), "{image}");
+    let embedded = call("embedded", json!({}));
+    for part in [
+        "The embedded text.",
+        "binary data of note://blob",
+        "[link to note://two words: two]",
+        "sound (audio/wav)",
+    ] {
+        assert!(embedded.contains(part), "{part}: {embedded}");
+    }
+    assert!(call("structured", json!({})).contains("sum"), "structured");
+    let failed = call("fail", json!({}));
+    assert!(failed.contains("the disk is full") && failed.contains("\"is_error\":true"), "{failed}");
+    let refused = call("refuse", json!({}));
+    assert!(refused.contains("MCP server peer: the request was refused"), "{refused}");
+    let hidden = call("hidden", json!({}));
+    assert!(!hidden.contains('\u{202e}') && !hidden.contains('\u{200b}'), "{hidden}");
+    let progress = call("progress", json!({"count": 3}));
+    assert!(progress.contains("3 parts done"), "{progress}");
+    let live: String = client
+        .all(&session, "agent/toolOutputDelta")
+        .iter()
+        .map(|delta| delta.text("text").to_owned())
+        .collect();
+    assert!(live.contains("[1 of 3] part 1") && live.contains("part 3"), "{live}");
+}
+
+#[test]
+fn servers_learn_the_workspace_folders() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let client = world.start();
+    let session = client.session();
+    let roots = call_tool(&world, &client, &session, "roots", json!({}));
+    let workspace = world.workspace().canonicalize().unwrap();
+    assert!(roots.contains(&format!("file://{}", workspace.display())), "{roots}");
+    // The environment of commands: no keys.
+    let environment = call_tool(&world, &client, &session, "environment", json!({}));
+    assert!(environment.contains("PATH"), "{environment}");
+    for secret in world.secrets() {
+        assert!(!environment.contains(secret), "{environment}");
+    }
+}
+
+#[test]
+fn a_changed_list_counts_from_the_next_step_on() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let client = world.start();
+    let session = client.session();
+    let names = |index: usize| -> Vec<String> {
+        let request = world.wait_for_request(index);
+        let tools = request.body["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    call_tool(&world, &client, &session, "change", json!({}));
+    assert!(names(0).contains(&"mcp__peer__fail".to_owned()));
+    world.wait_until(|| servers(&client)[0].to_string().contains("\"added\""));
+    let added = call_tool(&world, &client, &session, "added", json!({}));
+    assert!(added.contains("added ran"), "{added}");
+    let last = names(world.requests() - 1);
+    assert!(last.contains(&"mcp__peer__added".to_owned()) && !last.contains(&"mcp__peer__fail".to_owned()));
+}
+
+#[test]
+fn servers_of_a_folder_start_only_if_it_is_trusted() {
+    let world = World::new();
+    let script = peer_script();
+    world.write(
+        ".mcp.json",
+        json!({"mcpServers": {"peer": {"command": "python3", "args": [script], "env": {"SHOWN": "${HOME}"}}}}).to_string(),
+    );
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::text("nothing"));
+    client.ask(&session, "go");
+    assert_eq!(client.processes(), 1, "nothing starts");
+    let described: Value = client.call("agent/describeTrust", json!({"folder": world.workspace()}));
+    let items = described["items"].as_array().unwrap();
+    let item = items.iter().find(|item| item["kind"] == "mcpServer").unwrap();
+    assert!(item["name"] == "peer" && item["command"].as_str().unwrap().starts_with("python3"), "{item}");
+    let _: Value = client.call("agent/setTrust", json!({"folder": world.workspace(), "trusted": true}));
+    world.mock().push(Reply::text("something"));
+    client.ask(&session, "go");
+    let request = world.wait_for_request(world.requests() - 1);
+    assert!(request.body["tools"].to_string().contains("mcp__peer__echo"));
+    let _: Value = client.call("agent/setTrust", json!({"folder": world.workspace(), "trusted": false}));
+    world.wait_until(|| client.processes() == 1);
+}
+
+#[test]
+fn nothing_survives_the_server_or_an_unused_session() {
+    let world = world_with(&[], "");
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::text("hello"));
+    client.ask(&session, "go");
+    assert!(client.processes() > 1, "the MCP server runs");
+    let _: Value = client.call("agent/restartMcpServer", json!({"name": "peer"}));
+    let states = || -> Vec<String> {
+        let updates = client.notes().into_iter();
+        let updates = updates.filter(|note| note.method == "agent/mcpServerUpdated");
+        updates.map(|update| update.params["server"]["state"].as_str().unwrap().to_owned()).collect()
+    };
+    world.wait_until(|| states().ends_with(&["ready".to_owned(), "starting".to_owned(), "ready".to_owned()]));
+    let started = now();
+    client.close_input();
+    client.wait_for_exit();
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
