@@ -140,7 +140,11 @@ impl<'a> JudgedCall<'a> {
 
     /// Returns whether this is a tool of an MCP server of which we do not know what it does.
     fn is_foreign(&self) -> bool {
-        let only_reads = self.effect.foreign.as_ref().is_some_and(|foreign| foreign.only_reads);
+        let only_reads = self
+            .effect
+            .foreign
+            .as_ref()
+            .is_some_and(|foreign| foreign.only_reads);
         self.is_of_mcp() && !only_reads
     }
 

@@ -145,7 +145,7 @@ fn usable_name(name: &str) -> String {
     name.chars().map(|c| if is_usable(c) { c } else { '-' }).collect()
 }
 
-/// Converts `${env:NAME}` and `${workspaceFolder}` to our syntax. The error is a variable that has no meaning here.
+/// Converts `${env:NAME}`, `${workspaceFolder}`, and `${userHome}` to our syntax. The error is a variable that has no meaning here.
 fn convert_variables(text: &str, root: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -158,14 +158,11 @@ fn convert_variables(text: &str, root: &str) -> Result<String, String> {
             rest = &rest[1..];
             continue;
         };
-        let is_name = |name: &str| {
-            !name.is_empty()
-                && name
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
+        let is_name =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         match variable.strip_prefix("env:").unwrap_or(variable) {
             "workspaceFolder" | "workspaceRoot" => out.push_str(&root.replace('$', "$$")),
+            "userHome" => out.push_str("${HOME}"),
             name if is_name(name) => {
                 out.push_str("${");
                 out.push_str(name);
@@ -272,9 +269,9 @@ mod tests {
                 "asks for a value",
             ),
             (
-                r#"{"servers": {"x": {"command": "${userHome}/c"}}}"#,
+                r#"{"servers": {"x": {"command": "${command:pick}/c"}}}"#,
                 false,
-                "`${userHome}` is not supported",
+                "`${command:pick}` is not supported",
             ),
             (
                 r#"{"servers": {"x": {"type": "sse", "url": "http://h/"}}}"#,

@@ -187,12 +187,12 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
         let layer = match folder {
             FolderUse::Ignored => continue,
             FolderUse::Trusted(redirects) => {
-                let mut layer = layer.as_trusted(inputs.env, redirects);
+                let mut layer = layer.into_trusted(inputs.env, redirects);
                 let problems = trust::drop_weaker_sandboxes(&mut layer.tree, &user);
                 layer.problems.extend(problems);
                 layer
             }
-            FolderUse::Restrained => layer.as_restrained(inputs.env, root, &user),
+            FolderUse::Restrained => layer.into_restrained(inputs.env, root, &user),
         };
         stack.push_layer(Some(layer));
     }
@@ -243,7 +243,7 @@ impl FolderLayer {
         let mut stack = LayerStack::new();
         for layer in read_folder_files(inputs) {
             // As if everything were accepted: the description must show all that trust could activate.
-            stack.push_layer(Some(layer.as_trusted(inputs.env, &[])));
+            stack.push_layer(Some(layer.into_trusted(inputs.env, &[])));
         }
         Self {
             tree: stack.merged,
@@ -403,7 +403,7 @@ impl ConfigLayer {
     }
 
     /// Completes a file of a folder that the user has not trusted.
-    fn as_restrained(mut self, env: &Env, root: &Path, user: &SpannedValue) -> Self {
+    fn into_restrained(mut self, env: &Env, root: &Path, user: &SpannedValue) -> Self {
         let layer = &mut self;
         layer.restrained = true;
         // Before the expansion: an untrusted file must not read any variable.
@@ -421,7 +421,7 @@ impl ConfigLayer {
     }
 
     /// Completes a file of a trusted folder, without the redirects that were not accepted.
-    fn as_trusted(mut self, env: &Env, redirects: &[ProviderRedirect]) -> Self {
+    fn into_trusted(mut self, env: &Env, redirects: &[ProviderRedirect]) -> Self {
         self.expand_and_validate(env);
         self.problems.extend(trust::drop_own_trust(&mut self.tree));
         let (problems, failed) = redirect::hold_back(&mut self.tree, redirects);

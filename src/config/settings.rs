@@ -139,7 +139,10 @@ impl Settings {
             };
             is_secret.then_some([name, companion])
         });
-        let bearer = self.mcp.values().filter_map(|server| server.bearer_token_env.as_deref());
+        let bearer = self
+            .mcp
+            .values()
+            .filter_map(|server| server.bearer_token_env.as_deref());
         self.named_variables
             .iter()
             .map(String::as_str)
@@ -171,8 +174,14 @@ impl Settings {
             "x-title",
         ];
         let is_public = |name: &str| PUBLIC.iter().any(|public| name.eq_ignore_ascii_case(public));
-        let providers = self.providers.values().map(|provider| (&provider.api_key, &provider.headers));
-        let servers = self.mcp.values().map(|server| (&server.bearer_token, &server.headers));
+        let providers = self
+            .providers
+            .values()
+            .map(|provider| (&provider.api_key, &provider.headers));
+        let servers = self
+            .mcp
+            .values()
+            .map(|server| (&server.bearer_token, &server.headers));
         let keys = providers.chain(servers).flat_map(move |(key, headers)| {
             let secret = headers.iter().filter(move |(name, _)| !is_public(name));
             key.iter().chain(secret.map(|(_, value)| value))

@@ -64,15 +64,21 @@ impl McpFolder {
 
     /// Returns the names of the servers that are starting.
     pub fn names_of_starting(&self) -> Vec<String> {
-        let starting = self.servers.iter().filter(|server| {
-            matches!(server.server.phase(), Phase::Starting)
-        });
+        let starting = self
+            .servers
+            .iter()
+            .filter(|server| matches!(server.server.phase(), Phase::Starting));
         starting.map(|server| server.settings.name.clone()).collect()
     }
 
     /// Waits until no server is starting any more. Each has its own time limit.
     pub async fn wait_until_started(&self) {
-        join_all(self.servers.iter().map(|server| server.server.wait_until_settled())).await;
+        join_all(
+            self.servers
+                .iter()
+                .map(|server| server.server.wait_until_settled()),
+        )
+        .await;
     }
 
     /// Returns the failures that no session has heard of, as the name of the server and the reason.

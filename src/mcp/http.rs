@@ -57,37 +57,22 @@ pub(super) async fn build_transport(
 
 fn build_client(address: &Url, network: &NetworkSettings) -> Result<reqwest::Client, McpError> {
     let failed = |error: &dyn std::error::Error| McpError::Failed(format!("no HTTP client: {error}"));
-    let proxy = match address.scheme() {
-        "https" => network.https_proxy.as_ref(),
-        _ => network.http_proxy.as_ref(),
-    };
-    let host = address.host_str().unwrap_or_default();
-    let is_local = host == "localhost" || host.starts_with("127.") || host == "[::1]";
-    let proxy = proxy.filter(|_| !is_local);
-    let tls = if address.scheme() == "http" && proxy.is_none() {
+    let tls = if address.scheme() == "http" && network.find_proxy(address).is_none() {
         tls::without_roots()
     } else {
         tls::build_client_config(network.ca_file.as_deref())
     };
-    let mut builder = reqwest::Client::builder()
+    let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls.map_err(|error| failed(&error))?)
         .http1_only()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .connect_timeout(CONNECT)
-        .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")))
-        // The configuration has already read the environment.
-        .no_proxy();
-    if let Some(proxy) = proxy {
-        let proxy = reqwest::Proxy::all(proxy.expose_secret())
-            // Its address may contain a password.
-            .map_err(|error| failed(&error.without_url()))?;
-        let without = network
-            .no_proxy
-            .as_deref()
-            .and_then(reqwest::NoProxy::from_string);
-        builder = builder.proxy(proxy.no_proxy(without));
-    }
+        .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")));
+    let builder = network
+        .add_proxies(builder)
+        // Its address may contain a password.
+        .map_err(|error| failed(&error.without_url()))?;
     builder
         .build()
         .map_err(|error| McpError::Failed(format!("no HTTP client: {}", innermost_message(&error))))

@@ -145,7 +145,11 @@ impl McpManager {
 
     /// Stops the servers of a folder at once, even if sessions hold them.
     pub fn close_folder(&self, folder: &Path) {
-        let closed = self.lock().folders.remove(folder).and_then(|folder| folder.upgrade());
+        let closed = self
+            .lock()
+            .folders
+            .remove(folder)
+            .and_then(|folder| folder.upgrade());
         for server in closed.iter().flat_map(|folder| folder.servers()) {
             server.server.stop();
         }
@@ -176,7 +180,10 @@ impl McpManager {
             state.folders.clear();
             std::mem::take(&mut state.supervisors)
         };
-        if tokio::time::timeout(SHUTDOWN, join_all(supervisors)).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN, join_all(supervisors))
+            .await
+            .is_err()
+        {
             tracing::debug!("an MCP server is left to its helper");
         }
     }

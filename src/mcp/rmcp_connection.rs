@@ -99,9 +99,13 @@ impl RmcpConnection {
                 // One bad entry must not hide the others.
                 ServerResult::CustomResult(page) => {
                     let entries = page.0.get("tools").and_then(Value::as_array);
-                    let entries = entries.ok_or_else(|| McpError::Malformed("no list of tools".to_owned()))?;
+                    let entries =
+                        entries.ok_or_else(|| McpError::Malformed("no list of tools".to_owned()))?;
                     tools.extend(entries.iter().filter_map(read_tool));
-                    page.0.get("nextCursor").and_then(Value::as_str).map(str::to_owned)
+                    page.0
+                        .get("nextCursor")
+                        .and_then(Value::as_str)
+                        .map(str::to_owned)
                 }
                 ServerResult::EmptyResult(_) => None,
                 _ => return Err(McpError::Malformed("no list of tools".to_owned())),

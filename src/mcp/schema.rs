@@ -27,7 +27,9 @@ const DROPPED: [&str; 9] = [
     "$dynamicAnchor",
 ];
 /// The names of types.
-const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
+const TYPES: [&str; 7] = [
+    "object", "array", "string", "integer", "number", "boolean", "null",
+];
 
 /// Returns the schema in a form that every provider accepts.
 pub(super) fn adapt_schema(stated: &Value) -> Value {
@@ -40,7 +42,9 @@ pub(super) fn adapt_schema(stated: &Value) -> Value {
         // Arguments are always an object, so the alternatives at the top are only hints.
         _ => Map::new(),
     };
-    for word in ["anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"] {
+    for word in [
+        "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else",
+    ] {
         object.remove(word);
     }
     object.insert("type".to_owned(), json!("object"));
@@ -51,9 +55,12 @@ pub(super) fn adapt_schema(stated: &Value) -> Value {
 }
 
 fn is_object_schema(schema: &Map<String, Value>) -> bool {
-    schema
-        .get("type")
-        .is_none_or(|kind| kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object"))))
+    schema.get("type").is_none_or(|kind| {
+        kind == "object"
+            || kind
+                .as_array()
+                .is_some_and(|kinds| kinds.contains(&json!("object")))
+    })
 }
 
 struct SchemaAdapter<'a> {
@@ -72,7 +79,9 @@ impl SchemaAdapter<'_> {
             return json!({});
         }
         if let Some(reference) = words.get("$ref").and_then(Value::as_str) {
-            let target = reference.strip_prefix('#').and_then(|path| self.root.pointer(path));
+            let target = reference
+                .strip_prefix('#')
+                .and_then(|path| self.root.pointer(path));
             let mut adapted = match target {
                 Some(target) => self.adapt(target, depth + 1),
                 None => json!({}),
@@ -92,9 +101,8 @@ impl SchemaAdapter<'_> {
                 name if SCHEMA_MAPS.contains(&name) => match value {
                     Value::Object(entries) => {
                         let entries = entries.iter().take(self.left);
-                        let adapt = |(name, schema): (&String, &Value)| {
-                            (name.clone(), self.adapt(schema, depth + 1))
-                        };
+                        let adapt =
+                            |(name, schema): (&String, &Value)| (name.clone(), self.adapt(schema, depth + 1));
                         Value::Object(entries.map(adapt).collect())
                     }
                     _ => continue,
@@ -106,9 +114,12 @@ impl SchemaAdapter<'_> {
                 "items" | "contains" | "not" | "propertyNames" => self.adapt(value, depth + 1),
                 "additionalProperties" if value.is_object() => self.adapt(value, depth + 1),
                 "anyOf" | "oneOf" | "allOf" => match value {
-                    Value::Array(choices) if !choices.is_empty() => {
-                        Value::Array(choices.iter().map(|choice| self.adapt(choice, depth + 1)).collect())
-                    }
+                    Value::Array(choices) if !choices.is_empty() => Value::Array(
+                        choices
+                            .iter()
+                            .map(|choice| self.adapt(choice, depth + 1))
+                            .collect(),
+                    ),
                     _ => continue,
                 },
                 "type" if !is_known_type(value) => continue,
@@ -118,7 +129,7 @@ impl SchemaAdapter<'_> {
                 },
                 // Older dialects have flags here.
                 "exclusiveMinimum" | "exclusiveMaximum" if !value.is_number() => continue,
-                "enum" if !value.as_array().is_some_and(|values| !values.is_empty()) => continue,
+                "enum" if value.as_array().is_none_or(Vec::is_empty) => continue,
                 _ => self.copy(value, depth),
             };
             adapted.insert(name.to_owned(), value);
@@ -133,7 +144,9 @@ impl SchemaAdapter<'_> {
         }
         match value {
             Value::String(text) => Value::String(crate::base::text::prefix_within(text, MAX_TEXT).to_owned()),
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.copy(item, depth + 1)).collect()),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.copy(item, depth + 1)).collect())
+            }
             Value::Object(entries) => Value::Object(
                 entries
                     .iter()
@@ -193,8 +206,14 @@ mod tests {
             (Value::Null, empty.clone()),
             (json!("object"), empty.clone()),
             (json!({"type": "banana"}), empty.clone()),
-            (json!({"type": "array", "items": {"type": "string"}}), empty.clone()),
-            (json!({"anyOf": [{"type": "object"}, {"type": "null"}]}), empty.clone()),
+            (
+                json!({"type": "array", "items": {"type": "string"}}),
+                empty.clone(),
+            ),
+            (
+                json!({"anyOf": [{"type": "object"}, {"type": "null"}]}),
+                empty.clone(),
+            ),
             (json!({"$ref": "http://127.0.0.1:9/schema.json"}), empty.clone()),
             (
                 json!({"type": "object", "properties": {}, "required": ["none"]}),

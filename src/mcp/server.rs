@@ -248,7 +248,11 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
             Err(McpError::Cancelled) => return,
             Err(error) => (error, false),
         };
-        failures = if started.elapsed() >= HEALTHY { 1 } else { failures + 1 };
+        failures = if started.elapsed() >= HEALTHY {
+            1
+        } else {
+            failures + 1
+        };
         tracing::warn!(server = shared.setup.settings.name, %error, failures, "an MCP server failed");
         let needs_login = error == McpError::NeedsLogin;
         shared.set_phase(Phase::Failed(error));
@@ -444,7 +448,10 @@ fn explain_end(shared: &ServerShared, error: McpError, status: Option<ExitStatus
         (McpError::Closed, Some(ExitStatus::Signal(signal))) => format!("signal {signal} ended it"),
         (McpError::Closed, _) => "it ended the connection".to_owned(),
         (McpError::TimedOut(limit), _) => {
-            format!("it did not start within {} s (startup_timeout_s)", limit.as_secs_f64())
+            format!(
+                "it did not start within {} s (startup_timeout_s)",
+                limit.as_secs_f64()
+            )
         }
         (McpError::NeedsLogin | McpError::Cancelled, _) => return error,
         (other, _) => other.to_string(),

@@ -80,6 +80,10 @@ mod tests {
         assert_eq!((lines.len(), lines[0].as_str()), (MAX_LINES + 1, "line 80"));
         assert!(!lines[MAX_LINES].contains('\x1b'), "{lines:?}");
         tail.push(&[b'x'; 1 << 20]);
-        assert!(tail.lines().iter().all(|line| line.len() <= MAX_LINE + 3));
+        assert!(
+            tail.lines()
+                .iter()
+                .all(|line| line.chars().count() <= MAX_LINE + 1)
+        );
     }
 }

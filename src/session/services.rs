@@ -118,9 +118,10 @@ impl SessionSettings {
             never: StringList(self.tools.never.iter().chain(denied.iter()).cloned().collect()),
         };
         let fixed = fixed.filter_by_name(|tool| choice.is_allowed(tool));
-        let source = self.mcp.clone().map(|folder| {
-            Arc::new(McpToolSource::new(folder, loaded.clone())) as Arc<dyn ToolSource>
-        });
+        let source = self
+            .mcp
+            .clone()
+            .map(|folder| Arc::new(McpToolSource::new(folder, loaded.clone())) as Arc<dyn ToolSource>);
         // An agent's list may name a tool as rules do.
         let filter = move |tool: &dyn DynTool| choice.is_allowed_by_either(tool.name(), tool.rule_name());
         TurnTools::new(Arc::new(fixed), source, Arc::new(filter))

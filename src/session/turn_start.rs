@@ -117,12 +117,8 @@ impl Actor {
                 inquiries,
             },
         };
-        let subagents = SubagentFactory::new(
-            &self.services,
-            &self.info,
-            &profile,
-            &self.resources.loaded_tools,
-        );
+        let subagents =
+            SubagentFactory::new(&self.services, &self.info, &profile, &self.resources.loaded_tools);
         let has_prompt_hooks = context.settings.hooks.has_hooks_for(HookMoment::Prompt);
         let wall_time = profile.wall_time.filter(|_| answers);
         let (waiter, outcome) = oneshot::channel();

@@ -93,9 +93,10 @@ impl PreparedCall for McpToolCall {
     fn title(&self) -> String {
         let name = self.tool.rule_name.trim_start_matches("mcp:");
         let arguments = Value::Object(self.arguments.clone()).to_string();
-        let title = match self.arguments.is_empty() {
-            true => name.to_owned(),
-            false => format!("{name} {arguments}"),
+        let title = if self.arguments.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name} {arguments}")
         };
         one_line(&reveal_hidden_characters(&title), 160)
     }
@@ -104,7 +105,11 @@ impl PreparedCall for McpToolCall {
         let only_reads = self.tool.is_trusted_to_read();
         Ok(Effect {
             // Nobody knows what it does, so it counts as the most that a call can do.
-            kind: if only_reads { EffectKind::Read } else { EffectKind::Execute },
+            kind: if only_reads {
+                EffectKind::Read
+            } else {
+                EffectKind::Execute
+            },
             subject: Value::Object(self.arguments.clone()).to_string(),
             foreign: Some(ForeignTool {
                 name: self.tool.rule_name.clone(),
@@ -154,10 +159,9 @@ impl PreparedCall for McpToolCall {
                     timed_out: true,
                     ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
                 }),
-                Err(error) => fail_with_message(format!(
-                    "MCP server {}: {error}",
-                    self.tool.served.settings.name
-                )),
+                Err(error) => {
+                    fail_with_message(format!("MCP server {}: {error}", self.tool.served.settings.name))
+                }
             }
         }
         .boxed()
@@ -225,7 +229,8 @@ mod tests {
 
     use super::*;
 
-    const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+    const PIXEL: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
     fn text(text: &str) -> McpContent {
         McpContent::Text(text.to_owned())
@@ -287,7 +292,11 @@ mod tests {
                 content: vec![image(data)],
                 ..McpCallResult::default()
             });
-            assert!(output.images.is_empty() && output.text.contains(reason), "{}", output.text);
+            assert!(
+                output.images.is_empty() && output.text.contains(reason),
+                "{}",
+                output.text
+            );
         }
         let many = McpCallResult {
             content: vec![image(PIXEL.to_owned()); MAX_IMAGES + 2],

@@ -59,9 +59,9 @@ pub use erased::{DynTool, PreparedCall};
 pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};
 pub use progress::{OutputClosed, ToolProgress};
 pub use registry::{Registry, create_builtin_tools};
+pub use spawner::{ChildState, NoSpawner, Spawner, SubagentJob, SubagentReport};
 pub use tool_source::{LoadedTools, McpToolSource, ToolSource};
 pub use turn_tools::{ToolFilter, TurnTools};
-pub use spawner::{ChildState, NoSpawner, Spawner, SubagentJob, SubagentReport};
 
 use std::future::Future;
 use std::time::Duration;

@@ -62,7 +62,11 @@ impl SearchTools {
             .collect();
         // Stable, so that equal ones stay in the order of their names.
         scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-        scored.into_iter().map(|(_, spec)| spec).take(MAX_LOADED).collect()
+        scored
+            .into_iter()
+            .map(|(_, spec)| spec)
+            .take(MAX_LOADED)
+            .collect()
     }
 }
 
@@ -154,12 +158,19 @@ impl PreparedCall for SearchCall {
     fn run(self: Box<Self>, _cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let found = self.tool.find_tools(&self.query);
         let result = if found.is_empty() {
-            fail_with_message(format!("no tool fits {:?}; try other words", one_line(&self.query, 100)))
+            fail_with_message(format!(
+                "no tool fits {:?}; try other words",
+                one_line(&self.query, 100)
+            ))
         } else {
             let mut text = String::from("You can call these tools now:\n");
             for spec in found {
                 self.tool.loaded.add(&spec.name);
-                text.push_str(&format!("\n{}: {}\n", spec.name, one_line(&spec.description, 300)));
+                text.push_str(&format!(
+                    "\n{}: {}\n",
+                    spec.name,
+                    one_line(&spec.description, 300)
+                ));
             }
             Ok(ToolOutput::text(text))
         };

@@ -31,7 +31,10 @@ pub(super) async fn await_tools(cx: &TurnContext) -> Result<Result<(), AgentErro
     source.start();
     let announce = async {
         tokio::time::sleep(SLOW).await;
-        let why = format!("waiting for MCP servers to start: {}", source.names_of_starting().join(", "));
+        let why = format!(
+            "waiting for MCP servers to start: {}",
+            source.names_of_starting().join(", ")
+        );
         // An error means that the turn is stopped, which the cancel below reports.
         let _ = cx.link.emit_event(Event::Wait { why, until: None }).await;
     };
@@ -60,9 +63,9 @@ pub(super) async fn await_tools(cx: &TurnContext) -> Result<Result<(), AgentErro
 /// Takes over the tools that there are now. Called between steps, because a step needs the same ones throughout.
 pub(super) fn refresh_tools(cx: &TurnContext, state: &mut LoopState) {
     let window = state.model.info.window;
-    let has_changed = cx.tools.refresh(|specs| {
-        specs.len() > MANY_TOOLS || estimate_tool_tokens(specs) > window / WINDOW_SHARE
-    });
+    let has_changed = cx
+        .tools
+        .refresh(|specs| specs.len() > MANY_TOOLS || estimate_tool_tokens(specs) > window / WINDOW_SHARE);
     if has_changed {
         state.set_prefix_tokens(estimate_prefix_tokens(cx));
     }

@@ -44,6 +44,7 @@ mod kills;
 mod lifecycle;
 mod limits;
 mod mcp;
+mod mcp_bad_servers;
 mod models;
 mod network;
 mod own_sandbox;

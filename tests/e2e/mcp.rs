@@ -20,7 +20,10 @@ pub(crate) fn peer_table(arguments: &[&str], more: &str) -> String {
         .chain(arguments.iter().copied())
         .map(|word| format!("{word:?}"))
         .collect();
-    format!("[mcp.peer]\ncommand = \"python3\"\nargs = [{}]\n{more}\n", words.join(", "))
+    format!(
+        "[mcp.peer]\ncommand = \"python3\"\nargs = [{}]\n{more}\n",
+        words.join(", ")
+    )
 }
 
 /// Returns a world with one scripted server.
@@ -33,13 +36,15 @@ pub(crate) fn world_with(arguments: &[&str], more: &str) -> World {
 
 /// Calls a tool of the scripted server, without a question, and returns the result as the model reads it.
 pub(crate) fn call_tool(world: &World, client: &Client, session: &str, tool: &str, input: Value) -> String {
-    world.mock().push(Reply::tool(&format!("mcp__peer__{tool}"), input));
+    world
+        .mock()
+        .push(Reply::tool(&format!("mcp__peer__{tool}"), input));
     client.ask(session, "go");
     let request = world.wait_for_request(world.requests() - 1);
     request.messages().last().unwrap()["content"][0].to_string()
 }
 
-fn servers(client: &Client) -> Vec<Value> {
+pub(crate) fn servers(client: &Client) -> Vec<Value> {
     let listed: Value = client.call("agent/listMcpServers", json!({}));
     listed["servers"].as_array().unwrap().clone()
 }
@@ -49,7 +54,11 @@ fn tools_are_offered_asked_about_and_called() {
     let world = world_with(&[], "");
     let client = world.start();
     let session = client.session();
-    assert_eq!(servers(&client)[0]["state"], "idle", "nothing starts before a turn");
+    assert_eq!(
+        servers(&client)[0]["state"],
+        "idle",
+        "nothing starts before a turn"
+    );
     assert_eq!(client.processes(), 1, "only the server runs");
     world
         .mock()
@@ -57,24 +66,36 @@ fn tools_are_offered_asked_about_and_called() {
     let id = client.prompt(&session, "echo");
     let approval = client.next_approval(&session);
     assert_eq!(approval.text("title"), r#"peer/echo {"text":"hello"}"#);
-    assert_eq!(approval.text("why"), "calls a tool of an MCP server: mcp:peer/echo");
+    assert_eq!(
+        approval.text("why"),
+        "calls a tool of an MCP server: mcp:peer/echo"
+    );
     assert_eq!(approval.params["risk"], "high");
     client.decide(&approval, "allow");
     client.prompt_result(&id);
     let request = world.wait_for_request(0);
     let tools = request.body["tools"].as_array().unwrap();
-    let echo = tools.iter().find(|tool| tool["name"] == "mcp__peer__echo").unwrap();
+    let echo = tools
+        .iter()
+        .find(|tool| tool["name"] == "mcp__peer__echo")
+        .unwrap();
     assert_eq!(echo["description"], "Returns the text.");
     assert_eq!(echo["input_schema"]["required"], json!(["text"]));
     let answer = world.wait_for_request(1).messages().last().unwrap()["content"][0].to_string();
     assert!(answer.contains("hello"), "{answer}");
     let listed = &servers(&client)[0];
-    assert_eq!((&listed["state"], &listed["title"]), (&json!("ready"), &json!("Scripted peer 1.0.0")));
+    assert_eq!(
+        (&listed["state"], &listed["title"]),
+        (&json!("ready"), &json!("Scripted peer 1.0.0"))
+    );
 }
 
 #[test]
 fn rules_and_trusted_annotations_decide_without_a_question() {
-    let world = world_with(&[], "trust_annotations = true\n[approvals]\nallow = [\"mcp:peer/write*\"]\ndeny = [\"mcp:peer/fail\"]");
+    let world = world_with(
+        &[],
+        "trust_annotations = true\n[approvals]\nallow = [\"mcp:peer/write*\"]\ndeny = [\"mcp:peer/fail\"]",
+    );
     let client = world.start();
     let session = client.session();
     let read = call_tool(&world, &client, &session, "echo", json!({"text": "read"}));
@@ -95,7 +116,10 @@ fn results_of_every_kind_reach_the_model() {
     let session = client.session();
     let call = |tool: &str, input: Value| call_tool(&world, &client, &session, tool, input);
     let image = call("image", json!({}));
-    assert!(image.contains("a pixel:") && image.contains("image/png"), "{image}");
+    assert!(
+        image.contains("a pixel:") && image.contains("image/png"),
+        "{image}"
+    );
     let embedded = call("embedded", json!({}));
     for part in [
         "The embedded text.",
@@ -107,11 +131,20 @@ fn results_of_every_kind_reach_the_model() {
     }
     assert!(call("structured", json!({})).contains("sum"), "structured");
     let failed = call("fail", json!({}));
-    assert!(failed.contains("the disk is full") && failed.contains("\"is_error\":true"), "{failed}");
+    assert!(
+        failed.contains("the disk is full") && failed.contains("\"is_error\":true"),
+        "{failed}"
+    );
     let refused = call("refuse", json!({}));
-    assert!(refused.contains("MCP server peer: the request was refused"), "{refused}");
+    assert!(
+        refused.contains("MCP server peer: the request was refused"),
+        "{refused}"
+    );
     let hidden = call("hidden", json!({}));
-    assert!(!hidden.contains('\u{202e}') && !hidden.contains('\u{200b}'), "{hidden}");
+    assert!(
+        !hidden.contains('\u{202e}') && !hidden.contains('\u{200b}'),
+        "{hidden}"
+    );
     let progress = call("progress", json!({"count": 3}));
     assert!(progress.contains("3 parts done"), "{progress}");
     let live: String = client
@@ -119,7 +152,10 @@ fn results_of_every_kind_reach_the_model() {
         .iter()
         .map(|delta| delta.text("text").to_owned())
         .collect();
-    assert!(live.contains("[1 of 3] part 1") && live.contains("part 3"), "{live}");
+    assert!(
+        live.contains("[1 of 3] part 1") && live.contains("part 3"),
+        "{live}"
+    );
 }
 
 #[test]
@@ -129,7 +165,10 @@ fn servers_learn_the_workspace_folders() {
     let session = client.session();
     let roots = call_tool(&world, &client, &session, "roots", json!({}));
     let workspace = world.workspace().canonicalize().unwrap();
-    assert!(roots.contains(&format!("file://{}", workspace.display())), "{roots}");
+    assert!(
+        roots.contains(&format!("file://{}", workspace.display())),
+        "{roots}"
+    );
     // The environment of commands: no keys.
     let environment = call_tool(&world, &client, &session, "environment", json!({}));
     assert!(environment.contains("PATH"), "{environment}");
@@ -141,12 +180,17 @@ fn servers_learn_the_workspace_folders() {
 #[test]
 fn a_changed_list_counts_from_the_next_step_on() {
     let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    // The tools are at the start of every request.
+    world.mock().allow_rewrites();
     let client = world.start();
     let session = client.session();
     let names = |index: usize| -> Vec<String> {
         let request = world.wait_for_request(index);
         let tools = request.body["tools"].as_array().unwrap().clone();
-        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        tools
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
     };
     call_tool(&world, &client, &session, "change", json!({}));
     assert!(names(0).contains(&"mcp__peer__fail".to_owned()));
@@ -160,6 +204,8 @@ fn a_changed_list_counts_from_the_next_step_on() {
 #[test]
 fn servers_of_a_folder_start_only_if_it_is_trusted() {
     let world = World::new();
+    // The tools come and go with the trust.
+    world.mock().allow_rewrites();
     let script = peer_script();
     world.write(
         ".mcp.json",
@@ -171,15 +217,24 @@ fn servers_of_a_folder_start_only_if_it_is_trusted() {
     client.ask(&session, "go");
     assert_eq!(client.processes(), 1, "nothing starts");
     let described: Value = client.call("agent/describeTrust", json!({"folder": world.workspace()}));
-    let items = described["items"].as_array().unwrap();
+    let items = described["activates"].as_array().unwrap();
     let item = items.iter().find(|item| item["kind"] == "mcpServer").unwrap();
-    assert!(item["name"] == "peer" && item["command"].as_str().unwrap().starts_with("python3"), "{item}");
-    let _: Value = client.call("agent/setTrust", json!({"folder": world.workspace(), "trusted": true}));
+    assert!(
+        item["name"] == "peer" && item["command"].as_str().unwrap().starts_with("python3"),
+        "{item}"
+    );
+    let _: Value = client.call(
+        "agent/setTrust",
+        json!({"folder": world.workspace(), "trusted": true}),
+    );
     world.mock().push(Reply::text("something"));
     client.ask(&session, "go");
     let request = world.wait_for_request(world.requests() - 1);
     assert!(request.body["tools"].to_string().contains("mcp__peer__echo"));
-    let _: Value = client.call("agent/setTrust", json!({"folder": world.workspace(), "trusted": false}));
+    let _: Value = client.call(
+        "agent/setTrust",
+        json!({"folder": world.workspace(), "trusted": false}),
+    );
     world.wait_until(|| client.processes() == 1);
 }
 
@@ -195,11 +250,17 @@ fn nothing_survives_the_server_or_an_unused_session() {
     let states = || -> Vec<String> {
         let updates = client.notes().into_iter();
         let updates = updates.filter(|note| note.method == "agent/mcpServerUpdated");
-        updates.map(|update| update.params["server"]["state"].as_str().unwrap().to_owned()).collect()
+        updates
+            .map(|update| update.params["server"]["state"].as_str().unwrap().to_owned())
+            .collect()
     };
     world.wait_until(|| states().ends_with(&["ready".to_owned(), "starting".to_owned(), "ready".to_owned()]));
     let started = now();
     client.close_input();
     client.wait_for_exit();
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
 }

@@ -6,9 +6,8 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::resolver::Resolver;
-use crate::config::location::ValueSource;
 use crate::config::settings::McpServerSettings;
-use crate::config::tree::{Node, SpannedValue};
+use crate::config::tree::join_keys;
 
 /// The longest name of a server, so that its tools have names that all providers accept.
 const MAX_NAME: usize = 32;
@@ -71,33 +70,22 @@ impl Resolver<'_> {
                     return false;
                 }
             }
-            server.is_from_folder = self.is_from_folder(&["mcp", name]);
+            let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
+            // Whoever states a part of it decides what runs.
+            server.is_from_folder = ["command", "args", "cwd", "url"]
+                .iter()
+                .any(|key| is_from_folder(&path(key)))
+                || (server.env.keys()).any(|variable| is_from_folder(&["mcp", name, "env", variable]));
             true
         });
     }
 
     /// Returns whether the setting, or something in it, was stated but could not be used.
     fn has_failed_below(&self, path: &[&str]) -> bool {
-        let key = crate::config::tree::join_keys(path);
+        let key = join_keys(path);
         let below = format!("{key}.");
         self.failed
             .iter()
             .any(|failed| *failed == key || failed.starts_with(&below))
-    }
-
-    /// Returns whether a file of the root states the setting or a part of it.
-    fn is_from_folder(&self, path: &[&str]) -> bool {
-        let Some(root) = self.inputs.root else { return false };
-        self.merged
-            .find(path)
-            .is_some_and(|value| has_value_below(value, root))
-    }
-}
-
-/// Returns whether a plain value in the tree is written in a file below `root`.
-fn has_value_below(value: &SpannedValue, root: &std::path::Path) -> bool {
-    match &value.node {
-        Node::Table(entries) => entries.values().any(|value| has_value_below(value, root)),
-        _ => matches!(&*value.at.origin, ValueSource::File(file) if file.starts_with(root)),
     }
 }

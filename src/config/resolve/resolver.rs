@@ -32,7 +32,8 @@ impl Resolver<'_> {
     pub(super) fn is_from_folder(&self, path: &[&str]) -> bool {
         let at = self.find_location(path);
         let files = [&self.inputs.workspace, &self.inputs.local];
-        let mut paths = files.into_iter().flatten().map(|file| &file.path);
+        let files = files.into_iter().flatten().chain(&self.inputs.foreign_mcp);
+        let mut paths = files.map(|file| &file.path);
         matches!(&*at.origin, ValueSource::File(file) if paths.any(|path| path == file))
     }
 

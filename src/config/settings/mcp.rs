@@ -131,7 +131,14 @@ impl McpServerSettings {
                 .collect()
         };
         let mut hasher = DefaultHasher::new();
-        (&self.name, &self.command, &self.args, exposed(&self.env), &self.cwd).hash(&mut hasher);
+        (
+            &self.name,
+            &self.command,
+            &self.args,
+            exposed(&self.env),
+            &self.cwd,
+        )
+            .hash(&mut hasher);
         (
             &self.url,
             exposed(&self.headers),

@@ -1,5 +1,6 @@
 //! Tests of the whole configuration: layers in, settings and diagnostics out.
 
+mod mcp;
 mod redirects;
 mod rules;
 mod sandbox;

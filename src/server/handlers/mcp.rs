@@ -37,8 +37,14 @@ impl Service {
         let folder = self.mcp_folder(params.session_id).await?;
         let configured = self.state.configured.folder_config(&folder);
         let servers = configured.mcp.servers.iter();
-        if !servers.filter(|server| server.enabled).any(|server| server.name == params.name) {
-            let message = format!("{:?} is not an enabled MCP server; see agent/listMcpServers", params.name);
+        if !servers
+            .filter(|server| server.enabled)
+            .any(|server| server.name == params.name)
+        {
+            let message = format!(
+                "{:?} is not an enabled MCP server; see agent/listMcpServers",
+                params.name
+            );
             return Err(RequestError::invalid_param("name", message).into());
         }
         // One that no session holds starts with the next turn.
@@ -72,7 +78,10 @@ pub(in crate::server) async fn report_mcp_servers(
         let live = manager.list_live();
         let key = |server: &McpServerStatus| (server.folder.clone(), server.name.clone());
         for server in &live {
-            if sent.get(&key(server)).is_some_and(|before| before.state == server.state) {
+            if sent
+                .get(&key(server))
+                .is_some_and(|before| before.state == server.state)
+            {
                 continue;
             }
             let update = McpServerUpdatedNotification {

@@ -179,7 +179,10 @@ impl Checker {
                 let wrong = wrong.into_iter().map(|message| format!("{session}: {message}"));
                 self.violations.extend(wrong);
             }
-            None if matches!(method, "agent/status" | "agent/warning" | "agent/mcpServerUpdated") => {}
+            None if matches!(
+                method,
+                "agent/status" | "agent/warning" | "agent/mcpServerUpdated"
+            ) => {}
             None => self.wrong(format!("{method} without a session")),
         }
         Some(typed)

@@ -1,0 +1,311 @@
+//! MCP servers that hang, crash, flood, or lie. None of them may hurt a turn, the server, or another MCP server
+//! (R-MCP).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World, now, resident};
+use crate::mcp::{call_tool, servers, world_with};
+use crate::mock_llm::Reply;
+
+/// Allows every call, so that no question is asked.
+const ALLOW: &str = "[approvals]\nallow = [\"mcp:*\"]";
+
+/// Runs a turn with a plain answer, and returns how long it took.
+fn plain_turn(world: &World, client: &Client, session: &str) -> Duration {
+    world.mock().push(Reply::text("done"));
+    let started = now();
+    let result = client.ask(session, "go");
+    assert_eq!(json!(result.state), "completed");
+    started.elapsed()
+}
+
+fn warnings(client: &Client, session: &str) -> String {
+    let warnings = client.all(session, "agent/warning");
+    warnings
+        .iter()
+        .map(|warning| warning.text("message").to_owned() + "\n")
+        .collect()
+}
+
+#[test]
+fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visibly() {
+    let world = world_with(&["--start", "hang"], "startup_timeout_s = 1.5");
+    let client = world.start();
+    let session = client.session();
+    let took = plain_turn(&world, &client, &session);
+    assert!(
+        took >= Duration::from_millis(1_400) && took < Duration::from_secs(8),
+        "{took:?}"
+    );
+    let waits = client.all(&session, "agent/wait");
+    assert!(
+        waits[0].text("why").contains("MCP servers to start: peer"),
+        "{:?}",
+        waits[0]
+    );
+    let said = warnings(&client, &session);
+    assert!(
+        said.contains("MCP server peer: it did not start within 1.5 s"),
+        "{said}"
+    );
+    // It is not waited for again, and nobody hears of it twice.
+    let took = plain_turn(&world, &client, &session);
+    assert!(took < Duration::from_millis(1_400), "{took:?}");
+    assert_eq!(warnings(&client, &session), said);
+    assert_eq!(servers(&client)[0]["state"], "failed");
+}
+
+#[test]
+fn a_cancel_while_servers_start_ends_the_turn() {
+    let world = world_with(&["--start", "hang"], "startup_timeout_s = 60");
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "go");
+    client.next(&session, "agent/wait");
+    let started = now();
+    client.cancel(&session);
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn a_required_server_that_fails_ends_the_turn_with_the_reason() {
+    let world = world_with(&["--start", "error"], "required = true");
+    let client = world.start();
+    let session = client.session();
+    let result = client.ask(&session, "go");
+    assert_eq!(json!(result.state), "failed");
+    let ended = client.all(&session, "agent/turnEnded")[0].params.to_string();
+    assert!(
+        ended.contains("peer is required") && ended.contains("the database is gone"),
+        "{ended}"
+    );
+    assert_eq!(world.requests(), 0);
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_reported() {
+    let world = World::with(crate::harness::Config {
+        tables: "[mcp.peer]\ncommand = \"no-such-program-anywhere\"\n".to_owned(),
+        ..crate::harness::Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    let said = warnings(&client, &session);
+    assert!(
+        said.contains("cannot find program `no-such-program-anywhere`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_call_that_hangs_ends_by_its_limit_or_by_a_cancel_and_the_next_one_works() {
+    let world = World::new();
+    let log = world.path("peer.log");
+    world.configure(crate::harness::Config {
+        tables: crate::mcp::peer_table(
+            &["--log", log.to_str().unwrap()],
+            &format!("timeout_s = 1\n{ALLOW}"),
+        ),
+        ..crate::harness::Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    let late = call_tool(&world, &client, &session, "hang", json!({}));
+    assert!(late.contains("timed out after 1 s"), "{late}");
+    world.mock().push(Reply::tool("mcp__peer__hang", json!({})));
+    let id = client.prompt(&session, "go");
+    client.tool_call(&session, "running");
+    client.tool_call(&session, "running");
+    let started = now();
+    client.cancel(&session);
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        started.elapsed()
+    );
+    world.wait_until(|| {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.matches("notifications/cancelled").count() == 2
+    });
+    let next = call_tool(&world, &client, &session, "echo", json!({"text": "still here"}));
+    assert!(next.contains("still here"), "{next}");
+}
+
+#[test]
+fn a_server_that_crashes_in_a_call_starts_again() {
+    let world = world_with(&[], ALLOW);
+    // Its tools are gone for a moment.
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    let crashed = call_tool(&world, &client, &session, "crash", json!({}));
+    assert!(
+        crashed.contains("MCP server peer: the server has ended"),
+        "{crashed}"
+    );
+    world.wait_until(|| {
+        let failed = client.notes().into_iter().find(|note| {
+            note.method == "agent/mcpServerUpdated" && note.params["server"]["state"] == "failed"
+        });
+        failed.is_some_and(|failed| {
+            let server = failed.params["server"].to_string();
+            server.contains("exit code 3") && server.contains("the peer crashes on purpose")
+        })
+    });
+    world.wait_until(|| servers(&client)[0]["state"] == "ready");
+    let next = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
+    assert!(next.contains("again"), "{next}");
+}
+
+#[test]
+fn floods_and_lies_of_every_kind_are_bounded() {
+    let world = world_with(&[], &format!("timeout_s = 20\n{ALLOW}"));
+    let client = world.start();
+    let session = client.session();
+    let call = |tool: &str, input: Value| call_tool(&world, &client, &session, tool, input);
+    call("echo", json!({"text": "warm"}));
+    let (before, _) = resident(client.pid());
+    let flood = call("flood", json!({"count": 8}));
+    assert!(
+        flood.len() < 80_000 && flood.contains("characters"),
+        "{}",
+        flood.len()
+    );
+    let notified = call("flood_notifications", json!({"count": 50_000}));
+    assert!(notified.contains("50000 notifications sent"), "{notified}");
+    assert!(call("flood_errors", json!({"count": 100_000})).contains("100000 lines written"));
+    assert!(call("garbage", json!({})).contains("garbage sent"));
+    assert!(call("wrong_id", json!({})).contains("the right answer"));
+    assert!(call("twice", json!({})).contains("the first answer"));
+    let shape = call("wrong_shape", json!({}));
+    assert!(shape.contains("\"is_error\":true"), "{shape}");
+    call("wrong_structure", json!({}));
+    let sampled = call("sample", json!({}));
+    assert!(sampled.contains("error"), "{sampled}");
+    assert!(call("echo", json!({"text": "alive"})).contains("alive"));
+    assert!(servers(&client)[0]["stderr"].as_array().unwrap().len() <= 21);
+    let (after, _) = resident(client.pid());
+    assert!(after < before + (200 << 20), "{before} {after}");
+}
+
+#[test]
+fn a_line_without_an_end_is_dropped() {
+    let world = world_with(&[], &format!("timeout_s = 5\n{ALLOW}"));
+    let client = world.start();
+    let session = client.session();
+    let endless = call_tool(&world, &client, &session, "flood_line", json!({"count": 64}));
+    assert!(endless.contains("timed out"), "{endless}");
+    let (resident, _) = resident(client.pid());
+    assert!(resident < 200 << 20, "{resident}");
+    plain_turn(&world, &client, &session);
+}
+
+#[test]
+fn odd_tools_are_named_and_described_as_providers_demand() {
+    let world = world_with(&["--lie"], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    let request = world.wait_for_request(0);
+    let tools = request.body["tools"].as_array().unwrap();
+    let odd: Vec<&Value> = tools
+        .iter()
+        .filter(|tool| tool["name"].as_str().unwrap().starts_with("mcp__"))
+        .collect();
+    assert!(odd.len() > 30, "{}", odd.len());
+    let mut names = std::collections::BTreeSet::new();
+    for tool in odd {
+        let name = tool["name"].as_str().unwrap();
+        assert!(names.insert(name), "{name} is there twice");
+        assert!(
+            name.len() <= 64
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
+            "{name}"
+        );
+        let schema = &tool["input_schema"];
+        assert!(
+            schema["type"] == "object" && schema["properties"].is_object(),
+            "{name}: {schema}"
+        );
+        assert!(!schema.to_string().contains("$ref"), "{name}: {schema}");
+        let description = tool["description"].as_str().unwrap_or_default();
+        assert!(
+            description.len() <= 4_200 && !description.contains('\u{1b}'),
+            "{name}"
+        );
+    }
+    let echo = call_tool(
+        &world,
+        &client,
+        &session,
+        "echo",
+        json!({"text": "the first one"}),
+    );
+    assert!(echo.contains("the first one"), "{echo}");
+}
+
+#[test]
+fn a_list_without_an_end_is_read_in_part() {
+    let world = world_with(&["--endless-pages"], "startup_timeout_s = 20");
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    assert_eq!(servers(&client)[0]["state"], "ready");
+}
+
+/// The definitions of 300 tools would take most of a request; `search_tools` loads those that are needed.
+#[test]
+fn many_tools_are_deferred_and_loaded_on_demand() {
+    let world = world_with(&["--tools", "300"], ALLOW);
+    // A loaded tool joins the definitions.
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::tool(
+        "search_tools",
+        json!({"query": "mcp__peer__extra_217"}),
+    ));
+    world
+        .mock()
+        .push(Reply::tool("mcp__peer__extra_217", json!({"text": "x"})));
+    world.mock().push(Reply::text("done"));
+    client.ask(&session, "use it");
+    let tools = |index: usize| {
+        world.wait_for_request(index).body["tools"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    let has = |tools: &[Value], name: &str| tools.iter().any(|tool| tool["name"] == name);
+    let first = tools(0);
+    assert!(has(&first, "search_tools") && !has(&first, "mcp__peer__extra_217"));
+    let search = first.iter().find(|tool| tool["name"] == "search_tools").unwrap();
+    assert!(
+        search["description"]
+            .as_str()
+            .unwrap()
+            .contains("mcp__peer__extra_299")
+    );
+    assert!(has(&tools(1), "mcp__peer__extra_217"));
+    let answer = world.wait_for_request(2).messages().last().unwrap()["content"][0].to_string();
+    assert!(answer.contains("extra_217 ran"), "{answer}");
+    // About four characters are a token: the list of names against all definitions.
+    let deferred = json!(first).to_string().len() / 4;
+    let all: Value = client.call("agent/listTools", json!({"sessionId": session}));
+    let complete = all["tools"].to_string().len() / 4;
+    assert!(
+        complete > 25_000 && deferred * 3 < complete,
+        "{deferred} of {complete} tokens"
+    );
+}
