@@ -241,11 +241,12 @@ fn summary_lists_every_page() {
     assert_eq!(listed, pages);
 }
 
-/// Returns a value for each `${NAME}` in an example.
+/// Returns a value for each variable that an example names: as `${NAME}`, or in a key that is for that.
 fn variables(text: &str) -> Vec<(String, String)> {
-    text.split("${")
-        .skip(1)
-        .filter_map(|rest| Some((rest.split_once('}')?.0.to_owned(), "a-value".to_owned())))
+    [("${", '}'), ("bearer_token_env = \"", '"')]
+        .iter()
+        .flat_map(|(start, end)| text.split(start).skip(1).filter_map(|rest| rest.split_once(*end)))
+        .map(|(name, _)| (name.to_owned(), "a-value".to_owned()))
         .collect()
 }
 

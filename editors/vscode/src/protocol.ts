@@ -99,6 +99,13 @@ export const requests = {
   listCommands: "agent/listCommands",
   /** Lists the tools. */
   listTools: "agent/listTools",
+  /** Lists the MCP servers that the configuration names, with their state. It starts none. */
+  listMcpServers: "agent/listMcpServers",
+  /**
+   * Stops an MCP server and starts it again, also one that has failed. One that no session uses
+   * starts with the next turn.
+   */
+  restartMcpServer: "agent/restartMcpServer",
   /** Reads the rest of a cut field. */
   readContent: "agent/readContent",
   /** Returns the server's counters since its start. */
@@ -213,6 +220,8 @@ export const serverNotifications = {
    * the first turn of a session that has any, and whenever one of them has changed.
    */
   instructions: "agent/instructions",
+  /** The state of an MCP server changed. States in between may be left out. */
+  mcpServerUpdated: "agent/mcpServerUpdated",
   /** The state of the whole server, for a status bar. */
   status: "agent/status",
 } as const;
@@ -246,6 +255,8 @@ export interface RequestTypes {
   "agent/listAgents": { params: ListAgentsParams; result: ListAgentsResult };
   "agent/listCommands": { params: ListCommandsParams; result: ListCommandsResult };
   "agent/listTools": { params: ListToolsParams; result: ListToolsResult };
+  "agent/listMcpServers": { params: ListMcpServersParams; result: ListMcpServersResult };
+  "agent/restartMcpServer": { params: RestartMcpServerParams; result: EmptyResult };
   "agent/readContent": { params: ReadContentParams; result: ReadContentResult };
   "agent/metrics": { params: MetricsParams; result: MetricsResult };
   "agent/resetCircuit": { params: ResetCircuitParams; result: ResetCircuitResult };
@@ -293,6 +304,7 @@ export interface ServerNotificationTypes {
   "agent/warning": WarningNotification;
   "agent/sessionUpdated": SessionUpdatedNotification;
   "agent/instructions": InstructionsNotification;
+  "agent/mcpServerUpdated": McpServerUpdatedNotification;
   "agent/status": StatusNotification;
 }
 
@@ -1476,6 +1488,11 @@ export type TrustItemKind =
   | "hook"
   /** A tool whose call runs a command. */
   | "tool"
+  /**
+   * An MCP server: a program that starts (`command`), or an address that is contacted (in
+   * `detail`).
+   */
+  | "mcpServer"
   /** Another setting that an untrusted folder may not set. */
   | "setting"
   /**
@@ -1729,6 +1746,66 @@ export interface ToolInfo {
   description: string;
   /** JSON Schema of its arguments. */
   inputSchema: unknown;
+}
+
+/** Params of `agent/listMcpServers`. */
+export interface ListMcpServersParams {
+  /** The session whose folder's servers are listed; absent for the first workspace folder. */
+  sessionId?: string;
+}
+
+/** Result of `agent/listMcpServers`. */
+export interface ListMcpServersResult {
+  /** The servers, by name. */
+  servers: McpServerInfo[];
+}
+
+/** An MCP server and its state. */
+export interface McpServerInfo {
+  /** The NAME of `[mcp.NAME]`. */
+  name: string;
+  /** The workspace folder whose sessions use it, as an absolute path. */
+  folder: string;
+  /** What it is doing. */
+  state: McpServerState;
+  /** The program that runs, or the address. */
+  target: string;
+  /** Number of tools that the agent may use. */
+  toolCount: number;
+  /** Why it failed, for the user. */
+  reason?: string;
+  /**
+   * The last lines that it wrote to its standard error, if it failed; always in
+   * `agent/listMcpServers`.
+   */
+  stderr?: string[];
+  /** What it calls itself, with its version; absent before it was ready. */
+  title?: string;
+  /** Their names, as the server gives them; only in `agent/listMcpServers`. */
+  tools?: string[];
+}
+
+/** What an MCP server is doing. */
+export type McpServerState =
+  /** The configuration disables it. */
+  | "disabled"
+  /** No session has needed it yet. */
+  | "idle"
+  /** It was started, and has not listed its tools yet. */
+  | "starting"
+  /** The agent can use its tools. */
+  | "ready"
+  /** It did not start, or it ended; see `reason`. */
+  | "failed"
+  /** It refuses requests until the user has logged in. */
+  | "needsLogin";
+
+/** Params of `agent/restartMcpServer`. */
+export interface RestartMcpServerParams {
+  /** The server's name. */
+  name: string;
+  /** The session whose folder's server is meant; absent for the first workspace folder. */
+  sessionId?: string;
 }
 
 /** Params of `agent/readContent`. */
@@ -2664,6 +2741,12 @@ export interface InstructionsNotification {
   turnId?: string;
 }
 
+/** Params of `agent/mcpServerUpdated`. */
+export interface McpServerUpdatedNotification {
+  /** The server as it is now. */
+  server: McpServerInfo;
+}
+
 /** Params of `agent/status`: the state of the whole server, for a status bar. */
 export interface StatusNotification {
   /** Whether the server is working. */
@@ -2676,6 +2759,8 @@ export interface StatusNotification {
   circuits?: CircuitInfo[];
   /** One line for the user. */
   line?: string;
+  /** The MCP servers that sessions use. */
+  mcpServers?: McpServerHealth[];
   /**
    * How commands are confined. Absent before the first turn, and if the settings of no open folder
    * enable the sandbox.
@@ -2683,6 +2768,14 @@ export interface StatusNotification {
   sandbox?: SandboxStatus;
   /** Warnings that concern the whole server and still apply. */
   warnings?: ServerWarning[];
+}
+
+/** The state of an MCP server, for a status bar. */
+export interface McpServerHealth {
+  /** The server's name. */
+  name: string;
+  /** What it is doing. */
+  state: McpServerState;
 }
 
 /** How commands are confined on this machine. */

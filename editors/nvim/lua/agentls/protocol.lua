@@ -84,6 +84,11 @@ M.requests = {
   listCommands = "agent/listCommands",
   ---Lists the tools.
   listTools = "agent/listTools",
+  ---Lists the MCP servers that the configuration names, with their state. It starts none.
+  listMcpServers = "agent/listMcpServers",
+  ---Stops an MCP server and starts it again, also one that has failed. One that no session uses starts
+  ---with the next turn.
+  restartMcpServer = "agent/restartMcpServer",
   ---Reads the rest of a cut field.
   readContent = "agent/readContent",
   ---Returns the server's counters since its start.
@@ -177,6 +182,8 @@ M.server_notifications = {
   ---The instruction files (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) that the agent received: at the
   ---first turn of a session that has any, and whenever one of them has changed.
   instructions = "agent/instructions",
+  ---The state of an MCP server changed. States in between may be left out.
+  mcpServerUpdated = "agent/mcpServerUpdated",
   ---The state of the whole server, for a status bar.
   status = "agent/status",
 }
@@ -853,6 +860,7 @@ M.server_notifications = {
 ---@alias agentls.TrustItemKind
 ---| "hook" # A command that runs at a fixed point of every turn.
 ---| "tool" # A tool whose call runs a command.
+---| "mcpServer" # An MCP server: a program that starts (`command`), or an address that is contacted (in `detail`).
 ---| "setting" # Another setting that an untrusted folder may not set.
 ---| "gitSetting" # A setting or hook of a git repository in the folder, which git follows only if the folder is trusted.
 
@@ -992,6 +1000,40 @@ M.server_notifications = {
 ---@field name string Its name.
 ---@field description string What it does and when to use it.
 ---@field inputSchema any JSON Schema of its arguments.
+
+---Params of `agent/listMcpServers`.
+---@class (exact) agentls.ListMcpServersParams
+---@field sessionId? string The session whose folder's servers are listed; absent for the first workspace folder.
+
+---Result of `agent/listMcpServers`.
+---@class (exact) agentls.ListMcpServersResult
+---@field servers agentls.McpServerInfo[] The servers, by name.
+
+---An MCP server and its state.
+---@class (exact) agentls.McpServerInfo
+---@field name string The NAME of `[mcp.NAME]`.
+---@field folder string The workspace folder whose sessions use it, as an absolute path.
+---@field state agentls.McpServerState What it is doing.
+---@field target string The program that runs, or the address.
+---@field toolCount integer Number of tools that the agent may use.
+---@field reason? string Why it failed, for the user.
+---@field stderr? string[] The last lines that it wrote to its standard error, if it failed; always in `agent/listMcpServers`.
+---@field title? string What it calls itself, with its version; absent before it was ready.
+---@field tools? string[] Their names, as the server gives them; only in `agent/listMcpServers`.
+
+---What an MCP server is doing.
+---@alias agentls.McpServerState
+---| "disabled" # The configuration disables it.
+---| "idle" # No session has needed it yet.
+---| "starting" # It was started, and has not listed its tools yet.
+---| "ready" # The agent can use its tools.
+---| "failed" # It did not start, or it ended; see `reason`.
+---| "needsLogin" # It refuses requests until the user has logged in.
+
+---Params of `agent/restartMcpServer`.
+---@class (exact) agentls.RestartMcpServerParams
+---@field name string The server's name.
+---@field sessionId? string The session whose folder's server is meant; absent for the first workspace folder.
 
 ---Params of `agent/readContent`.
 ---@class (exact) agentls.ReadContentParams
@@ -1511,6 +1553,10 @@ M.server_notifications = {
 ---@field leftOut? integer Number of further files that did not fit into this list.
 ---@field turnId? string The turn that caused it; absent if no turn did.
 
+---Params of `agent/mcpServerUpdated`.
+---@class (exact) agentls.McpServerUpdatedNotification
+---@field server agentls.McpServerInfo The server as it is now.
+
 ---Params of `agent/status`: the state of the whole server, for a status bar.
 ---@class (exact) agentls.StatusNotification
 ---@field state agentls.ServerState Whether the server is working.
@@ -1518,8 +1564,14 @@ M.server_notifications = {
 ---@field openApprovals integer Number of approvals, limits and questions that wait for the user.
 ---@field circuits? agentls.CircuitInfo[] Circuits that are not closed.
 ---@field line? string One line for the user.
+---@field mcpServers? agentls.McpServerHealth[] The MCP servers that sessions use.
 ---@field sandbox? agentls.SandboxStatus How commands are confined. Absent before the first turn, and if the settings of no open folder enable the sandbox.
 ---@field warnings? agentls.ServerWarning[] Warnings that concern the whole server and still apply.
+
+---The state of an MCP server, for a status bar.
+---@class (exact) agentls.McpServerHealth
+---@field name string The server's name.
+---@field state agentls.McpServerState What it is doing.
 
 ---How commands are confined on this machine.
 ---@class (exact) agentls.SandboxStatus
