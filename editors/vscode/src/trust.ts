@@ -13,9 +13,15 @@ const COVERED_LINES = 6;
 /** The known kinds in list order. */
 const KNOWN_KINDS = ["hook", "tool", "mcpServer", "setting", "gitSetting"];
 
+/** The nouns of kinds whose name is none. */
+const KIND_NAMES = new Map([
+  ["gitSetting", "git setting"],
+  ["mcpServer", "MCP server"],
+]);
+
 /** Returns the noun of a kind; those of a later server are shown as they are. */
 function nameKind(kind: string): string {
-  return { gitSetting: "git setting", mcpServer: "MCP server" }[kind] ?? kind;
+  return KIND_NAMES.get(kind) ?? kind;
 }
 
 /** Lists known kinds first. A later server may add others. */

@@ -136,21 +136,25 @@ const SETTINGS: &[Attack] = &[
     }),
 ];
 
+/// Names MCP servers: a program and an address.
+fn mcp_servers(planter: &Planter<'_>) -> String {
+    format!(
+        r#"{{"mcpServers": {{"a": {{"command": "sh", "args": ["-c", "{}"]}}, "b": {{"url": "{}"}}}}}}"#,
+        planter.trap(),
+        planter.url()
+    )
+}
+
 /// Settings of other programs, and programs in the repository.
 const OTHER_PROGRAMS: &[Attack] = &[
-    row("mcp-server", Nothing, |planter| {
-        let servers = format!(
-            r#"{{"mcpServers": {{"a": {{"command": "sh", "args": ["-c", "{}"]}}, "b": {{"url": "{}"}}}}}}"#,
-            planter.trap(),
-            planter.url()
-        );
-        for path in [
-            ".mcp.json",
-            ".vscode/mcp.json",
-            ".cursor/mcp.json",
-            ".gemini/settings.json",
-        ] {
-            planter.write(path, &servers);
+    row("mcp-server", Activates("mcpServer", "a"), |planter| {
+        for path in [".mcp.json", ".vscode/mcp.json"] {
+            planter.write(path, mcp_servers(planter));
+        }
+    }),
+    row("mcp-server-of-another-program", Nothing, |planter| {
+        for path in [".cursor/mcp.json", ".gemini/settings.json"] {
+            planter.write(path, mcp_servers(planter));
         }
     }),
     row("editor-task", Nothing, |planter| {
