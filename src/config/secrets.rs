@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 
 use super::Settings;
 use crate::base::hash;
@@ -69,6 +70,20 @@ impl Redactor {
             .iter_secrets()
             .for_each(|secret| self.learn_secret(secret));
         settings.iter_provider_keys().for_each(|key| self.learn_key(key));
+    }
+
+    /// Removes known keys from all strings of a JSON value; names of members stay.
+    pub fn redact_json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(clean) = self.redact_content(text) {
+                    *text = clean;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_json(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.redact_json(member)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
     }
 
     /// Replaces every key in the content with `***`; `None` if it contains no key.

@@ -16,17 +16,14 @@ use super::server_warnings::{ServerWarnings, report_status};
 use super::service;
 use super::state::{ServerContext, SettingsHook, folder_key};
 use crate::base::CancellationToken;
-use crate::base::backpressure::ByteBudget;
-use crate::base::counters::Totals;
 use crate::base::spawn::spawn;
 use crate::config::{ConfigSource, Redactor};
 use crate::protocol::table::method;
-use crate::provider::CallSlots;
-use crate::session::{ConfigStore, Services, SessionManager, build_ledger};
+use crate::session::{ServiceParts, Services, SessionManager};
 use crate::store::Store;
 use crate::tool;
 use crate::transport::outbox::Outbox;
-use crate::transport::{self, Connection, FrameWriter, Stdio};
+use crate::transport::{self, Connection, FrameWriter, Framing, Stdio};
 use crate::workspace::WorkspaceShared;
 
 /// Bytes of events that may be on their way to the client (architecture §3).
@@ -71,30 +68,18 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     let outlet = WireEventSink::new(outbox.clone(), notices.clone());
     let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
     let workspace = WorkspaceShared::new(&[], options.home);
-    let tools = Arc::new(tool::Registry::new(tool::create_builtin_tools()));
-    let mut source = options.source;
-    source.tools = tools.tool_names().into_iter().map(str::to_owned).collect();
     let client: Arc<Mutex<ClientInfo>> = Arc::default();
     let editor = Arc::new(ClientEditor::new(client.clone(), store.writes.clone()));
-    let configured = Arc::new(ConfigStore::new(
-        source,
-        workspace.clone(),
-        options.redactor.clone(),
-        editor.clone(),
-    ));
     let writes = store.writes.clone();
-    let services = Arc::new(Services {
-        ledger: build_ledger(&store),
+    let (services, configured) = Services::assemble(ServiceParts {
         store,
-        profiles: configured.clone(),
-        slots: Arc::new(CallSlots::default()),
-        tools,
+        source: options.source,
+        workspace: workspace.clone(),
         editor: editor.clone(),
         redactor: options.redactor,
-        totals: Arc::new(Totals::default()),
-        pool: ByteBudget::new(PIPE_BYTES),
         client_name: client_name(client.clone()),
         questions: supports_questions(client.clone()),
+        pipe_bytes: PIPE_BYTES,
         idle: IDLE,
     });
     let root = CancellationToken::new();
@@ -125,7 +110,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         state.sessions.redactor().clone(),
     ));
     // Like `status`, this task ends when its handle is dropped.
-    let signals = spawn(end_on_signal(root.clone()));
+    let signals = spawn(transport::end_on_signal(root.clone()));
     let (service, socket) = service::build(state.clone());
     let (requests, answers) = socket.split();
     let connection = Connection {
@@ -133,7 +118,12 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         service: LifecycleGate::new(service),
         requests,
         answers,
-        written: FrameWriter::start(outbox.clone(), options.stdio.output, root.clone())?,
+        written: FrameWriter::start(
+            outbox.clone(),
+            options.stdio.output,
+            root.clone(),
+            Framing::Header,
+        )?,
         outbox,
         root,
         options: transport::ConnectionOptions {
@@ -171,24 +161,4 @@ fn client_name(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> String + Send 
 
 fn supports_questions(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> bool + Send + Sync> {
     Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).questions)
-}
-
-/// Ends the server in an orderly way on SIGTERM, SIGINT or SIGHUP.
-async fn end_on_signal(root: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let listen =
-        |kind| signal(kind).inspect_err(|error| tracing::warn!(%error, "a signal is not listened to"));
-    let (Ok(mut term), Ok(mut int), Ok(mut hup)) = (
-        listen(SignalKind::terminate()),
-        listen(SignalKind::interrupt()),
-        listen(SignalKind::hangup()),
-    ) else {
-        return;
-    };
-    tokio::select! { biased;
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-        _ = hup.recv() => {}
-    }
-    root.cancel();
 }

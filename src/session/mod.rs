@@ -10,6 +10,7 @@
 mod active_turn;
 mod actor;
 mod approvals;
+mod assemble;
 mod cancel_queue;
 mod checkpoints;
 mod choices;
@@ -32,10 +33,12 @@ mod load;
 mod manager;
 mod messages;
 mod models;
+mod open;
 mod pausable_deadline;
 mod questions;
 mod queue;
 mod record;
+mod references;
 mod repair;
 mod residency;
 mod revert;
@@ -52,6 +55,7 @@ mod turn_events;
 mod turn_start;
 mod wall_time;
 
+pub use assemble::ServiceParts;
 pub use command::{
     CommandError, InquiryAnswer, LoadReply, OpenQuestions, PartialMessage, QueueAction, QueueReply,
     RevertReply, SessionChoice, SessionCommand, SessionInfo, SessionMetrics, SessionSnapshot, TurnHandle,
@@ -63,5 +67,7 @@ pub use inbox::MAX_QUEUED;
 pub use live_sessions::ServerActivity;
 pub use manager::SessionManager;
 pub use models::{ListedModel, ListedProvider, ModelListing, ModelVerdict, Models};
+pub use open::{CreatedSession, NewSession, NewSessionError};
+pub use references::{PendingReference, TextSpan, resolve_reference};
 pub use services::{Rules, Services, SessionSettings, SettingsSource};
 pub use state::{OpenWork, RouteRecord, SessionSpending, SessionState, TurnRecord};

@@ -6,6 +6,8 @@
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::lines::{Framing, LineDecoder};
+
 const NAME: &[u8] = b"content-length";
 
 /// Body length in bytes above which the buffer is released after the frame.
@@ -56,6 +58,9 @@ pub enum BadFrame {
         bytes: u64,
         limit: u64,
     },
+    /// A line exceeds the limit; it is dropped up to its end ([`super::lines`]).
+    #[error("line exceeds the limit of {limit} bytes")]
+    LongLine { limit: u64 },
 }
 
 #[derive(Debug)]
@@ -387,20 +392,32 @@ fn find_name(bytes: &[u8]) -> Option<usize> {
         .find(|at| starts_with_name(&bytes[*at..]))
 }
 
-/// Reads frames from a byte stream with a [`FrameDecoder`].
+/// Reads frames from a byte stream.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     input: R,
-    decoder: FrameDecoder,
+    decoder: Decoder,
+}
+
+#[derive(Debug)]
+enum Decoder {
+    Header(FrameDecoder),
+    Lines(LineDecoder),
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// Creates a reader at the start of `input`.
+    /// Creates a reader at the start of `input`, with LSP's headers.
     pub fn new(input: R, limits: FrameLimits) -> Self {
-        Self {
-            input,
-            decoder: FrameDecoder::new(limits),
-        }
+        Self::with_framing(input, limits, Framing::Header)
+    }
+
+    /// Creates a reader at the start of `input`.
+    pub fn with_framing(input: R, limits: FrameLimits, framing: Framing) -> Self {
+        let decoder = match framing {
+            Framing::Header => Decoder::Header(FrameDecoder::new(limits)),
+            Framing::Lines => Decoder::Lines(LineDecoder::new(limits.frame)),
+        };
+        Self { input, decoder }
     }
 
     /// Returns the next item, or `None` at the end of input. Cancel-safe.
@@ -409,11 +426,19 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// The I/O error of `input`.
     pub async fn read(&mut self) -> std::io::Result<Option<FrameItem>> {
         loop {
-            if let Some(item) = self.decoder.pop() {
+            let (item, at_boundary) = match &mut self.decoder {
+                Decoder::Header(decoder) => (decoder.pop(), decoder.is_at_boundary()),
+                Decoder::Lines(decoder) => (decoder.pop(), decoder.is_at_boundary()),
+            };
+            if let Some(item) = item {
                 return Ok(Some(item));
             }
-            if self.input.read_buf(self.decoder.reserve_read_buffer()).await? == 0 {
-                if !self.decoder.is_at_boundary() {
+            let buffer = match &mut self.decoder {
+                Decoder::Header(decoder) => decoder.reserve_read_buffer(),
+                Decoder::Lines(decoder) => decoder.reserve_read_buffer(),
+            };
+            if self.input.read_buf(buffer).await? == 0 {
+                if !at_boundary {
                     tracing::warn!("input ended within a message");
                 }
                 return Ok(None);

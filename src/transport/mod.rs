@@ -2,23 +2,27 @@
 //!
 //! Knows JSON-RPC and the life cycle of a language server, but nothing of agents. In reading order:
 //!
-//! - [`frame`]: turns bytes into bodies, within limits, and resynchronizes after garbage.
+//! - [`frame`]: turns bytes into bodies, within limits, and resynchronizes after garbage; [`lines`] does so for lines.
 //! - [`message`]: turns a body into a request, an answer, or an error to send back.
 //! - [`serve`]: the loop. Polls handlers in wire order, cancels them, catches panics, and always ends.
 //! - [`queue`], [`outbox`], [`writer`]: the only way out, ordered, and the thread that writes it.
-//! - [`stdio`], [`parent`]: the process's own pipes, and the process at the other end.
+//! - [`stdio`], [`parent`], [`signals`]: the process's own pipes, the process at the other end, and signals.
 
 pub mod frame;
+pub mod lines;
 pub mod message;
 pub mod outbox;
 pub mod parent;
 pub mod queue;
 pub mod serve;
+pub mod signals;
 pub mod stdio;
 pub mod writer;
 
+pub use lines::Framing;
 pub use message::protocol_error;
 pub use outbox::{Outbox, Outgoing};
-pub use serve::{Connection, ConnectionOptions, EndReason, ServeResult, cancel_token};
+pub use serve::{Connection, ConnectionOptions, Dialect, EndReason, ServeResult, cancel_token};
+pub use signals::end_on_signal;
 pub use stdio::{Stdio, claim_stdio, raise_open_files};
 pub use writer::FrameWriter;

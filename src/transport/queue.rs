@@ -10,6 +10,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
+use super::lines::Framing;
 use crate::base::backpressure::Permit;
 use crate::base::clock::Instant;
 
@@ -77,11 +78,22 @@ impl QueuedFrame {
 
     /// Appends header and body to `buffer`.
     pub fn write_to(&self, buffer: &mut Vec<u8>) {
+        self.write_framed(buffer, Framing::Header);
+    }
+
+    /// Appends the body to `buffer`, with what separates it from its neighbors.
+    pub fn write_framed(&self, buffer: &mut Vec<u8>, framing: Framing) {
         use std::io::Write as _;
-        // Writing to a Vec cannot fail.
-        let _ = write!(buffer, "Content-Length: {}\r\n\r\n", self.len());
+        if framing == Framing::Header {
+            // Writing to a Vec cannot fail.
+            let _ = write!(buffer, "Content-Length: {}\r\n\r\n", self.len());
+        }
         buffer.extend_from_slice(&self.body);
         buffer.extend_from_slice(self.tail);
+        if framing == Framing::Lines {
+            // JSON escapes line feeds, so a body is one line.
+            buffer.push(b'\n');
+        }
     }
 
     fn can_merge(&self, stream: u64, text: &[u8]) -> bool {

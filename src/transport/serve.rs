@@ -18,10 +18,12 @@ use futures::stream::{FuturesUnordered, Stream, StreamExt};
 use futures::{FutureExt, Sink, SinkExt};
 use serde_json::Value;
 use tokio::io::AsyncRead;
+use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{ErrorCode, Id, Request, Response};
 use tower_service::Service;
 
 use super::frame::{BadFrame, FrameItem, FrameLimits, FrameReader};
+use super::lines::Framing;
 use super::message::{
     ClientMessage, OVERLOADED, cancelled_error, classify_message, internal_error, invalid_request_error,
     protocol_error,
@@ -57,6 +59,38 @@ pub fn cancel_token() -> CancellationToken {
     CANCEL.try_with(Clone::clone).unwrap_or_default()
 }
 
+/// What the two protocols on top of JSON-RPC do differently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// The Language Server Protocol: headers, `initialized`, `shutdown`, `exit`, and `$/cancelRequest`.
+    #[default]
+    LanguageServer,
+    /// The Agent Client Protocol: lines, no life cycle besides `initialize`, and `$/cancel_request`.
+    AgentClient,
+}
+
+impl Dialect {
+    fn framing(self) -> Framing {
+        match self {
+            Self::LanguageServer => Framing::Header,
+            Self::AgentClient => Framing::Lines,
+        }
+    }
+
+    /// Returns the notification that cancels a request, and its parameter with the id.
+    fn cancel_request(self) -> (&'static str, &'static str) {
+        match self {
+            Self::LanguageServer => ("$/cancelRequest", "id"),
+            Self::AgentClient => ("$/cancel_request", "requestId"),
+        }
+    }
+
+    /// Whether `method` is a notification that this loop handles itself.
+    fn is_control(self, method: &str) -> bool {
+        method == self.cancel_request().0 || (self == Self::LanguageServer && method == "exit")
+    }
+}
+
 /// Limits and grace periods of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
@@ -70,6 +104,9 @@ pub struct ConnectionOptions {
     pub exempt: &'static [&'static str],
     /// Longest duration of the end, without the last write of at most 150 ms. 1.8 s by default.
     pub end: Duration,
+    pub dialect: Dialect,
+    /// Receives the id of each request after its answer was queued, for what may only follow the answer.
+    pub answered: Option<mpsc::UnboundedSender<Id>>,
 }
 
 impl Default for ConnectionOptions {
@@ -80,6 +117,8 @@ impl Default for ConnectionOptions {
             grace: Duration::from_millis(1_500),
             exempt: &[],
             end: Duration::from_millis(1_800),
+            dialect: Dialect::default(),
+            answered: None,
         }
     }
 }
@@ -153,7 +192,8 @@ where
         self,
         on_end: impl FnOnce(EndReason) -> F,
     ) -> ServeResult {
-        let mut frames = FrameReader::new(self.input, self.options.limits);
+        let framing = self.options.dialect.framing();
+        let mut frames = FrameReader::with_framing(self.input, self.options.limits, framing);
         let mut serving = ServeLoop {
             service: self.service,
             requests: Some(self.requests),
@@ -319,7 +359,7 @@ where
                 // A bad frame has no readable id, so the answer carries null.
                 let code = match bad {
                     BadFrame::Header(_) => ErrorCode::ParseError,
-                    BadFrame::TooLarge { .. } => ErrorCode::InvalidRequest,
+                    BadFrame::TooLarge { .. } | BadFrame::LongLine { .. } => ErrorCode::InvalidRequest,
                 };
                 self.send_response(Response::from_error(
                     Id::Null,
@@ -353,20 +393,22 @@ where
     /// Handles a request or a notification as far as the loop itself is concerned.
     async fn handle_request(&mut self, request: Request) -> Option<EndReason> {
         let id = request.id().cloned();
+        let dialect = self.options.dialect;
+        let is_control = dialect.is_control(request.method());
         match (request.method(), id) {
-            ("exit", None) => return Some(EndReason::Exit),
-            ("$/cancelRequest", None) => self.cancel_request(request.params()),
-            ("initialized", None) => {
+            (method, Some(id)) if is_control => {
+                let error = invalid_request_error(format!("{method} is a notification: it has no id"));
+                self.send_response(Response::from_error(id, error));
+            }
+            ("exit", None) if is_control => return Some(EndReason::Exit),
+            (_, None) if is_control => self.cancel_request(request.params()),
+            ("initialized", None) if dialect == Dialect::LanguageServer => {
                 self.handshake.initialized_received = true;
                 self.dispatch_notification(request).await;
                 // After the dispatch, so that the service sees `initialized` before notifications leave.
                 self.open();
             }
             (_, None) => self.dispatch_notification(request).await,
-            (method @ ("exit" | "$/cancelRequest"), Some(id)) => {
-                let error = invalid_request_error(format!("{method} is a notification: it has no id"));
-                self.send_response(Response::from_error(id, error));
-            }
             (_, Some(id)) => self.dispatch_request(id, request).await,
         }
         None
@@ -374,7 +416,7 @@ where
 
     fn cancel_request(&self, params: Option<&Value>) {
         let id = params
-            .and_then(|params| params.get("id"))
+            .and_then(|params| params.get(self.options.dialect.cancel_request().1))
             .and_then(|id| match id {
                 Value::String(text) => Some(Id::String(text.clone())),
                 Value::Number(number) => number.as_i64().map(Id::Number),
@@ -406,6 +448,7 @@ where
 
     async fn dispatch_request(&mut self, id: Id, request: Request) {
         let method = request.method();
+        let is_lsp = self.options.dialect == Dialect::LanguageServer;
         // Two live requests with one id could not be told apart, neither by answers nor by cancels.
         if self.live.contains_key(&id) {
             let error = invalid_request_error("id is that of a running request");
@@ -416,10 +459,10 @@ where
             return self.send_response(Response::from_error(id, error));
         }
         // Set on arrival, not on success: the client may send `exit` before the answer is ready.
-        self.after_shutdown |= method == "shutdown";
+        self.after_shutdown |= is_lsp && method == "shutdown";
         let initialize = method == "initialize";
         // Only the first `initialize` names the process to watch.
-        if initialize && self.parent.is_none() {
+        if initialize && is_lsp && self.parent.is_none() {
             let pid = request
                 .params()
                 .and_then(|params| params.get("processId")?.as_i64());
@@ -434,7 +477,7 @@ where
         };
         // Before the first poll: the next message may already cancel this request.
         self.live.insert(id.clone(), call);
-        let request = if initialize {
+        let request = if initialize && is_lsp {
             with_process_id(request)
         } else {
             request
@@ -503,8 +546,17 @@ where
             }
         };
         self.handshake.initialize_answered |= call.initialize && response.is_ok();
+        if self.options.dialect == Dialect::AgentClient {
+            // No `initialized` follows.
+            self.handshake.initialized_received |= self.handshake.initialize_answered && call.initialize;
+        }
         self.pass_on_requests();
+        let id = response.id().clone();
         self.send_response(response);
+        if let Some(answered) = &self.options.answered {
+            // The receiver may be gone at the end.
+            let _ = answered.send(id);
+        }
         self.open();
     }
 

@@ -660,7 +660,13 @@ async fn a_broken_pipe_ends_serving() {
     let (mut input, theirs) = tokio::io::duplex(64 << 10);
     let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
     let (read, write) = rustix::pipe::pipe().unwrap();
-    let writer = FrameWriter::start(outbox.clone(), StdoutWriter::new(write), root.clone()).unwrap();
+    let writer = FrameWriter::start(
+        outbox.clone(),
+        StdoutWriter::new(write),
+        root.clone(),
+        Framing::Header,
+    )
+    .unwrap();
     let (mailbox, _posted) = mpsc::channel(1);
     let serving = spawn(
         Connection {

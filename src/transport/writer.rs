@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
+use super::lines::Framing;
 use super::outbox::{Outbox, QueuedFrame};
 use crate::base::CancellationToken;
 
@@ -37,6 +38,7 @@ impl FrameWriter {
         outbox: Outbox,
         output: impl Write + Send + 'static,
         root: CancellationToken,
+        framing: Framing,
     ) -> std::io::Result<Self> {
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new()
@@ -48,7 +50,7 @@ impl FrameWriter {
                     clean: false,
                     _end: end,
                 };
-                match write_all(&guard.outbox, output) {
+                match write_all(&guard.outbox, output, framing) {
                     Ok(()) => guard.clean = true,
                     Err(error) => tracing::warn!(%error, "output is gone"),
                 }
@@ -85,11 +87,13 @@ impl Drop for WriterGuard {
     }
 }
 
-fn write_all(outbox: &Outbox, mut output: impl Write) -> std::io::Result<()> {
+fn write_all(outbox: &Outbox, mut output: impl Write, framing: Framing) -> std::io::Result<()> {
     let mut batch: Vec<QueuedFrame> = Vec::new();
     let mut buffer = Vec::new();
     while outbox.take_blocking(&mut batch, COALESCE) {
-        batch.iter().for_each(|slot| slot.write_to(&mut buffer));
+        batch
+            .iter()
+            .for_each(|slot| slot.write_framed(&mut buffer, framing));
         output.write_all(&buffer)?;
         output.flush()?;
         // Dropping the frames releases their bytes, so this must follow the write.
@@ -152,7 +156,7 @@ mod tests {
             go: gate_go,
             wrote: gate_wrote,
         };
-        let writer = FrameWriter::start(outbox.clone(), gate, root.clone()).unwrap();
+        let writer = FrameWriter::start(outbox.clone(), gate, root.clone(), Framing::Header).unwrap();
         WriterHarness {
             outbox,
             root,

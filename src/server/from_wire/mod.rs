@@ -4,7 +4,7 @@
 
 mod prompt;
 
-pub use prompt::{PendingReference, PromptPart, TextSpan, parse_prompt};
+pub use prompt::{PromptPart, parse_prompt};
 
 use std::cell::RefCell;
 use std::sync::Arc;

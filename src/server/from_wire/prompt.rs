@@ -10,6 +10,7 @@ use url::Url;
 use crate::domain::{Block, ImageData, ReferenceKind};
 use crate::protocol::{PromptBlock, PromptContent, Range, Severity};
 use crate::server::error::RequestError;
+use crate::session::{PendingReference, TextSpan};
 
 /// Media types of images that every provider accepts.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -21,24 +22,6 @@ pub enum PromptPart {
     Block(Block),
     /// The caller resolves it into a [`Block::Reference`].
     Reference(PendingReference),
-}
-
-/// A place in a file that the user points at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingReference {
-    pub kind: ReferenceKind,
-    pub uri: String,
-    /// The lines; `None` for the whole file.
-    pub span: Option<TextSpan>,
-    /// The client's text of a selection, or the message of a diagnostic. Without it, the text is read from the file.
-    pub text: Option<String>,
-}
-
-/// Lines of a file, counted from 1, both inclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TextSpan {
-    pub first: u32,
-    pub last: u32,
 }
 
 /// Parses a prompt.

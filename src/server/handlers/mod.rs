@@ -17,7 +17,6 @@ use tower_lsp::jsonrpc::Result;
 use super::error::RequestError;
 use super::from_wire;
 use super::service::Service;
-use crate::config::Redactor;
 use crate::domain::{AgentError, ErrorCode, SessionId};
 use crate::session::{CommandError, SessionCommand};
 use crate::store::StoreError;
@@ -27,7 +26,7 @@ impl Service {
     ///
     /// A key that the user types or pastes must reach no model and no store (I15).
     fn parse_params<T: DeserializeOwned>(&self, mut params: Value) -> Result<T> {
-        remove_keys(self.state.sessions.redactor(), &mut params);
+        self.state.sessions.redactor().redact_json(&mut params);
         Ok(from_wire::parse_params(params)?)
     }
 
@@ -39,21 +38,6 @@ impl Service {
     ) -> Result<T> {
         let answer = self.state.sessions.send_request(session, command).await;
         Ok(answer.map_err(|refused| request_error(session, refused))?)
-    }
-}
-
-fn remove_keys(redactor: &Redactor, value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let Some(clean) = redactor.redact_content(text) {
-                *text = clean;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| remove_keys(redactor, item)),
-        Value::Object(members) => members
-            .values_mut()
-            .for_each(|member| remove_keys(redactor, member)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

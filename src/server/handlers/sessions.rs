@@ -18,7 +18,7 @@ use crate::protocol::{
     RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams,
 };
 use crate::provider::Effort;
-use crate::session::{self, CommandError, SessionCommand, SessionManager, SessionSnapshot};
+use crate::session::{self, NewSessionError, SessionCommand, SessionManager, SessionSnapshot};
 use crate::store::{
     ContentChoice, EventPage, EventWindow, SessionHit, SessionQuery, SkippedRow, StoreError, StoreHealth,
     StoredEvent,
@@ -40,83 +40,38 @@ impl Service {
         // Trust comes first: it decides which settings of the folder apply.
         self.state.resolve_trust(&folder).await;
         self.state.report_problems(&folder);
-        if let Some(agent) = &params.agent {
-            let known = self.state.configured.folder_config(&folder);
-            if known.loaded.settings.find_agent(agent).is_none() {
-                return Err(RequestError::UnknownAgent(agent.clone()).into());
-            }
-        }
-        let info = session::SessionInfo {
-            id: SessionId::new_random(),
+        let wanted = session::NewSession {
             folder,
             cwd,
             agent: params.agent,
+            choice: ContentChoice {
+                model: params.model.map(|model| model.trim().to_owned()),
+                effort: params.effort.map(|effort| Effort::from(effort).name().to_owned()),
+                mode: params.mode.map(Mode::from),
+            },
+            remembered: params.remembered,
         };
-        let chosen = ContentChoice {
-            model: params.model.map(|model| model.trim().to_owned()),
-            effort: params.effort.map(|effort| Effort::from(effort).name().to_owned()),
-            mode: params.mode.map(Mode::from),
-        };
-        if let Some(model) = &chosen.model {
-            self.check_model(&info, model).await?;
+        let opened = self
+            .state
+            .sessions
+            .open_new_session(&self.state.configured, wanted)
+            .await;
+        let created = opened.map_err(RequestError::from)?;
+        if let Some(message) = &created.model_gone {
+            let warning = to_wire::server_warning("model_gone", message);
+            self.state.outbox.push(Outgoing::Notification {
+                body: to_wire::encode_frame(&warning),
+                group: None,
+                permit: None,
+            });
         }
-        // A remembered model is checked there, and causes a warning instead of an error.
-        let choice = if params.remembered {
-            self.with_last_choice(&info, chosen.clone()).await
-        } else {
-            chosen.clone()
-        };
-        // Only the user's own choice is remembered, not the values filled in from the last one.
-        self.state.sessions.remember_choice(&info, chosen);
-        let (model, effort) = (choice.model.clone(), choice.effort.clone());
-        let (id, mode) = self.state.sessions.create_session(info, choice);
         Ok(NewSessionResult {
-            session_id: id.to_string(),
-            model,
-            mode: mode.into(),
-            effort: effort.as_deref().and_then(Effort::from_name).map(effort_to_wire),
+            session_id: created.id.to_string(),
+            model: created.model,
+            mode: created.mode.into(),
+            effort: created.effort.map(effort_to_wire),
             seq: 0,
         })
-    }
-
-    /// Refuses a name that cannot be a model. Queries the provider's list if that decides.
-    async fn check_model(&self, info: &session::SessionInfo, model: &str) -> Result<()> {
-        let models = self.state.configured.folder_config(&info.folder).models.clone();
-        let checked = models.check_model(info.agent.as_deref(), model).await;
-        Ok(checked.map_err(RequestError::UnknownModel)?)
-    }
-
-    /// Fills the gaps of `chosen` with the last choice in this folder.
-    async fn with_last_choice(&self, info: &session::SessionInfo, chosen: ContentChoice) -> ContentChoice {
-        let last = self.state.sessions.last_choice(info).await;
-        let model = chosen.model.or_else(|| self.last_model(info, last.model));
-        ContentChoice {
-            model,
-            effort: chosen.effort.or(last.effort),
-            mode: chosen.mode.or(last.mode),
-        }
-    }
-
-    /// Returns the last chosen model if it is still available; otherwise warns the user.
-    fn last_model(&self, info: &session::SessionInfo, model: Option<String>) -> Option<String> {
-        let model = model?;
-        let models = self.state.configured.folder_config(&info.folder).models.clone();
-        match models.is_still_there(&model) {
-            Ok(()) => Some(model),
-            Err(reason) => {
-                let message = format!(
-                    "{model}, the model of your last session, is not used: {reason}; choose one with agent/setModel"
-                );
-                tracing::warn!("{message}");
-                let warning = to_wire::server_warning("model_gone", &message);
-                self.state.outbox.push(Outgoing::Notification {
-                    body: to_wire::encode_frame(&warning),
-                    group: None,
-                    permit: None,
-                });
-                None
-            }
-        }
     }
 
     pub(in crate::server) async fn list_sessions(&self, params: Value) -> Result<ListSessionsResult> {
@@ -301,25 +256,21 @@ impl Service {
         }
         let effort = params.effort.map(Effort::from);
         let id = session_param(&params.session_id);
-        let set = |model: String| {
-            self.state
-                .sessions
-                .send_request(&id, move |reply| SessionCommand::SetModel {
-                    model: Some(model),
-                    effort,
-                    reply,
-                })
-        };
-        // The query of a provider's list takes a while, so it runs here and not in the session.
-        let done = match set(model.clone()).await {
-            Err(CommandError::NeedsModelList(info)) => {
-                self.check_model(&info, &model).await?;
-                set(model).await
-            }
-            done => done,
-        };
+        let sessions = &self.state.sessions;
+        let done = sessions
+            .choose_model(&self.state.configured, &id, Some(model), effort)
+            .await;
         done.map_err(|refused| super::request_error(&id, refused))?;
         Ok(EmptyResult {})
+    }
+}
+
+impl From<NewSessionError> for RequestError {
+    fn from(error: NewSessionError) -> Self {
+        match error {
+            NewSessionError::UnknownAgent(agent) => Self::UnknownAgent(agent),
+            NewSessionError::UnknownModel(reason) => Self::UnknownModel(reason),
+        }
     }
 }
 
