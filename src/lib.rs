@@ -25,6 +25,7 @@
 //!
 //! The deterministic simulator is in `tests/sim`; the feature `sim` compiles its hook, `base::sim_schedule`.
 
+pub mod acp;
 pub mod approval;
 pub mod base;
 pub mod cli;

@@ -9,6 +9,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::exit;
 
+use agentls::acp::{self, AcpOptions};
 use agentls::cli::{self, Arguments, CliCommand, GlobalArgs};
 use agentls::config::{ConfigPaths, ConfigSource, Env, Flags, Redactor, Trust};
 use agentls::observe;
@@ -28,7 +29,8 @@ fn main() {
     let arguments = Arguments::parse();
     let shared = arguments.shared.clone();
     let code = match arguments.into_command() {
-        None | Some(CliCommand::Serve { .. }) => serve_editor(&shared),
+        None | Some(CliCommand::Serve { .. }) => serve_editor(&shared, EdgeProtocol::LanguageServer),
+        Some(CliCommand::Acp) => serve_editor(&shared, EdgeProtocol::AgentClient),
         Some(command) => run_client(command, &shared),
     };
     exit(code.unwrap_or_else(|error| {
@@ -67,8 +69,15 @@ fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> 
 
 const BY_HAND: &str = "agentls: waiting for an editor on stdin (Ctrl-C ends this; try `agentls chat`)\n";
 
+/// The protocol that the editor speaks.
+#[derive(Clone, Copy)]
+enum EdgeProtocol {
+    LanguageServer,
+    AgentClient,
+}
+
 /// Serves an editor. Moves stdout aside before anything can print to it (I11).
-fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
+fn serve_editor(shared: &GlobalArgs, protocol: EdgeProtocol) -> std::io::Result<i32> {
     // Before `claim_stdio`, which moves stdin aside.
     let by_hand = std::io::stdin().is_terminal();
     let stdio = transport::claim_stdio().map_err(std::io::Error::other)?;
@@ -94,24 +103,37 @@ fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
         // At a terminal, a silent server looks as if it hangs.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), BY_HAND.as_bytes());
     }
-    let options = ServeOptions {
-        home: source.env.home_dir().map(ToOwned::to_owned),
-        source,
-        redactor,
-        data: places.data_dir,
-        cwd: current_dir()?,
-        stdio,
-        on_settings: Box::new(move |settings| {
-            if let Ok(Some(log)) = &logging
-                && let Err(error) = log.reload_settings(&settings.logging)
-            {
-                tracing::warn!(%error, "the log settings were not applied");
-            }
-        }),
-        delta_frame: settings.server.delta_frame_ms.0,
-    };
+    let on_settings: server::SettingsHook = Box::new(move |settings| {
+        if let Ok(Some(log)) = &logging
+            && let Err(error) = log.reload_settings(&settings.logging)
+        {
+            tracing::warn!(%error, "the log settings were not applied");
+        }
+    });
+    let home = source.env.home_dir().map(ToOwned::to_owned);
+    let (data, delta_frame) = (places.data_dir, settings.server.delta_frame_ms.0);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let code = runtime.block_on(server::run_server(options));
+    let code = match protocol {
+        EdgeProtocol::LanguageServer => runtime.block_on(server::run_server(ServeOptions {
+            source,
+            redactor,
+            data,
+            cwd: current_dir()?,
+            home,
+            stdio,
+            on_settings,
+            delta_frame,
+        })),
+        EdgeProtocol::AgentClient => runtime.block_on(acp::run_acp(AcpOptions {
+            source,
+            redactor,
+            data,
+            home,
+            stdio,
+            on_settings,
+            delta_frame,
+        })),
+    };
     runtime.shutdown_background();
     // After the runtime is gone: nothing can start another process, so this sweep is the last (I8).
     sweep_orphans();

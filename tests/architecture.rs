@@ -61,6 +61,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "config",
         ],
     ),
+    // The second edge imports what `server` imports, with shapes of its own instead of `protocol`.
+    (
+        "acp",
+        &[
+            "session",
+            "store",
+            "provider",
+            "tool",
+            "transport",
+            "workspace",
+            "config",
+        ],
+    ),
     // `config test` judges as a session does, with the same rules and the same view of files.
     (
         "cli",
@@ -256,6 +269,10 @@ const BY_PATH: &[&str] = &[
 /// Files that may use these calls, because a repository cannot provide the path, or because they read nothing.
 /// Everything else goes through `base::nofollow`.
 const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
+    (
+        "acp/sessions.rs",
+        "checks whether a session's folder is one; reads nothing",
+    ),
     ("base/nofollow.rs", "the one way to a workspace file"),
     ("base/private.rs", "the data folder and the folder of logs"),
     ("cli/chat/changes.rs", "the terminal"),

@@ -70,6 +70,8 @@ pub enum CliCommand {
         #[arg(long, hide = true)]
         stdio: bool,
     },
+    /// Serve an editor that speaks the Agent Client Protocol, over stdin and stdout.
+    Acp,
     /// Try everything without a key or a network: a scratch workspace and a scripted model.
     Demo {
         /// Answer approvals with yes instead of asking.

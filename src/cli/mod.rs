@@ -104,7 +104,7 @@ impl CommandContext<'_> {
     async fn run(&self, command: CliCommand) -> CommandResult {
         let env = &self.source.env;
         match command {
-            CliCommand::Serve { .. } => Err("a server is not started from here".into()),
+            CliCommand::Serve { .. } | CliCommand::Acp => Err("a server is not started from here".into()),
             CliCommand::Demo { yes } => Ok(demo::run_demo(yes, env, self.is_interactive()).await),
             CliCommand::Chat {
                 agent,

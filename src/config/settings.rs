@@ -86,6 +86,8 @@ pub struct Settings {
     pub network: NetworkSettings,
     /// Settings of the server itself.
     pub server: ServerSettings,
+    /// The Agent Client Protocol (`agentls acp`).
+    pub acp: AcpSettings,
     /// The log.
     // Never from an untrusted folder: it would append to any of the user's files.
     #[schemars(extend("x-untrusted" = Untrusted::Never))]
@@ -339,6 +341,25 @@ impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             delta_frame_ms: Milliseconds::from(16),
+        }
+    }
+}
+
+/// The Agent Client Protocol (`agentls acp`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AcpSettings {
+    /// How long the text of a message waits for the end of the message. If the answer breaks off meanwhile and is
+    /// requested again, you never see the broken text. Text that was shown before is followed by a line that it was
+    /// discarded. 0 shows text at once. Default: 2000.
+    #[schemars(range(max = 600_000), extend("x-untrusted" = Untrusted::Any))]
+    pub hold_text_ms: Milliseconds,
+}
+
+impl Default for AcpSettings {
+    fn default() -> Self {
+        Self {
+            hold_text_ms: Milliseconds::from(2_000),
         }
     }
 }

@@ -95,6 +95,7 @@ impl LanguageServer for Service {
             client.editor = EditorAbilities {
                 apply: takes_edits(&params.capabilities),
                 save: flags.save_documents,
+                saves_edits: false,
                 credentials: flags.get_credential,
                 diagnostics: flags.get_diagnostics,
             };

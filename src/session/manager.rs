@@ -262,6 +262,21 @@ impl SessionManager {
         self.roll.lock().live.len()
     }
 
+    /// Cancels a session's turn, stores its end, and unloads the session. Does nothing if it is not live.
+    pub async fn close_session(&self, id: &SessionId) {
+        let commands = {
+            let roll = self.roll.lock();
+            let Some(live) = roll.live.get(id) else {
+                return;
+            };
+            live.cancels.request_cancel(live.posted, None);
+            live.commands.clone()
+        };
+        // An error means that the actor has left already.
+        let _ = commands.send(SessionCommand::End).await;
+        commands.closed().await;
+    }
+
     /// Interrupts all turns, stores their ends, and releases the locks.
     pub async fn shut_down(&self) {
         let ending = {

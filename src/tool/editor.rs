@@ -2,12 +2,14 @@
 //!
 //! Must not know the protocol. The server implements it through requests to the client.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 
 use crate::base::position::Range;
+use crate::domain::SessionId;
 use crate::workspace::text_edits::TextEdit;
 
 /// Requests what only the editor can do.
@@ -17,6 +19,12 @@ use crate::workspace::text_edits::TextEdit;
 pub trait EditorLink: Send + Sync {
     /// Returns what the client supports.
     fn abilities(&self) -> EditorAbilities;
+
+    /// Brings the overlay up to date with what the editor has of these files, for editors that do not report it
+    /// themselves. `paths` are the files that a call is about to touch. Does nothing by default.
+    fn sync_documents(&self, _session: &SessionId, _paths: &[PathBuf]) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
 
     /// Requests an edit of an open document.
     ///
@@ -60,6 +68,8 @@ pub struct EditorAbilities {
     pub apply: bool,
     /// Saving documents.
     pub save: bool,
+    /// Every edit is saved, together with what was unsaved before it.
+    pub saves_edits: bool,
     /// Handing over API keys.
     pub credentials: bool,
     /// Reporting diagnostics.

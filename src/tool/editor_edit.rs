@@ -122,7 +122,7 @@ impl EditorEdit {
             }
         }
         cx.workspace.read_log().record_text(path, &self.after);
-        let note = if self.opened.unsaved {
+        let note = if self.opened.unsaved && !cx.editor.abilities().saves_edits {
             Some(
             "it had unsaved changes in the editor, so it was edited there and not saved; the file on disk and commands do not have this edit yet"
                 .to_owned(),

@@ -256,6 +256,12 @@ async fn resolve_effect(
     if effect.foreign.is_some() {
         return Ok(effect);
     }
+    // Before anything reads the files: the preview, and the call itself.
+    let sync = cx.services.editor.sync_documents(&cx.session, &effect.paths);
+    tokio::select! { biased;
+        () = cx.cancel.cancelled() => {}
+        () = sync => {}
+    }
     if effect.kind == EffectKind::Execute
         && let Some(files) = command_files(&effect.subject)
     {

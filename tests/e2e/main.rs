@@ -17,6 +17,7 @@ mod mock_llm;
 #[path = "../support/tls_server.rs"]
 mod tls_server;
 
+mod acp;
 mod approvals;
 mod bash;
 mod cancel;

@@ -1,0 +1,119 @@
+//! State that the handlers share, and trust of folders.
+//!
+//! A client of this protocol has no question for trust. So a folder is trusted only if the user has said so elsewhere:
+//! in another client of the same store, or in the configuration (R-SEC, fail closed).
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tower_lsp::jsonrpc::Id;
+
+use super::client::{ClientFacts, ClientRequests};
+use super::editor::AcpEditor;
+use super::feed::FeedOptions;
+use super::run::SettingsHook;
+use super::sink::Feeds;
+use super::updates::Notice;
+use crate::base::CancellationToken;
+use crate::domain::SessionId;
+use crate::session::{ConfigStore, SessionManager};
+use crate::transport::outbox::Outbox;
+use crate::workspace::WorkspaceShared;
+use crate::workspace::resolve::real_path;
+
+/// State that the handlers share.
+pub(super) struct AcpContext {
+    pub(super) sessions: SessionManager,
+    pub(super) configured: Arc<ConfigStore>,
+    pub(super) workspace: Arc<WorkspaceShared>,
+    pub(super) facts: Arc<ClientFacts>,
+    pub(super) requests: ClientRequests,
+    pub(super) editor: Arc<AcpEditor>,
+    pub(super) feeds: Feeds,
+    pub(super) outbox: Outbox,
+    /// Called with the settings of the first folder that is used.
+    pub(super) on_settings: SettingsHook,
+    /// Set at the end: canceled requests no longer come from the user.
+    pub(super) ending: CancellationToken,
+    /// Prompts whose turn has not started yet; a cancel of the session cancels them.
+    pub(super) starting: Mutex<HashMap<SessionId, CancellationToken>>,
+    /// Sessions to introduce once the request with this id is answered.
+    pub(super) introductions: Mutex<HashMap<Id, SessionId>>,
+}
+
+impl AcpContext {
+    /// Returns how a session is shown, by the settings of its folder.
+    pub(super) fn feed_options(&self, folder: &Path, cwd: &Path) -> FeedOptions {
+        let settings = &self.configured.folder_config(folder).loaded.settings;
+        FeedOptions {
+            shows_notices: ClientFacts::has(&self.facts.shows_notices),
+            hold: settings.acp.hold_text_ms.0,
+            cwd: cwd.to_path_buf(),
+        }
+    }
+
+    /// Decides whether a folder is trusted, before its settings are read.
+    pub(super) async fn resolve_trust(&self, folder: &Path) {
+        let stored = self.sessions.read_trust(folder).await;
+        // Fail closed: an unreadable store must not make a folder trusted.
+        let (trusted, redirects) = stored.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read a folder's trust; treating it as untrusted");
+            (Some(false), BTreeMap::new())
+        });
+        self.configured
+            .set_trust(folder, trusted.unwrap_or(false), &redirects);
+        (self.on_settings)(&self.configured.folder_config(folder).loaded.settings);
+    }
+
+    /// Tells the user what is not active in a folder, and problems in its configuration.
+    pub(super) async fn explain_folder(&self, session: &SessionId, folder: &Path) {
+        let described = self.configured.describe_folder(folder);
+        let git = self.workspace.list_git_activations(folder).await;
+        let count = described.items.len() + git.len();
+        if !described.trusted && count > 0 {
+            let what = match count {
+                1 => "1 setting".to_owned(),
+                count => format!("{count} settings"),
+            };
+            let notice = Notice {
+                description: Some(format!(
+                    "To see and trust them, run `agentls chat` in {} and enter /trust.",
+                    folder.display()
+                )),
+                ..Notice::new(
+                    "warning",
+                    "untrustedFolder",
+                    format!("This folder is not trusted, so {what} in its own files are not active."),
+                )
+            };
+            self.feeds.add_note(session, notice);
+        }
+        for problem in self.configured.folder_config(folder).untold_problems() {
+            let notice = Notice::new("warning", "config", format!("Configuration: {problem}"));
+            self.feeds.add_note(session, notice);
+        }
+    }
+
+    pub(super) fn lock_starting(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
+        // The lock guards plain values: a panic elsewhere leaves them valid.
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a session introduced once the request is answered.
+    pub(super) fn introduce_after(&self, request: Id, session: SessionId) {
+        let mut waiting = self.introductions.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.insert(request, session);
+    }
+
+    /// Returns the session to introduce now that `request` is answered.
+    pub(super) fn take_introduction(&self, request: &Id) -> Option<SessionId> {
+        let mut waiting = self.introductions.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.remove(request)
+    }
+}
+
+/// Returns the form in which folders are compared and stored: links resolved, no trailing slash.
+pub(super) fn folder_key(path: &Path) -> PathBuf {
+    real_path(path).unwrap_or_else(|_| path.components().collect())
+}

@@ -1,0 +1,140 @@
+//! What happens by itself: timers of the feeds, questions to the client, and what follows an answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
+use tower_lsp::jsonrpc::Id;
+
+use super::context::AcpContext;
+use super::sink::FeedSignal;
+use super::updates::{self, encode_update};
+use super::{options, questions};
+use crate::base::CancellationToken;
+use crate::domain::SessionId;
+use crate::session::SessionCommand;
+
+/// Works off signals and answered requests until both senders are gone.
+pub(super) async fn drive(
+    state: Arc<AcpContext>,
+    mut signals: mpsc::UnboundedReceiver<FeedSignal>,
+    mut answered: mpsc::UnboundedReceiver<Id>,
+) {
+    let mut running: FuturesUnordered<BoxFuture<'static, Option<String>>> = FuturesUnordered::new();
+    // Questions to the client, by the id of the approval or the inquiry.
+    let mut questions: HashMap<String, CancellationToken> = HashMap::new();
+    loop {
+        tokio::select! { biased;
+            signal = signals.recv() => match signal {
+                None => return,
+                Some(signal) => {
+                    if let Some(work) = start_work(&state, signal, &mut questions) {
+                        running.push(work);
+                    }
+                }
+            },
+            Some(done) = running.next(), if !running.is_empty() => {
+                if let Some(question) = done {
+                    questions.remove(&question);
+                }
+            }
+            Some(id) = answered.recv() => {
+                if let Some(session) = state.take_introduction(&id) {
+                    let state = state.clone();
+                    running.push(async move { introduce(&state, &session).await; None }.boxed());
+                }
+            }
+        }
+    }
+}
+
+fn start_work(
+    state: &Arc<AcpContext>,
+    signal: FeedSignal,
+    questions: &mut HashMap<String, CancellationToken>,
+) -> Option<BoxFuture<'static, Option<String>>> {
+    let state = state.clone();
+    Some(match signal {
+        FeedSignal::Due(session, due) => async move {
+            tokio::time::sleep_until(due).await;
+            state.feeds.handle_timer(&session);
+            None
+        }
+        .boxed(),
+        FeedSignal::Approval(session, approval, places) => {
+            let id = approval.id.to_string();
+            let settled = open_question(questions, &id);
+            async move {
+                tokio::select! { biased;
+                    () = settled.cancelled() => {}
+                    () = questions::ask_permission(&state, &session, &approval, &places) => {}
+                }
+                Some(id)
+            }
+            .boxed()
+        }
+        FeedSignal::Inquiry(session, inquiry) => {
+            let id = inquiry.id.to_string();
+            let settled = open_question(questions, &id);
+            async move {
+                tokio::select! { biased;
+                    () = settled.cancelled() => {}
+                    () = questions::ask_inquiry(&state, &session, &inquiry) => {}
+                }
+                Some(id)
+            }
+            .boxed()
+        }
+        FeedSignal::ApprovalSettled(id) => {
+            settle_question(questions, id.as_str());
+            return None;
+        }
+        FeedSignal::InquirySettled(id) => {
+            settle_question(questions, id.as_str());
+            return None;
+        }
+        FeedSignal::OptionsChanged(session) => async move {
+            if let Ok(list) = options::config_options(&state, &session).await {
+                let update = serde_json::json!({
+                    "sessionUpdate": "config_option_update", "configOptions": list,
+                });
+                state
+                    .feeds
+                    .send(&session, encode_update(session.as_str(), update));
+            }
+            None
+        }
+        .boxed(),
+    })
+}
+
+/// Registers a question. One that is asked again replaces the earlier one.
+fn open_question(questions: &mut HashMap<String, CancellationToken>, id: &str) -> CancellationToken {
+    let token = CancellationToken::new();
+    if let Some(earlier) = questions.insert(id.to_owned(), token.clone()) {
+        earlier.cancel();
+    }
+    token
+}
+
+fn settle_question(questions: &mut HashMap<String, CancellationToken>, id: &str) {
+    if let Some(token) = questions.remove(id) {
+        token.cancel();
+    }
+}
+
+/// Sends what a client may only learn after the session's id: its commands, and what is not active in its folder.
+async fn introduce(state: &AcpContext, session: &SessionId) {
+    let inspect = |reply| SessionCommand::Inspect { reply };
+    let Ok(snapshot) = state.sessions.send_request(session, inspect).await else {
+        return;
+    };
+    let commands = state.configured.written_commands(&snapshot.info).await;
+    let update = updates::commands(commands.iter());
+    state.feeds.send(session, encode_update(session.as_str(), update));
+    // The folder was explained at its first session, unless something is new.
+    state.explain_folder(session, &snapshot.info.folder).await;
+}

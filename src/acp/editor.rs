@@ -1,0 +1,253 @@
+//! The client's documents, read and written through `fs/*` (R-ACP): unsaved buffers are the truth here too.
+//!
+//! A client of this protocol does not report its documents. So each file is read from it before a call touches the
+//! file, and the overlay then knows the buffer. An edit is made only in the text that the call has seen: the buffer is
+//! read again first, and once more afterwards, because only the text shows that the edit was made.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join_all};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use super::client::{ClientFacts, ClientRequests};
+use super::params::{ContentBlock, FileText};
+use super::prompt::linked_file;
+use crate::base::position::{DocumentChange, apply_changes};
+use crate::base::spawn::run_blocking;
+use crate::base::text::one_line;
+use crate::base::{nofollow, uri};
+use crate::domain::SessionId;
+use crate::tool::{DocumentEdit, EditorAbilities, EditorError, EditorLink};
+use crate::workspace::text_file::unix_lines;
+use crate::workspace::{Buffer, WorkspaceShared};
+
+/// Time after which an unanswered request counts as failed.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest file that is read from the client, in bytes; longer ones are read from the disk only.
+const MAX_SYNCED: u64 = 8 << 20;
+/// Documents with unsaved text that are read again before a call that names no file, such as a search.
+const MAX_REFRESHED: usize = 20;
+
+/// Reaches the client's documents.
+#[derive(Clone)]
+pub(super) struct AcpEditor {
+    facts: Arc<ClientFacts>,
+    requests: ClientRequests,
+    workspace: Arc<WorkspaceShared>,
+    documents: Arc<Mutex<HashMap<PathBuf, SyncedDocument>>>,
+}
+
+/// A document as it was last read from the client.
+#[derive(Clone)]
+struct SyncedDocument {
+    session: SessionId,
+    version: i32,
+    /// The last text that was equal to the file. A buffer that shows it has nothing unsaved.
+    saved: Option<Arc<str>>,
+}
+
+impl AcpEditor {
+    pub(super) fn new(
+        facts: Arc<ClientFacts>,
+        requests: ClientRequests,
+        workspace: Arc<WorkspaceShared>,
+    ) -> Self {
+        Self {
+            facts,
+            requests,
+            workspace,
+            documents: Arc::default(),
+        }
+    }
+
+    fn can_read(&self) -> bool {
+        ClientFacts::has(&self.facts.reads_files)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, SyncedDocument>> {
+        // The lock guards plain values: a panic elsewhere leaves them valid.
+        self.documents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn request(&self, method: &'static str, params: Value) -> Result<Value, EditorError> {
+        let mut pending = self.requests.send(method, params);
+        match tokio::time::timeout(REQUEST_TIMEOUT, pending.wait()).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(problem)) => Err(EditorError::Refused(one_line(&problem, 300))),
+            Err(_) => Err(EditorError::Silent(REQUEST_TIMEOUT)),
+        }
+    }
+
+    /// Reads the client's text of a file.
+    async fn read_text(&self, session: &SessionId, path: &Path) -> Result<String, EditorError> {
+        let params = json!({"sessionId": session.as_str(), "path": path});
+        let answer = self.request("fs/read_text_file", params).await?;
+        match serde_json::from_value::<FileText>(answer) {
+            Ok(text) => Ok(text.content),
+            Err(_) => Err(EditorError::Failed("its answer is malformed".to_owned())),
+        }
+    }
+
+    /// Reads a file from the client into the overlay. A file that the client cannot read is not open there.
+    async fn sync_file(&self, session: &SessionId, path: &Path) {
+        let text = self.read_text(session, path).await;
+        let (editor, session, path) = (self.clone(), session.clone(), path.to_path_buf());
+        let noted = run_blocking(move || match text {
+            Ok(text) => editor.note_text(&session, &path, &text),
+            Err(error) => {
+                tracing::debug!(%error, "a file was not read from the client");
+                editor.forget(&path);
+            }
+        });
+        if let Err(error) = noted.await {
+            tracing::warn!(%error, "a document was not compared with its file");
+        }
+    }
+
+    /// Reads the files that a prompt links to.
+    pub(super) async fn sync_links(&self, session: &SessionId, prompt: &[ContentBlock]) {
+        let files: Vec<PathBuf> = prompt.iter().filter_map(linked_file).collect();
+        if !files.is_empty() {
+            self.sync_documents(session, &files).await;
+        }
+    }
+
+    /// Records what the client has of a file. Blocks: it compares with the disk.
+    fn note_text(&self, session: &SessionId, path: &Path, text: &str) {
+        let overlay = self.workspace.overlay();
+        let uri = uri::uri_of(path);
+        let known = self.lock().get(path).cloned();
+        let version = known.as_ref().map_or(1, |known| known.version.wrapping_add(1));
+        let mut saved = known.and_then(|known| known.saved);
+        overlay.did_open(&uri, version, text);
+        if overlay.lookup_buffer(path) == Buffer::Saved {
+            saved = Some(text.into());
+        } else if saved.as_deref() == Some(text) {
+            // The file has changed below a clean buffer that the client has not loaded again yet.
+            overlay.did_close(&uri);
+        }
+        let document = SyncedDocument {
+            session: session.clone(),
+            version,
+            saved,
+        };
+        self.lock().insert(path.to_path_buf(), document);
+    }
+
+    fn forget(&self, path: &Path) {
+        self.workspace.overlay().did_close(&uri::uri_of(path));
+        self.lock().remove(path);
+    }
+
+    /// Returns the known documents with unsaved text. Blocks.
+    fn list_unsaved(&self) -> Vec<PathBuf> {
+        let known: Vec<PathBuf> = self.lock().keys().cloned().collect();
+        let unsaved = known
+            .into_iter()
+            .filter(|path| self.workspace.overlay().is_dirty(path));
+        unsaved.take(MAX_REFRESHED).collect()
+    }
+
+    async fn apply_edit(self, edit: DocumentEdit) -> Result<(), EditorError> {
+        let failed = |reason: &str| EditorError::Failed(reason.to_owned());
+        let path = uri::path_of(&edit.uri).map_err(|_| failed("the document is not a file"))?;
+        let Some(document) = self.lock().get(&path).cloned() else {
+            return Err(failed("the document is not open"));
+        };
+        let (session, inner) = (document.session, self.clone());
+        let now = self.read_text(&session, &path).await?;
+        let opened = {
+            let path = path.clone();
+            run_blocking(move || inner.workspace.overlay().find_open_document(&path)).await
+        };
+        let Ok(Some(opened)) = opened else {
+            return Err(failed("the document is not open"));
+        };
+        if document.version != edit.version || unix_lines(&now) != unix_lines(&opened.text) {
+            // The tool then finds the newer text and shows it to the model.
+            self.clone().note_text_async(session, path, now).await;
+            return Err(EditorError::Refused("the text has changed meanwhile".to_owned()));
+        }
+        let mut text = now;
+        let encoding = self.workspace.overlay().position_encoding();
+        // All positions refer to the text before the edit, so the last edit is made first.
+        let mut edits = edit.edits;
+        edits.sort_by_key(|edit| edit.range.start);
+        for edit in edits.into_iter().rev() {
+            let change = DocumentChange {
+                range: Some(edit.range),
+                text: edit.text,
+            };
+            apply_changes(&mut text, &[change], encoding);
+        }
+        let params = json!({"sessionId": session.as_str(), "path": path, "content": text});
+        self.request("fs/write_text_file", params).await?;
+        let shown = self.read_text(&session, &path).await?;
+        self.note_text_async(session, path, shown).await;
+        Ok(())
+    }
+
+    async fn note_text_async(self, session: SessionId, path: PathBuf, text: String) {
+        // A panic there leaves the overlay as it was, and the edit counts as not made.
+        let _ = run_blocking(move || self.note_text(&session, &path, &text)).await;
+    }
+}
+
+impl EditorLink for AcpEditor {
+    fn abilities(&self) -> EditorAbilities {
+        let writes = self.can_read() && ClientFacts::has(&self.facts.writes_files);
+        EditorAbilities {
+            apply: writes,
+            save: writes,
+            saves_edits: writes,
+            ..EditorAbilities::default()
+        }
+    }
+
+    fn sync_documents(&self, session: &SessionId, paths: &[PathBuf]) -> BoxFuture<'static, ()> {
+        if !self.can_read() {
+            return Box::pin(async {});
+        }
+        let (editor, session, paths) = (self.clone(), session.clone(), paths.to_vec());
+        Box::pin(async move {
+            let inner = editor.clone();
+            let listed = run_blocking(move || {
+                let mut files: Vec<PathBuf> = paths.into_iter().filter(|path| is_text_file(path)).collect();
+                if files.is_empty() {
+                    files = inner.list_unsaved();
+                }
+                files
+            });
+            let files = listed.await.unwrap_or_default();
+            join_all(files.iter().map(|path| editor.sync_file(&session, path))).await;
+        })
+    }
+
+    fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
+        Box::pin(self.clone().apply_edit(edit))
+    }
+
+    /// Clients save what they write. Whether this one has done so shows on the disk.
+    fn save_document(&self, _uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn request_credential(
+        &self,
+        _provider: String,
+    ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// Whether a path leads to a file that tools can load as text.
+fn is_text_file(path: &Path) -> bool {
+    nofollow::status_of(path).is_ok_and(|status| {
+        let is_small = u64::try_from(status.st_size).is_ok_and(|size| size <= MAX_SYNCED);
+        is_small && nofollow::kind_of(&status) == nofollow::FileKind::Regular
+    })
+}

@@ -1,0 +1,442 @@
+//! What one session has shown of itself, and what follows from its next event (R-ACP).
+//!
+//! Turns events and deltas into outgoing notifications, in order. Text of an attempt that may be retried is held back
+//! ([`super::held_text`]); text that was shown and then discarded is followed by a visible line. Pure: it owns no
+//! queue and no clock. Every method returns what to send.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::held_text::{Chunk, ChunkKind, HeldText};
+use super::updates::{self, Notice, encode_update};
+use crate::base::backpressure::Permit;
+use crate::base::clock::Instant;
+use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
+use crate::domain::{
+    Delta, DeltaEnvelope, Envelope, Event, Message, MessageId, Role, TerminalReason, ToolCallId,
+    ToolCallUpdate, TurnEnd,
+};
+use crate::transport::outbox::Outgoing;
+
+/// The end of every chunk that may merge.
+const CHUNK_TAIL: &[u8] = b"\"}}}}";
+/// Bytes of text in one chunk.
+const MAX_CHUNK: usize = 32 << 10;
+/// Bytes of live output that a call shows. Its result carries the rest.
+const MAX_OUTPUT: usize = 8 << 10;
+/// Live output of a call is shown again after this time.
+const OUTPUT_EVERY: Duration = Duration::from_millis(400);
+
+/// The visible line below text that was discarded.
+const DISCARDED: &str =
+    "\n\n> *The answer above broke off and is discarded. It is requested again, and follows.*\n\n";
+
+/// How a session is shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FeedOptions {
+    pub(super) shows_notices: bool,
+    /// How long the text of an attempt is held.
+    pub(super) hold: Duration,
+    /// The session's working directory.
+    pub(super) cwd: PathBuf,
+}
+
+/// What one session has shown.
+pub(super) struct SessionFeed {
+    session: String,
+    /// The session in the outbox.
+    group: u64,
+    options: FeedOptions,
+    in_progress: Option<HeldText>,
+    /// Messages of the turn of which something was shown.
+    shown: HashSet<MessageId>,
+    /// The message and the kind of the last chunk.
+    last_chunk: Option<(MessageId, ChunkKind)>,
+    calls: HashMap<ToolCallId, CallView>,
+    /// Notices for a client without notices: shown when the next turn starts.
+    waiting: Vec<String>,
+}
+
+/// What was shown of a call.
+#[derive(Default)]
+struct CallView {
+    diff: Vec<Value>,
+    output: String,
+    /// When the output was shown.
+    shown_at: Option<Instant>,
+    /// Bytes of output that was not shown yet.
+    permit: Option<Permit>,
+    is_stale: bool,
+}
+
+impl SessionFeed {
+    pub(super) fn new(session: &str, group: u64, options: FeedOptions) -> Self {
+        Self {
+            session: session.to_owned(),
+            group,
+            options,
+            in_progress: None,
+            shown: HashSet::new(),
+            last_chunk: None,
+            calls: HashMap::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_options(&mut self, options: FeedOptions) {
+        self.options = options;
+    }
+
+    pub(super) fn options(&self) -> &FeedOptions {
+        &self.options
+    }
+
+    /// Returns when [`Self::handle_timer`] has something to do.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let stale = self.calls.values().filter(|call| call.is_stale);
+        let outputs = stale.filter_map(|call| Some(call.shown_at? + OUTPUT_EVERY));
+        outputs
+            .chain(self.in_progress.as_ref().and_then(HeldText::due))
+            .min()
+    }
+
+    /// Releases held text and output whose time has come.
+    pub(super) fn handle_timer(&mut self, now: Instant) -> Vec<Outgoing> {
+        let mut out = Vec::new();
+        if let Some(text) = &mut self.in_progress {
+            let message = text.message().clone();
+            let chunks = text.release_if_due(now);
+            self.show_chunks(&message, chunks, &mut out);
+        }
+        let stale: Vec<ToolCallId> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.is_stale && call.is_due(now))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in stale {
+            self.show_output(&id, now, &mut out);
+        }
+        out
+    }
+
+    /// Takes an increment.
+    pub(super) fn handle_delta(&mut self, envelope: DeltaEnvelope, now: Instant) -> Vec<Outgoing> {
+        let mut out = Vec::new();
+        let permit = envelope.permit;
+        match envelope.delta {
+            Delta::Text {
+                message,
+                offset,
+                text,
+            } => self.add_text(message, offset, (ChunkKind::Text, text), permit, now, &mut out),
+            Delta::Reasoning {
+                message,
+                offset,
+                text,
+            } => self.add_text(message, offset, (ChunkKind::Thought, text), permit, now, &mut out),
+            // The call is shown once its arguments are complete.
+            Delta::ToolInput { .. } => {}
+            Delta::ToolOutput { tool_call, text } => {
+                let call = self.calls.entry(tool_call.clone()).or_default();
+                call.add_output(&text, permit);
+                if call.is_due(now) {
+                    self.show_output(&tool_call, now, &mut out);
+                }
+            }
+        }
+        out
+    }
+
+    fn add_text(
+        &mut self,
+        message: MessageId,
+        offset: u64,
+        (kind, text): (ChunkKind, String),
+        permit: Option<Permit>,
+        now: Instant,
+        out: &mut Vec<Outgoing>,
+    ) {
+        let is_other = |held: &HeldText| *held.message() != message;
+        if self.in_progress.as_ref().is_none_or(is_other) {
+            self.in_progress = Some(HeldText::new(message.clone(), now, self.options.hold));
+        }
+        if let Some(held) = &mut self.in_progress {
+            let chunk = Chunk { kind, text, permit };
+            let chunks = held.add(chunk, offset);
+            self.show_chunks(&message, chunks, out);
+        }
+    }
+
+    /// Takes an event.
+    pub(super) fn handle_event(&mut self, envelope: &mut Envelope) -> Vec<Outgoing> {
+        let mut out = Vec::new();
+        match &envelope.event {
+            Event::TurnStarted { .. } => {
+                self.in_progress = None;
+                self.shown.clear();
+                self.calls.clear();
+                for (n, note) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+                    let id = format!("note_{}_{n}", envelope.seq);
+                    let text = format!("> {}\n\n", note.replace('\n', "\n> "));
+                    self.push(updates::text_chunk("agent_message_chunk", &id, &text), &mut out);
+                }
+            }
+            Event::TurnEnded(end) => self.end_turn(end, &mut out),
+            Event::Message(message) => self.complete_message(message, &mut out),
+            Event::MessageRetracted { message, .. } => self.retract(message, &mut out),
+            Event::ToolCall(update) => self.show_call(update, &mut out),
+            Event::Plan { items } => self.push(updates::plan(items), &mut out),
+            Event::Usage {
+                context_used,
+                window,
+                session_cost,
+                ..
+            } => self.push(updates::usage(*context_used, *window, *session_cost), &mut out),
+            Event::SessionUpdated { title, mode, .. } => {
+                if let Some(title) = title {
+                    self.push(updates::title(title), &mut out);
+                }
+                if let Some(mode) = mode {
+                    self.push(updates::current_mode(*mode), &mut out);
+                }
+            }
+            event => {
+                if let Some(notice) = Notice::from_event(event) {
+                    let id = format!("note_{}", envelope.seq);
+                    let update = notice.into_update(self.options.shows_notices, &id);
+                    self.push(update, &mut out);
+                }
+            }
+        }
+        // The first frame carries the bytes of the event.
+        if let Some(Outgoing::Notification { permit, .. }) = out.first_mut()
+            && permit.is_none()
+        {
+            *permit = envelope.permit.take();
+        }
+        out
+    }
+
+    /// Shows something outside a turn: as a notice, or else when the next turn starts.
+    pub(super) fn add_note(&mut self, notice: Notice) -> Vec<Outgoing> {
+        let mut out = Vec::new();
+        if self.options.shows_notices {
+            self.push(notice.into_update(true, ""), &mut out);
+        } else {
+            let Notice {
+                title, description, ..
+            } = notice;
+            self.waiting.push(match description {
+                Some(description) => format!("{title}\n{description}"),
+                None => title,
+            });
+        }
+        out
+    }
+
+    fn complete_message(&mut self, message: &Message, out: &mut Vec<Outgoing>) {
+        if message.role != Role::Assistant {
+            return;
+        }
+        let held = match self.in_progress.take() {
+            Some(held) if *held.message() == message.id => held,
+            // Nothing of it was streamed. Text of another message that never ended stays hidden.
+            _ => HeldText::new(message.id.clone(), crate::base::clock::now(), Duration::ZERO),
+        };
+        if !message.hidden {
+            self.show_chunks(&message.id, held.complete(message), out);
+        }
+    }
+
+    fn retract(&mut self, message: &MessageId, out: &mut Vec<Outgoing>) {
+        if self
+            .in_progress
+            .as_ref()
+            .is_some_and(|held| held.message() == message)
+        {
+            self.in_progress = None;
+        }
+        if self.shown.remove(message) {
+            let mut line =
+                updates::text_chunk("agent_message_chunk", &format!("{message}_discarded"), DISCARDED);
+            line["_meta"] = json!({"agentls": {"event": "messageRetracted", "messageId": message.as_str()}});
+            self.push(line, out);
+        }
+    }
+
+    /// Says what the stop reason of the answer cannot say. Text that belongs to no message is not shown.
+    fn end_turn(&mut self, end: &TurnEnd, out: &mut Vec<Outgoing>) {
+        self.in_progress = None;
+        self.calls.clear();
+        let line = match end.reason {
+            TerminalReason::WallTime => "The time limit of the turn was reached.",
+            TerminalReason::StoppedByUser => "The turn was stopped, as you chose.",
+            TerminalReason::ServerStopped => "The agent was stopped before the turn ended.",
+            _ => return,
+        };
+        self.push(
+            updates::text_chunk("agent_message_chunk", "turn_end", &format!("\n\n> {line}\n")),
+            out,
+        );
+    }
+
+    fn show_chunks(&mut self, message: &MessageId, chunks: Vec<Chunk>, out: &mut Vec<Outgoing>) {
+        for mut chunk in chunks {
+            self.shown.insert(message.clone());
+            let text = strip_control_characters(&chunk.text).into_owned();
+            let mut rest = text.as_str();
+            while !rest.is_empty() {
+                let piece = prefix_within(rest, MAX_CHUNK);
+                rest = &rest[piece.len()..];
+                self.show_chunk(message, chunk.kind, piece, chunk.permit.take(), out);
+            }
+        }
+    }
+
+    fn show_chunk(
+        &mut self,
+        message: &MessageId,
+        kind: ChunkKind,
+        text: &str,
+        permit: Option<Permit>,
+        out: &mut Vec<Outgoing>,
+    ) {
+        let key = (message.clone(), kind);
+        if self.last_chunk.as_ref() != Some(&key) {
+            // Not merged and not delayed: text and thoughts keep their order.
+            self.last_chunk = Some(key);
+            let update = updates::text_chunk(updates::chunk_name(kind), message.as_str(), text);
+            return out.push(Outgoing::Notification {
+                body: encode_update(&self.session, update),
+                group: Some(self.group),
+                permit,
+            });
+        }
+        let quoted = |text: &str| Value::from(text).to_string();
+        let escaped = quoted(text).into_bytes();
+        let head = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{{\"sessionId\":{},\"update\":{{\
+             \"sessionUpdate\":\"{}\",\"messageId\":{},\"content\":{{\"type\":\"text\",\"text\":\"",
+            quoted(&self.session),
+            updates::chunk_name(kind),
+            quoted(message.as_str()),
+        );
+        out.push(Outgoing::Mergeable {
+            key: (super::sink::stream_key(message.as_str(), kind), self.group),
+            head: head.into_bytes(),
+            text: escaped[1..escaped.len() - 1].to_vec(),
+            tail: CHUNK_TAIL,
+            permit,
+        });
+    }
+
+    fn show_call(&mut self, update: &ToolCallUpdate, out: &mut Vec<Outgoing>) {
+        let is_new = !self.calls.contains_key(&update.id);
+        let call = self.calls.entry(update.id.clone()).or_default();
+        let shown = build_call(update, &mut call.diff, is_new, &self.options.cwd);
+        call.is_stale = false;
+        self.push(shown, out);
+    }
+
+    fn show_output(&mut self, id: &ToolCallId, now: Instant, out: &mut Vec<Outgoing>) {
+        let Some(call) = self.calls.get_mut(id) else {
+            return;
+        };
+        call.shown_at = Some(now);
+        call.is_stale = false;
+        let permit = call.permit.take();
+        let update = json!({
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": id.as_str(),
+            "content": [updates::text_content(&call.output)],
+        });
+        out.push(Outgoing::Notification {
+            body: encode_update(&self.session, update),
+            group: Some(self.group),
+            permit,
+        });
+    }
+
+    fn push(&mut self, update: Value, out: &mut Vec<Outgoing>) {
+        self.last_chunk = None;
+        out.push(Outgoing::Notification {
+            body: encode_update(&self.session, update),
+            group: Some(self.group),
+            permit: None,
+        });
+    }
+}
+
+impl CallView {
+    fn add_output(&mut self, text: &str, permit: Option<Permit>) {
+        self.output.push_str(text);
+        if self.output.len() > 2 * MAX_OUTPUT {
+            self.output = suffix_within(&self.output, MAX_OUTPUT).to_owned();
+        }
+        self.is_stale = true;
+        match (&mut self.permit, permit) {
+            (Some(mine), Some(other)) => mine.merge(other),
+            (mine @ None, other) => *mine = other,
+            (Some(_), None) => {}
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.shown_at.is_none_or(|at| now >= at + OUTPUT_EVERY)
+    }
+}
+
+/// Converts a change of a call. `diff` holds what an earlier change has shown, because content replaces content.
+pub(super) fn build_call(
+    update: &ToolCallUpdate,
+    diff: &mut Vec<Value>,
+    is_new: bool,
+    cwd: &std::path::Path,
+) -> Value {
+    let mut shown = json!({
+        "sessionUpdate": if is_new { "tool_call" } else { "tool_call_update" },
+        "toolCallId": update.id.as_str(),
+        "status": updates::tool_status(update.status),
+    });
+    // A later change may bring a better title, once the arguments are known.
+    shown["title"] = strip_control_characters(&update.title).into_owned().into();
+    if is_new {
+        shown["kind"] = updates::tool_kind(&update.name).into();
+    }
+    if let Some(input) = update.input.as_deref().and_then(updates::raw_input) {
+        shown["rawInput"] = input;
+    }
+    if !update.locations.is_empty() {
+        shown["locations"] = updates::locations(&update.locations).into();
+    }
+    if let Some(text) = &update.diff {
+        *diff = updates::diff_content(text, &update.locations, cwd);
+    }
+    let mut content = diff.clone();
+    if let Some(result) = &update.result {
+        // Of a change that was made, the diff says everything.
+        if content.is_empty() || result.is_error {
+            content.extend(updates::result_content(result));
+        }
+    }
+    if !content.is_empty() && (update.diff.is_some() || update.result.is_some()) {
+        shown["content"] = content.into();
+    }
+    let mut meta = json!({"tool": update.name, "status": update.status.name()});
+    if let Some(parent) = &update.parent {
+        meta["parentToolCallId"] = parent.as_str().into();
+    }
+    if let Some(code) = update.exit_code {
+        meta["exitCode"] = code.into();
+    }
+    shown["_meta"] = json!({"agentls": meta});
+    shown
+}
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+//! What a session shows, event by event.
+
+use serde_json::json;
+
+use super::*;
+use crate::base::clock;
+use crate::domain::{SessionId, ToolCallStatus, ToolResult, TurnTrigger};
+
+fn feed(hold: u64, shows_notices: bool) -> SessionFeed {
+    let options = FeedOptions {
+        shows_notices,
+        hold: Duration::from_millis(hold),
+        cwd: "/w".into(),
+    };
+    SessionFeed::new("ses_1", 1, options)
+}
+
+fn event(event: Event) -> Envelope {
+    Envelope {
+        session: SessionId::from("ses_1"),
+        turn: None,
+        seq: 7,
+        at_ms: 0,
+        event,
+        permit: None,
+        in_page: false,
+    }
+}
+
+fn delta(delta: Delta) -> DeltaEnvelope {
+    DeltaEnvelope {
+        session: SessionId::from("ses_1"),
+        turn: None,
+        delta,
+        permit: None,
+        in_page: false,
+    }
+}
+
+fn text(offset: u64, text: &str) -> DeltaEnvelope {
+    delta(Delta::Text {
+        message: MessageId::from("msg_1"),
+        offset,
+        text: text.to_owned(),
+    })
+}
+
+/// Parses what would be written, whatever way it takes through the outbox.
+fn read(out: Vec<Outgoing>) -> Vec<Value> {
+    let body = |item| match item {
+        Outgoing::Notification { body, group, .. } => {
+            assert_eq!(group, Some(1));
+            body
+        }
+        Outgoing::Mergeable { head, text, tail, .. } => [head, text, tail.to_vec()].concat(),
+        Outgoing::Response { .. } => panic!("no answers come from here"),
+    };
+    let parse = |item| {
+        let frame: Value = serde_json::from_slice(&body(item)).unwrap();
+        assert_eq!(frame["params"]["sessionId"], "ses_1");
+        frame["params"]["update"].clone()
+    };
+    out.into_iter().map(parse).collect()
+}
+
+#[tokio::test]
+async fn merged_chunks_have_the_shape_of_single_ones() {
+    let mut feed = feed(0, false);
+    let now = clock::now();
+    let first = read(feed.handle_delta(text(0, "a\"\u{1b}"), now));
+    let second = read(feed.handle_delta(text(3, "b\n"), now));
+    for (update, expected) in [(&first[0], "a\""), (&second[0], "b\n")] {
+        let shape = json!({
+            "sessionUpdate": "agent_message_chunk", "messageId": "msg_1",
+            "content": {"type": "text", "text": expected},
+        });
+        assert_eq!(*update, shape);
+    }
+}
+
+#[tokio::test]
+async fn a_retracted_attempt_leaves_nothing_or_a_line() {
+    for (hold, lines) in [(1_000, 0), (0, 1)] {
+        let mut feed = feed(hold, false);
+        read(feed.handle_delta(text(0, "stale"), clock::now()));
+        let retracted = Event::MessageRetracted {
+            message: MessageId::from("msg_1"),
+            tool_calls: Vec::new(),
+        };
+        let out = read(feed.handle_event(&mut event(retracted)));
+        assert_eq!(out.len(), lines, "{out:?}");
+        assert_eq!(feed.next_due(), None);
+    }
+}
+
+#[tokio::test]
+async fn live_output_is_shown_at_intervals() {
+    let mut feed = feed(0, false);
+    let now = clock::now();
+    let output = |text: &str| {
+        delta(Delta::ToolOutput {
+            tool_call: ToolCallId::from("call_1"),
+            text: text.to_owned(),
+        })
+    };
+    assert_eq!(feed.handle_delta(output("1\n"), now).len(), 1);
+    assert!(feed.handle_delta(output("2\n"), now).is_empty());
+    let due = feed.next_due().unwrap();
+    assert!(feed.handle_timer(now).is_empty());
+    let shown = read(feed.handle_timer(due));
+    assert_eq!(shown[0]["content"][0]["content"]["text"], "1\n2\n");
+    assert_eq!(feed.next_due(), None);
+}
+
+#[tokio::test]
+async fn a_call_keeps_its_diff_and_shows_errors() {
+    let mut feed = feed(0, false);
+    let call = |status, diff: Option<&str>, result| {
+        Event::ToolCall(ToolCallUpdate {
+            id: ToolCallId::from("call_1"),
+            name: "edit_file".to_owned(),
+            title: "Edit a.txt".to_owned(),
+            status,
+            input: None,
+            result,
+            diff: diff.map(Into::into),
+            locations: Vec::new(),
+            duration_ms: None,
+            exit_code: None,
+            parent: None,
+        })
+    };
+    let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n";
+    let asked = read(feed.handle_event(&mut event(call(
+        ToolCallStatus::AwaitingApproval,
+        Some(diff),
+        None,
+    ))));
+    assert_eq!(asked[0]["sessionUpdate"], "tool_call");
+    assert_eq!(asked[0]["kind"], "edit");
+    assert_eq!(asked[0]["content"][0]["newText"], "y\n");
+    let done = Some(ToolResult::ok("edited").into());
+    let done = read(feed.handle_event(&mut event(call(ToolCallStatus::Completed, None, done))));
+    assert_eq!(done[0]["sessionUpdate"], "tool_call_update");
+    assert_eq!(done[0]["content"].as_array().unwrap().len(), 1);
+    let failed = Some(ToolResult::error("no").into());
+    let failed = read(feed.handle_event(&mut event(call(ToolCallStatus::Failed, None, failed))));
+    assert_eq!(failed[0]["content"][1]["content"]["text"], "no");
+}
+
+#[tokio::test]
+async fn notes_wait_for_a_turn_where_notices_are_unknown() {
+    let started = || {
+        event(Event::TurnStarted {
+            by: TurnTrigger::Prompt,
+            resumes: None,
+        })
+    };
+    let note = || Notice::new("warning", "config", "careful");
+    let mut old = feed(0, false);
+    assert!(old.add_note(note()).is_empty());
+    let shown = read(old.handle_event(&mut started()));
+    assert_eq!(shown[0]["content"]["text"], "> careful\n\n");
+    assert!(old.handle_event(&mut started()).is_empty());
+    let mut new = feed(0, true);
+    assert_eq!(read(new.add_note(note()))[0]["sessionUpdate"], "notice");
+}

@@ -1,0 +1,199 @@
+//! What a user can choose for a session: its mode, model, effort and agent.
+//!
+//! The mode is offered twice, because older clients know modes only, and newer ones show options only.
+
+use serde_json::{Value, json};
+use tower_lsp::jsonrpc::Error;
+
+use super::context::AcpContext;
+use super::error::{command_refusal, invalid_param};
+use crate::domain::{Mode, SessionId};
+use crate::provider::Effort;
+use crate::session::{SessionCommand, SessionInfo, SessionSnapshot};
+use crate::store::ContentChoice;
+
+/// The name of the agent that is used when none is named.
+const DEFAULT_AGENT: &str = "default";
+
+const MODES: [(Mode, &str, &str); 4] = [
+    (
+        Mode::Ask,
+        "Ask",
+        "Reads freely; edits, commands and the network need approval",
+    ),
+    (
+        Mode::AutoEdit,
+        "Auto-edit",
+        "Edits inside the workspace are free; commands need approval",
+    ),
+    (Mode::Plan, "Plan", "Reads only"),
+    (
+        Mode::Full,
+        "Full",
+        "Everything is free, except what your rules catch",
+    ),
+];
+
+/// Returns the modes, and which one applies.
+pub(super) fn mode_state(mode: Mode) -> Value {
+    let modes: Vec<Value> = MODES
+        .iter()
+        .map(|(mode, name, description)| json!({"id": mode.name(), "name": name, "description": description}))
+        .collect();
+    json!({"currentModeId": mode.name(), "availableModes": modes})
+}
+
+/// Returns the options of a session with their current values.
+pub(super) async fn config_options(state: &AcpContext, session: &SessionId) -> Result<Vec<Value>, Error> {
+    let snapshot = inspect(state, session).await?;
+    Ok(describe_options(state, &snapshot).await)
+}
+
+/// Returns a session's state.
+pub(super) async fn inspect(state: &AcpContext, session: &SessionId) -> Result<SessionSnapshot, Error> {
+    let command = |reply| SessionCommand::Inspect { reply };
+    let snapshot = state.sessions.send_request(session, command).await;
+    snapshot.map_err(command_refusal)
+}
+
+async fn describe_options(state: &AcpContext, snapshot: &SessionSnapshot) -> Vec<Value> {
+    let configured = state.configured.folder_config(&snapshot.info.folder);
+    let mut options = vec![select(
+        ("mode", "Mode", "mode"),
+        snapshot.choice.mode.name(),
+        MODES
+            .iter()
+            .map(|(mode, name, description)| json!({"value": mode.name(), "name": name, "description": description})),
+    )];
+    let agent = snapshot.info.agent.as_deref();
+    let listed = configured
+        .models
+        .list_models(agent, snapshot.choice.model.as_deref(), false)
+        .await;
+    let current = listed.models.iter().find(|model| model.current);
+    let current = current.map(|model| format!("{}/{}", model.provider, model.model));
+    if let Some(current) = current.or_else(|| snapshot.choice.model.clone()) {
+        let mut names: Vec<String> = listed
+            .models
+            .iter()
+            .map(|model| format!("{}/{}", model.provider, model.model))
+            .collect();
+        if !names.contains(&current) {
+            names.insert(0, current.clone());
+        }
+        let values = names.iter().map(|name| json!({"value": name, "name": name}));
+        options.push(select(("model", "Model", "model"), &current, values));
+    }
+    let efforts = [Effort::Low, Effort::Medium, Effort::High];
+    let mut values: Vec<Value> = efforts
+        .iter()
+        .map(|effort| json!({"value": effort.name(), "name": effort.name()}))
+        .collect();
+    let effort = snapshot.choice.effort.map_or("configured", Effort::name);
+    if snapshot.choice.effort.is_none() {
+        values.insert(0, json!({"value": effort, "name": "as configured"}));
+    }
+    options.push(select(
+        ("effort", "Reasoning effort", "thought_level"),
+        effort,
+        values.into_iter(),
+    ));
+    let settings = &configured.loaded.settings;
+    if settings.agents.len() > 1 && is_unused(snapshot) {
+        let values = settings
+            .agents
+            .keys()
+            .map(|name| json!({"value": name, "name": name}));
+        options.push(select(
+            ("agent", "Agent", "_agentls_agent"),
+            agent.unwrap_or(DEFAULT_AGENT),
+            values,
+        ));
+    }
+    options
+}
+
+fn select(
+    (id, name, category): (&str, &str, &str),
+    current: &str,
+    values: impl Iterator<Item = Value>,
+) -> Value {
+    json!({
+        "id": id, "name": name, "category": category, "type": "select",
+        "currentValue": current, "options": values.collect::<Vec<_>>(),
+    })
+}
+
+/// Whether nothing has happened in the session yet, so that another agent may take it.
+fn is_unused(snapshot: &SessionSnapshot) -> bool {
+    snapshot.seq == 0 && snapshot.turn.is_none()
+}
+
+/// Changes the mode of a session.
+pub(super) async fn set_mode(state: &AcpContext, session: &SessionId, mode: &str) -> Result<(), Error> {
+    let mode = Mode::from_name(mode).ok_or_else(|| {
+        invalid_param(format!(
+            "unknown mode {mode:?}; the modes are ask, autoEdit, plan, full"
+        ))
+    })?;
+    let set = |reply| SessionCommand::SetMode { mode, reply };
+    let done = state.sessions.send_request(session, set).await;
+    done.map_err(command_refusal)
+}
+
+/// Changes an option of a session.
+pub(super) async fn set_option(
+    state: &AcpContext,
+    session: &SessionId,
+    option: &str,
+    value: &Value,
+) -> Result<(), Error> {
+    let Some(value) = value.as_str() else {
+        return Err(invalid_param("the value of this option is a string"));
+    };
+    let choose = |model, effort| {
+        state
+            .sessions
+            .choose_model(&state.configured, session, model, effort)
+    };
+    match option {
+        "mode" => set_mode(state, session, value).await,
+        "model" => choose(Some(value.to_owned()), None)
+            .await
+            .map_err(command_refusal),
+        "effort" => {
+            let effort = Effort::from_name(value)
+                .ok_or_else(|| invalid_param("the efforts are low, medium and high"))?;
+            choose(None, Some(effort)).await.map_err(command_refusal)
+        }
+        "agent" => set_agent(state, session, value).await,
+        _ => Err(invalid_param(format!("unknown option {option:?}"))),
+    }
+}
+
+/// Gives an unused session to another agent. A history belongs to the agent that made it.
+async fn set_agent(state: &AcpContext, session: &SessionId, agent: &str) -> Result<(), Error> {
+    let snapshot = inspect(state, session).await?;
+    let configured = state.configured.folder_config(&snapshot.info.folder);
+    if configured.loaded.settings.find_agent(agent).is_none() {
+        return Err(invalid_param(format!("unknown agent {agent:?}")));
+    }
+    if !is_unused(&snapshot) {
+        return Err(invalid_param(
+            "the agent can be chosen only before the first prompt",
+        ));
+    }
+    // Nothing is stored yet, so the session begins again under its id.
+    state.sessions.close_session(session).await;
+    let info = SessionInfo {
+        agent: (agent != DEFAULT_AGENT).then(|| agent.to_owned()),
+        ..snapshot.info
+    };
+    let choice = ContentChoice {
+        model: snapshot.choice.model,
+        effort: snapshot.choice.effort.map(|effort| effort.name().to_owned()),
+        mode: Some(snapshot.choice.mode),
+    };
+    state.sessions.create_session(info, choice);
+    Ok(())
+}

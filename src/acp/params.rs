@@ -1,0 +1,171 @@
+//! The parameters of the requests that a client sends, as far as we read them. Unknown members are ignored.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// `initialize`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct InitializeParams {
+    pub(super) client_capabilities: ClientCapabilities,
+    pub(super) client_info: Option<ClientInfo>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ClientInfo {
+    pub(super) name: String,
+}
+
+/// What the client can do. A member of an unexpected form counts as absent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ClientCapabilities {
+    fs: Value,
+    session: Value,
+    elicitation: Value,
+}
+
+impl ClientCapabilities {
+    pub(super) fn reads_files(&self) -> bool {
+        self.fs["readTextFile"] == true
+    }
+
+    pub(super) fn writes_files(&self) -> bool {
+        self.fs["writeTextFile"] == true
+    }
+
+    /// Whether the client shows `notice` updates.
+    pub(super) fn shows_notices(&self) -> bool {
+        self.session["notices"].is_object()
+    }
+
+    /// Whether the client shows forms.
+    pub(super) fn shows_forms(&self) -> bool {
+        self.elicitation["form"].is_object()
+    }
+}
+
+/// `session/new`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewSessionParams {
+    pub(super) cwd: PathBuf,
+    #[serde(default)]
+    pub(super) mcp_servers: Vec<Value>,
+}
+
+/// `session/load` and `session/resume`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LoadSessionParams {
+    pub(super) session_id: String,
+    #[serde(default)]
+    pub(super) mcp_servers: Vec<Value>,
+}
+
+/// `session/close`, `session/delete` and `session/cancel`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionParams {
+    pub(super) session_id: String,
+}
+
+/// `session/list`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ListSessionsParams {
+    pub(super) cwd: Option<PathBuf>,
+    pub(super) cursor: Option<String>,
+}
+
+/// `session/set_mode`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetModeParams {
+    pub(super) session_id: String,
+    pub(super) mode_id: String,
+}
+
+/// `session/set_config_option`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetOptionParams {
+    pub(super) session_id: String,
+    pub(super) config_id: String,
+    pub(super) value: Value,
+}
+
+/// `session/prompt`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PromptParams {
+    pub(super) session_id: String,
+    pub(super) prompt: Vec<ContentBlock>,
+}
+
+/// A part of a prompt.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ContentBlock {
+    Text {
+        text: String,
+    },
+    #[serde(rename_all = "camelCase")]
+    Image {
+        data: String,
+        mime_type: String,
+    },
+    ResourceLink {
+        name: String,
+        uri: String,
+    },
+    Resource {
+        resource: EmbeddedResource,
+    },
+    /// Audio, and whatever later versions add.
+    #[serde(other)]
+    Other,
+}
+
+/// The content of a resource that the client embeds.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EmbeddedResource {
+    pub(super) uri: String,
+    pub(super) text: Option<String>,
+    pub(super) blob: Option<String>,
+    pub(super) mime_type: Option<String>,
+}
+
+/// The answer to `session/request_permission`.
+#[derive(Debug, Deserialize)]
+pub(super) struct PermissionAnswer {
+    pub(super) outcome: PermissionOutcome,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub(super) enum PermissionOutcome {
+    Cancelled,
+    #[serde(rename_all = "camelCase")]
+    Selected {
+        option_id: String,
+    },
+}
+
+/// The answer to `fs/read_text_file`.
+#[derive(Debug, Deserialize)]
+pub(super) struct FileText {
+    pub(super) content: String,
+}
+
+/// The answer to `elicitation/create`.
+#[derive(Debug, Deserialize)]
+pub(super) struct FormAnswer {
+    pub(super) action: String,
+    #[serde(default)]
+    pub(super) content: Option<serde_json::Map<String, Value>>,
+}

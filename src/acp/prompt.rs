@@ -1,0 +1,317 @@
+//! `session/prompt` and `session/cancel`.
+//!
+//! The answer to a prompt follows all updates of its turn. A failed turn is an error, because the protocol has no stop
+//! reason for it.
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tower_lsp::jsonrpc::Error;
+use url::Url;
+
+use super::context::AcpContext;
+use super::error::{agent_error, command_refusal, invalid_param};
+use super::options;
+use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams};
+use crate::base::text::escape_hidden_characters;
+use crate::base::{CancellationToken, uri};
+use crate::domain::{
+    AgentError, Block, ErrorCode, ImageData, ReferenceKind, SessionId, TerminalReason, TurnState,
+};
+use crate::session::{
+    CommandError, PendingReference, SessionCommand, SessionSnapshot, TextSpan, TurnHandle, TurnOutcome,
+    resolve_reference,
+};
+use crate::transport::cancel_token;
+use crate::workspace::Roots;
+
+/// The slash command that makes the history smaller.
+pub(super) const COMPACT: &str = "compact";
+
+/// Media types of images that every provider accepts.
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Runs a prompt to the end of its turn.
+pub(super) async fn run_prompt(state: &AcpContext, params: PromptParams) -> Result<Value, Error> {
+    let session = SessionId::from(params.session_id);
+    let canceled = CancellationToken::new();
+    {
+        let mut starting = state.lock_starting();
+        if starting.contains_key(&session) {
+            return Err(command_refusal(CommandError::Busy));
+        }
+        // Before the first await: a cancel may be the next message.
+        starting.insert(session.clone(), canceled.clone());
+    }
+    let started = start_turn(state, &session, params.prompt, &canceled).await;
+    state.lock_starting().remove(&session);
+    let handle = match started? {
+        Some(handle) => handle,
+        None => return Ok(json!({"stopReason": "cancelled"})),
+    };
+    if canceled.is_cancelled() {
+        state.sessions.cancel_turn(&session, Some(&handle.turn));
+    }
+    let outcome = follow_turn(state, &session, handle).await;
+    let ended = AgentError::new(ErrorCode::Session, "the session has ended");
+    to_answer(outcome.ok_or_else(|| agent_error(&ended))?)
+}
+
+/// Starts the turn of a prompt. Returns `None` if the prompt was canceled before.
+async fn start_turn(
+    state: &AcpContext,
+    session: &SessionId,
+    prompt: Vec<ContentBlock>,
+    canceled: &CancellationToken,
+) -> Result<Option<TurnHandle>, Error> {
+    let request = cancel_token();
+    let prepare = async {
+        let snapshot = options::inspect(state, session).await?;
+        // A client may send the first prompt of a session that it did not load here.
+        state.resolve_trust(&snapshot.info.folder).await;
+        state.editor.sync_links(session, &prompt).await;
+        read_prompt(state, &snapshot, prompt)
+    };
+    let content = tokio::select! { biased;
+        () = canceled.cancelled() => return Ok(None),
+        () = request.cancelled() => return Ok(None),
+        content = prepare => content?,
+    };
+    let started = match compact_instructions(&content) {
+        Some(instructions) => {
+            let compact = |reply| SessionCommand::Compact { instructions, reply };
+            state.sessions.send_request(session, compact).await
+        }
+        None => {
+            let prompt = |reply| SessionCommand::Prompt { content, reply };
+            state.sessions.send_request(session, prompt).await
+        }
+    };
+    started.map(Some).map_err(command_refusal)
+}
+
+/// Follows a turn to its end. `$/cancel_request` cancels it.
+async fn follow_turn(state: &AcpContext, session: &SessionId, handle: TurnHandle) -> Option<TurnOutcome> {
+    let turn = handle.turn.clone();
+    let canceled = cancel_token();
+    let mut outcome = std::pin::pin!(handle.wait_for_outcome());
+    tokio::select! { biased;
+        outcome = &mut outcome => return outcome,
+        () = canceled.cancelled() => {}
+    }
+    // At the server's end the turn is interrupted, not canceled by the user.
+    if !state.ending.is_cancelled() {
+        state.sessions.cancel_turn(session, Some(&turn));
+    }
+    outcome.await
+}
+
+/// Cancels the running turn of a session, and a prompt that is about to start one.
+pub(super) fn cancel(state: &AcpContext, params: SessionParams) {
+    let session = SessionId::from(params.session_id);
+    if let Some(starting) = state.lock_starting().get(&session) {
+        starting.cancel();
+    }
+    state.sessions.cancel_turn(&session, None);
+}
+
+fn to_answer(outcome: TurnOutcome) -> Result<Value, Error> {
+    let end = &outcome.end;
+    let reason = match end.reason {
+        TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => "cancelled",
+        TerminalReason::MaxOutputTokens => "max_tokens",
+        TerminalReason::MaxTurns | TerminalReason::MaxToolCalls => "max_turn_requests",
+        TerminalReason::Refused => "refusal",
+        _ if end.state == TurnState::Failed => {
+            let unknown = AgentError::new(
+                ErrorCode::Internal,
+                format!("the turn failed: {}", end.reason.name()),
+            );
+            return Err(agent_error(end.error.as_ref().unwrap_or(&unknown)));
+        }
+        _ => "end_turn",
+    };
+    Ok(json!({
+        "stopReason": reason,
+        "_meta": {"agentls": {
+            "turnId": outcome.turn.as_str(), "state": end.state.name(), "reason": end.reason.name(),
+            "inputTokens": end.usage.total_input_tokens(), "outputTokens": end.usage.output,
+            "costUsd": end.cost.map(crate::domain::Cost::to_usd),
+            "error": end.error.as_ref().map(|error| error.message.as_str()),
+        }},
+    }))
+}
+
+/// Returns what a summary must keep, if the prompt is the command that asks for one.
+fn compact_instructions(content: &[Block]) -> Option<Option<String>> {
+    let [Block::Text(text)] = content else {
+        return None;
+    };
+    let rest = text.trim().strip_prefix('/')?.strip_prefix(COMPACT)?;
+    if !rest.is_empty() && !rest.starts_with(char::is_whitespace) {
+        return None;
+    }
+    let rest = rest.trim();
+    Some((!rest.is_empty()).then(|| rest.to_owned()))
+}
+
+/// Converts a prompt, with the text of the files that it points at.
+fn read_prompt(
+    state: &AcpContext,
+    snapshot: &SessionSnapshot,
+    prompt: Vec<ContentBlock>,
+) -> Result<Vec<Block>, Error> {
+    let roots = Roots::of_cwd(&snapshot.info.cwd);
+    let mut blocks = Vec::with_capacity(prompt.len());
+    for block in prompt {
+        match block {
+            ContentBlock::Text { text } if text.trim().is_empty() => {}
+            ContentBlock::Text { text } => blocks.push(Block::Text(text)),
+            ContentBlock::Image { data, mime_type } => blocks.push(read_image(data, mime_type)?),
+            ContentBlock::ResourceLink { name, uri } => {
+                let pending = to_reference(&uri, None);
+                let resolve = |pending| {
+                    resolve_reference(&state.workspace, &roots, state.sessions.redactor(), pending).ok()
+                };
+                blocks.push(match pending.and_then(resolve) {
+                    Some(reference) => Block::Reference(reference),
+                    // The model may still reach it with a tool.
+                    None => Block::Text(format!("[{name}]({uri})")),
+                });
+            }
+            ContentBlock::Resource { resource } => blocks.push(read_resource(state, &roots, resource)?),
+            ContentBlock::Other => {
+                return Err(invalid_param(
+                    "prompt: only text, images, resources and links to them are supported",
+                ));
+            }
+        }
+    }
+    if blocks.is_empty() {
+        return Err(invalid_param("prompt: must not be empty"));
+    }
+    Ok(blocks)
+}
+
+fn read_image(data: String, media_type: String) -> Result<Block, Error> {
+    if !IMAGES.contains(&media_type.as_str()) {
+        return Err(invalid_param(format!(
+            "prompt: mimeType must be one of {}",
+            IMAGES.join(", ")
+        )));
+    }
+    let bytes = base64::engine::general_purpose::STANDARD.decode(&data);
+    if bytes.is_ok_and(|bytes| !bytes.is_empty()) {
+        Ok(Block::Image(ImageData {
+            media_type,
+            data: Arc::from(data),
+        }))
+    } else {
+        Err(invalid_param(
+            "prompt: data must be Base64 with padding, without line breaks",
+        ))
+    }
+}
+
+fn read_resource(state: &AcpContext, roots: &Roots, resource: EmbeddedResource) -> Result<Block, Error> {
+    let EmbeddedResource {
+        uri,
+        text,
+        blob,
+        mime_type,
+    } = resource;
+    let Some(text) = text else {
+        return match (blob, mime_type) {
+            (Some(blob), Some(media_type)) if media_type.starts_with("image/") => {
+                read_image(blob, media_type)
+            }
+            _ => Ok(Block::Text(format!(
+                "[a binary resource that cannot be shown: {uri}]"
+            ))),
+        };
+    };
+    let pending = to_reference(&uri, Some(text.clone()));
+    let resolved = pending.and_then(|pending| {
+        resolve_reference(&state.workspace, roots, state.sessions.redactor(), pending).ok()
+    });
+    Ok(match resolved {
+        Some(reference) => Block::Reference(reference),
+        None => Block::Text(format!(
+            "<resource uri=\"{uri}\">\n{}\n</resource>",
+            escape_hidden_characters(&text)
+        )),
+    })
+}
+
+/// Converts the URI of a file, with the lines that its fragment names (`#L3` or `#L3:9`). `None` for other URIs.
+fn to_reference(link: &str, text: Option<String>) -> Option<PendingReference> {
+    let mut url = Url::parse(link).ok()?;
+    if url.scheme() != "file" {
+        return None;
+    }
+    let span = url.fragment().and_then(parse_lines);
+    url.set_fragment(None);
+    url.set_query(None);
+    uri::path_of(url.as_str()).ok()?;
+    Some(PendingReference {
+        kind: if span.is_some() && text.is_some() {
+            ReferenceKind::Selection
+        } else {
+            ReferenceKind::File
+        },
+        uri: url.into(),
+        span,
+        text,
+    })
+}
+
+/// Returns the file that a link of a prompt leads to.
+pub(super) fn linked_file(block: &ContentBlock) -> Option<std::path::PathBuf> {
+    let ContentBlock::ResourceLink { uri, .. } = block else {
+        return None;
+    };
+    uri::path_of(&to_reference(uri, None)?.uri).ok()
+}
+
+fn parse_lines(fragment: &str) -> Option<TextSpan> {
+    let lines = fragment.strip_prefix('L')?;
+    let (first, last) = lines
+        .split_once([':', '-'])
+        .map_or((lines, lines), |(first, last)| {
+            (first, last.trim_start_matches('L'))
+        });
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (0 < first && first <= last).then_some(TextSpan { first, last })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_may_name_lines() {
+        let lines = |link: &str| to_reference(link, None).map(|link| (link.uri, link.span));
+        assert_eq!(
+            lines("file:///a/b.rs#L3:9"),
+            Some(("file:///a/b.rs".to_owned(), Some(TextSpan { first: 3, last: 9 })))
+        );
+        assert_eq!(
+            lines("file:///a/b.rs?symbol=x#L7-L7"),
+            Some(("file:///a/b.rs".to_owned(), Some(TextSpan { first: 7, last: 7 })))
+        );
+        assert_eq!(
+            lines("file:///a/b.rs#top"),
+            Some(("file:///a/b.rs".to_owned(), None))
+        );
+        assert_eq!(lines("https://example.org/"), None);
+    }
+
+    #[test]
+    fn compact_is_a_command_of_its_own() {
+        let parse = |text: &str| compact_instructions(&[Block::Text(text.to_owned())]);
+        assert_eq!(parse("/compact"), Some(None));
+        assert_eq!(parse(" /compact the API \n"), Some(Some("the API".to_owned())));
+        assert_eq!(parse("/compaction"), None);
+        assert_eq!(parse("compact"), None);
+    }
+}

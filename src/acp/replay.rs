@@ -1,0 +1,115 @@
+//! The history of a session as updates, for `session/load`. Each call appears once, in its last state.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::feed::build_call;
+use super::held_text::{ChunkKind, reasoning_text};
+use super::updates;
+use crate::domain::{Event, Message, Role, ToolCallId, ToolCallUpdate};
+
+/// Collects the updates of a history, event by event.
+pub(super) struct Replay<'a> {
+    cwd: &'a Path,
+    /// Calls that have not ended.
+    open: HashMap<ToolCallId, ToolCallUpdate>,
+    plan: Option<Value>,
+    usage: Option<Value>,
+    title: Option<Value>,
+}
+
+impl<'a> Replay<'a> {
+    pub(super) fn new(cwd: &'a Path) -> Self {
+        Self {
+            cwd,
+            open: HashMap::new(),
+            plan: None,
+            usage: None,
+            title: None,
+        }
+    }
+
+    /// Takes the next event. Returns its updates.
+    pub(super) fn add_event(&mut self, event: &Event) -> Vec<Value> {
+        match event {
+            Event::Message(message) if !message.hidden => self.show_message(message),
+            Event::ToolCall(update) => self.add_call(update),
+            Event::Plan { items } => {
+                self.plan = Some(updates::plan(items));
+                Vec::new()
+            }
+            Event::Usage {
+                context_used,
+                window,
+                session_cost,
+                ..
+            } => {
+                self.usage = Some(updates::usage(*context_used, *window, *session_cost));
+                Vec::new()
+            }
+            Event::SessionUpdated {
+                title: Some(title), ..
+            } => {
+                self.title = Some(updates::title(title));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Ends the history: calls that have not ended, then the last plan, title and usage.
+    pub(super) fn finish(self) -> Vec<Value> {
+        let open = self.open.into_values();
+        let open = open.map(|call| build_call(&call, &mut Vec::new(), true, self.cwd));
+        let last = [self.plan, self.title, self.usage];
+        open.chain(last.into_iter().flatten()).collect()
+    }
+
+    fn show_message(&self, message: &Message) -> Vec<Value> {
+        let id = message.id.as_str();
+        match message.role {
+            Role::User => {
+                let blocks = message.content.iter();
+                let blocks = blocks.filter_map(|block| updates::user_block(block, self.cwd));
+                blocks
+                    .map(|block| {
+                        serde_json::json!({
+                            "sessionUpdate": "user_message_chunk", "messageId": id, "content": block,
+                        })
+                    })
+                    .collect()
+            }
+            Role::Assistant => {
+                let texts = [
+                    (ChunkKind::Thought, reasoning_text(message)),
+                    (ChunkKind::Text, message.text()),
+                ];
+                let visible = texts.into_iter().filter(|(_, text)| !text.is_empty());
+                visible
+                    .map(|(kind, text)| updates::text_chunk(updates::chunk_name(kind), id, &text))
+                    .collect()
+            }
+            // Calls show their results.
+            Role::Tool => Vec::new(),
+        }
+    }
+
+    fn add_call(&mut self, update: &ToolCallUpdate) -> Vec<Value> {
+        let known = self.open.remove(&update.id);
+        let mut call = update.clone();
+        if let Some(known) = known {
+            call.input = call.input.or(known.input);
+            call.diff = call.diff.or(known.diff);
+            if call.locations.is_empty() {
+                call.locations = known.locations;
+            }
+        }
+        if call.status.is_final() {
+            return vec![build_call(&call, &mut Vec::new(), true, self.cwd)];
+        }
+        self.open.insert(call.id.clone(), call);
+        Vec::new()
+    }
+}

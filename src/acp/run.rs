@@ -1,0 +1,144 @@
+//! Assembles this edge and serves one client over stdin and stdout. It decides the order of the end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::client::{ClientFacts, ClientRequests};
+use super::context::AcpContext;
+use super::driver;
+use super::editor::AcpEditor;
+use super::service::{AcpService, LONG};
+use super::sink::Feeds;
+use crate::base::CancellationToken;
+use crate::base::position::PositionEncoding;
+use crate::base::spawn::spawn;
+use crate::config::{ConfigSource, Redactor, Settings};
+use crate::session::{ServiceParts, Services, SessionManager};
+use crate::store::Store;
+use crate::transport::outbox::Outbox;
+use crate::transport::{self, Connection, Dialect, FrameWriter, Framing, Stdio};
+use crate::workspace::WorkspaceShared;
+
+/// Bytes of events that may be on their way to the client (architecture §3).
+const PIPE_BYTES: usize = 1 << 20;
+/// Time that the store's thread gets to close the database.
+const LAST_COMMIT: Duration = Duration::from_millis(100);
+/// A session is unloaded after this idle time (R-SESS-6).
+const IDLE: Duration = Duration::from_secs(30 * 60);
+
+/// A function that is called with the settings after they are read.
+pub(super) type SettingsHook = Box<dyn Fn(&Settings) + Send + Sync>;
+
+/// The environment of the process.
+pub struct AcpOptions {
+    pub source: ConfigSource,
+    /// Keeps known secrets out of the log and of stored content.
+    pub redactor: Redactor,
+    /// Folder of the session store.
+    pub data: PathBuf,
+    /// The user's home folder.
+    pub home: Option<PathBuf>,
+    /// Stdin and stdout, already moved aside.
+    pub stdio: Stdio,
+    /// Called with the settings after each read, to set the log level.
+    pub on_settings: SettingsHook,
+    /// Time for which chunks of one message are collected before they leave (R-WIRE-3).
+    pub delta_frame: Duration,
+}
+
+/// Serves until the client closes its end. Returns the exit code of the process.
+///
+/// # Errors
+/// An I/O error if the store or the thread that writes to the client cannot start.
+pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
+    let outbox = Outbox::new(options.delta_frame);
+    let (signal_sender, signals) = mpsc::unbounded_channel();
+    let feeds = Feeds::new(outbox.clone(), signal_sender);
+    let (store, store_thread) = Store::start(options.data, Box::new(feeds.clone()))?;
+    let workspace = WorkspaceShared::new(&[], options.home);
+    workspace.overlay().set_encoding(PositionEncoding::Utf8);
+    let facts: Arc<ClientFacts> = Arc::default();
+    let requests = ClientRequests::new(outbox.clone());
+    let editor = Arc::new(AcpEditor::new(facts.clone(), requests.clone(), workspace.clone()));
+    let (services, configured) = Services::assemble(ServiceParts {
+        store,
+        source: options.source,
+        workspace: workspace.clone(),
+        editor: editor.clone(),
+        redactor: options.redactor,
+        client_name: client_name(facts.clone()),
+        questions: shows_forms(facts.clone()),
+        pipe_bytes: PIPE_BYTES,
+        idle: IDLE,
+    });
+    let root = CancellationToken::new();
+    let ending = CancellationToken::new();
+    let state = Arc::new(AcpContext {
+        sessions: SessionManager::new(services),
+        configured,
+        workspace,
+        facts,
+        requests: requests.clone(),
+        editor,
+        feeds,
+        outbox: outbox.clone(),
+        on_settings: options.on_settings,
+        ending: ending.clone(),
+        starting: Default::default(),
+        introductions: Default::default(),
+    });
+    let (answered_sender, answered) = mpsc::unbounded_channel();
+    let driver = spawn(driver::drive(state.clone(), signals, answered));
+    let end_signals = spawn(transport::end_on_signal(root.clone()));
+    let connection = Connection {
+        input: options.stdio.input,
+        service: AcpService {
+            state: state.clone(),
+            is_initialized: Arc::default(),
+        },
+        // Requests to the client go straight into the outbox.
+        requests: futures::stream::pending(),
+        answers: requests,
+        written: FrameWriter::start(outbox.clone(), options.stdio.output, root.clone(), Framing::Lines)?,
+        outbox,
+        root,
+        options: transport::ConnectionOptions {
+            exempt: LONG,
+            dialect: Dialect::AgentClient,
+            answered: Some(answered_sender),
+            ..transport::ConnectionOptions::default()
+        },
+    };
+    let at_end = |_| async {
+        // From here on, a canceled request no longer means that the user canceled.
+        ending.cancel();
+        state.sessions.shut_down().await;
+        if state.sessions.flush().await.is_err() {
+            tracing::warn!("the store ended before the server");
+        }
+    };
+    let result = connection.serve_until_end(at_end).await;
+    // The store's thread ends once the last handle is dropped.
+    drop((driver, end_signals, state));
+    let stored = tokio::time::timeout(LAST_COMMIT, store_thread.wait_until_ended()).await;
+    if stored.is_err() {
+        tracing::debug!("the store's thread is left to the system");
+    }
+    tracing::info!(end = ?result.end, "served");
+    // The protocol has no farewell: a closed pipe is the normal end.
+    Ok(i32::from(matches!(
+        result.end,
+        transport::EndReason::InputFailed | transport::EndReason::PipeBroken
+    )))
+}
+
+fn client_name(facts: Arc<ClientFacts>) -> Arc<dyn Fn() -> String + Send + Sync> {
+    Arc::new(move || facts.name.get().cloned().unwrap_or_default())
+}
+
+fn shows_forms(facts: Arc<ClientFacts>) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    Arc::new(move || ClientFacts::has(&facts.shows_forms))
+}

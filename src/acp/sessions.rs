@@ -1,0 +1,270 @@
+//! Session methods: new, load, resume, list, close and delete.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use tower_lsp::jsonrpc::{Error, Id};
+
+use super::context::{AcpContext, folder_key};
+use super::error::{command_refusal, invalid_param, new_session_refusal, store_refusal};
+use super::options;
+use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
+use super::replay::Replay;
+use super::updates::{Notice, encode_update};
+use crate::base::text::one_line;
+use crate::domain::SessionId;
+use crate::session::{NewSession, SessionCommand, SessionSnapshot};
+use crate::store::{SessionQuery, SessionRow, SkippedRow};
+
+/// Sessions in one page of the list.
+const PAGE: usize = 50;
+
+/// Creates a session.
+pub(super) async fn new_session(
+    state: &AcpContext,
+    request: Id,
+    params: NewSessionParams,
+) -> Result<Value, Error> {
+    let cwd = checked_folder(&params.cwd).await?;
+    // Trust comes first: it decides which settings of the folder apply.
+    state.resolve_trust(&cwd).await;
+    let wanted = NewSession {
+        folder: cwd.clone(),
+        cwd: cwd.clone(),
+        remembered: true,
+        ..NewSession::default()
+    };
+    let created = state.sessions.open_new_session(&state.configured, wanted).await;
+    let created = created.map_err(new_session_refusal)?;
+    state
+        .feeds
+        .set_options(&created.id, state.feed_options(&cwd, &cwd));
+    if let Some(message) = created.model_gone {
+        state
+            .feeds
+            .add_note(&created.id, Notice::new("warning", "model_gone", message));
+    }
+    note_servers(state, &created.id, &params.mcp_servers);
+    let options = options::config_options(state, &created.id).await?;
+    let answer = json!({
+        "sessionId": created.id.as_str(),
+        "modes": options::mode_state(created.mode),
+        "configOptions": options,
+    });
+    state.introduce_after(request, created.id);
+    Ok(answer)
+}
+
+/// Returns a folder's key, or refuses what is no folder.
+async fn checked_folder(path: &Path) -> Result<PathBuf, Error> {
+    if !path.is_absolute() {
+        return Err(invalid_param("cwd: must be an absolute path"));
+    }
+    let folder = folder_key(path);
+    if tokio::fs::metadata(&folder).await.is_ok_and(|meta| meta.is_dir()) {
+        Ok(folder)
+    } else {
+        Err(invalid_param(format!(
+            "cwd: {} is not a folder",
+            folder.display()
+        )))
+    }
+}
+
+/// Says that MCP servers which the client names are not started.
+fn note_servers(state: &AcpContext, session: &SessionId, servers: &[Value]) {
+    let names: Vec<&str> = servers
+        .iter()
+        .filter_map(|server| server["name"].as_str())
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    let notice = Notice {
+        description: Some("Tools of MCP servers that the editor names are not available.".to_owned()),
+        ..Notice::new(
+            "warning",
+            "mcpServers",
+            format!("Not started: {}", one_line(&names.join(", "), 200)),
+        )
+    };
+    state.feeds.add_note(session, notice);
+}
+
+/// Opens a stored session and replays its history before the answer.
+pub(super) async fn load_session(
+    state: &AcpContext,
+    request: Id,
+    params: LoadSessionParams,
+) -> Result<Value, Error> {
+    open_session(state, request, params, true).await
+}
+
+/// Opens a stored session without its history.
+pub(super) async fn resume_session(
+    state: &AcpContext,
+    request: Id,
+    params: LoadSessionParams,
+) -> Result<Value, Error> {
+    open_session(state, request, params, false).await
+}
+
+async fn open_session(
+    state: &AcpContext,
+    request: Id,
+    params: LoadSessionParams,
+    replays: bool,
+) -> Result<Value, Error> {
+    let id = SessionId::from(params.session_id);
+    let row = state.sessions.find_row(&id).await.map_err(store_refusal)?;
+    if let Some(row) = &row {
+        // Trust comes first: it decides which settings the session loads.
+        state.resolve_trust(row.folder.as_ref()).await;
+        let options = state.feed_options(row.folder.as_ref(), row.cwd.as_ref());
+        state.feeds.set_options(&id, options);
+    }
+    let load = |reply| SessionCommand::Load {
+        read_only: false,
+        reply,
+    };
+    let loaded = state.sessions.send_request(&id, load).await;
+    let loaded = loaded.map_err(command_refusal)?;
+    // An error means that the store ended with the server: then the stored events are all there are.
+    let _ = loaded.passed.await;
+    let mut skipped = loaded.skipped;
+    if replays {
+        replay_history(state, &loaded.snapshot, &mut skipped).await?;
+    }
+    if let Some(message) = SkippedRow::format_warning(&id, &skipped) {
+        state
+            .feeds
+            .add_note(&id, Notice::new("warning", SkippedRow::CODE, message));
+    }
+    note_servers(state, &id, &params.mcp_servers);
+    ask_open_questions(state, &loaded.snapshot);
+    let answer = json!({
+        "modes": options::mode_state(loaded.snapshot.choice.mode),
+        "configOptions": options::config_options(state, &id).await?,
+    });
+    state.introduce_after(request, id);
+    Ok(answer)
+}
+
+/// Sends the stored history up to the last event of the snapshot. Later events are sent as they happen.
+async fn replay_history(
+    state: &AcpContext,
+    snapshot: &SessionSnapshot,
+    skipped: &mut Vec<SkippedRow>,
+) -> Result<(), Error> {
+    let id = &snapshot.info.id;
+    let cwd = snapshot.info.cwd.clone();
+    let mut replay = Replay::new(&cwd);
+    let mut pages = state.sessions.walk_events(id);
+    while let Some(page) = pages.next().await.map_err(store_refusal)? {
+        for stored in page.events.iter().filter(|stored| stored.seq <= snapshot.seq) {
+            for update in replay.add_event(&stored.event) {
+                state.feeds.send(id, encode_update(id.as_str(), update));
+            }
+        }
+        let known = page
+            .skipped
+            .into_iter()
+            .filter(|record| !skipped.contains(record));
+        let known: Vec<SkippedRow> = known.collect();
+        skipped.extend(known);
+        // A client that reads slowly slows the replay down.
+        state.outbox.wait_for_room().await;
+    }
+    for update in replay.finish() {
+        state.feeds.send(id, encode_update(id.as_str(), update));
+    }
+    Ok(())
+}
+
+/// Asks again what an interrupted turn has left open.
+fn ask_open_questions(state: &AcpContext, snapshot: &SessionSnapshot) {
+    let id = &snapshot.info.id;
+    for open in snapshot.questions.undecided_approvals() {
+        state.feeds.ask_again(id, &open.approval);
+    }
+    for open in snapshot.questions.unanswered_inquiries() {
+        state.feeds.inquire_again(id, &open.inquiry);
+    }
+}
+
+/// Lists stored sessions, newest first.
+pub(super) async fn list_sessions(state: &AcpContext, params: ListSessionsParams) -> Result<Value, Error> {
+    let query = SessionQuery {
+        cwd: params.cwd.map(|cwd| folder_key(&cwd).display().to_string()),
+        query: None,
+        cursor: params.cursor,
+        limit: PAGE,
+    };
+    let page = state.sessions.list_sessions(query).await.map_err(store_refusal)?;
+    let sessions: Vec<Value> = page
+        .sessions
+        .iter()
+        .map(|hit| session_info(&hit.session))
+        .collect();
+    let mut answer = json!({"sessions": sessions});
+    if let Some(cursor) = page.next_cursor {
+        answer["nextCursor"] = cursor.into();
+    }
+    Ok(answer)
+}
+
+fn session_info(row: &SessionRow) -> Value {
+    let mut info = json!({
+        "sessionId": row.id.as_str(), "cwd": row.cwd, "updatedAt": format_time(row.updated_ms),
+    });
+    if let Some(title) = &row.title {
+        info["title"] = title.as_str().into();
+    }
+    info
+}
+
+/// Formats a time as ISO 8601 in UTC.
+fn format_time(at_ms: i64) -> String {
+    let at =
+        OffsetDateTime::from_unix_timestamp(at_ms.div_euclid(1_000)).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second(),
+        at_ms.rem_euclid(1_000)
+    )
+}
+
+/// Cancels the work of a session and unloads it.
+pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
+    let id = SessionId::from(params.session_id);
+    state.sessions.close_session(&id).await;
+    state.feeds.remove(&id);
+    Ok(json!({}))
+}
+
+/// Deletes a session with everything that belongs to it.
+pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
+    let id = SessionId::from(params.session_id);
+    let delete = |reply| SessionCommand::Delete { reply };
+    let deleted = state.sessions.send_request(&id, delete).await;
+    state.feeds.remove(&id);
+    match deleted {
+        // Deleting what does not exist is no error in this protocol.
+        Ok(()) | Err(crate::session::CommandError::UnknownSession(_)) => Ok(json!({})),
+        Err(refused) => Err(command_refusal(refused)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn times_are_iso_8601() {
+        assert_eq!(super::format_time(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
+    }
+}

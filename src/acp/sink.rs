@@ -1,0 +1,230 @@
+//! Where stored events go: through the feed of their session into the outbox, in order. The store's writer calls it.
+//!
+//! Keeps I7: an event reaches the client only after the store or a warning has it. What needs the runtime (timers,
+//! questions to the client) is passed on as a [`FeedSignal`].
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use super::feed::{FeedOptions, SessionFeed};
+use super::held_text::ChunkKind;
+use super::updates::Notice;
+use crate::base::clock::{self, Instant};
+use crate::domain::{
+    Approval, ApprovalId, DeltaEnvelope, Envelope, Event, EventSink, FileLocation, Inquiry, InquiryId,
+    SessionId, ToolCallId,
+};
+use crate::transport::outbox::{Outbox, Outgoing};
+
+/// What the sink leaves to a task.
+#[derive(Debug)]
+pub(super) enum FeedSignal {
+    /// The feed of a session has something to release at this time.
+    Due(SessionId, Instant),
+    Approval(SessionId, Box<Approval>, Vec<FileLocation>),
+    ApprovalSettled(ApprovalId),
+    Inquiry(SessionId, Arc<Inquiry>),
+    InquirySettled(InquiryId),
+    /// The session's model, effort or mode has changed.
+    OptionsChanged(SessionId),
+}
+
+/// The feeds of all sessions; clones share them.
+#[derive(Clone)]
+pub(super) struct Feeds {
+    outbox: Outbox,
+    shared: Arc<Mutex<HashMap<SessionId, FeedSlot>>>,
+    signals: mpsc::UnboundedSender<FeedSignal>,
+}
+
+struct FeedSlot {
+    feed: SessionFeed,
+    /// The time that was signaled last.
+    signaled: Option<Instant>,
+    /// The places of calls that may need approval.
+    places: HashMap<ToolCallId, Vec<FileLocation>>,
+}
+
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Returns the outbox's key of a message's text or thoughts.
+pub(super) fn stream_key(message: &str, kind: ChunkKind) -> u64 {
+    KEYS.hash_one((message, kind))
+}
+
+impl Feeds {
+    pub(super) fn new(outbox: Outbox, signals: mpsc::UnboundedSender<FeedSignal>) -> Self {
+        Self {
+            outbox,
+            shared: Arc::default(),
+            signals,
+        }
+    }
+
+    /// Sets how a session is shown from now on.
+    pub(super) fn set_options(&self, session: &SessionId, options: FeedOptions) {
+        self.with_feed(session, |slot| {
+            slot.feed.set_options(options);
+            Vec::new()
+        });
+    }
+
+    /// Forgets a session.
+    pub(super) fn remove(&self, session: &SessionId) {
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(session);
+    }
+
+    /// Sends an update of a session, after everything that its feed has sent.
+    pub(super) fn send(&self, session: &SessionId, body: Vec<u8>) {
+        self.outbox.push(Outgoing::Notification {
+            body,
+            group: Some(group_of(session)),
+            permit: None,
+        });
+    }
+
+    /// Shows something outside a turn.
+    pub(super) fn add_note(&self, session: &SessionId, notice: Notice) {
+        self.with_feed(session, |slot| slot.feed.add_note(notice));
+    }
+
+    /// Releases what is due in a session.
+    pub(super) fn handle_timer(&self, session: &SessionId) {
+        self.with_feed(session, |slot| {
+            slot.signaled = None;
+            slot.feed.handle_timer(clock::now())
+        });
+    }
+
+    /// Returns how a session is shown.
+    pub(super) fn options(&self, session: &SessionId) -> FeedOptions {
+        let feeds = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        feeds
+            .get(session)
+            .map(|slot| slot.feed.options().clone())
+            .unwrap_or_default()
+    }
+
+    /// Asks for an approval that an earlier turn has left open.
+    pub(super) fn ask_again(&self, session: &SessionId, approval: &Approval) {
+        let approval = Box::new(approval.clone());
+        self.signal(FeedSignal::Approval(session.clone(), approval, Vec::new()));
+    }
+
+    /// Asks a question that an earlier turn has left open.
+    pub(super) fn inquire_again(&self, session: &SessionId, inquiry: &Arc<Inquiry>) {
+        self.signal(FeedSignal::Inquiry(session.clone(), inquiry.clone()));
+    }
+
+    /// Lets a feed act, and sends what it returns. Pushed under the lock, so that a feed's order is that of the outbox.
+    fn with_feed(&self, session: &SessionId, act: impl FnOnce(&mut FeedSlot) -> Vec<Outgoing>) {
+        let mut feeds = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = feeds.entry(session.clone()).or_insert_with(|| FeedSlot {
+            feed: SessionFeed::new(session.as_str(), group_of(session), FeedOptions::default()),
+            signaled: None,
+            places: HashMap::new(),
+        });
+        for item in act(slot) {
+            self.outbox.push(item);
+        }
+        if let Some(due) = slot.feed.next_due()
+            && slot.signaled.is_none_or(|signaled| due < signaled)
+        {
+            slot.signaled = Some(due);
+            self.signal(FeedSignal::Due(session.clone(), due));
+        }
+    }
+
+    fn signal(&self, signal: FeedSignal) {
+        // The task is gone only at the end.
+        let _ = self.signals.send(signal);
+    }
+
+    fn signal_event(&self, session: &SessionId, event: &Event, places: Vec<FileLocation>) {
+        match event {
+            Event::ApprovalRequested(approval) => self.signal(FeedSignal::Approval(
+                session.clone(),
+                Box::new(approval.clone()),
+                places,
+            )),
+            Event::ApprovalResolved { approval, .. } => {
+                self.signal(FeedSignal::ApprovalSettled(approval.clone()));
+            }
+            Event::InquiryRequested(inquiry) => {
+                self.signal(FeedSignal::Inquiry(session.clone(), inquiry.clone()));
+            }
+            Event::InquiryResolved { inquiry, .. } => {
+                self.signal(FeedSignal::InquirySettled(inquiry.id.clone()));
+            }
+            Event::SessionUpdated {
+                mode, model, effort, ..
+            } if mode.is_some() || model.is_some() || effort.is_some() => {
+                self.signal(FeedSignal::OptionsChanged(session.clone()));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn group_of(session: &SessionId) -> u64 {
+    KEYS.hash_one(session.as_str())
+}
+
+impl EventSink for Feeds {
+    fn publish_event(&mut self, mut envelope: Envelope) {
+        let session = envelope.session.clone();
+        // What the client is loading comes with the replay, and its open questions after it.
+        let in_page = envelope.in_page;
+        let mut places = Vec::new();
+        self.with_feed(&session, |slot| {
+            match &envelope.event {
+                Event::ToolCall(update) if update.status.is_final() => {
+                    slot.places.remove(&update.id);
+                }
+                Event::ToolCall(update) if !update.locations.is_empty() => {
+                    slot.places.insert(update.id.clone(), update.locations.clone());
+                }
+                Event::ApprovalRequested(approval) => {
+                    places = slot.places.get(&approval.tool_call).cloned().unwrap_or_default();
+                }
+                _ => {}
+            }
+            if in_page {
+                Vec::new()
+            } else {
+                slot.feed.handle_event(&mut envelope)
+            }
+        });
+        let is_question = matches!(
+            envelope.event,
+            Event::ApprovalRequested(_) | Event::InquiryRequested(_)
+        );
+        if !(in_page && is_question) {
+            self.signal_event(&session, &envelope.event, places);
+        }
+    }
+
+    fn publish_delta(&mut self, envelope: DeltaEnvelope) {
+        if envelope.in_page {
+            return;
+        }
+        let session = envelope.session.clone();
+        self.with_feed(&session, |slot| slot.feed.handle_delta(envelope, clock::now()));
+    }
+
+    fn publish_warning(&mut self, code: &str, message: &str) {
+        tracing::warn!(code, message, "a warning that belongs to no session");
+        let feeds = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions: Vec<SessionId> = feeds.keys().cloned().collect();
+        drop(feeds);
+        for session in sessions {
+            self.add_note(&session, Notice::new("warning", code, message));
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Single `session/update` notifications: values of the domain in the protocol's shapes. Keeps no state.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::held_text::ChunkKind;
+use crate::base::text::{prefix_within, reveal_hidden_characters, strip_control_characters};
+use crate::base::uri;
+use crate::domain::{
+    Block, CircuitState, Cost, Event, FileLocation, Mode, PlanItem, PlanStatus, Reference, ToolCallStatus,
+    ToolResult,
+};
+use crate::workspace::prompts::PromptCommand;
+
+/// Bytes of arguments beyond which they are left out: the content of the call shows what matters.
+const MAX_INPUT: usize = 64 << 10;
+
+/// Hunks of a diff that are shown as such.
+const MAX_HUNKS: usize = 200;
+
+/// Wraps an update into its notification.
+pub(super) fn encode_update(session: &str, update: Value) -> Vec<u8> {
+    json!({
+        "jsonrpc": "2.0",
+        "method": "session/update",
+        "params": {"sessionId": session, "update": update},
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// Returns the name of the update that carries a piece of a message.
+pub(super) fn chunk_name(kind: ChunkKind) -> &'static str {
+    match kind {
+        ChunkKind::Text => "agent_message_chunk",
+        ChunkKind::Thought => "agent_thought_chunk",
+    }
+}
+
+/// Builds a piece of a message.
+pub(super) fn text_chunk(update: &str, message: &str, text: &str) -> Value {
+    json!({"sessionUpdate": update, "messageId": message, "content": text_block(text)})
+}
+
+/// Builds a block of text without control characters.
+pub(super) fn text_block(text: &str) -> Value {
+    json!({"type": "text", "text": strip_control_characters(text)})
+}
+
+/// Converts a block of a user's message.
+pub(super) fn user_block(block: &Block, cwd: &Path) -> Option<Value> {
+    match block {
+        Block::Text(text) => Some(text_block(text)),
+        Block::Image(image) => {
+            Some(json!({"type": "image", "mimeType": image.media_type, "data": &*image.data}))
+        }
+        Block::Reference(reference) => Some(reference_link(reference, cwd)),
+        Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => None,
+    }
+}
+
+fn reference_link(reference: &Reference, cwd: &Path) -> Value {
+    let mut uri = uri::uri_of(&cwd.join(&reference.path));
+    if let Some((first, last)) = reference.lines {
+        uri.push_str(&format!("#L{first}:{last}"));
+    }
+    json!({"type": "resource_link", "name": reference.path, "uri": uri})
+}
+
+/// Returns the kind of a tool, which selects its icon.
+pub(super) fn tool_kind(name: &str) -> &'static str {
+    match name {
+        "read_file" | "read_skill" | "diagnostics" => "read",
+        "write_file" | "edit_file" => "edit",
+        "glob" | "grep" | "list_dir" => "search",
+        "bash" | "bash_output" | "bash_kill" => "execute",
+        "web_fetch" => "fetch",
+        "update_plan" | "delegate" => "think",
+        _ => "other",
+    }
+}
+
+/// Returns the status of a call. The protocol has one word for all ends but success.
+pub(super) fn tool_status(status: ToolCallStatus) -> &'static str {
+    match status {
+        ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval => "pending",
+        ToolCallStatus::Running => "in_progress",
+        ToolCallStatus::Completed => "completed",
+        ToolCallStatus::Failed | ToolCallStatus::Denied | ToolCallStatus::Cancelled => "failed",
+    }
+}
+
+/// Converts the arguments of a call, unless they are too long to show.
+pub(super) fn raw_input(input: &Value) -> Option<Value> {
+    (input.is_object() && input.to_string().len() <= MAX_INPUT).then(|| input.clone())
+}
+
+/// Converts the places that a call concerns.
+pub(super) fn locations(places: &[FileLocation]) -> Vec<Value> {
+    let place = |place: &FileLocation| {
+        let path = uri::path_of(&place.uri).ok()?;
+        let mut shown = json!({"path": path});
+        if let Some(line) = place.line {
+            shown["line"] = line.into();
+        }
+        Some(shown)
+    };
+    places.iter().filter_map(place).collect()
+}
+
+/// Wraps a text as content of a tool call.
+pub(super) fn text_content(text: &str) -> Value {
+    json!({"type": "content", "content": text_block(text)})
+}
+
+/// Converts the result of a call.
+pub(super) fn result_content(result: &ToolResult) -> Vec<Value> {
+    let mut content = Vec::new();
+    if !result.text.trim().is_empty() {
+        content.push(text_content(&result.text));
+    }
+    content.extend(result.images.iter().map(|image| {
+        let image = json!({"type": "image", "mimeType": image.media_type, "data": &*image.data});
+        json!({"type": "content", "content": image})
+    }));
+    content
+}
+
+/// Converts a unified diff to one block for each hunk, with the lines around the change.
+///
+/// Falls back to the diff as text if no place says which file it is, or if it was cut.
+pub(super) fn diff_content(diff: &str, places: &[FileLocation], cwd: &Path) -> Vec<Value> {
+    let diff = reveal_hidden_characters(diff);
+    let named = places.first().and_then(|place| uri::path_of(&place.uri).ok());
+    let path = named.or_else(|| header_path(&diff).map(|path| cwd.join(path)));
+    let hunks = path.as_ref().map(|path| split_hunks(&diff, path));
+    match hunks {
+        Some(hunks) if !hunks.is_empty() && hunks.len() <= MAX_HUNKS && !diff.contains("\n[…") => hunks,
+        _ if diff.is_empty() => Vec::new(),
+        _ => vec![text_content(&format!("```diff\n{diff}\n```"))],
+    }
+}
+
+/// Returns the path of the header's new side, or of its old one for a deleted file.
+fn header_path(diff: &str) -> Option<PathBuf> {
+    let side = |mark: &str, prefix: &str| {
+        let line = diff.lines().take(2).find_map(|line| line.strip_prefix(mark))?;
+        Some(PathBuf::from(line.strip_prefix(prefix)?))
+    };
+    side("+++ ", "b/").or_else(|| side("--- ", "a/"))
+}
+
+fn split_hunks(diff: &str, path: &Path) -> Vec<Value> {
+    let is_new = diff.starts_with("--- /dev/null");
+    let mut hunks = Vec::new();
+    let mut sides: Option<(String, String)> = None;
+    let finish = |sides: Option<(String, String)>, hunks: &mut Vec<Value>| {
+        if let Some((old, new)) = sides {
+            let old = (!is_new).then_some(old);
+            hunks.push(json!({"type": "diff", "path": path, "oldText": old, "newText": new}));
+        }
+    };
+    let mut last = b' ';
+    for line in diff.split_inclusive('\n') {
+        if line.starts_with("@@ ") {
+            finish(sides.replace(Default::default()), &mut hunks);
+            continue;
+        }
+        let Some((old, new)) = &mut sides else {
+            continue;
+        };
+        let Some((mark, text)) = line.as_bytes().first().zip(line.get(1..)) else {
+            continue;
+        };
+        if *mark == b'\\' {
+            // The line before has no line feed at its end.
+            [(old, b'+'), (new, b'-')]
+                .into_iter()
+                .filter(|(_, other)| last != *other)
+                .for_each(|(side, _)| side.truncate(side.len().saturating_sub(1)));
+            continue;
+        }
+        last = *mark;
+        if last != b'+' {
+            old.push_str(text);
+        }
+        if last != b'-' {
+            new.push_str(text);
+        }
+    }
+    finish(sides, &mut hunks);
+    hunks
+}
+
+/// Converts the whole plan.
+pub(super) fn plan(items: &[PlanItem]) -> Value {
+    let entry = |item: &PlanItem| {
+        let status = match item.status {
+            PlanStatus::Pending => "pending",
+            PlanStatus::InProgress => "in_progress",
+            PlanStatus::Completed => "completed",
+        };
+        json!({"content": item.text, "priority": "medium", "status": status})
+    };
+    json!({"sessionUpdate": "plan", "entries": items.iter().map(entry).collect::<Vec<_>>()})
+}
+
+/// Converts how full the context is, and what the session has cost.
+pub(super) fn usage(used: u64, window: u64, cost: Option<Cost>) -> Value {
+    let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": window});
+    if let Some(cost) = cost {
+        update["cost"] = json!({"amount": cost.to_usd(), "currency": "USD"});
+    }
+    update
+}
+
+/// Converts the session's title.
+pub(super) fn title(title: &str) -> Value {
+    json!({"sessionUpdate": "session_info_update", "title": title})
+}
+
+/// Converts the session's mode.
+pub(super) fn current_mode(mode: Mode) -> Value {
+    json!({"sessionUpdate": "current_mode_update", "currentModeId": mode.name()})
+}
+
+/// Converts the slash commands; `/compact` is ours.
+pub(super) fn commands<'a>(commands: impl Iterator<Item = &'a PromptCommand>) -> Value {
+    let mut list = vec![json!({
+        "name": super::prompt::COMPACT,
+        "description": "Make the history smaller: a summary replaces its older part",
+        "input": {"hint": "what the summary must keep"},
+    })];
+    let usable = commands.filter(|command| command.problem.is_none());
+    list.extend(usable.map(|command| {
+        let description = command.description.as_deref().unwrap_or("A prompt of your own");
+        let mut shown = json!({"name": command.name, "description": description});
+        if let Some(hint) = &command.argument_hint {
+            shown["input"] = json!({"hint": hint});
+        }
+        shown
+    }));
+    json!({"sessionUpdate": "available_commands_update", "availableCommands": list})
+}
+
+/// Something that the user should know while the turn goes on.
+#[derive(Debug)]
+pub(super) struct Notice {
+    pub(super) severity: &'static str,
+    pub(super) title: String,
+    pub(super) description: Option<String>,
+    /// The machine-readable form.
+    pub(super) meta: Value,
+}
+
+impl Notice {
+    /// Builds a notice of an event that has nothing but a text.
+    pub(super) fn new(severity: &'static str, event: &str, title: impl Into<String>) -> Self {
+        Self {
+            severity,
+            title: title.into(),
+            description: None,
+            meta: json!({"event": event}),
+        }
+    }
+
+    /// Converts an event that only informs; `None` for all others.
+    pub(super) fn from_event(event: &Event) -> Option<Self> {
+        Some(match event {
+            Event::Retry {
+                provider,
+                model,
+                attempt,
+                max_retries,
+                delay_ms,
+                resume_at,
+                error,
+                next,
+            } => Self {
+                description: Some(format!("If it fails again: {next}")),
+                meta: json!({
+                    "event": "retry", "provider": provider, "model": model, "attempt": attempt,
+                    "maxRetries": max_retries, "delayMs": delay_ms, "resumeAt": resume_at,
+                    "code": error.code.name(), "next": next,
+                }),
+                ..Self::new(
+                    "warning",
+                    "retry",
+                    format!(
+                        "{}; trying again in {:.1} s",
+                        error.message,
+                        *delay_ms as f64 / 1_000.0
+                    ),
+                )
+            },
+            Event::Wait { why, until } => Self {
+                meta: json!({"event": "wait", "why": why, "until": until}),
+                ..Self::new("info", "wait", format!("Waiting: {why}"))
+            },
+            Event::ModelSwitched { from, to, why } => Self {
+                meta: json!({"event": "modelSwitched", "from": from, "to": to}),
+                ..Self::new(
+                    "warning",
+                    "modelSwitched",
+                    format!("{to} answers from now on, instead of {from}: {why}"),
+                )
+            },
+            Event::Circuit {
+                name, state, until, ..
+            } => {
+                let (severity, text) = match state {
+                    CircuitState::Closed => ("info", "is called again"),
+                    CircuitState::HalfOpen => ("info", "is tried again"),
+                    CircuitState::Open => ("warning", "failed too often and is not called for a while"),
+                };
+                Self {
+                    meta: json!({"event": "circuit", "name": name, "state": state.name(), "until": until}),
+                    ..Self::new(severity, "circuit", format!("{name} {text}"))
+                }
+            }
+            Event::Compacted(compaction) => Self {
+                meta: json!({
+                    "event": "compacted", "trigger": compaction.trigger.name(),
+                    "tokensBefore": compaction.tokens_before, "tokensAfter": compaction.tokens_after,
+                }),
+                ..Self::new(
+                    "info",
+                    "compacted",
+                    format!(
+                        "The history was made smaller: {} tokens became {}",
+                        compaction.tokens_before, compaction.tokens_after
+                    ),
+                )
+            },
+            Event::Warning { code, message } => Self {
+                meta: json!({"event": "warning", "code": code}),
+                ..Self::new("warning", "warning", message.clone())
+            },
+            Event::Nested(nested) => {
+                let inner = Self::from_event(&nested.event)?;
+                Self {
+                    title: format!("Sub-agent: {}", inner.title),
+                    ..inner
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Builds the update: a notice if the client shows them, else a thought with the id `message`.
+    pub(super) fn into_update(self, shows_notices: bool, message: &str) -> Value {
+        let mut meta = Map::new();
+        meta.insert("agentls".to_owned(), self.meta);
+        let title = strip_control_characters(prefix_within(&self.title, 2_000)).into_owned();
+        if shows_notices {
+            let mut update = json!({
+                "sessionUpdate": "notice", "severity": self.severity, "title": title, "_meta": meta,
+            });
+            if let Some(description) = self.description {
+                update["description"] = description.into();
+            }
+            return update;
+        }
+        let text = match self.description {
+            Some(description) => format!("{title}. {description}\n\n"),
+            None => format!("{title}\n\n"),
+        };
+        let mut update = text_chunk(chunk_name(ChunkKind::Thought), message, &text);
+        update["_meta"] = meta.into();
+        update
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::diff::{DiffSides, build_unified_diff};
+
+    #[test]
+    fn a_diff_becomes_its_hunks() {
+        let old = (1..=40).map(|n| format!("line {n}\n")).collect::<String>();
+        let new = old.replace("line 5\n", "five\n").replace("line 40\n", "forty");
+        let diff = build_unified_diff("src/a.txt", DiffSides::Both, &old, &new).text;
+        let hunks = diff_content(&diff, &[], Path::new("/w"));
+        assert_eq!(hunks.len(), 2, "{hunks:?}");
+        assert_eq!(hunks[0]["path"], "/w/src/a.txt");
+        assert_eq!(
+            hunks[0]["newText"],
+            "line 2\nline 3\nline 4\nfive\nline 6\nline 7\nline 8\n"
+        );
+        assert!(hunks[1]["oldText"].as_str().unwrap().ends_with("line 40\n"));
+        assert!(hunks[1]["newText"].as_str().unwrap().ends_with("forty"));
+    }
+
+    #[test]
+    fn a_new_file_has_no_old_text() {
+        let diff = build_unified_diff("a.txt", DiffSides::OnlyNew, "", "x\n").text;
+        let place = FileLocation {
+            uri: "file:///w/a.txt".to_owned(),
+            line: None,
+        };
+        assert_eq!(
+            diff_content(&diff, &[place], Path::new("/")),
+            [json!({"type": "diff", "path": "/w/a.txt", "oldText": null, "newText": "x\n"})]
+        );
+        assert!(diff_content("", &[], Path::new("/")).is_empty());
+    }
+}

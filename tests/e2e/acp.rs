@@ -1,0 +1,485 @@
+//! `agentls acp`: the Agent Client Protocol on the same sessions (R-ACP).
+//!
+//! Frames are checked against the protocol's schema, and the official client is used, in `tests/acp_client`.
+
+mod client;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Config, World, now};
+use crate::mock_llm::{Gate, Reply};
+use client::{AcpClient, chunk_text};
+
+/// Returns the last message of a request to the model.
+fn last_message(world: &World, request: usize) -> String {
+    let requests = world.mock().requests();
+    let last = requests[request].messages().last().unwrap();
+    serde_json::to_string(last).unwrap()
+}
+
+fn files() -> Value {
+    json!({"fs": {"readTextFile": true, "writeTextFile": true}})
+}
+
+#[test]
+fn a_prompt_is_answered_after_its_updates() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let commands = client.update("available_commands_update");
+    assert_eq!(commands["availableCommands"][0]["name"], "compact");
+    world.mock().push(Reply::text("Hello, world"));
+    let answer = client.answer(client.prompt(&session, "hello"));
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    let updates = client.taken_updates();
+    assert_eq!(chunk_text(&updates, "agent_message_chunk"), "Hello, world");
+    assert!(
+        updates
+            .iter()
+            .any(|update| update["sessionUpdate"] == "usage_update" && update["cost"]["currency"] == "USD")
+    );
+    assert_eq!(world.requests(), 1);
+}
+
+#[test]
+fn a_permission_carries_the_diff_and_four_decisions() {
+    let world = World::new();
+    world.write("a.txt", "one\ntwo\n");
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let edit = json!({"path": "a.txt", "edits": [{"old_text": "two", "new_text": "2"}]});
+    world.mock().push(Reply::tool("edit_file", edit));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "edit");
+    let asked = client.asked("session/request_permission");
+    let call = &asked["params"]["toolCall"];
+    let diff = &call["content"][0];
+    assert_eq!(diff["type"], "diff");
+    assert_eq!(diff["newText"], "one\n2\n");
+    assert_eq!(
+        diff["path"],
+        world.workspace().join("a.txt").display().to_string()
+    );
+    let options: Vec<&str> = asked["params"]["options"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|option| option["optionId"].as_str().unwrap())
+        .collect();
+    assert_eq!(options, ["allow", "allow_session", "allow_always", "deny"]);
+    client.respond(
+        &asked,
+        json!({"outcome": {"outcome": "selected", "optionId": "allow"}}),
+    );
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(world.read("a.txt").unwrap(), "one\n2\n");
+    let updates = client.taken_updates();
+    let last = updates
+        .iter()
+        .rev()
+        .find(|update| update["toolCallId"] == call["toolCallId"])
+        .unwrap();
+    assert_eq!(last["status"], "completed");
+}
+
+#[test]
+fn an_unclear_answer_denies() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let answers = [
+        json!({"result": {"outcome": {"outcome": "selected", "optionId": "whatever"}}}),
+        json!({"result": {"outcome": {"outcome": "cancelled"}}}),
+        json!({"result": {}}),
+        json!({"error": {"code": -32601, "message": "no such method"}}),
+    ];
+    for mut answer in answers {
+        world.mock().push(Reply::tool(
+            "write_file",
+            json!({"path": "b.txt", "content": "x"}),
+        ));
+        world.mock().push(Reply::text("well"));
+        let prompt = client.prompt(&session, "write");
+        let asked = client.asked("session/request_permission");
+        answer["jsonrpc"] = "2.0".into();
+        answer["id"] = asked["id"].clone();
+        client.send(&answer);
+        assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+        assert_eq!(world.read("b.txt"), None);
+    }
+}
+
+#[test]
+fn a_cancel_ends_the_turn_and_takes_the_question_back() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let gate = Gate::new();
+    world.mock().push(Reply::text("some words").gate(&gate));
+    let prompt = client.prompt(&session, "talk");
+    world.wait_at_gate(&gate);
+    let start = now();
+    client.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+    assert!(
+        start.elapsed() < Duration::from_millis(500),
+        "{:?}",
+        start.elapsed()
+    );
+    // What had arrived is kept, so it is shown.
+    assert_eq!(
+        chunk_text(&client.taken_updates(), "agent_message_chunk"),
+        "some words"
+    );
+
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": "touch never"})));
+    let prompt = client.prompt(&session, "run");
+    let asked = client.asked("session/request_permission");
+    client.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+    let back = client.asked("$/cancel_request");
+    assert_eq!(back["params"]["requestId"], asked["id"]);
+    assert_eq!(world.read("never"), None);
+
+    let gate = Gate::new();
+    world.mock().push(Reply::text("more").gate(&gate));
+    let prompt = client.prompt(&session, "again");
+    world.wait_at_gate(&gate);
+    client.notify("$/cancel_request", json!({"requestId": prompt}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+}
+
+#[test]
+fn text_of_a_broken_attempt_is_never_shown_while_it_is_held() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({"session": {"notices": {}}}));
+    let session = client.new_session(&world);
+    world.mock().push(Reply::text("stale words").reset());
+    world.mock().push(Reply::text("fresh words"));
+    let prompt = client.prompt(&session, "talk");
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let updates = client.taken_updates();
+    assert_eq!(chunk_text(&updates, "agent_message_chunk"), "fresh words");
+    let notice = updates
+        .iter()
+        .find(|update| update["sessionUpdate"] == "notice")
+        .unwrap();
+    assert_eq!(notice["_meta"]["agentls"]["event"], "retry");
+}
+
+#[test]
+fn text_that_was_shown_is_followed_by_a_line_that_it_was_discarded() {
+    let world = World::with(Config {
+        tables: "[acp]\nhold_text_ms = 0".to_owned(),
+        ..Config::default()
+    });
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let gate = Gate::new();
+    world.mock().push(Reply::text("stale words").gate(&gate).reset());
+    world.mock().push(Reply::text("fresh words"));
+    let prompt = client.prompt(&session, "talk");
+    world.wait_at_gate(&gate);
+    let first = client.update("agent_message_chunk");
+    assert!("stale words".starts_with(first["content"]["text"].as_str().unwrap()));
+    gate.release();
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let updates = client.taken_updates();
+    let text = chunk_text(&updates, "agent_message_chunk");
+    assert!(text.contains("is discarded"), "{text}");
+    assert!(text.ends_with("fresh words"), "{text}");
+    assert!(
+        updates
+            .iter()
+            .any(|update| update["sessionUpdate"] == "agent_thought_chunk"
+                && update["_meta"]["agentls"]["event"] == "retry")
+    );
+}
+
+#[test]
+fn unsaved_buffers_are_the_truth() {
+    let world = World::new();
+    world.write("a.txt", "disk\n");
+    let client = AcpClient::start(&world, files());
+    let session = client.new_session(&world);
+    client.call(
+        "session/set_mode",
+        json!({"sessionId": session, "modeId": "autoEdit"}),
+    );
+    let mut buffer = "buffer\n".to_owned();
+    let calls = [
+        Reply::tool("read_file", json!({"path": "a.txt"})),
+        Reply::tool(
+            "edit_file",
+            json!({"path": "a.txt", "edits": [{"old_text": "buffer", "new_text": "edited"}]}),
+        ),
+        Reply::text("done"),
+    ];
+    calls.into_iter().for_each(|call| world.mock().push(call));
+    let prompt = client.prompt(&session, "edit");
+    let answer = loop {
+        let message = client.take(|message| {
+            message["id"] == prompt && message["method"].is_null()
+                || message["method"]
+                    .as_str()
+                    .is_some_and(|method| method.starts_with("fs/"))
+        });
+        match message["method"].as_str() {
+            None => break message,
+            Some("fs/read_text_file") => client.respond(&message, json!({"content": buffer})),
+            Some(_) => {
+                buffer = message["params"]["content"].as_str().unwrap().to_owned();
+                world.write("a.txt", &buffer);
+                client.respond(&message, json!({}));
+            }
+        }
+    };
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert_eq!(buffer, "edited\n");
+    assert!(
+        last_message(&world, 1).contains("buffer"),
+        "{}",
+        last_message(&world, 1)
+    );
+    assert!(
+        !last_message(&world, 2).contains("not saved"),
+        "{}",
+        last_message(&world, 2)
+    );
+}
+
+#[test]
+fn an_edit_of_a_buffer_that_changed_is_refused_with_its_text() {
+    let world = World::new();
+    world.write("a.txt", "disk\n");
+    let client = AcpClient::start(&world, files());
+    let session = client.new_session(&world);
+    client.call(
+        "session/set_mode",
+        json!({"sessionId": session, "modeId": "autoEdit"}),
+    );
+    let calls = [
+        Reply::tool("read_file", json!({"path": "a.txt"})),
+        Reply::tool(
+            "edit_file",
+            json!({"path": "a.txt", "edits": [{"old_text": "typed 1", "new_text": "edited"}]}),
+        ),
+        Reply::text("sorry"),
+    ];
+    calls.into_iter().for_each(|call| world.mock().push(call));
+    let prompt = client.prompt(&session, "edit");
+    let mut reads = 0;
+    let answer = loop {
+        let message = client.take(|message| {
+            message["id"] == prompt && message["method"].is_null()
+                || message["method"]
+                    .as_str()
+                    .is_some_and(|method| method.starts_with("fs/"))
+        });
+        match message["method"].as_str() {
+            None => break message,
+            Some("fs/read_text_file") => {
+                // The user types before each but the first two reads.
+                reads += 1;
+                let typed = if reads < 3 { 1 } else { reads };
+                client.respond(&message, json!({"content": format!("typed {typed}\n")}));
+            }
+            Some(method) => panic!("{method}"),
+        }
+    };
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert_eq!(world.read("a.txt").unwrap(), "disk\n");
+    let last = last_message(&world, 2);
+    assert!(last.contains("typed 3"), "{last}");
+}
+
+#[test]
+fn a_session_goes_on_in_the_other_protocol_and_back() {
+    let world = World::new();
+    // The prompt names the workspace folders, which only the other protocol has.
+    world.mock().allow_rewrites();
+    let session = {
+        let client = AcpClient::start(&world, json!({}));
+        let session = client.new_session(&world);
+        world.mock().push(Reply::text("first answer"));
+        client.answer(client.prompt(&session, "first prompt"));
+        session
+    };
+    {
+        let client = world.start();
+        let loaded = client.load(&session);
+        let text = serde_json::to_string(&loaded.events).unwrap();
+        assert!(text.contains("first answer"), "{text}");
+        world.mock().push(Reply::text("second answer"));
+        client.prompt_result(&client.prompt(&session, "second prompt"));
+    }
+    let client = AcpClient::start(&world, json!({}));
+    let listed = client.call("session/list", json!({"cwd": world.workspace()}));
+    assert_eq!(listed["sessions"][0]["sessionId"], session.as_str());
+    let loaded = client.request(
+        "session/load",
+        json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+    );
+    assert_eq!(client.answer(loaded)["result"]["modes"]["currentModeId"], "ask");
+    let updates = client.taken_updates();
+    assert_eq!(
+        chunk_text(&updates, "user_message_chunk"),
+        "first promptsecond prompt"
+    );
+    assert_eq!(
+        chunk_text(&updates, "agent_message_chunk"),
+        "first answersecond answer"
+    );
+    world.mock().push(Reply::text("third answer"));
+    client.answer(client.prompt(&session, "third prompt"));
+    let request = world.mock().requests().pop().unwrap();
+    assert!(request.messages().len() >= 5);
+
+    client.call("session/close", json!({"sessionId": session}));
+    client.call("session/delete", json!({"sessionId": session}));
+    assert_eq!(client.call("session/list", json!({}))["sessions"], json!([]));
+}
+
+#[test]
+fn modes_and_options_can_be_chosen() {
+    let world = World::with(Config {
+        tables: "[agent.reviewer]\nmode = \"plan\"".to_owned(),
+        ..Config::default()
+    });
+    let client = AcpClient::start(&world, json!({}));
+    let answer = client.call("session/new", json!({"cwd": world.workspace(), "mcpServers": []}));
+    let session = answer["sessionId"].clone();
+    let ids: Vec<&str> = answer["configOptions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|option| option["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["mode", "model", "effort", "agent"]);
+    let set = |option: &str, value: &str| {
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        client.call("session/set_config_option", params)["configOptions"].clone()
+    };
+    assert_eq!(set("agent", "reviewer")[3]["currentValue"], "reviewer");
+    assert_eq!(set("mode", "full")[0]["currentValue"], "full");
+    assert_eq!(client.update("current_mode_update")["currentModeId"], "full");
+    assert_eq!(set("effort", "high")[2]["currentValue"], "high");
+    let options = set("model", "other/other-model");
+    assert_eq!(options[1]["currentValue"], "other/other-model");
+    let wrong = json!({"sessionId": session, "configId": "mode", "value": "reckless"});
+    let refused = client.answer(client.request("session/set_config_option", wrong));
+    assert_eq!(refused["error"]["code"], -32602);
+}
+
+#[test]
+fn questions_are_forms_where_the_client_shows_them() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({"elicitation": {"form": {}}}));
+    let session = client.new_session(&world);
+    let question = json!({
+        "question": "Which one?",
+        "choices": ["red", "blue"],
+    });
+    world.mock().push(Reply::tool("ask_user", question));
+    world.mock().push(Reply::text("thanks"));
+    let prompt = client.prompt(&session, "ask me");
+    let asked = client.asked("elicitation/create");
+    let schema = &asked["params"]["requestedSchema"];
+    let (name, _) = schema["properties"].as_object().unwrap().iter().next().unwrap();
+    client.respond(&asked, json!({"action": "accept", "content": {name: "blue"}}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let last = last_message(&world, 1);
+    assert!(last.contains("blue"), "{last}");
+}
+
+#[test]
+fn bad_lines_are_answered_and_not_echoed() {
+    let world = World::new();
+    let client = AcpClient::launch(&world);
+    client.raw(b"{\"secret\": nonsense\n");
+    let answer = client.take(|_| true);
+    assert_eq!(answer["error"]["code"], -32700);
+    assert!(!answer.to_string().contains("nonsense"), "{answer}");
+    let early = client.answer(client.request("session/new", json!({})));
+    assert_eq!(early["error"]["code"], -32600);
+    client.call("initialize", json!({"protocolVersion": 1}));
+    // One byte more than a line may have.
+    let long = vec![b'x'; (32 << 20) + 1];
+    client.raw(&long);
+    client.raw(b"\n");
+    let answer = client.take(|message| message["id"].is_null());
+    assert!(answer["error"]["message"].as_str().unwrap().contains("limit"));
+    for (method, code) in [
+        ("no/such", -32601),
+        ("session/new", -32602),
+        ("authenticate", -32602),
+    ] {
+        let answer = client.answer(client.request(method, json!({"cwd": 3})));
+        assert_eq!(answer["error"]["code"], code, "{method}: {answer}");
+    }
+    let unknown = client.request(
+        "session/load",
+        json!({"sessionId": "ses_x", "cwd": "/", "mcpServers": []}),
+    );
+    assert_eq!(client.answer(unknown)["error"]["code"], -32002);
+}
+
+#[test]
+fn an_untrusted_folder_stays_so_and_says_it_once() {
+    let world = World::new();
+    world.write(".agentls/config.toml", "[agent.default]\nmode = \"full\"\n");
+    let client = AcpClient::start(&world, json!({"session": {"notices": {}}}));
+    let answer = client.call(
+        "session/new",
+        json!({"cwd": world.workspace(), "mcpServers": [{"name": "files", "command": "/bin/x", "args": [], "env": []}]}),
+    );
+    assert_eq!(answer["modes"]["currentModeId"], "ask");
+    let servers = client.update("notice");
+    assert!(servers["title"].as_str().unwrap().contains("files"));
+    let trust = client.update("notice");
+    assert!(
+        trust["title"].as_str().unwrap().contains("not trusted"),
+        "{trust}"
+    );
+    assert!(trust["description"].as_str().unwrap().contains("/trust"));
+}
+
+#[test]
+fn files_and_resources_of_a_prompt_reach_the_model() {
+    let world = World::new();
+    world.write("a.txt", "one\ntwo\nthree\n");
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    world.mock().push(Reply::text("seen"));
+    let prompt = json!([
+        {"type": "text", "text": "look"},
+        {"type": "resource_link", "name": "a.txt", "uri": format!("{}#L2:2", world.uri("a.txt"))},
+        {"type": "resource_link", "name": "page", "uri": "https://example.org/page"},
+        {"type": "resource", "resource": {"uri": "zed:///thread/1", "text": "embedded words"}},
+        {"type": "image", "mimeType": "image/png", "data": "aGk="},
+    ]);
+    let id = client.request("session/prompt", json!({"sessionId": session, "prompt": prompt}));
+    assert_eq!(client.answer(id)["result"]["stopReason"], "end_turn");
+    let sent = serde_json::to_string(world.mock().requests()[0].messages()).unwrap();
+    for part in ["two", "https://example.org/page", "embedded words", "image/png"] {
+        assert!(sent.contains(part), "{part}: {sent}");
+    }
+    assert!(!sent.contains("three"), "{sent}");
+}
+
+#[test]
+fn a_failed_turn_is_an_error_with_what_to_do() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    world
+        .mock()
+        .push(Reply::error(401, "authentication_error", "invalid x-api-key"));
+    let answer = client.answer(client.prompt(&session, "hello"));
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    assert_eq!(answer["error"]["data"]["agentls"]["status"], 401);
+}
