@@ -132,6 +132,7 @@ impl EditorLink for EditorHandle {
 const ALL: EditorAbilities = EditorAbilities {
     apply: true,
     save: true,
+    saves_edits: false,
     credentials: false,
     diagnostics: false,
 };
@@ -373,6 +374,7 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
     let abilities = EditorAbilities {
         apply: true,
         save: false,
+        saves_edits: false,
         credentials: false,
         diagnostics: false,
     };

@@ -476,7 +476,7 @@ mod tests {
             .map(|item| match item {
                 FrameItem::Frame(body) => format!("F{}", String::from_utf8_lossy(body)),
                 FrameItem::Bad(BadFrame::Header(_)) => "H".to_owned(),
-                FrameItem::Bad(BadFrame::TooLarge { .. }) => "L".to_owned(),
+                FrameItem::Bad(BadFrame::TooLarge { .. } | BadFrame::LongLine { .. }) => "L".to_owned(),
             })
             .collect()
     }

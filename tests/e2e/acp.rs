@@ -3,6 +3,7 @@
 //! Frames are checked against the protocol's schema, and the official client is used, in `tests/acp_client`.
 
 mod client;
+mod faults;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! The table "When the provider fails" in `docs/recovery.md` says the same in words. Each case has its own session and
 //! its own provider, so its own account; all cases of one API kind share a server.
 
-mod cases;
+pub mod cases;
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -93,12 +93,13 @@ fn model(case: &Case, which: &str) -> String {
     format!("{}{which}-model", account(case))
 }
 
-fn run(api: Api) {
-    let world = World::new();
+/// Sets up the cases of an API in a world: providers with the scripted answers, and files.
+pub fn prepare_cases(world: &World, api: Api, tables: &str) -> Vec<Case> {
     let cases = cases(api);
     let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(names.len(), cases.len(), "a name is used twice");
-    let tables: String = cases.iter().map(|case| provider(&world, api, case)).collect();
+    let providers = cases.iter().map(|case| provider(world, api, case));
+    let tables = providers.collect::<String>() + tables;
     world.configure(Config {
         tables,
         ..Config::default()
@@ -122,13 +123,23 @@ fn run(api: Api) {
             }
         }
     }
+    cases
+}
+
+/// Returns the model that a case asks first, with its provider.
+pub fn first_model(case: &Case) -> String {
+    format!("{}/{}", account(case), model(case, FIRST))
+}
+
+fn run(api: Api) {
+    let world = World::new();
+    let cases = prepare_cases(&world, api, "");
     let client = world.start();
     // All cases run at the same time, because many of them spend seconds waiting.
     let prompts: Vec<_> = cases
         .iter()
         .map(|case| {
-            let model = format!("{}/{}", account(case), model(case, FIRST));
-            let session = client.session_with(json!({"model": model, "mode": "full"}));
+            let session = client.session_with(json!({"model": first_model(case), "mode": "full"}));
             let id = client.prompt(&session, case.prompt.clone());
             (case, session, id)
         })

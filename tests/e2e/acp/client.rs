@@ -143,8 +143,14 @@ impl AcpClient {
         message
     }
 
-    /// Takes everything that has arrived so far of a session's updates.
+    /// Takes all updates that have arrived so far.
     pub fn taken_updates(&self) -> Vec<Value> {
+        let updates = self.taken_session_updates();
+        updates.into_iter().map(|(_, update)| update).collect()
+    }
+
+    /// Takes all updates that have arrived so far, each with its session.
+    pub fn taken_session_updates(&self) -> Vec<(String, Value)> {
         let mut seen = self.seen.borrow_mut();
         let (updates, rest) = std::mem::take(&mut *seen)
             .into_iter()
@@ -153,7 +159,11 @@ impl AcpClient {
         let updates: Vec<Value> = updates;
         updates
             .into_iter()
-            .map(|message| message["params"]["update"].clone())
+            .map(|message| {
+                let params = &message["params"];
+                let session = params["sessionId"].as_str().expect("a session");
+                (session.to_owned(), params["update"].clone())
+            })
             .collect()
     }
 

@@ -1,0 +1,117 @@
+//! The provider faults of the main protocol, seen through this one: nothing stale is left on the screen (R-ACP).
+//!
+//! Each case must leave the texts that the main protocol leaves, which its snapshots hold. With held text, no line about
+//! discarded text appears at all.
+
+use serde_json::{Value, json};
+
+use super::client::AcpClient;
+use crate::faults::{first_model, prepare_cases};
+use crate::harness::{World, short};
+use crate::mock_llm::Api;
+
+fn run(api: Api, hold_ms: u32) {
+    let world = World::new();
+    let cases = prepare_cases(&world, api, &format!("\n[acp]\nhold_text_ms = {hold_ms}\n"));
+    let client = AcpClient::start(&world, json!({}));
+    // All cases run at the same time, because many of them spend seconds waiting.
+    let prompts: Vec<(String, String, i64)> = cases
+        .iter()
+        .map(|case| {
+            let session = client.new_session(&world);
+            for (option, value) in [("model", first_model(case).as_str()), ("mode", "full")] {
+                let params = json!({"sessionId": session, "configId": option, "value": value});
+                client.call("session/set_config_option", params);
+            }
+            let prompt = to_blocks(&case.prompt);
+            let params = json!({"sessionId": session, "prompt": prompt});
+            let id = client.request("session/prompt", params);
+            (case.name.to_owned(), session, id)
+        })
+        .collect();
+    for (_, _, id) in &prompts {
+        client.answer(*id);
+    }
+    let updates = client.taken_session_updates();
+    for (name, session, _) in &prompts {
+        let own = updates
+            .iter()
+            .filter(|(of, _)| of == session)
+            .map(|(_, update)| update);
+        let (screen, discarded) = read_screen(own);
+        let screen: Vec<String> = screen.iter().map(|text| short(text)).collect();
+        let mut screen = format!("screen: [{}]", screen.join(", "));
+        if api == Api::Responses {
+            // In this API a second text is a message of its own, so a blank line separates it.
+            screen = screen.replace(r#""here \n\nI am""#, r#""here I am""#);
+        }
+        assert_eq!(screen, expected_screen(name), "{name}, {api:?}");
+        if hold_ms > 0 {
+            assert_eq!(discarded, 0, "{name}: stale text was shown");
+        }
+    }
+}
+
+/// Converts a prompt of the main protocol.
+fn to_blocks(prompt: &Value) -> Value {
+    let Value::Array(blocks) = prompt else {
+        return json!([{"type": "text", "text": prompt}]);
+    };
+    let convert = |block: &Value| match block["mediaType"].as_str() {
+        Some(media_type) => json!({"type": "image", "mimeType": media_type, "data": block["data"]}),
+        None => block.clone(),
+    };
+    blocks.iter().map(convert).collect()
+}
+
+/// Returns the texts that a reader takes as the answer, and the number of lines about discarded text.
+fn read_screen<'a>(updates: impl Iterator<Item = &'a Value>) -> (Vec<String>, usize) {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    let mut discarded = 0;
+    for update in updates.filter(|update| update["sessionUpdate"] == "agent_message_chunk") {
+        let own = &update["_meta"]["agentls"];
+        if own["event"] == "messageRetracted" {
+            discarded += 1;
+            texts.retain(|(id, _)| own["messageId"] != id.as_str());
+            continue;
+        }
+        let id = update["messageId"].as_str().unwrap();
+        let text = update["content"]["text"].as_str().unwrap();
+        match texts.iter_mut().find(|(known, _)| known == id) {
+            Some((_, all)) => all.push_str(text),
+            None => texts.push((id.to_owned(), text.to_owned())),
+        }
+    }
+    (texts.into_iter().map(|(_, text)| text).collect(), discarded)
+}
+
+/// Reads what the main protocol leaves on the screen.
+fn expected_screen(case: &str) -> String {
+    let path = format!(
+        "{}/tests/e2e/faults/snapshots/{case}.snap",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let snapshot = std::fs::read_to_string(path).unwrap();
+    let line = snapshot.lines().find(|line| line.starts_with("screen: "));
+    line.unwrap().to_owned()
+}
+
+#[test]
+fn faults_over_the_messages_api() {
+    run(Api::Anthropic, 0);
+}
+
+#[test]
+fn faults_over_the_messages_api_with_held_text() {
+    run(Api::Anthropic, 600_000);
+}
+
+#[test]
+fn faults_over_chat_completions() {
+    run(Api::OpenAi, 0);
+}
+
+#[test]
+fn faults_over_the_responses_api() {
+    run(Api::Responses, 0);
+}
