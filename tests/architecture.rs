@@ -426,6 +426,7 @@ const MAY_AWAIT: &[(&str, &str)] = &[
     ("session/editor_credentials.rs", "asks the editor for keys"),
     ("session/revert.rs", "the I/O future of a revert"),
     ("session/services.rs", "waits for the store, outside the actor"),
+    ("session/open.rs", "operations of the manager"),
     ("session/stored.rs", "operations of the manager"),
     ("session/subagent.rs", "the tasks of turns and their children"),
     ("session/subagent/bridge.rs", "a child's own task"),

@@ -221,6 +221,8 @@ PYTHON
 export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers
 
 step "tests in Rust" cargo test --locked "$@"
+step "the official client of the Agent Client Protocol" env AGENTLS_BIN="$agentls" CARGO_TARGET_DIR="$cache/acp_client" \
+    cargo test --locked --manifest-path tests/acp_client/Cargo.toml
 step "a client with vscode-jsonrpc" node --test --test-reporter=spec tests/foreign/vscode-jsonrpc/client.test.mjs
 step "the generated TypeScript compiles" \
     node "$node_packages/node_modules/typescript/bin/tsc" --noEmit --strict editors/vscode/src/protocol.ts

@@ -12,15 +12,18 @@ use tower_lsp::jsonrpc::Id;
 use super::client::{ClientFacts, ClientRequests};
 use super::editor::AcpEditor;
 use super::feed::FeedOptions;
-use super::run::SettingsHook;
 use super::sink::Feeds;
 use super::updates::Notice;
 use crate::base::CancellationToken;
+use crate::config::Settings;
 use crate::domain::SessionId;
 use crate::session::{ConfigStore, SessionManager};
 use crate::transport::outbox::Outbox;
 use crate::workspace::WorkspaceShared;
 use crate::workspace::resolve::real_path;
+
+/// A function that is called with the settings after they are read.
+pub(super) type SettingsHook = Box<dyn Fn(&Settings) + Send + Sync>;
 
 /// State that the handlers share.
 pub(super) struct AcpContext {

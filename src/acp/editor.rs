@@ -14,8 +14,8 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::client::{ClientFacts, ClientRequests};
+use super::links::linked_file;
 use super::params::{ContentBlock, FileText};
-use super::prompt::linked_file;
 use crate::base::position::{DocumentChange, apply_changes};
 use crate::base::spawn::run_blocking;
 use crate::base::text::one_line;

@@ -5,7 +5,9 @@
 //! queue and no clock. Every method returns what to send.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -33,6 +35,13 @@ const OUTPUT_EVERY: Duration = Duration::from_millis(400);
 /// The visible line below text that was discarded.
 const DISCARDED: &str =
     "\n\n> *The answer above broke off and is discarded. It is requested again, and follows.*\n\n";
+
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Returns the outbox's number for a session, or for a stream of a message.
+pub(super) fn hash_key(name: impl Hash) -> u64 {
+    KEYS.hash_one(name)
+}
 
 /// How a session is shown.
 #[derive(Clone, Debug, Default)]
@@ -326,7 +335,7 @@ impl SessionFeed {
             quoted(message.as_str()),
         );
         out.push(Outgoing::Mergeable {
-            key: (super::sink::stream_key(message.as_str(), kind), self.group),
+            key: (hash_key((message.as_str(), kind)), self.group),
             head: head.into_bytes(),
             text: escaped[1..escaped.len() - 1].to_vec(),
             tail: CHUNK_TAIL,

@@ -17,6 +17,7 @@ mod editor;
 mod error;
 mod feed;
 mod held_text;
+mod links;
 mod options;
 mod params;
 mod prompt;

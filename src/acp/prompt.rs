@@ -7,26 +7,20 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tower_lsp::jsonrpc::Error;
-use url::Url;
 
 use super::context::AcpContext;
 use super::error::{agent_error, command_refusal, invalid_param};
-use super::options;
+use super::links::to_reference;
 use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams};
+use super::{options, updates};
+use crate::base::CancellationToken;
 use crate::base::text::escape_hidden_characters;
-use crate::base::{CancellationToken, uri};
-use crate::domain::{
-    AgentError, Block, ErrorCode, ImageData, ReferenceKind, SessionId, TerminalReason, TurnState,
-};
+use crate::domain::{AgentError, Block, ErrorCode, ImageData, SessionId, TerminalReason, TurnState};
 use crate::session::{
-    CommandError, PendingReference, SessionCommand, SessionSnapshot, TextSpan, TurnHandle, TurnOutcome,
-    resolve_reference,
+    CommandError, SessionCommand, SessionSnapshot, TurnHandle, TurnOutcome, resolve_reference,
 };
 use crate::transport::cancel_token;
 use crate::workspace::Roots;
-
-/// The slash command that makes the history smaller.
-pub(super) const COMPACT: &str = "compact";
 
 /// Media types of images that every provider accepts.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -147,7 +141,7 @@ fn compact_instructions(content: &[Block]) -> Option<Option<String>> {
     let [Block::Text(text)] = content else {
         return None;
     };
-    let rest = text.trim().strip_prefix('/')?.strip_prefix(COMPACT)?;
+    let rest = text.trim().strip_prefix('/')?.strip_prefix(updates::COMPACT)?;
     if !rest.is_empty() && !rest.starts_with(char::is_whitespace) {
         return None;
     }
@@ -243,68 +237,9 @@ fn read_resource(state: &AcpContext, roots: &Roots, resource: EmbeddedResource) 
     })
 }
 
-/// Converts the URI of a file, with the lines that its fragment names (`#L3` or `#L3:9`). `None` for other URIs.
-fn to_reference(link: &str, text: Option<String>) -> Option<PendingReference> {
-    let mut url = Url::parse(link).ok()?;
-    if url.scheme() != "file" {
-        return None;
-    }
-    let span = url.fragment().and_then(parse_lines);
-    url.set_fragment(None);
-    url.set_query(None);
-    uri::path_of(url.as_str()).ok()?;
-    Some(PendingReference {
-        kind: if span.is_some() && text.is_some() {
-            ReferenceKind::Selection
-        } else {
-            ReferenceKind::File
-        },
-        uri: url.into(),
-        span,
-        text,
-    })
-}
-
-/// Returns the file that a link of a prompt leads to.
-pub(super) fn linked_file(block: &ContentBlock) -> Option<std::path::PathBuf> {
-    let ContentBlock::ResourceLink { uri, .. } = block else {
-        return None;
-    };
-    uri::path_of(&to_reference(uri, None)?.uri).ok()
-}
-
-fn parse_lines(fragment: &str) -> Option<TextSpan> {
-    let lines = fragment.strip_prefix('L')?;
-    let (first, last) = lines
-        .split_once([':', '-'])
-        .map_or((lines, lines), |(first, last)| {
-            (first, last.trim_start_matches('L'))
-        });
-    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (0 < first && first <= last).then_some(TextSpan { first, last })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_link_may_name_lines() {
-        let lines = |link: &str| to_reference(link, None).map(|link| (link.uri, link.span));
-        assert_eq!(
-            lines("file:///a/b.rs#L3:9"),
-            Some(("file:///a/b.rs".to_owned(), Some(TextSpan { first: 3, last: 9 })))
-        );
-        assert_eq!(
-            lines("file:///a/b.rs?symbol=x#L7-L7"),
-            Some(("file:///a/b.rs".to_owned(), Some(TextSpan { first: 7, last: 7 })))
-        );
-        assert_eq!(
-            lines("file:///a/b.rs#top"),
-            Some(("file:///a/b.rs".to_owned(), None))
-        );
-        assert_eq!(lines("https://example.org/"), None);
-    }
 
     #[test]
     fn compact_is_a_command_of_its_own() {

@@ -42,10 +42,11 @@ pub(super) async fn ask_permission(
     if let Some(subject) = subject.and_then(Value::as_str) {
         content.push(updates::text_content(&reveal_hidden_characters(subject)));
     }
-    content.push(updates::text_content(&format!(
-        "{} ({})",
-        approval.why, approval.cwd
-    )));
+    let mut about = format!("{} ({})", approval.why, approval.cwd);
+    if let Some(sandbox) = &approval.sandbox {
+        about = format!("{about}\n{sandbox}");
+    }
+    content.push(updates::text_content(&about));
     let mut call = json!({
         "toolCallId": approval.tool_call.as_str(),
         "title": updates::text_block(&approval.title)["text"],

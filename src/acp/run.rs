@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::client::{ClientFacts, ClientRequests};
-use super::context::AcpContext;
+use super::context::{AcpContext, SettingsHook};
 use super::driver;
 use super::editor::AcpEditor;
 use super::service::{AcpService, LONG};
@@ -15,7 +15,7 @@ use super::sink::Feeds;
 use crate::base::CancellationToken;
 use crate::base::position::PositionEncoding;
 use crate::base::spawn::spawn;
-use crate::config::{ConfigSource, Redactor, Settings};
+use crate::config::{ConfigSource, Redactor};
 use crate::session::{ServiceParts, Services, SessionManager};
 use crate::store::Store;
 use crate::transport::outbox::Outbox;
@@ -28,9 +28,6 @@ const PIPE_BYTES: usize = 1 << 20;
 const LAST_COMMIT: Duration = Duration::from_millis(100);
 /// A session is unloaded after this idle time (R-SESS-6).
 const IDLE: Duration = Duration::from_secs(30 * 60);
-
-/// A function that is called with the settings after they are read.
-pub(super) type SettingsHook = Box<dyn Fn(&Settings) + Send + Sync>;
 
 /// The environment of the process.
 pub struct AcpOptions {

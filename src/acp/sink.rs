@@ -4,13 +4,11 @@
 //! questions to the client) is passed on as a [`FeedSignal`].
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use super::feed::{FeedOptions, SessionFeed};
-use super::held_text::ChunkKind;
+use super::feed::{FeedOptions, SessionFeed, hash_key};
 use super::updates::Notice;
 use crate::base::clock::{self, Instant};
 use crate::domain::{
@@ -48,13 +46,6 @@ struct FeedSlot {
     places: HashMap<ToolCallId, Vec<FileLocation>>,
 }
 
-static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-
-/// Returns the outbox's key of a message's text or thoughts.
-pub(super) fn stream_key(message: &str, kind: ChunkKind) -> u64 {
-    KEYS.hash_one((message, kind))
-}
-
 impl Feeds {
     pub(super) fn new(outbox: Outbox, signals: mpsc::UnboundedSender<FeedSignal>) -> Self {
         Self {
@@ -84,7 +75,7 @@ impl Feeds {
     pub(super) fn send(&self, session: &SessionId, body: Vec<u8>) {
         self.outbox.push(Outgoing::Notification {
             body,
-            group: Some(group_of(session)),
+            group: Some(hash_key(session.as_str())),
             permit: None,
         });
     }
@@ -126,7 +117,11 @@ impl Feeds {
     fn with_feed(&self, session: &SessionId, act: impl FnOnce(&mut FeedSlot) -> Vec<Outgoing>) {
         let mut feeds = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = feeds.entry(session.clone()).or_insert_with(|| FeedSlot {
-            feed: SessionFeed::new(session.as_str(), group_of(session), FeedOptions::default()),
+            feed: SessionFeed::new(
+                session.as_str(),
+                hash_key(session.as_str()),
+                FeedOptions::default(),
+            ),
             signaled: None,
             places: HashMap::new(),
         });
@@ -170,10 +165,6 @@ impl Feeds {
             _ => {}
         }
     }
-}
-
-fn group_of(session: &SessionId) -> u64 {
-    KEYS.hash_one(session.as_str())
 }
 
 impl EventSink for Feeds {

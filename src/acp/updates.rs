@@ -16,6 +16,9 @@ use crate::workspace::prompts::PromptCommand;
 /// Bytes of arguments beyond which they are left out: the content of the call shows what matters.
 const MAX_INPUT: usize = 64 << 10;
 
+/// The slash command that makes the history smaller.
+pub(super) const COMPACT: &str = "compact";
+
 /// Hunks of a diff that are shown as such.
 const MAX_HUNKS: usize = 200;
 
@@ -228,7 +231,7 @@ pub(super) fn current_mode(mode: Mode) -> Value {
 /// Converts the slash commands; `/compact` is ours.
 pub(super) fn commands<'a>(commands: impl Iterator<Item = &'a PromptCommand>) -> Value {
     let mut list = vec![json!({
-        "name": super::prompt::COMPACT,
+        "name": COMPACT,
         "description": "Make the history smaller: a summary replaces its older part",
         "input": {"hint": "what the summary must keep"},
     })];

@@ -1,0 +1,280 @@
+//! The official client library against `agentls acp`: prompt, permission with diff, files, cancel, list, load, modes
+//! and options. Every frame is checked against the protocol's schema.
+//!
+//! `AGENTLS_BIN` names the program; without it, the debug build of this repository is used.
+
+#[path = "../../support/mock_llm.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod mock_llm;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use acp_client_tests::FrameChecker;
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema::{
+    CancelNotification, ClientCapabilities, ContentBlock, FileSystemCapabilities, InitializeRequest,
+    ListSessionsRequest, LoadSessionRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
+    ReadTextFileRequest, ReadTextFileResponse, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate,
+    SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, TextContent, ToolCallContent,
+    WriteTextFileRequest, WriteTextFileResponse,
+};
+use agent_client_protocol::{Agent, ByteStreams};
+use mock_llm::{Gate, MockLlm, Reply};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+
+fn program() -> PathBuf {
+    std::env::var_os("AGENTLS_BIN").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/agentls"),
+        PathBuf::from,
+    )
+}
+
+/// The folders and the configuration of one test.
+struct World {
+    dir: tempfile::TempDir,
+    mock: MockLlm,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self {
+            dir: tempfile::tempdir().unwrap(),
+            mock: MockLlm::start(),
+        };
+        for folder in ["work", "config/agentls"] {
+            std::fs::create_dir_all(world.path(folder)).unwrap();
+        }
+        let config = format!(
+            "[provider.mock]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"key\"\nmodel = \"mock-model\"\n\
+             [agent.default]\nprovider = \"mock\"\n",
+            world.mock.anthropic_url()
+        );
+        std::fs::write(world.path("config/agentls/config.toml"), config).unwrap();
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+/// What the client has seen.
+#[derive(Clone, Default)]
+struct Seen {
+    text: Arc<Mutex<String>>,
+    diffs: Arc<Mutex<Vec<String>>>,
+    buffer: Arc<Mutex<String>>,
+}
+
+/// Starts the program and returns its pipes, with a checker between.
+fn start(
+    world: &World,
+) -> (
+    tokio::process::Child,
+    ByteStreams<impl futures::AsyncWrite + Send + 'static, impl futures::AsyncRead + Send + 'static>,
+) {
+    let mut child = tokio::process::Command::new(program())
+        .arg("acp")
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", world.dir.path())
+        .env("XDG_CONFIG_HOME", world.path("config"))
+        .env("XDG_DATA_HOME", world.path("data"))
+        .env("XDG_STATE_HOME", world.path("state"))
+        .current_dir(world.path("work"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts; build it first, or set AGENTLS_BIN");
+    let checker = Arc::new(Mutex::new(FrameChecker::default()));
+    let (client_out, to_agent) = tokio::io::duplex(1 << 20);
+    let (from_agent, client_in) = tokio::io::duplex(1 << 20);
+    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let sent = checker.clone();
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(to_agent).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            sent.lock().unwrap().note_sent(&line);
+            stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        }
+    });
+    tokio::spawn(async move {
+        let mut from_agent = from_agent;
+        let mut lines = BufReader::new(stdout).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            // A panic here closes the pipe, and so fails the test.
+            checker.lock().unwrap().check_received(&line);
+            if from_agent
+                .write_all(format!("{line}\n").as_bytes())
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    (
+        child,
+        ByteStreams::new(client_out.compat_write(), client_in.compat()),
+    )
+}
+
+fn text_prompt(session: &SessionId, text: &str) -> PromptRequest {
+    PromptRequest::new(session.clone(), vec![ContentBlock::Text(TextContent::new(text))])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_official_client_works_with_every_frame_valid() {
+    let world = World::new();
+    std::fs::write(world.path("work/a.txt"), "disk\n").unwrap();
+    let seen = Seen::default();
+    *seen.buffer.lock().unwrap() = "buffer\n".to_owned();
+    let (mut child, streams) = start(&world);
+    let (updates, permissions, reads, writes) = (seen.clone(), seen.clone(), seen.clone(), seen.clone());
+    let file = world.path("work/a.txt");
+    agent_client_protocol::Client
+        .v1()
+        .on_receive_notification(
+            async move |notification: SessionNotification, _cx| {
+                if let SessionUpdate::AgentMessageChunk(chunk) | SessionUpdate::UserMessageChunk(chunk) =
+                    notification.update
+                    && let ContentBlock::Text(text) = chunk.content
+                {
+                    updates.text.lock().unwrap().push_str(&text.text);
+                }
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: RequestPermissionRequest, responder, _cx| {
+                for content in request.tool_call.fields.content.iter().flatten() {
+                    if let ToolCallContent::Diff(diff) = content {
+                        permissions.diffs.lock().unwrap().push(diff.new_text.clone());
+                    }
+                }
+                let kinds: Vec<_> = request.options.iter().map(|option| option.kind).collect();
+                assert_eq!(
+                    kinds,
+                    [
+                        PermissionOptionKind::AllowOnce,
+                        PermissionOptionKind::AllowAlways,
+                        PermissionOptionKind::AllowAlways,
+                        PermissionOptionKind::RejectOnce,
+                    ]
+                );
+                let id = request.options[0].option_id.clone();
+                responder.respond(RequestPermissionResponse::new(
+                    RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id)),
+                ))
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |_: ReadTextFileRequest, responder, _cx| {
+                let text = reads.buffer.lock().unwrap().clone();
+                responder.respond(ReadTextFileResponse::new(text))
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: WriteTextFileRequest, responder, _cx| {
+                std::fs::write(&request.path, &request.content).unwrap();
+                *writes.buffer.lock().unwrap() = request.content;
+                responder.respond(WriteTextFileResponse::new())
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .connect_with(streams, async |connection: ConnectionTo<Agent>| {
+            use_every_method(&connection, &world, &seen, &file).await
+        })
+        .await
+        .unwrap();
+    let status = child.wait().await.unwrap();
+    assert!(status.success(), "{status}");
+}
+
+async fn use_every_method(
+    connection: &ConnectionTo<Agent>,
+    world: &World,
+    seen: &Seen,
+    file: &Path,
+) -> Result<(), agent_client_protocol::Error> {
+    let files = FileSystemCapabilities::new()
+        .read_text_file(true)
+        .write_text_file(true);
+    let initialized = connection
+        .send_request(
+            InitializeRequest::new(ProtocolVersion::V1)
+                .client_capabilities(ClientCapabilities::new().fs(files)),
+        )
+        .block_task()
+        .await?;
+    assert!(initialized.agent_capabilities.load_session);
+    let created = connection
+        .send_request(NewSessionRequest::new(world.path("work")))
+        .block_task()
+        .await?;
+    let session = created.session_id;
+    assert_eq!(created.modes.unwrap().available_modes.len(), 4);
+
+    let edit = json!({"path": "a.txt", "edits": [{"old_text": "buffer", "new_text": "edited"}]});
+    world
+        .mock
+        .push(Reply::tool("read_file", json!({"path": "a.txt"})));
+    world.mock.push(Reply::tool("edit_file", edit));
+    world.mock.push(Reply::tool(
+        "update_plan",
+        json!({"items": [{"text": "one", "status": "completed"}]}),
+    ));
+    world.mock.push(Reply::text("all done"));
+    let answer = connection
+        .send_request(text_prompt(&session, "edit"))
+        .block_task()
+        .await?;
+    assert_eq!(answer.stop_reason, StopReason::EndTurn);
+    assert_eq!(*seen.diffs.lock().unwrap(), ["edited\n"]);
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "edited\n");
+    assert!(seen.text.lock().unwrap().ends_with("all done"));
+
+    for mode in ["plan", "ask"] {
+        connection
+            .send_request(SetSessionModeRequest::new(session.clone(), mode))
+            .block_task()
+            .await?;
+    }
+    let options = connection
+        .send_request(SetSessionConfigOptionRequest::new(
+            session.clone(),
+            "effort",
+            "high",
+        ))
+        .block_task()
+        .await?;
+    assert_eq!(options.config_options.len(), 3);
+
+    let gate = Gate::new();
+    world.mock.push(Reply::text("never ends").gate(&gate));
+    let running = connection.send_request(text_prompt(&session, "talk"));
+    world.mock.wait_gate(&gate).await;
+    connection.send_notification(CancelNotification::new(session.clone()))?;
+    assert_eq!(running.block_task().await?.stop_reason, StopReason::Cancelled);
+
+    let listed = connection
+        .send_request(ListSessionsRequest::new().cwd(world.path("work")))
+        .block_task()
+        .await?;
+    assert_eq!(listed.sessions.len(), 1);
+    seen.text.lock().unwrap().clear();
+    connection
+        .send_request(LoadSessionRequest::new(session.clone(), world.path("work")))
+        .block_task()
+        .await?;
+    assert_eq!(*seen.text.lock().unwrap(), "editall donetalknever ends");
+    Ok(())
+}
