@@ -5,6 +5,7 @@
 //! read again first, and once more afterwards, because only the text shows that the edit was made.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -46,8 +47,8 @@ pub(super) struct AcpEditor {
 struct SyncedDocument {
     session: SessionId,
     version: i32,
-    /// The last text that was equal to the file. A buffer that shows it has nothing unsaved.
-    saved: Option<Arc<str>>,
+    /// A hash of the last text that was equal to the file. A buffer that shows it has nothing unsaved.
+    saved: Option<u64>,
 }
 
 impl AcpEditor {
@@ -120,13 +121,14 @@ impl AcpEditor {
     fn note_text(&self, session: &SessionId, path: &Path, text: &str) {
         let overlay = self.workspace.overlay();
         let uri = uri::uri_of(path);
+        let hash = hash_text(text);
         let known = self.lock().get(path).cloned();
         let version = known.as_ref().map_or(1, |known| known.version.wrapping_add(1));
         let mut saved = known.and_then(|known| known.saved);
         overlay.did_open(&uri, version, text);
         if overlay.lookup_buffer(path) == Buffer::Saved {
-            saved = Some(text.into());
-        } else if saved.as_deref() == Some(text) {
+            saved = Some(hash);
+        } else if saved == Some(hash) {
             // The file has changed below a clean buffer that the client has not loaded again yet.
             overlay.did_close(&uri);
         }
@@ -242,6 +244,12 @@ impl EditorLink for AcpEditor {
     ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
         Box::pin(async { Ok(None) })
     }
+}
+
+fn hash_text(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether a path leads to a file that tools can load as text.

@@ -25,7 +25,8 @@ use crate::protocol::{
     ErrorData, Mode, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability,
     ServerNotification,
 };
-use crate::transport::frame::{FrameItem, FrameLimits, FrameReader};
+use crate::transport::frame::{FrameItem, FrameLimits};
+use crate::transport::reader::FrameReader;
 
 /// The longest wait for the answer to a request other than a prompt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);

@@ -4,9 +4,6 @@
 //! header and the part of an accepted frame that has arrived. Knows no JSON; [`super::message`] reads the bodies.
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt};
-
-use super::lines::{Framing, LineDecoder};
 
 const NAME: &[u8] = b"content-length";
 
@@ -392,66 +389,12 @@ fn find_name(bytes: &[u8]) -> Option<usize> {
         .find(|at| starts_with_name(&bytes[*at..]))
 }
 
-/// Reads frames from a byte stream.
-#[derive(Debug)]
-pub struct FrameReader<R> {
-    input: R,
-    decoder: Decoder,
-}
-
-#[derive(Debug)]
-enum Decoder {
-    Header(FrameDecoder),
-    Lines(LineDecoder),
-}
-
-impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// Creates a reader at the start of `input`, with LSP's headers.
-    pub fn new(input: R, limits: FrameLimits) -> Self {
-        Self::with_framing(input, limits, Framing::Header)
-    }
-
-    /// Creates a reader at the start of `input`.
-    pub fn with_framing(input: R, limits: FrameLimits, framing: Framing) -> Self {
-        let decoder = match framing {
-            Framing::Header => Decoder::Header(FrameDecoder::new(limits)),
-            Framing::Lines => Decoder::Lines(LineDecoder::new(limits.frame)),
-        };
-        Self { input, decoder }
-    }
-
-    /// Returns the next item, or `None` at the end of input. Cancel-safe.
-    ///
-    /// # Errors
-    /// The I/O error of `input`.
-    pub async fn read(&mut self) -> std::io::Result<Option<FrameItem>> {
-        loop {
-            let (item, at_boundary) = match &mut self.decoder {
-                Decoder::Header(decoder) => (decoder.pop(), decoder.is_at_boundary()),
-                Decoder::Lines(decoder) => (decoder.pop(), decoder.is_at_boundary()),
-            };
-            if let Some(item) = item {
-                return Ok(Some(item));
-            }
-            let buffer = match &mut self.decoder {
-                Decoder::Header(decoder) => decoder.reserve_read_buffer(),
-                Decoder::Lines(decoder) => decoder.reserve_read_buffer(),
-            };
-            if self.input.read_buf(buffer).await? == 0 {
-                if !at_boundary {
-                    tracing::warn!("input ended within a message");
-                }
-                return Ok(None);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::transport::reader::FrameReader;
 
     const SMALL: FrameLimits = FrameLimits {
         header: 128,

@@ -3,6 +3,7 @@
 //! Knows JSON-RPC and the life cycle of a language server, but nothing of agents. In reading order:
 //!
 //! - [`frame`]: turns bytes into bodies, within limits, and resynchronizes after garbage; [`lines`] does so for lines.
+//! - [`reader`]: reads either from a byte stream.
 //! - [`message`]: turns a body into a request, an answer, or an error to send back.
 //! - [`serve`]: the loop. Polls handlers in wire order, cancels them, catches panics, and always ends.
 //! - [`queue`], [`outbox`], [`writer`]: the only way out, ordered, and the thread that writes it.
@@ -14,6 +15,7 @@ pub mod message;
 pub mod outbox;
 pub mod parent;
 pub mod queue;
+pub mod reader;
 pub mod serve;
 pub mod signals;
 pub mod stdio;

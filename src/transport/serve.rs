@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{ErrorCode, Id, Request, Response};
 use tower_service::Service;
 
-use super::frame::{BadFrame, FrameItem, FrameLimits, FrameReader};
+use super::frame::{BadFrame, FrameItem, FrameLimits};
 use super::lines::Framing;
 use super::message::{
     ClientMessage, OVERLOADED, cancelled_error, classify_message, internal_error, invalid_request_error,
@@ -30,6 +30,7 @@ use super::message::{
 };
 use super::outbox::{Outbox, Outgoing};
 use super::parent::ParentProcess;
+use super::reader::FrameReader;
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
 use crate::base::spawn::{AbortOnDrop, TaskError, panic_text, spawn};
