@@ -113,6 +113,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
         // From here on, a canceled request no longer means that the user canceled.
         ending.cancel();
         state.sessions.shut_down().await;
+        state.configured.mcp().shut_down().await;
         if state.sessions.flush().await.is_err() {
             tracing::warn!("the store ended before the server");
         }
