@@ -124,16 +124,15 @@ fn a_cancel_ends_the_turn_and_takes_the_question_back() {
     let start = now();
     client.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
-    assert!(
-        start.elapsed() < Duration::from_millis(500),
-        "{:?}",
-        start.elapsed()
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    // What had arrived is kept, so it is shown. On a busy machine, nothing had arrived.
+    let shown = chunk_text(&client.taken_updates(), "agent_message_chunk");
+    client.call(
+        "session/load",
+        json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
     );
-    // What had arrived is kept, so it is shown.
-    assert_eq!(
-        chunk_text(&client.taken_updates(), "agent_message_chunk"),
-        "some words"
-    );
+    let kept = chunk_text(&client.taken_updates(), "agent_message_chunk");
+    assert_eq!(shown, kept);
 
     world
         .mock()
