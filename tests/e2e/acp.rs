@@ -124,15 +124,14 @@ fn a_cancel_ends_the_turn_and_takes_the_question_back() {
     let start = now();
     client.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    // What had arrived is kept, so it is shown. On a busy machine, nothing had arrived.
-    let shown = chunk_text(&client.taken_updates(), "agent_message_chunk");
-    client.call(
-        "session/load",
-        json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+    assert!(
+        start.elapsed() < Duration::from_millis(500),
+        "{:?}",
+        start.elapsed()
     );
-    let kept = chunk_text(&client.taken_updates(), "agent_message_chunk");
-    assert_eq!(shown, kept);
+    // What had arrived is kept, so it is shown, although it was held. How much that is, nobody outside can see.
+    let shown = chunk_text(&client.taken_updates(), "agent_message_chunk");
+    assert_eq!(shown, load_text(&client, &world, &session));
 
     world
         .mock()
@@ -151,6 +150,38 @@ fn a_cancel_ends_the_turn_and_takes_the_question_back() {
     world.wait_at_gate(&gate);
     client.notify("$/cancel_request", json!({"requestId": prompt}));
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+}
+
+#[test]
+fn text_that_was_shown_is_kept_by_a_cancel() {
+    let world = World::with(Config {
+        tables: "[acp]\nhold_text_ms = 0".to_owned(),
+        ..Config::default()
+    });
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let gate = Gate::new();
+    world.mock().push(Reply::text("some words").gate(&gate));
+    let prompt = client.prompt(&session, "talk");
+    world.wait_at_gate(&gate);
+    let mut shown = String::new();
+    while shown != "some words" {
+        let update = client.update("agent_message_chunk");
+        shown += update["content"]["text"].as_str().unwrap();
+    }
+    client.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+    assert_eq!(chunk_text(&client.taken_updates(), "agent_message_chunk"), "");
+    assert_eq!(load_text(&client, &world, &session), "some words");
+}
+
+/// Loads a session, and returns the text of the agent that its history shows.
+fn load_text(client: &AcpClient, world: &World, session: &str) -> String {
+    client.call(
+        "session/load",
+        json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+    );
+    chunk_text(&client.taken_updates(), "agent_message_chunk")
 }
 
 #[test]
