@@ -52,6 +52,8 @@ pub struct AcpOptions {
 /// An I/O error if the store or the thread that writes to the client cannot start.
 pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);
+    // Never long: each session has one timer, questions end with their calls, and a choice takes a request. The
+    // driver takes them without waiting for anything.
     let (signal_sender, signals) = mpsc::unbounded_channel();
     let feeds = Feeds::new(outbox.clone(), signal_sender);
     let (store, store_thread) = Store::start(options.data, Box::new(feeds.clone()))?;
@@ -87,6 +89,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
         starting: Default::default(),
         introductions: Default::default(),
     });
+    // Never longer than the requests in progress.
     let (answered_sender, answered) = mpsc::unbounded_channel();
     let driver = spawn(driver::drive(state.clone(), signals, answered));
     let end_signals = spawn(transport::end_on_signal(root.clone()));

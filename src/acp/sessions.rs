@@ -56,7 +56,7 @@ pub(super) async fn new_session(
     Ok(answer)
 }
 
-/// Returns a folder's key, or refuses what is no folder.
+/// Returns a folder's key; refuses a path that is not a folder.
 async fn checked_folder(path: &Path) -> Result<PathBuf, Error> {
     if !path.is_absolute() {
         return Err(invalid_param("cwd: must be an absolute path"));
@@ -255,7 +255,7 @@ pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) ->
     let deleted = state.sessions.send_request(&id, delete).await;
     state.feeds.remove(&id);
     match deleted {
-        // Deleting what does not exist is no error in this protocol.
+        // In this protocol, deleting a session that does not exist succeeds.
         Ok(()) | Err(crate::session::CommandError::UnknownSession(_)) => Ok(json!({})),
         Err(refused) => Err(command_refusal(refused)),
     }

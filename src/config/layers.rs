@@ -360,7 +360,7 @@ impl LayerStack {
 }
 
 impl LayerStack {
-    /// Drops the MCP servers that a layer names anew. A program must not start with the variables of another one.
+    /// Drops the MCP servers that a layer redefines: a program must not start with the variables of another one.
     fn drop_replaced_servers(&mut self, upper: &SpannedValue) {
         let Some(Node::Table(servers)) = upper.find(&["mcp"]).map(|servers| &servers.node) else {
             return;

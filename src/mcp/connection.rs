@@ -25,7 +25,7 @@ pub trait McpConnection: Send + Sync {
     /// Calls a tool. After a cancel it tells the server, which takes at most 500 ms.
     ///
     /// # Errors
-    /// There is no result; see [`McpError`].
+    /// The call failed; see [`McpError`].
     fn call_tool(&self, call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>>;
 
     /// Tells the server that the workspace folders have changed.

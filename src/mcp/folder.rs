@@ -152,7 +152,7 @@ impl ServedTool {
     /// Calls the tool.
     ///
     /// # Errors
-    /// There is no result; see [`McpError`].
+    /// The call failed; see [`McpError`].
     pub async fn call(&self, call: McpCall) -> Result<McpCallResult, McpError> {
         match self.server.phase() {
             Phase::Ready(ready) => ready.connection.call_tool(call).await,
