@@ -209,14 +209,14 @@ pub(crate) const FILES: &[Attack] = &[
     (
         "win a race for a folder with rules",
         FULL,
-        "python3 - <<'P'\nimport os\nif os.fork()==0:\n  for _ in range(2000):\n    for a,b in (('.vscode','v'),('v','.vscode')):\n      try: os.rename(a,b)\n      except OSError: pass\n  os._exit(0)\n\
-         for _ in range(4000):\n  try: open('.vscode/raced','w').close()\n  except OSError: pass\nos.wait()\nos.remove('.vscode/raced'); print('open')\nP",
+        "python3 - <<'P'\nimport os\nif os.fork()==0:\n  for _ in range(2000):\n    for a,b in (('.vscode','v'),('v','.vscode')):\n      try: os.rename(a,b); os.sched_yield()\n      except OSError: pass\n  os._exit(0)\n\
+         while os.waitpid(-1,os.WNOHANG)[0]==0:\n  try: open('.vscode/raced','w').close()\n  except OSError: pass\nos.remove('.vscode/raced'); print('open')\nP",
     ),
     (
         "win a race between a folder and a link, with a rename",
         ALL,
-        "mkdir -p d; ln -sfn $OUT l; python3 - <<'P'\nimport os\no=os.environ['OUT']\nif os.fork()==0:\n  for _ in range(2000):\n    for a in ('d','l'):\n      try: os.rename(a,'moving'); os.rename('moving',a)\n      except OSError: pass\n  os._exit(0)\n\
-         for _ in range(4000):\n  try: open('moving/renamed','w').close()\n  except OSError: pass\nos.wait()\nos.remove(o+'/renamed'); print('open')\nP",
+        "mkdir -p d; ln -sfn $OUT l; python3 - <<'P'\nimport os\no=os.environ['OUT']\nif os.fork()==0:\n  for _ in range(2000):\n    for a in ('d','l'):\n      try: os.rename(a,'moving'); os.sched_yield(); os.rename('moving',a)\n      except OSError: pass\n  os._exit(0)\n\
+         while os.waitpid(-1,os.WNOHANG)[0]==0:\n  try: open('moving/renamed','w').close()\n  except OSError: pass\nos.remove(o+'/renamed'); print('open')\nP",
     ),
     (
         "write into a pipe outside",
