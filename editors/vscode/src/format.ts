@@ -68,6 +68,7 @@ export function formatSandbox(sandbox: SandboxStatus | undefined, mode: Mode | u
   if (sandbox === undefined) return "";
   const policy = sandbox.policies.find((each) => each.mode === mode)?.policy;
   if (policy === "off") return `no sandbox in the mode ${mode}`;
+  if (sandbox.level === "none") return "no sandbox works here";
   return `sandbox: ${sandbox.level} (${revealHidden(sandbox.method)})${policy === "readOnly" ? ", read-only" : ""}`;
 }
 

@@ -84,7 +84,7 @@ test("the sandbox is described by its level and the mode", () => {
   assert.equal(formatSandbox(sandbox, "ask"), "sandbox: full (namespaces)");
   assert.equal(formatSandbox(sandbox, "plan"), "sandbox: full (namespaces), read-only");
   assert.equal(formatSandbox(sandbox, "full"), "no sandbox in the mode full");
-  assert.equal(formatSandbox({ ...sandbox, level: "none", method: "none" }, "ask"), "sandbox: none (none)");
+  assert.equal(formatSandbox({ ...sandbox, level: "none", method: "none" }, "ask"), "no sandbox works here");
 });
 
 test("the cost distinguishes an unknown price from a free model", () => {
