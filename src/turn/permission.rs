@@ -295,9 +295,10 @@ async fn find_confinement(cx: &TurnContext, declared: &Effect) -> Confinement {
     }
 }
 
-/// Says how a command would run, for the user; `None` if the effect is of another kind or the sandbox is not enabled.
+/// Says how a command would run, for the user; `None` if the call starts none or the sandbox is not enabled.
 async fn describe_confinement(cx: &TurnContext, effect: &Effect, policy: SandboxPolicy) -> Option<String> {
-    if !cx.settings.sandbox.enabled || effect.kind != EffectKind::Execute {
+    // The program of an MCP server runs already, and the sandbox of its settings is not that of commands.
+    if !cx.settings.sandbox.enabled || effect.kind != EffectKind::Execute || effect.foreign.is_some() {
         return None;
     }
     let detected = cx.workspace.shared().sandbox().detect().await;

@@ -50,6 +50,21 @@ pub(crate) fn servers(client: &Client) -> Vec<Value> {
 }
 
 #[test]
+fn a_call_asks_where_commands_in_the_sandbox_do_not() {
+    let world = world_with(&[], "");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "autoEdit"}));
+    world
+        .mock()
+        .push(Reply::tool("mcp__peer__echo", json!({"text": "hello"})));
+    let id = client.prompt(&session, "echo");
+    let approval = client.next_approval(&session);
+    assert!(approval.params["options"].is_null());
+    client.decide(&approval, "deny");
+    client.prompt_result(&id);
+}
+
+#[test]
 fn tools_are_offered_asked_about_and_called() {
     let world = world_with(&[], "");
     let client = world.start();
@@ -71,6 +86,10 @@ fn tools_are_offered_asked_about_and_called() {
         "calls a tool of an MCP server: mcp:peer/echo"
     );
     assert_eq!(approval.params["risk"], "high");
+    assert!(
+        approval.params["options"].is_null(),
+        "the sandbox is that of commands"
+    );
     client.decide(&approval, "allow");
     client.prompt_result(&id);
     let request = world.wait_for_request(0);
