@@ -29,7 +29,7 @@ use super::connection::{
     McpCall, McpCallResult, McpClient, McpConnection, McpContent, McpError, McpPeer, McpTool,
 };
 use super::schema::adapt_schema;
-use super::transport_guard::{GuardedTransport, ProgressReceivers};
+use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
 use crate::base::CancellationToken;
 use crate::base::text::{one_line, prefix_within, reveal_hidden_characters};
 
@@ -122,7 +122,10 @@ impl RmcpConnection {
 
     async fn run_call(&self, call: McpCall) -> Result<McpCallResult, McpError> {
         let params = CallToolRequestParams::new(call.tool).with_arguments(call.arguments);
-        let request = CallToolRequest::new(params);
+        let mut request = CallToolRequest::new(params);
+        request
+            .extensions
+            .insert(ProgressReceiver(call.progress.downgrade()));
         let send = self.peer.send_cancellable_request(
             ClientRequest::CallToolRequest(request),
             PeerRequestOptions::no_options(),
@@ -131,7 +134,6 @@ impl RmcpConnection {
             () = call.cancel.cancelled() => return Err(McpError::Cancelled),
             handle = send => handle.map_err(|error| to_error(&error))?,
         };
-        self.progress.add(handle.progress_token.clone(), call.progress);
         let token = handle.progress_token.clone();
         let ended = tokio::select! { biased;
             () = call.cancel.cancelled() => Err(McpError::Cancelled),

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    JsonRpcMessage, JsonRpcNotification, ProgressNotificationParam, ProgressToken, ServerNotification,
+    GetExtensions, GetMeta, JsonRpcMessage, JsonRpcNotification, ProgressNotificationParam, ProgressToken,
+    ServerNotification,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -22,11 +23,19 @@ const MAX_REQUESTS: usize = 32;
 
 /// Who waits for the progress of which call.
 #[derive(Debug, Default)]
-pub(super) struct ProgressReceivers(Mutex<HashMap<ProgressToken, mpsc::Sender<String>>>);
+pub(super) struct ProgressReceivers(Mutex<HashMap<ProgressToken, ProgressReceiver>>);
+
+/// Takes the progress of a call. It is an extension of the call's request, so that it is known before the request
+/// leaves. Weak: a request that nobody waits for any more must not keep the channel open.
+#[derive(Clone, Debug)]
+pub(super) struct ProgressReceiver(pub(super) mpsc::WeakSender<String>);
 
 impl ProgressReceivers {
-    pub(super) fn add(&self, token: ProgressToken, receiver: mpsc::Sender<String>) {
-        self.lock().insert(token, receiver);
+    fn add(&self, token: ProgressToken, receiver: ProgressReceiver) {
+        let mut receivers = self.lock();
+        // Those of calls that were canceled before their token was known.
+        receivers.retain(|_, known| known.0.strong_count() > 0);
+        receivers.insert(token, receiver);
     }
 
     pub(super) fn remove(&self, token: &ProgressToken) {
@@ -34,13 +43,15 @@ impl ProgressReceivers {
     }
 
     fn deliver(&self, progress: &ProgressNotificationParam) {
-        if let Some(receiver) = self.lock().get(&progress.progress_token) {
+        let receivers = self.lock();
+        let receiver = receivers.get(&progress.progress_token);
+        if let Some(receiver) = receiver.and_then(|receiver| receiver.0.upgrade()) {
             // A slow client loses some of it; the result is what counts.
             let _ = receiver.try_send(format_progress(progress));
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<String>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, ProgressReceiver>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,6 +100,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for GuardedTransport<T> {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let JsonRpcMessage::Request(sent) = &item
+            && let Some(receiver) = sent.request.extensions().get::<ProgressReceiver>()
+            && let Some(token) = sent.request.get_meta().get_progress_token()
+        {
+            self.progress.add(token, receiver.clone());
+        }
         let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         let open = self.open_requests.clone();
         let send = self.inner.send(item);
