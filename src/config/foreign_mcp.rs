@@ -55,8 +55,10 @@ impl ForeignReader {
     }
 
     fn read_servers(&mut self, bytes: &[u8]) -> Map<String, Value> {
-        let text = String::from_utf8_lossy(bytes);
-        let parsed: Value = match serde_json::from_str(&strip_comments(&text)) {
+        let mut text = String::from_utf8_lossy(bytes).into_owned();
+        // VS Code allows comments and trailing commas. The parser reports what is wrong with them.
+        let _ = json_strip_comments::strip(&mut text);
+        let parsed: Value = match serde_json::from_str(&text) {
             Ok(parsed) => parsed,
             Err(error) => {
                 self.report_error("", format!("is not valid JSON: {error}"));
@@ -174,48 +176,6 @@ fn convert_variables(text: &str, root: &str) -> Result<String, String> {
     }
     out.push_str(rest);
     Ok(out)
-}
-
-/// Removes comments and trailing commas, which VS Code allows. Line breaks stay, so that errors name the right line.
-fn strip_comments(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    let mut in_text = false;
-    while let Some(c) = chars.next() {
-        match (c, in_text, chars.peek()) {
-            ('\\', true, Some(_)) => {
-                out.push(c);
-                out.extend(chars.next());
-            }
-            ('"', _, _) => {
-                in_text = !in_text;
-                out.push(c);
-            }
-            ('/', false, Some('/')) => while chars.next_if(|c| *c != '\n').is_some() {},
-            ('/', false, Some('*')) => {
-                let mut before = ' ';
-                for c in chars.by_ref().skip(1) {
-                    if c == '\n' {
-                        out.push(c);
-                    }
-                    if before == '*' && c == '/' {
-                        break;
-                    }
-                    before = c;
-                }
-            }
-            ('}' | ']', false, _) => {
-                // Comments before it are gone by now.
-                let end = out.trim_end().len();
-                if out[..end].ends_with(',') {
-                    out.replace_range(end - 1..end, "");
-                }
-                out.push(c);
-            }
-            _ => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
