@@ -196,10 +196,6 @@ impl McpManager {
 
 /// Returns whether the folder has exactly these servers.
 fn is_unchanged(known: &McpFolder, enabled: &[&McpServerSettings]) -> bool {
-    known.servers().len() == enabled.len()
-        && known
-            .servers()
-            .iter()
-            .zip(enabled)
-            .all(|(known, settings)| known.settings.is_same(settings))
+    let mut pairs = known.servers().iter().zip(enabled);
+    known.servers().len() == enabled.len() && pairs.all(|(known, stated)| known.settings.is_same(stated))
 }

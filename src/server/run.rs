@@ -26,13 +26,6 @@ use crate::transport::outbox::Outbox;
 use crate::transport::{self, Connection, FrameWriter, Framing, Stdio};
 use crate::workspace::WorkspaceShared;
 
-/// Bytes of events that may be on their way to the client (architecture §3).
-const PIPE_BYTES: usize = 1 << 20;
-/// Time that the store's thread gets to close the database.
-const LAST_COMMIT: Duration = Duration::from_millis(100);
-/// A session is unloaded after this idle time (R-SESS-6).
-const IDLE: Duration = Duration::from_secs(30 * 60);
-
 /// The environment of the server.
 pub struct ServeOptions {
     pub source: ConfigSource,
@@ -79,8 +72,6 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         redactor: options.redactor,
         client_name: client_name(client.clone()),
         questions: supports_questions(client.clone()),
-        pipe_bytes: PIPE_BYTES,
-        idle: IDLE,
     });
     let root = CancellationToken::new();
     let ending = CancellationToken::new();
@@ -145,12 +136,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     let result = connection.serve_until_end(at_end).await;
     // The store's thread ends once the last handle is dropped.
     drop((status, servers, signals, state));
-    if tokio::time::timeout(LAST_COMMIT, store_thread.wait_until_ended())
-        .await
-        .is_err()
-    {
-        tracing::debug!("the store's thread is left to the system");
-    }
+    store_thread.wait_for_last_commit().await;
     tracing::info!(end = ?result.end, "served");
     Ok(i32::from(result.exit_code()))
 }

@@ -14,6 +14,11 @@ use crate::store::Store;
 use crate::tool::{self, EditorLink, Registry};
 use crate::workspace::WorkspaceShared;
 
+/// Bytes of events that may be on their way to the client (architecture §3).
+const PIPE_BYTES: usize = 1 << 20;
+/// A session is unloaded after this idle time (R-SESS-6).
+const IDLE: Duration = Duration::from_secs(30 * 60);
+
 /// What an edge brings along for its sessions.
 pub struct ServiceParts {
     pub store: Store,
@@ -24,9 +29,6 @@ pub struct ServiceParts {
     pub redactor: Redactor,
     pub client_name: Arc<dyn Fn() -> String + Send + Sync>,
     pub questions: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// Bytes of events that may be on their way to the client (architecture §3).
-    pub pipe_bytes: usize,
-    pub idle: Duration,
 }
 
 impl Services {
@@ -50,10 +52,10 @@ impl Services {
             editor: parts.editor,
             redactor: parts.redactor,
             totals: Arc::new(Totals::default()),
-            pool: ByteBudget::new(parts.pipe_bytes),
+            pool: ByteBudget::new(PIPE_BYTES),
             client_name: parts.client_name,
             questions: parts.questions,
-            idle: parts.idle,
+            idle: IDLE,
         };
         (Arc::new(services), configured)
     }

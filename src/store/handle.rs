@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::io;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
@@ -16,6 +17,8 @@ use super::write::{FaultHook, StoreWrite};
 use super::writer::StoreWriter;
 use crate::domain::{EventSink, SessionId};
 
+/// Time that the store's thread gets to close the database.
+const LAST_COMMIT: Duration = Duration::from_millis(100);
 /// Capacity of the queue in writes. A full queue delays turns, but never the command side of an actor.
 const QUEUE: usize = 1_024;
 
@@ -119,6 +122,16 @@ impl StoreThread {
         // An error means that the thread unwound without sending, so the join below does not block.
         let _ = self.ended.await;
         self.thread.join().is_ok()
+    }
+
+    /// Gives the thread a moment to close the database at the end of the process.
+    pub async fn wait_for_last_commit(self) {
+        if tokio::time::timeout(LAST_COMMIT, self.wait_until_ended())
+            .await
+            .is_err()
+        {
+            tracing::debug!("the store's thread is left to the system");
+        }
     }
 }
 

@@ -109,43 +109,29 @@ impl McpServerSettings {
 
     /// Returns whether nothing differs.
     pub fn is_same(&self, other: &Self) -> bool {
-        let policy = |settings: &Self| {
-            (
-                settings.enabled,
-                settings.tools.clone(),
-                settings.deny_tools.clone(),
-                settings.timeout_s,
-                settings.required,
-                settings.trust_annotations,
-            )
-        };
-        self.connection_fingerprint() == other.connection_fingerprint() && policy(self) == policy(other)
+        let names = |settings: &Self| (settings.tools.clone(), settings.deny_tools.clone());
+        let flags = |settings: &Self| [settings.enabled, settings.required, settings.trust_annotations];
+        self.timeout_s == other.timeout_s
+            && names(self) == names(other)
+            && flags(self) == flags(other)
+            && self.connection_fingerprint() == other.connection_fingerprint()
     }
 
     /// Returns a number that differs if a connection with other settings is necessary.
     pub fn connection_fingerprint(&self) -> u64 {
         let exposed = |values: &BTreeMap<String, SecretString>| -> Vec<(String, String)> {
-            let pairs = values.iter();
-            pairs
-                .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
+            let expose = |value: &SecretString| value.expose_secret().to_owned();
+            values
+                .iter()
+                .map(|(name, value)| (name.clone(), expose(value)))
                 .collect()
         };
+        let token = self.bearer_token.as_ref().map(ExposeSecret::expose_secret);
+        let program = (&self.command, &self.args, exposed(&self.env), &self.cwd);
+        let address = (&self.url, exposed(&self.headers), token);
+        let start = (self.startup_timeout_s.0, self.sandbox, self.is_from_folder);
         let mut hasher = DefaultHasher::new();
-        (
-            &self.name,
-            &self.command,
-            &self.args,
-            exposed(&self.env),
-            &self.cwd,
-        )
-            .hash(&mut hasher);
-        (
-            &self.url,
-            exposed(&self.headers),
-            self.bearer_token.as_ref().map(ExposeSecret::expose_secret),
-        )
-            .hash(&mut hasher);
-        (self.startup_timeout_s.0, self.sandbox, self.is_from_folder).hash(&mut hasher);
+        (&self.name, program, address, start).hash(&mut hasher);
         hasher.finish()
     }
 }
