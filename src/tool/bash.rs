@@ -122,7 +122,8 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
     let launcher = cx.workspace.shared().launcher();
     let background = cx.workspace.background();
     let command = build_command(input, cx);
-    let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
+    let shared = cx.workspace.shared();
+    let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let (command, watched) = run_command::confine_command(command, cx).await?;
     let started = background
         .start(&cx.cancel, &launcher, command, &title, watched)

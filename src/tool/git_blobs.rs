@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ToolContext;
-use crate::domain::{FileState, SandboxPolicy};
+use crate::domain::FileState;
 use crate::workspace::checkpoint::regular_file_state;
-use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::git_files;
 use crate::workspace::git_index::CleanFiles;
-use crate::workspace::process::{Child, Command, Stdin, git_command};
+use crate::workspace::process::{Stdin, git_command};
 use crate::workspace::watch::FileStamp;
 
 /// Time limit for reading from git.
@@ -128,8 +127,8 @@ async fn find_converted_files(cx: &ToolContext, root: &Path, files: &[CleanFiles
     }
     let args = ["check-attr", "-z", "--stdin"].into_iter().chain(CONVERTS);
     let command = git_command(args).current_dir(root).stdin(Stdin::Bytes(input));
-    let child = spawn_confined(cx, root, command).await?;
-    let output = child.collect_output(MAX_ATTRIBUTES).await;
+    let git = cx.workspace.shared().git_reader(cx.sandbox.settings.clone());
+    let output = git.run(root, command, MAX_ATTRIBUTES).await?;
     if !output.status.success() || output.cut {
         return None;
     }
@@ -158,19 +157,8 @@ async fn read_blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Opti
     let command = git_command(["cat-file", "--batch", "--buffer"])
         .current_dir(root)
         .stdin(Stdin::Bytes(input.into_bytes()));
-    let child = spawn_confined(cx, root, command).await?;
-    Some(child.collect_output(limit).await.stdout)
-}
-
-/// Starts a git command that only reads, in the sandbox if it is enabled: a hostile repository may try to exploit git.
-async fn spawn_confined(cx: &ToolContext, root: &Path, command: Command) -> Option<Child> {
-    let sandbox = CallSandbox {
-        settings: cx.sandbox.settings.clone(),
-        policy: SandboxPolicy::ReadOnly,
-    };
-    let confined = cx.workspace.confine_command(root, &sandbox, command).await;
-    let (command, _) = confined.ok()?;
-    cx.workspace.shared().launcher().spawn(command).await.ok()
+    let git = cx.workspace.shared().git_reader(cx.sandbox.settings.clone());
+    Some(git.run(root, command, limit).await?.stdout)
 }
 
 /// Finds the complete blobs in the output of `git cat-file --batch`, by name.

@@ -60,7 +60,8 @@ pub(super) async fn run_to_end(
         before = command_snapshot::snapshot_files(cx) => before,
     };
     // After the snapshot: git may list settings here, and the command starts next.
-    let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
+    let shared = cx.workspace.shared();
+    let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let (command, watched) = confine_command(command, cx).await?;
     let confined = watched.is_some();
     let network = command.proxy_report();

@@ -49,7 +49,8 @@ async fn run_hook_command(
 ) -> Result<HookExit, TurnStopped> {
     let launcher = context.workspace.shared().launcher();
     let command = build_command(context, hook, input);
-    let command = context.workspace.shared().guard_git(context.cwd, command).await;
+    let shared = context.workspace.shared();
+    let command = shared.guard_git(context.cwd, context.sandbox, command).await;
     let sandbox = CallSandbox {
         settings: context.sandbox.clone(),
         policy: hook.sandbox.unwrap_or(SandboxPolicy::Off),

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::process::{Command, Launcher, git_command};
+use super::git_reader::GitReader;
+use super::process::{Command, git_command};
 use super::real_path::real_path;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 
@@ -125,7 +126,7 @@ struct Repository {
 
 impl GitGuard {
     /// Returns the command with settings that keep the repository around `cwd` from running anything.
-    pub(super) async fn guard_command(&self, launcher: &Launcher, cwd: &Path, command: Command) -> Command {
+    pub(super) async fn guard_command(&self, git: &GitReader<'_>, cwd: &Path, command: Command) -> Command {
         if !command.names_git() {
             return command;
         }
@@ -141,7 +142,7 @@ impl GitGuard {
         match find_work_tree(cwd) {
             Some(root) => {
                 if let Some(repository) = Repository::open_at(&root)
-                    && let Some(overrides) = self.load_overrides(launcher, &repository).await
+                    && let Some(overrides) = self.load_overrides(git, &repository).await
                 {
                     allow(&repository.root);
                     allow(&repository.dot_git);
@@ -165,7 +166,7 @@ impl GitGuard {
     }
 
     /// Returns `None` if the settings cannot be known, so that git must not run there.
-    async fn load_overrides(&self, launcher: &Launcher, repository: &Repository) -> Option<Overrides> {
+    async fn load_overrides(&self, git: &GitReader<'_>, repository: &Repository) -> Option<Overrides> {
         let root = repository.root.clone();
         // Clone, so that the lock is free while git runs.
         let known = self.lock().get(&root).cloned();
@@ -189,7 +190,7 @@ impl GitGuard {
                 let of_gitmodules = path.ends_with(".gitmodules");
                 let found = settings_state(path)?;
                 for (key, value) in if found.is_some() {
-                    list_settings(launcher, path).await?
+                    list_settings(git, path).await?
                 } else {
                     Vec::new()
                 } {
@@ -213,7 +214,7 @@ impl GitGuard {
             // A changed index may add a submodule, so it is part of the cached state.
             let index = repository.index.clone();
             states.push((index.clone(), read_file_state(&index)?));
-            for folder in list_submodules(launcher, &repository.root).await? {
+            for folder in list_submodules(git, &repository.root).await? {
                 // Git does not look into a submodule that is not checked out.
                 if nofollow::kind(&folder.join(".git")).is_some() {
                     open.push(Repository::open_at(&folder)?);
@@ -231,7 +232,7 @@ impl GitGuard {
 }
 
 /// Returns whether the repository in `root` runs nothing, as after `git init`: the usual settings, and no hooks.
-pub(super) async fn is_plain_repository(launcher: &Launcher, root: &Path) -> bool {
+pub(super) async fn is_plain_repository(git: &GitReader<'_>, root: &Path) -> bool {
     let folder = root.join(".git");
     let is_missing = |name: &str| nofollow::kind(&folder.join(name)).is_none();
     let is_plain = nofollow::kind(&folder) == Some(FileKind::Folder)
@@ -241,7 +242,7 @@ pub(super) async fn is_plain_repository(launcher: &Launcher, root: &Path) -> boo
         && is_self_contained(&folder)
         && (is_missing("hooks") || has_only_samples(&folder.join("hooks")));
     is_plain
-        && list_settings(launcher, &folder.join("config"))
+        && list_settings(git, &folder.join("config"))
             .await
             .is_some_and(|settings| settings.iter().all(|(key, _)| NEW_SETTINGS.contains(&&**key)))
 }
@@ -360,9 +361,9 @@ fn is_self_contained(repository: &Path) -> bool {
 /// Lists the folders that the index records as repositories of their own.
 ///
 /// Commands such as `git diff-files` look into them, using the settings there.
-async fn list_submodules(launcher: &Launcher, root: &Path) -> Option<Vec<PathBuf>> {
+async fn list_submodules(git: &GitReader<'_>, root: &Path) -> Option<Vec<PathBuf>> {
     let command = git_command(["ls-files", "--stage", "-z"]).current_dir(root);
-    let listed = collect_git_output(launcher, command, MAX_INDEX).await?;
+    let listed = read_git(git, root, command, MAX_INDEX).await?;
     let mut found = Vec::new();
     for entry in listed.split(|byte| *byte == 0) {
         // The mode of a gitlink, which is how the index records a submodule.
@@ -375,9 +376,9 @@ async fn list_submodules(launcher: &Launcher, root: &Path) -> Option<Vec<PathBuf
 }
 
 /// Returns the output of a git command; `None` if it fails, is too long, or takes longer than [`LISTING`].
-async fn collect_git_output(launcher: &Launcher, command: Command, most: usize) -> Option<Vec<u8>> {
-    let listed = async { Some(launcher.spawn(command).await.ok()?.collect_output(most).await) };
-    let listed = tokio::time::timeout(LISTING, listed).await.ok()??;
+async fn read_git(git: &GitReader<'_>, folder: &Path, command: Command, most: usize) -> Option<Vec<u8>> {
+    let listed = tokio::time::timeout(LISTING, git.run(folder, command, most));
+    let listed = listed.await.ok()??;
     (listed.status.success() && !listed.cut).then_some(listed.stdout)
 }
 
@@ -411,7 +412,7 @@ fn state_up_to(path: &Path, most: u64) -> Option<SizeAndTime> {
 }
 
 /// Lists the names and values of all settings in a file. Files that it includes are not read.
-async fn list_settings(launcher: &Launcher, file: &Path) -> Option<Vec<(String, String)>> {
+async fn list_settings(git: &GitReader<'_>, file: &Path) -> Option<Vec<(String, String)>> {
     let command = git_command([
         "config",
         "--file",
@@ -419,8 +420,10 @@ async fn list_settings(launcher: &Launcher, file: &Path) -> Option<Vec<(String, 
         "--list",
         "-z",
         "--no-includes",
-    ]);
-    let text = String::from_utf8(collect_git_output(launcher, command, MAX_CONFIG).await?).ok()?;
+    ])
+    // Not next to the file: there, git would look for the work tree, too.
+    .current_dir("/");
+    let text = String::from_utf8(read_git(git, file.parent()?, command, MAX_CONFIG).await?).ok()?;
     let settings = text.split_terminator('\0');
     // A setting without a value is true.
     let split = settings.map(|setting| setting.split_once('\n').unwrap_or((setting, "true")));

@@ -22,6 +22,7 @@ pub mod git_files;
 mod git_folder;
 mod git_guard;
 pub mod git_index;
+mod git_reader;
 pub mod ignore_rules;
 pub mod load;
 pub mod overlay;
@@ -43,6 +44,7 @@ pub use background::{
     Background, BackgroundError, BackgroundOutput, BackgroundStatus, MAX_BACKGROUND, MAX_UNREAD,
 };
 pub use created_steering::{CreatedSteering, WatchedCommand};
+use git_reader::GitReader;
 pub use load::{LoadError, LoadedFile};
 pub use overlay::{Buffer, OpenedDocument, Overlay};
 pub use read_log::{ReadLog, SeenVersion};
@@ -57,7 +59,7 @@ use git_guard::GitGuard;
 use process::{Command, Launcher, SpawnError, StopMode};
 
 use crate::base::spawn::run_blocking;
-use crate::config::FolderItem;
+use crate::config::{FolderItem, SandboxSettings};
 use crate::domain::{CommandFiles, FileFinding};
 
 /// What a cancel does to a running command (R-CANCEL).
@@ -149,8 +151,8 @@ impl WorkspaceShared {
     }
 
     /// Returns the command, kept from running what a repository around `cwd` names, unless the user trusts the
-    /// folder.
-    pub async fn guard_git(&self, cwd: &Path, command: Command) -> Command {
+    /// folder. The settings say whether git's listing of those names is confined.
+    pub async fn guard_git(&self, cwd: &Path, settings: &Arc<SandboxSettings>, command: Command) -> Command {
         // In a block of its own: the lock must not be held across the await below.
         let trusted = {
             let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +162,18 @@ impl WorkspaceShared {
         if trusted {
             command
         } else {
-            self.git_guard.guard_command(&self.launcher(), cwd, command).await
+            let git = self.git_reader(settings.clone());
+            self.git_guard.guard_command(&git, cwd, command).await
+        }
+    }
+
+    /// Returns git for our own reading; the settings say whether it is confined.
+    pub fn git_reader(&self, settings: Arc<SandboxSettings>) -> GitReader<'_> {
+        GitReader {
+            launcher: self.launcher(),
+            detection: &self.sandbox,
+            home: self.home.clone(),
+            settings,
         }
     }
 
@@ -171,7 +184,10 @@ impl WorkspaceShared {
 
     /// Lists what git runs in a folder only if the user trusts it.
     pub async fn list_git_activations(&self, folder: &Path) -> Vec<FolderItem> {
-        self.git_guard.list_activations(&self.launcher(), folder).await
+        let settings = Arc::default();
+        self.git_guard
+            .list_activations(&self.git_reader(settings), folder)
+            .await
     }
 
     /// Replaces the launcher; a start in progress keeps the one that it took.
@@ -305,11 +321,11 @@ impl Workspace {
     /// Renames files that make programs run and that confined commands have created.
     pub async fn put_created_aside(&self, cwd: &Path) -> Vec<CreatedSteering> {
         let folders = self.list_folders(cwd);
-        let launcher = self.shared.launcher();
+        let git = self.shared.git_reader(Arc::default());
         let mut plain = BTreeSet::new();
         for folder in &folders {
             let dot_git = folder.join(".git");
-            if self.steering.is_new(&dot_git) && git_guard::is_plain_repository(&launcher, folder).await {
+            if self.steering.is_new(&dot_git) && git_guard::is_plain_repository(&git, folder).await {
                 plain.insert(dot_git);
             }
         }

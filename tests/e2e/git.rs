@@ -71,7 +71,7 @@ fn prepare(world: &World) -> std::path::PathBuf {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test plays the attacker")]
-fn run(world: &World, script: &str, trapped: &Path) {
+pub fn run(world: &World, script: &str, trapped: &Path) {
     let done = std::process::Command::new("bash")
         .args(["-c", script])
         .current_dir(world.workspace())

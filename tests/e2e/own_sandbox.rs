@@ -1,6 +1,8 @@
 //! What hooks and tools of one's own may do in the sandbox (R-BOX, R-CONF).
 #![cfg(target_os = "linux")]
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Options};
@@ -157,4 +159,38 @@ fn the_status_and_the_questions_show_the_level_of_the_sandbox() {
     client.ask(&session, "hello");
     let status = client.next_matching("", "agent/status", |status| status.params["state"] == "busy");
     assert!(status.params["sandbox"].is_null());
+}
+
+#[test]
+fn git_that_looks_at_an_untrusted_repository_can_only_read() {
+    let Some(confined) = Confined::new("") else { return };
+    let folder = confined.outside().parent().unwrap().to_owned();
+    let (programs, mark) = (folder.join("bin"), folder.join("mark"));
+    std::fs::create_dir(&programs).unwrap();
+    // A git that a hostile repository has taken over.
+    let path = "/usr/local/bin:/usr/bin:/bin";
+    let script = format!(
+        "#!/bin/sh\necho > {}\nPATH='{path}' exec git \"$@\"\n",
+        mark.display()
+    );
+    std::fs::write(programs.join("git"), script).unwrap();
+    std::fs::set_permissions(programs.join("git"), PermissionsExt::from_mode(0o755)).unwrap();
+    crate::git::run(
+        &confined.world,
+        "git init -q . && echo one > file && git add file",
+        &mark,
+    );
+    let client = confined.world.start_with(Options {
+        env: vec![("PATH".to_owned(), format!("{}:{path}", programs.display()))],
+        ..Options::default()
+    });
+    let session = client.session_with(json!({"mode": "autoEdit"}));
+    let call = |command: &str| Reply::tool("bash", json!({"command": command}));
+    confined.world.mock().push(call("git status"));
+    confined.world.mock().push(call("echo changed > file"));
+    confined.world.mock().push(Reply::text("done"));
+    client.ask(&session, "look");
+    let results = confined.world.wait_for_request(2).body.to_string();
+    assert!(results.contains("Changes to be committed"), "git status works");
+    assert!(!mark.exists());
 }

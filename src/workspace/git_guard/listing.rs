@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    FileKind, GitGuard, Launcher, OpenFolder, Repository, find_replacement, find_work_tree, list_settings,
+    FileKind, GitGuard, GitReader, OpenFolder, Repository, find_replacement, find_work_tree, list_settings,
     nofollow, real_path, settings_state,
 };
 use crate::base::credential_env::is_credential;
@@ -19,7 +19,7 @@ const MAX_ITEMS: usize = 200;
 
 impl GitGuard {
     /// Lists what trust in `folder` lets git run, in the repository around it and in all repositories inside.
-    pub(crate) async fn list_activations(&self, launcher: &Launcher, folder: &Path) -> Vec<FolderItem> {
+    pub(crate) async fn list_activations(&self, git: &GitReader<'_>, folder: &Path) -> Vec<FolderItem> {
         let Ok(folder) = real_path(folder) else {
             return Vec::new();
         };
@@ -29,7 +29,7 @@ impl GitGuard {
         roots.extend(find_work_tree(&folder).filter(|root| *root != folder));
         let mut items = Vec::new();
         for root in roots {
-            list_repository(launcher, &root, &folder, &mut items).await;
+            list_repository(git, &root, &folder, &mut items).await;
             if items.len() >= MAX_ITEMS {
                 items.truncate(MAX_ITEMS - 1);
                 items.push(build_item("…", "more is not listed", None));
@@ -73,7 +73,7 @@ fn find_repositories(folder: &Path) -> (Vec<PathBuf>, bool) {
 }
 
 /// Adds the items of one repository.
-async fn list_repository(launcher: &Launcher, root: &Path, folder: &Path, items: &mut Vec<FolderItem>) {
+async fn list_repository(git: &GitReader<'_>, root: &Path, folder: &Path, items: &mut Vec<FolderItem>) {
     let shown = |path: &Path| match path.strip_prefix(folder) {
         Ok(inside) => inside.display().to_string(),
         Err(_) => path.display().to_string(),
@@ -90,7 +90,7 @@ async fn list_repository(launcher: &Launcher, root: &Path, folder: &Path, items:
     for path in &repository.settings {
         let settings = match settings_state(path) {
             Some(None) => continue,
-            Some(Some(_)) => list_settings(launcher, path).await,
+            Some(Some(_)) => list_settings(git, path).await,
             None => None,
         };
         let Some(settings) = settings else {
