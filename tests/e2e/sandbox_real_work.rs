@@ -251,7 +251,10 @@ test("serves", async () => {
 
 #[test]
 fn pytest_tests_a_project() {
-    let Some(python) = print_of("python3", &["-c", "import sys, pytest; print(sys.executable)"]) else {
+    // `tests/run.sh` installs it into a folder of its own.
+    let folder = std::env::var("AGENTLS_PYTEST").unwrap_or_default();
+    let find = format!("import sys; sys.path.append({folder:?}); import pytest; print(sys.executable)");
+    let Some(python) = print_of("python3", &["-c", &find]) else {
         return;
     };
     let files = [
@@ -262,7 +265,12 @@ fn pytest_tests_a_project() {
         ("demo.py", "def two():\n    return 2\n"),
         ("tests/test_demo.py", PYTEST_TEST),
     ];
-    do_work(None, &files, &format!("{python} -m pytest -q"), Vec::new());
+    do_work(
+        None,
+        &files,
+        &format!("PYTHONPATH='{folder}' {python} -m pytest -q"),
+        Vec::new(),
+    );
 }
 
 /// A test with a server and a temporary folder.
