@@ -39,6 +39,9 @@ const FIXED: [&str; 10] = [
     "/",
 ];
 
+/// A file's number and the time of its last change: together, they tell it from another at the same path.
+type Found = (u64, i64, i64);
+
 /// How to start bubblewrap.
 #[derive(Debug)]
 pub struct BubblewrapCommand {
@@ -47,6 +50,8 @@ pub struct BubblewrapCommand {
     pub args: Vec<OsString>,
     /// What [`check_inside`] expects, to be passed to it as it is.
     pub expected: Vec<OsString>,
+    /// Where it mounts something, and what was there. A mount on what has gone fails.
+    mount_points: Vec<(PathBuf, Option<Found>)>,
     /// Files that it inherits. They must stay open until it has started.
     files: Vec<OwnedFd>,
 }
@@ -69,6 +74,7 @@ impl BubblewrapCommand {
             program,
             args: Vec::new(),
             expected: Vec::new(),
+            mount_points: Vec::new(),
             files: Vec::new(),
         };
         let words = command.list_arguments(plan, &rules)?;
@@ -79,6 +85,12 @@ impl BubblewrapCommand {
         let list = command.keep(list)?;
         command.args = vec!["--args".into(), list, "--".into(), join("/proc/self/fd/", &own)];
         Ok(command)
+    }
+
+    /// Returns whether something has changed since this was prepared, such as the socket of a program that has ended.
+    pub fn is_outdated(&self) -> bool {
+        let mut mount_points = self.mount_points.iter();
+        mount_points.any(|(path, before)| before.is_none() || look_at(path) != *before)
     }
 
     fn list_arguments(
@@ -117,6 +129,8 @@ impl BubblewrapCommand {
         for socket in covered {
             if is_visible(rules, &socket) {
                 self.cover(&socket, "0000", &mut words)?;
+                let found = look_at(&socket);
+                self.mount_points.push((socket, found));
             }
         }
         Ok(words)
@@ -132,6 +146,7 @@ impl BubblewrapCommand {
         let [(rule, path), ..] = from_here else {
             return Ok(());
         };
+        self.mount_points.push((path.clone(), look_at(path)));
         let mut add_mount = |option: &str| words.extend([option.into(), path.into(), path.into()]);
         match rule {
             PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace => {
@@ -216,6 +231,11 @@ pub fn check_inside(expected: &[OsString]) -> Result<(), SandboxError> {
         )?;
     }
     Ok(())
+}
+
+fn look_at(path: &Path) -> Option<Found> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.ino(), found.ctime(), found.ctime_nsec()))
 }
 
 fn format_identity(device: u64, inode: u64) -> String {

@@ -156,13 +156,23 @@ fn make_mount_point(path: &Path, tree: &OwnedFd) -> Result<(), SandboxError> {
 
 /// Covers a path with one of [`COVERS`].
 fn cover(path: &Path, with: &str) -> Result<(), SandboxError> {
-    // What is gone, or cannot be reached, needs no cover.
-    if fs::symlink_metadata(path).is_err() {
-        return Ok(());
+    const MOST_ATTEMPTS: usize = 20;
+    let cover = || {
+        // What is gone, or cannot be reached, needs no cover.
+        if fs::symlink_metadata(path).is_err() {
+            return Ok(());
+        }
+        mount_bind(Path::new(COVERS).join(with), path).and_then(|()| set_read_only(path))
+    };
+    let mut covered = cover();
+    for _ in 1..MOST_ATTEMPTS {
+        // Another program removed it meanwhile, and with it the mount. It may have created it again.
+        if !matches!(covered, Err(Errno::NOENT | Errno::INVAL)) {
+            break;
+        }
+        covered = cover();
     }
-    mount_bind(Path::new(COVERS).join(with), path)
-        .and_then(|()| set_read_only(path))
-        .map_err(SandboxError::at(format!("cover {}", path.display())))
+    covered.map_err(SandboxError::at(format!("cover {}", path.display())))
 }
 
 /// Returns whether a path is in a folder that is replaced, and so hidden.

@@ -114,24 +114,18 @@ fn run_outer_stage() -> io::Result<u32> {
 /// Lets bubblewrap run the helper again, as process 1 inside, by a plan in words.
 #[cfg(target_os = "linux")]
 fn run_bubblewrap_stage(plan: &[OsString]) -> io::Result<u32> {
-    /// What bubblewrap exits with if it cannot set up the sandbox. The helper inside uses other codes.
-    const SETUP_FAILED: i32 = 1;
     setsid()?;
     let server = Server {
         fd: rustix::stdio::stdin(),
     };
     let plan = SandboxPlan::from_words(plan).ok_or_else(|| make_invalid_data_error("not a plan"))?;
-    let mut outcome = sandbox::close_inherited_files()
-        .map_err(|error| error.to_string())
-        .and_then(|()| run_bubblewrap(&plan));
-    if let Ok((Some(SETUP_FAILED), _)) = outcome {
-        // A path, such as the socket of a program that has ended, may have gone since the rules were resolved.
-        outcome = run_bubblewrap(&plan);
-    }
-    let reason = match outcome {
-        Ok((Some(SETUP_FAILED), errors)) => errors,
-        Ok((code, _)) => return Ok(u32::from(code != Some(0))),
-        Err(reason) => reason,
+    let reason = match sandbox::close_inherited_files() {
+        Ok(()) => match run_current_bubblewrap(&plan) {
+            Ok((Some(SETUP_FAILED), errors)) => errors,
+            Ok((code, _)) => return Ok(u32::from(code != Some(0))),
+            Err(reason) => reason,
+        },
+        Err(error) => error.to_string(),
     };
     refuse_start(server, reason)
 }
@@ -144,10 +138,30 @@ fn refuse_start(server: Server, reason: String) -> io::Result<u32> {
     Ok(0)
 }
 
+/// What bubblewrap exits with if it cannot set up the sandbox. The helper inside uses other codes.
+#[cfg(target_os = "linux")]
+const SETUP_FAILED: i32 = 1;
+
+/// Runs bubblewrap, and again if it failed and a path has changed since the rules were resolved.
+///
+/// bubblewrap mounts by path. Sockets of other programs come and go at any time, so once more is not always enough.
+#[cfg(target_os = "linux")]
+fn run_current_bubblewrap(plan: &SandboxPlan) -> Result<(Option<i32>, String), String> {
+    const MOST_ATTEMPTS: usize = 20;
+    for _ in 1..MOST_ATTEMPTS {
+        let bubblewrap = BubblewrapCommand::prepare(plan).map_err(|error| error.to_string())?;
+        let outcome = run_bubblewrap(&bubblewrap)?;
+        if outcome.0 != Some(SETUP_FAILED) || !bubblewrap.is_outdated() {
+            return Ok(outcome);
+        }
+    }
+    let bubblewrap = BubblewrapCommand::prepare(plan).map_err(|error| error.to_string())?;
+    run_bubblewrap(&bubblewrap)
+}
+
 /// Runs bubblewrap to its end, and returns its exit code with what it wrote to standard error.
 #[cfg(target_os = "linux")]
-fn run_bubblewrap(plan: &SandboxPlan) -> Result<(Option<i32>, String), String> {
-    let bubblewrap = BubblewrapCommand::prepare(plan).map_err(|error| error.to_string())?;
+fn run_bubblewrap(bubblewrap: &BubblewrapCommand) -> Result<(Option<i32>, String), String> {
     #[expect(
         clippy::disallowed_methods,
         reason = "this starts the helper again, not a command"
@@ -158,7 +172,6 @@ fn run_bubblewrap(plan: &SandboxPlan) -> Result<(Option<i32>, String), String> {
         .args(&bubblewrap.expected)
         .stderr(Stdio::piped())
         .spawn();
-    drop(bubblewrap);
     let output = child.and_then(std::process::Child::wait_with_output);
     let output = output.map_err(|error| format!("cannot start bubblewrap: {error}"))?;
     let errors = String::from_utf8_lossy(&output.stderr).trim().to_owned();
