@@ -257,6 +257,10 @@ return function(_, drive)
   end)
 
   drive('a saved permission is reported, listed and revoked', { files = FILES }, function(nvim)
+    -- Without a session, the request has no params.
+    nvim.cmd('AgentGrants')
+    nvim.wait_for_notification('no saved permissions')
+    nvim.lua('notices = {}')
     nvim.cmd('AgentPrompt fix it')
     nvim.wait_for_approval()
     enter_chat(nvim)

@@ -361,7 +361,9 @@ local function make_rpc_starter(cmd, process)
       return notify(method, sanitize_message(document_sync.rewrite_notification(method, params)))
     end
     rpc.request = function(method, params, ...)
-      return request(method, sanitize_message(params), ...)
+      -- The params of every request are an object, and Lua does not distinguish an empty object from an empty list.
+      local is_empty = type(params) == 'table' and next(params) == nil
+      return request(method, is_empty and vim.empty_dict() or sanitize_message(params), ...)
     end
     return rpc
   end
