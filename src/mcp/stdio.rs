@@ -59,8 +59,16 @@ impl Transport<RoleClient> for StdioTransport {
             line.push(b'\n');
             // Held for the whole line, so that messages never mix.
             let mut stdin = stdin.lock().await;
-            let stdin = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-            stdin.write_all(&line).await
+            let pipe = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+            match pipe.write_all(&line).await {
+                // A program that reads no more is about to end. An error would drop what it has written until then, such
+                // as the reason; the end of its output ends the connection.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    stdin.take();
+                    Ok(())
+                }
+                written => written,
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, World, now, resident};
+use crate::harness::{Client, Config, World, now, resident};
 use crate::mcp::{call_tool, servers, world_with};
 use crate::mock_llm::Reply;
 
@@ -27,6 +27,24 @@ fn warnings(client: &Client, session: &str) -> String {
         .iter()
         .map(|warning| warning.text("message").to_owned() + "\n")
         .collect()
+}
+
+#[test]
+fn a_server_that_ends_before_it_reads_is_reported_with_its_exit_code() {
+    let world = World::with(Config {
+        // It reads nothing, so that the first message may meet a closed pipe.
+        tables: "[mcp.peer]\ncommand = \"sh\"\nargs = [\"-c\", \"exec 0<&-; echo no database >&2; sleep 0.2; exit 3\"]"
+            .to_owned(),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    let server = &servers(&client)[0];
+    assert_eq!(
+        (&server["reason"], &server["stderr"]),
+        (&json!("it ended with exit code 3"), &json!(["no database"]))
+    );
 }
 
 #[test]
