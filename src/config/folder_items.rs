@@ -55,6 +55,34 @@ impl FolderItem {
     }
 }
 
+/// An MCP server that a folder's files name, as they state it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderMcpServer {
+    pub name: String,
+    /// The program that would run, or the address.
+    pub target: String,
+    /// The file, relative to the folder.
+    pub source: String,
+}
+
+/// Lists the MCP servers that the files of the folder at `root` name.
+pub(super) fn folder_mcp_servers(folder: &SpannedValue, root: &Path) -> Vec<FolderMcpServer> {
+    let Some(Node::Table(servers)) = folder.find(&["mcp"]).map(|tree| &tree.node) else {
+        return Vec::new();
+    };
+    let described = servers.iter().filter_map(|(name, entry)| {
+        // Without either, the entry only adjusts a server.
+        let stated = entry.find(&["command"]).or_else(|| entry.find(&["url"]))?;
+        let target = server_command(entry).unwrap_or_else(|| command_text(stated));
+        Some(FolderMcpServer {
+            name: reveal_and_truncate(name),
+            target: reveal_and_truncate(&target),
+            source: stated.at.format_source(root),
+        })
+    });
+    described.take(MAX_ITEMS).collect()
+}
+
 /// Lists what the folder at `root` would activate. `folder` holds its merged files, and `unusable` the settings in them
 /// that are invalid now. `user` is the user's own file.
 pub(super) fn folder_items<'a>(
@@ -135,10 +163,10 @@ fn take_mcp_servers(folder: &mut SpannedValue, root: &Path) -> Vec<FolderItem> {
     let mut items = Vec::new();
     for (name, entry) in entries {
         let at = entry.find(&["command"]).unwrap_or(entry).at.clone();
-        let mut command = entry.take(&["command"]).map(|value| command_text(&value));
-        if let (Some(command), Some(args)) = (&mut command, entry.take(&["args"])) {
-            // As a list, so that the words stay apart.
-            command.push_str(&format!(" {}", format_value(&args)));
+        let command = server_command(entry);
+        if command.is_some() {
+            entry.take(&["command"]);
+            entry.take(&["args"]);
         }
         let mut details = Vec::new();
         if let Node::Table(settings) = &entry.node {
@@ -157,6 +185,16 @@ fn take_mcp_servers(folder: &mut SpannedValue, root: &Path) -> Vec<FolderItem> {
         ));
     }
     items
+}
+
+/// Returns the command of an MCP server with its arguments; `None` for one at an address.
+fn server_command(entry: &SpannedValue) -> Option<String> {
+    let command = command_text(entry.find(&["command"])?);
+    match entry.find(&["args"]) {
+        // As a list, so that the words stay apart.
+        Some(args) => Some(format!("{command} {}", format_value(args))),
+        None => Some(command),
+    }
 }
 
 /// Returns a command as written: one text for the shell, or its words.
@@ -197,12 +235,10 @@ fn format_value(value: &SpannedValue) -> String {
 
 /// Formats where a value is written.
 fn format_location(at: &ConfigLocation, root: &Path) -> String {
+    let source = at.format_source(root);
     match &*at.origin {
-        ValueSource::File(file) => {
-            let file = file.strip_prefix(root).unwrap_or(file);
-            format!("from {}:{}", file.display(), at.line)
-        }
-        other => format!("from {other}"),
+        ValueSource::File(_) => format!("from {source}:{}", at.line),
+        _ => format!("from {source}"),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::domain::Mode;
 
 use super::diagnostics::Diagnostic;
 use super::expand::expand_variables;
-use super::folder_items::{FolderItem, folder_items};
+use super::folder_items::{FolderItem, FolderMcpServer, folder_items, folder_mcp_servers};
 use super::foreign_mcp::{self, read_foreign_servers};
 use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
@@ -39,6 +39,8 @@ const MAX_FILE: u64 = 1024 * 1024;
 pub struct FolderDescription {
     pub trusted: bool,
     pub items: Vec<FolderItem>,
+    /// The MCP servers among them.
+    pub mcp_servers: Vec<FolderMcpServer>,
     /// Where the files would send the user's keys.
     pub redirects: Vec<ProviderRedirect>,
 }
@@ -84,6 +86,7 @@ pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
     FolderDescription {
         trusted: is_trusted(inputs),
         redirects: find_redirects(inputs),
+        mcp_servers: folder_mcp_servers(&folder.tree, root),
         items: folder_items(folder.tree, &folder.failed, &user, root),
     }
 }

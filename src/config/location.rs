@@ -34,6 +34,14 @@ pub(super) struct ConfigLocation {
 }
 
 impl ConfigLocation {
+    /// Formats the source, without the line. A file inside `root` is relative to it.
+    pub(super) fn format_source(&self, root: &Path) -> String {
+        match &*self.origin {
+            ValueSource::File(file) => file.strip_prefix(root).unwrap_or(file).display().to_string(),
+            other => other.to_string(),
+        }
+    }
+
     pub(super) fn without_position(origin: ValueSource) -> Self {
         Self {
             origin: Arc::new(origin),

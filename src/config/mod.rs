@@ -35,7 +35,7 @@ pub use api_kind::ApiKind;
 pub use default_provider::{DefaultChoice, DefaultModel, select_default, select_for, selected_by_key};
 pub use diagnostics::{ConfigSeverity, Diagnostic};
 pub use env::Env;
-pub use folder_items::{FolderItem, FolderItemKind};
+pub use folder_items::{FolderItem, FolderItemKind, FolderMcpServer};
 pub use inputs::{FileText, Flags, LoadInputs, Trust};
 pub use layers::{ConfigSource, FolderDescription, LoadedConfig, describe_folder, load_settings};
 pub use names::{KEY_VARIABLES, providers_of_key};

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 pub enum McpServerState {
     /// The settings disable it.
     Disabled,
+    /// A file of the folder names it, and the folder is not trusted.
+    Untrusted,
     /// No session has needed it yet.
     #[default]
     Idle,
@@ -36,6 +38,8 @@ pub struct McpServerStatus {
     pub state: McpServerState,
     /// The program that runs, or the address.
     pub target: String,
+    /// Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
+    pub source: Option<String>,
     /// What it calls itself, and its version.
     pub title: Option<String>,
     /// The last lines that it wrote to its standard error.

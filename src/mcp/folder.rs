@@ -205,6 +205,7 @@ pub(super) fn describe_server(
         folder: folder.to_path_buf(),
         state,
         target,
+        source: settings.source.clone(),
         title,
         stderr: server.map(McpServer::stderr_lines).unwrap_or_default(),
         tools,

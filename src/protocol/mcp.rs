@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum McpServerState {
     /// The configuration disables it.
     Disabled,
+    /// A file of the folder names it, and the folder is not trusted; see `agent/describeTrust`.
+    Untrusted,
     /// No session has needed it yet.
     Idle,
     /// It was started, and has not listed its tools yet.
@@ -33,6 +35,9 @@ pub struct McpServerInfo {
     pub state: McpServerState,
     /// The program that runs, or the address.
     pub target: String,
+    /// Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// What it calls itself, with its version; absent before it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,

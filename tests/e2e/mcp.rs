@@ -235,6 +235,15 @@ fn servers_of_a_folder_start_only_if_it_is_trusted() {
     world.mock().push(Reply::text("nothing"));
     client.ask(&session, "go");
     assert_eq!(client.processes(), 1, "nothing starts");
+    let listed = &servers(&client)[0];
+    assert_eq!(
+        (&listed["name"], &listed["state"], &listed["source"]),
+        (&json!("peer"), &json!("untrusted"), &json!(".mcp.json"))
+    );
+    assert!(
+        listed["target"].as_str().unwrap().starts_with("python3 ["),
+        "{listed}"
+    );
     let described: Value = client.call("agent/describeTrust", json!({"folder": world.workspace()}));
     let items = described["activates"].as_array().unwrap();
     let item = items.iter().find(|item| item["kind"] == "mcpServer").unwrap();
@@ -250,6 +259,11 @@ fn servers_of_a_folder_start_only_if_it_is_trusted() {
     client.ask(&session, "go");
     let request = world.wait_for_request(world.requests() - 1);
     assert!(request.body["tools"].to_string().contains("mcp__peer__echo"));
+    let listed = &servers(&client)[0];
+    assert_eq!(
+        (&listed["state"], &listed["source"]),
+        (&json!("ready"), &json!(".mcp.json"))
+    );
     let _: Value = client.call(
         "agent/setTrust",
         json!({"folder": world.workspace(), "trusted": false}),

@@ -1775,6 +1775,10 @@ export interface McpServerInfo {
   /** Why it failed, for the user. */
   reason?: string;
   /**
+   * Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
+   */
+  source?: string;
+  /**
    * The last lines that it wrote to its standard error, if it failed; always in
    * `agent/listMcpServers`.
    */
@@ -1789,6 +1793,8 @@ export interface McpServerInfo {
 export type McpServerState =
   /** The configuration disables it. */
   | "disabled"
+  /** A file of the folder names it, and the folder is not trusted; see `agent/describeTrust`. */
+  | "untrusted"
   /** No session has needed it yet. */
   | "idle"
   /** It was started, and has not listed its tools yet. */

@@ -1,6 +1,7 @@
 //! Resolves the settings of MCP servers: which of them are usable, and who names them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use secrecy::SecretString;
 use url::Url;
@@ -71,6 +72,9 @@ impl Resolver<'_> {
                 }
             }
             let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
+            let stated = if server.command.is_some() { "command" } else { "url" };
+            let at = self.find_location(&path(stated));
+            server.source = Some(at.format_source(self.inputs.root.unwrap_or(Path::new(""))));
             // Whoever states a part of it decides what runs.
             server.is_from_folder = ["command", "args", "cwd", "url"]
                 .iter()

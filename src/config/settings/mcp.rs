@@ -62,6 +62,9 @@ pub struct McpServerSettings {
     /// A file of the workspace folder names the server.
     #[serde(skip)]
     pub is_from_folder: bool,
+    /// Where its command or address is written, for people.
+    #[serde(skip)]
+    pub source: Option<String>,
     /// The value of the variable that `bearer_token_env` names.
     #[serde(skip)]
     pub bearer_token: Option<SecretString>,
@@ -87,6 +90,7 @@ impl Default for McpServerSettings {
             trust_annotations: false,
             sandbox: None,
             is_from_folder: false,
+            source: None,
             bearer_token: None,
         }
     }
@@ -112,6 +116,7 @@ impl McpServerSettings {
         let names = |settings: &Self| (settings.tools.clone(), settings.deny_tools.clone());
         let flags = |settings: &Self| [settings.enabled, settings.required, settings.trust_annotations];
         self.timeout_s == other.timeout_s
+            && self.source == other.source
             && names(self) == names(other)
             && flags(self) == flags(other)
             && self.connection_fingerprint() == other.connection_fingerprint()

@@ -61,7 +61,19 @@ fn servers_of_a_folder_need_trust_and_run_in_the_sandbox() {
     assert!(servers["mine"].command.as_deref() == Some("other") && servers["mine"].env.is_empty());
     assert!(servers["mine"].is_from_folder);
     assert_eq!(servers["loose"].sandbox_policy(), SandboxPolicy::Workspace);
-    let items = layers(false).describe().items;
+    assert_eq!(servers["theirs"].source.as_deref(), Some(".mcp.json"));
+    let described = layers(false).describe();
+    let named = described.mcp_servers.iter();
+    let named: Vec<_> = named.map(|server| (&*server.name, &*server.target)).collect();
+    assert_eq!(
+        named,
+        [
+            ("loose", "x"),
+            ("mine", "other"),
+            ("theirs", r#"theirs ["${HOME}"]"#)
+        ]
+    );
+    let items = described.items;
     let listed: Vec<_> = items
         .iter()
         .filter(|item| item.kind == FolderItemKind::McpServer)

@@ -1,7 +1,7 @@
 //! MCP servers: listing and restarting them, and reporting their state.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::super::service::Service;
 use super::super::state::session_param;
 use super::super::to_wire;
 use crate::config::Redactor;
-use crate::domain::McpServerStatus;
+use crate::domain::{McpServerState, McpServerStatus};
 use crate::mcp::McpManager;
 use crate::protocol::*;
 use crate::session::SessionCommand;
@@ -23,7 +23,10 @@ impl Service {
         let params: ListMcpServersParams = self.parse_params(params)?;
         let folder = self.mcp_folder(params.session_id).await?;
         let configured = self.state.configured.folder_config(&folder);
-        let servers = self.state.configured.mcp().list_servers(&folder, &configured.mcp);
+        let mut servers = self.state.configured.mcp().list_servers(&folder, &configured.mcp);
+        if !configured.loaded.trusted {
+            self.add_untrusted_servers(&folder, &mut servers);
+        }
         Ok(ListMcpServersResult {
             servers: servers
                 .iter()
@@ -50,6 +53,23 @@ impl Service {
         // One that no session holds starts with the next turn.
         self.state.configured.mcp().restart_server(&folder, &params.name);
         Ok(EmptyResult {})
+    }
+
+    /// Adds the servers that files of an untrusted folder name. Not one whose name the user's own server has.
+    fn add_untrusted_servers(&self, folder: &Path, servers: &mut Vec<McpServerStatus>) {
+        for named in self.state.configured.describe_folder(folder).mcp_servers {
+            if servers.iter().all(|server| server.name != named.name) {
+                servers.push(McpServerStatus {
+                    name: named.name,
+                    folder: folder.to_path_buf(),
+                    state: McpServerState::Untrusted,
+                    target: named.target,
+                    source: Some(named.source),
+                    ..McpServerStatus::default()
+                });
+            }
+        }
+        servers.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     /// Returns the folder of a session, or the first workspace folder.

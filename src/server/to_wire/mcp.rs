@@ -21,6 +21,7 @@ pub fn mcp_server_info(server: &McpServerStatus, redactor: &Redactor) -> wire::M
         folder: server.folder.display().to_string(),
         state: mcp_state(&server.state),
         target: clean(&server.target),
+        source: server.source.as_deref().map(clean),
         title: server.title.as_deref().map(clean),
         reason,
         tool_count: server.tools.len() as u64,
@@ -54,6 +55,7 @@ pub fn mcp_server_health(servers: &[McpServerStatus]) -> Vec<wire::McpServerHeal
 fn mcp_state(state: &McpServerState) -> wire::McpServerState {
     match state {
         McpServerState::Disabled => wire::McpServerState::Disabled,
+        McpServerState::Untrusted => wire::McpServerState::Untrusted,
         McpServerState::Idle => wire::McpServerState::Idle,
         McpServerState::Starting => wire::McpServerState::Starting,
         McpServerState::Ready { .. } => wire::McpServerState::Ready,

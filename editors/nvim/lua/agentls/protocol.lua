@@ -1017,6 +1017,7 @@ M.server_notifications = {
 ---@field target string The program that runs, or the address.
 ---@field toolCount integer Number of tools that the agent may use.
 ---@field reason? string Why it failed, for the user.
+---@field source? string Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
 ---@field stderr? string[] The last lines that it wrote to its standard error, if it failed; always in `agent/listMcpServers`.
 ---@field title? string What it calls itself, with its version; absent before it was ready.
 ---@field tools? string[] Their names, as the server gives them; only in `agent/listMcpServers`.
@@ -1024,6 +1025,7 @@ M.server_notifications = {
 ---What an MCP server is doing.
 ---@alias agentls.McpServerState
 ---| "disabled" # The configuration disables it.
+---| "untrusted" # A file of the folder names it, and the folder is not trusted; see `agent/describeTrust`.
 ---| "idle" # No session has needed it yet.
 ---| "starting" # It was started, and has not listed its tools yet.
 ---| "ready" # The agent can use its tools.
