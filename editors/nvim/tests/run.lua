@@ -72,6 +72,7 @@ local FILES = {
     'edge_cases',
     'server_lifecycle',
     'picker',
+    'mcp',
     'hanging_server',
     'window',
     'screen',

@@ -19,8 +19,8 @@ local approval, client, picker, sessions, view =
   lazy_require('view')
 local prompts, queue, turn_actions =
   lazy_require('prompt'), lazy_require('queue'), lazy_require('turn_actions')
-local grants, notifications, trust =
-  lazy_require('grants'), lazy_require('notifications'), lazy_require('trust')
+local grants, mcp, notifications, trust =
+  lazy_require('grants'), lazy_require('mcp'), lazy_require('notifications'), lazy_require('trust')
 
 local function trim_args(command)
   return vim.trim(command.args)
@@ -251,6 +251,12 @@ M.definitions = {
     desc = 'Show what trusting the folder would activate, then ask',
     run = function()
       trust.review_trust()
+    end,
+  },
+  AgentMcp = {
+    desc = 'List the MCP servers: restart one, show its log, log in',
+    run = function()
+      mcp.show_servers()
     end,
   },
   AgentDiff = {

@@ -302,6 +302,9 @@ function M.handle_notification(method, params)
     M.status = params
     emit_event('AgentStatus', nil, params)
     return
+  elseif method == 'agent/mcpServerUpdated' then
+    emit_event('AgentMcpServerUpdated', nil, params)
+    return
   end
   local session = params.sessionId and M.all[params.sessionId]
   if not session then
