@@ -86,6 +86,7 @@ const NO_CAPABILITIES: Capabilities = {
   agents: false,
   commands: false,
   trust: false,
+  mcp: false,
 };
 
 /** Maximum number of sessions in memory that are neither shown nor running. */
@@ -172,6 +173,7 @@ export class Chat {
         agents: methods.has(requests.listAgents),
         commands: methods.has(requests.listCommands),
         trust: methods.has(requests.describeTrust),
+        mcp: methods.has(requests.listMcpServers),
       },
     });
     const { sessionId } = this;

@@ -13,6 +13,7 @@ import type { CredentialStore } from "./credentials";
 import type { Decisions } from "./decisions";
 import { escapeNotification } from "./format";
 import { showGrants } from "./grants";
+import type { McpServerList } from "./mcpServers";
 import { attachReference, readActiveContext, readSelection, toDiagnosticAttachment } from "./mentions";
 import {
   exportSession,
@@ -40,6 +41,7 @@ export interface CommandContext {
   decisions: Decisions;
   reviews: ReviewManager;
   credentials: CredentialStore;
+  mcpServers: McpServerList;
 }
 
 type CommandHandler = (context: CommandContext, ...args: never[]) => unknown;
@@ -119,6 +121,7 @@ export const commandTable = {
   reviewRejectHunk: ({ reviews }) => reviews.rejectHunk(),
   grants: ({ chat }) => showGrants(chat),
   trust: ({ chat, reviews }) => trustFolder(chat, reviews),
+  mcpServers: ({ mcpServers }) => mcpServers.showServers(),
   selectAgent: ({ chat }) => selectAgent(chat),
   selectModel: ({ chat }) => selectModel(chat),
   selectMode: ({ chat }) => selectMode(chat),

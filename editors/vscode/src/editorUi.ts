@@ -54,6 +54,7 @@ export class EditorUi implements Disposable {
     this.#setContextKey("agentls.can.fork", capabilities.fork);
     this.#setContextKey("agentls.can.export", capabilities.exports);
     this.#setContextKey("agentls.can.agents", capabilities.agents);
+    this.#setContextKey("agentls.can.mcp", capabilities.mcp);
     this.#setContextKey("agentls.hasQueue", chat?.queue !== undefined);
     this.chatView.setTitle(chat?.title ?? "Chat");
     this.chatView.setBadge(

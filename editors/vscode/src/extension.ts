@@ -10,10 +10,12 @@ import { type CommandContext, registerCommands } from "./commands";
 import { CredentialStore } from "./credentials";
 import { Decisions } from "./decisions";
 import { collectDiagnostics, EditorUi, followActiveFile, readServerOptions } from "./editorUi";
+import { McpServerList } from "./mcpServers";
 import { getActiveFolder, readActiveContext } from "./mentions";
 import { NotebookSync } from "./notebooks";
 import { type Mode, serverRequests } from "./protocol";
 import { ReviewManager } from "./review";
+import type { AgentEvent } from "./state";
 import { TrustNotifier, withdrawTrust } from "./trust";
 import { handleViewMessage } from "./webviewController";
 import { WorkspaceEdits } from "./workspaceEdits";
@@ -66,6 +68,7 @@ export function activate(context: ExtensionContext): void {
     onReopened: (approvalId) => chatView.postMessage({ type: "reopenQuestion", approvalId }),
   });
   const trust = new TrustNotifier(chat, reviews);
+  const mcpServers = new McpServerList(chat, reviews);
   const credentials = new CredentialStore(context, chat, (key) => client?.traceChannel.hideSecret(key));
   const notebooks = new NotebookSync((method, params) => client?.sendNotification(method, params));
   const handlers = {
@@ -83,12 +86,24 @@ export function activate(context: ExtensionContext): void {
     },
     onDisconnected: chat.onDisconnected.bind(chat),
     onSilenceChanged: chat.onSilenceChanged.bind(chat),
-    onNotification: chat.onNotification.bind(chat),
+    onNotification: (event: AgentEvent) => {
+      chat.onNotification(event);
+      mcpServers.onNotification(event);
+    },
   };
   client = new AgentClient(context, listener, handlers, {
     workspace: { handleApplyEdit: (params, next) => edits.applyEdit(params, next) },
   });
-  const commandContext: CommandContext = { chat, client, chatView, notifier, decisions, reviews, credentials };
+  const commandContext: CommandContext = {
+    chat,
+    client,
+    chatView,
+    notifier,
+    decisions,
+    reviews,
+    credentials,
+    mcpServers,
+  };
   context.subscriptions.push(
     client,
     chatView,

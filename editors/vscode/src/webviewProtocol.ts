@@ -30,6 +30,7 @@ export interface Capabilities {
   agents: boolean;
   commands: boolean;
   trust: boolean;
+  mcp: boolean;
 }
 
 /** The preview of a revert or redo that needs confirmation. */

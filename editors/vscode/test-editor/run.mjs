@@ -26,6 +26,7 @@ const ALL = [
   "workflows.test.mjs",
   "turns.test.mjs",
   "approvals.test.mjs",
+  "mcp.test.mjs",
   "editor.test.mjs",
   "firstRun.test.mjs",
 ];

@@ -279,6 +279,7 @@ test("missing server features are disabled", async () => {
     agents: false,
     commands: false,
     trust: false,
+    mcp: false,
   });
 });
 

@@ -85,6 +85,7 @@ function viewStateOf(chat: ChatState): ViewState {
       agents: true,
       commands: true,
       trust: true,
+      mcp: true,
     },
     isLoading: false,
     nextSession: {},

@@ -1,10 +1,64 @@
-// The parts of the VS Code API that unit tests need. It records messages and lets tests set the focus.
+// The parts of the VS Code API that unit tests need. It records messages and quick picks, and lets tests set the focus.
 
 export const shownMessages: string[] = [];
 export const settings = new Map<string, unknown>();
 export const executedCommands: string[] = [];
 
+export class EventEmitter<T> {
+  readonly #listeners: ((event: T) => void)[] = [];
+  readonly event = (listener: (event: T) => void) => void this.#listeners.push(listener);
+  fire(event: T): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+  dispose(): void {}
+}
+
+/** A quick pick as a test sees and operates it. */
+export class FakeQuickPick {
+  items: readonly { label: string; buttons?: readonly { tooltip: string }[] }[] = [];
+  activeItems: readonly unknown[] = [];
+  selectedItems: readonly unknown[] = [];
+  isVisible = false;
+  readonly #onAccept = new EventEmitter<void>();
+  readonly #onButton = new EventEmitter<{ item: unknown; button: unknown }>();
+  readonly #onHide = new EventEmitter<void>();
+  readonly onDidAccept = this.#onAccept.event;
+  readonly onDidTriggerItemButton = this.#onButton.event;
+  readonly onDidHide = this.#onHide.event;
+  show(): void {
+    this.isVisible = true;
+  }
+  hide(): void {
+    if (this.isVisible) this.#onHide.fire();
+    this.isVisible = false;
+  }
+  dispose(): void {}
+  accept(index: number): void {
+    this.selectedItems = [this.items[index]];
+    this.#onAccept.fire();
+  }
+  pressButton(index: number, tooltip: string): void {
+    const item = this.items[index];
+    this.#onButton.fire({ item, button: item?.buttons?.find((button) => button.tooltip === tooltip) });
+  }
+}
+
+export const quickPicks: FakeQuickPick[] = [];
+/** The lists of `showQuickPick`. Each chooses the entry that contains the next of `choices`. */
+export const shownLists: string[][] = [];
+export const choices: string[] = [];
+
 export const window = {
+  createQuickPick: () => {
+    const pick = new FakeQuickPick();
+    quickPicks.push(pick);
+    return pick;
+  },
+  showQuickPick: (items: readonly { label: string }[]) => {
+    shownLists.push(items.map(({ label }) => label));
+    const choice = choices.shift();
+    return Promise.resolve(items.find(({ label }) => choice !== undefined && label.includes(choice)));
+  },
   state: { focused: true },
   showInformationMessage: (text: string) => recordMessage(`info: ${text}`),
   showWarningMessage: (text: string) => recordMessage(`warning: ${text}`),
@@ -30,15 +84,6 @@ export enum LogLevel {
 }
 
 export const Disposable = { from: () => ({ dispose() {} }) };
-
-export class EventEmitter<T> {
-  readonly #listeners: ((event: T) => void)[] = [];
-  readonly event = (listener: (event: T) => void) => void this.#listeners.push(listener);
-  fire(event: T): void {
-    for (const listener of this.#listeners) listener(event);
-  }
-  dispose(): void {}
-}
 
 function recordMessage(text: string): Promise<undefined> {
   shownMessages.push(text);
