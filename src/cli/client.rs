@@ -96,11 +96,12 @@ fn format_complaint(complaint: &str) -> String {
 }
 
 /// Protocol names in server messages, and what a user at a terminal types instead.
-const TERMINAL_NAMES: [(&str, &str); 9] = [
+const TERMINAL_NAMES: [(&str, &str); 10] = [
     ("agent/listSessions", "`agentls sessions`"),
     ("agent/listModels", "/model"),
     ("agent/setModel", "--model, or /model in a chat"),
     ("agent/listGrants", "/grants"),
+    ("agent/listMcpServers", "/mcp"),
     ("agent/resumeTurn", "/resume"),
     ("agent/compact", "/compact"),
     ("agent/prompt", "a prompt"),

@@ -37,6 +37,7 @@ pub(super) enum Slash {
     /// Which output to show in full, counted from the last one.
     Output(usize),
     Queue(QueueCommand),
+    Mcp(McpCommand),
     Fork,
     /// The file to write; `None` names it after the session.
     Export(Option<String>),
@@ -56,7 +57,7 @@ const fn define_command(usage: &'static str, does: &'static str) -> CommandHelp 
 }
 
 /// All commands, in the order of the help.
-pub(super) const COMMANDS: [CommandHelp; 23] = [
+pub(super) const COMMANDS: [CommandHelp; 24] = [
     define_command("/help", "this list"),
     define_command(
         "/model [NAME [low|medium|high]]",
@@ -91,6 +92,10 @@ pub(super) const COMMANDS: [CommandHelp; 23] = [
     define_command("/cost", "tokens and dollars of this session"),
     define_command("/tools", "what the agent can use"),
     define_command(
+        "/mcp [restart NAME]",
+        "list the MCP servers with their states, or act on one",
+    ),
+    define_command(
         "/grants [revoke NUMBER|ID]",
         "list what is allowed beyond one call, or revoke a grant",
     ),
@@ -112,6 +117,13 @@ pub(super) enum QueueCommand {
     Drop(usize),
     /// Its number in the list; `None` sends the next one.
     Send(Option<usize>),
+}
+
+/// An action on MCP servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum McpCommand {
+    List,
+    Restart(String),
 }
 
 /// The modes with their names and meanings.
@@ -199,6 +211,7 @@ pub(super) fn parse(line: &str) -> Option<Result<Slash, String>> {
         "queue" => parse_queue(rest)
             .map(Slash::Queue)
             .ok_or_else(|| format_usage(name)),
+        "mcp" => parse_mcp(rest).map(Slash::Mcp).ok_or_else(|| format_usage(name)),
         "fork" => Ok(Slash::Fork),
         "export" => Ok(Slash::Export(some)),
         "quit" | "exit" | "q" => Ok(Slash::Quit),
@@ -225,6 +238,16 @@ fn parse_queue(words: &str) -> Option<QueueCommand> {
         None if words == "drop" => None,
         // `send` and `drop` are actions only with a number; otherwise they start a prompt such as "send it to me".
         _ => Some(QueueCommand::Add(words.to_owned())),
+    }
+}
+
+/// Parses the words after `/mcp`; `None` if the name is missing.
+fn parse_mcp(words: &str) -> Option<McpCommand> {
+    let mut words = words.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (None, ..) => Some(McpCommand::List),
+        (Some("restart"), Some(name), None) => Some(McpCommand::Restart(name.to_owned())),
+        _ => None,
     }
 }
 
@@ -342,6 +365,12 @@ mod tests {
                 "/queue go on",
                 Some(Ok(Slash::Queue(QueueCommand::Add("go on".into())))),
             ),
+            ("/mcp", Some(Ok(Slash::Mcp(McpCommand::List)))),
+            (
+                "/mcp  restart docs ",
+                Some(Ok(Slash::Mcp(McpCommand::Restart("docs".into())))),
+            ),
+            ("/mcp restart", Some(Err("usage: /mcp [restart NAME]".into()))),
             ("/export a.json", Some(Ok(Slash::Export(Some("a.json".into()))))),
         ] {
             assert_eq!(parse(line), expected, "{line}");

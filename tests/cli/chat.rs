@@ -590,3 +590,43 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     let remaining = fs::read_dir(world.path("tmp")).unwrap().count();
     assert_eq!(remaining, 0, "the file that was edited is gone");
 }
+
+#[test]
+fn mcp_servers_are_listed_with_their_states_and_restarted() {
+    let world = World::with(hello());
+    let mine = fs::read_to_string(world.path("home/.config/agentls/config.toml")).unwrap();
+    let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/mcp_server.py");
+    world.configure(&format!(
+        "{mine}\n[mcp.peer]\ncommand = \"python3\"\nargs = [\"{peer}\"]\n\
+         [mcp.tickets]\ncommand = \"sh\"\nargs = [\"-c\", \"printf 'no %s' database >&2; exit 3\"]\n"
+    ));
+    let theirs = json!({"mcpServers": {"theirs": {"url": "https://mcp.example/mcp"}}});
+    fs::write(world.path("work/.mcp.json"), theirs.to_string()).unwrap();
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp\r");
+    chat.wait_for_text("○ peer · starts with the next turn");
+    chat.wait_for_text("⊘ theirs · off, because the folder is not trusted");
+    chat.wait_for_text("https://mcp.example/mcp · from .mcp.json");
+    chat.wait_for_text("/trust shows");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp restart peer\r");
+    chat.wait_for_text("○ peer · starts with the next turn");
+    chat.wait_for_text("› ");
+    chat.send_keys("hello\r");
+    chat.wait_for_text("Hello there");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp\r");
+    chat.wait_for_text("✓ peer · ready · ");
+    chat.wait_for_text("Scripted peer 1.0.0");
+    chat.wait_for_text("✗ tickets · failed: it ended with exit code 3");
+    chat.wait_for_text("no database");
+    chat.wait_for_text("/mcp restart NAME starts one again");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp restart peer\r");
+    chat.wait_for_text("✓ peer · ready · ");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp restart pear\r");
+    chat.wait_for_text("\"pear\" is not an enabled MCP server; see /mcp");
+    chat.quit();
+}

@@ -1,6 +1,6 @@
 //! The slash commands that query or change the session, the model and the grants.
 //!
-//! `slash` parses the commands. `changes`, `queue` and `trust` hold the longer ones.
+//! `slash` parses the commands. `changes`, `mcp`, `queue` and `trust` hold the longer ones.
 
 use std::path::Path;
 
@@ -89,6 +89,7 @@ impl Chat {
             Slash::Diff(turns) => self.show_diff(turns),
             Slash::Output(number) => self.show_output(number).await?,
             Slash::Queue(queue_command) => return self.handle_queue_command(queue_command).await,
+            Slash::Mcp(mcp_command) => self.handle_mcp_command(mcp_command).await?,
             Slash::Fork => self.fork_session().await?,
             Slash::Export(file) => self.export_session(file).await?,
             Slash::Quit => return Ok(ChatStep::Leave),

@@ -2,11 +2,12 @@
 //!
 //! One loop: read a line, run it as a command or a prompt, follow the prompt's turns. If the server crashes, the chat
 //! restarts it and loads the session again; typed text is never lost (I16). `input` reads lines, `slash` parses them,
-//! and `commands`, `changes`, `queue` and `trust` run them.
+//! and `commands`, `changes`, `mcp`, `queue` and `trust` run them.
 
 mod changes;
 mod commands;
 mod input;
+mod mcp;
 mod queue;
 mod trust;
 
