@@ -1,7 +1,6 @@
 -- Lists the MCP servers of a folder with their states, and acts on the one under the cursor: restart, log, login.
 --
 -- Owns the buffer of the list, which follows the server's notifications while it is open. The server owns the states.
--- No address is opened before the user has seen it and said yes.
 
 local client = require('agentls.client')
 local format = require('agentls.format')
@@ -9,6 +8,7 @@ local notifications = require('agentls.notifications')
 local protocol = require('agentls.protocol')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
+local web_address = require('agentls.web_address')
 
 local api = vim.api
 local requests = protocol.requests
@@ -211,55 +211,14 @@ local function show_details(server)
   scratch.show_lines('mcp/' .. server.name, 'agentls_output', lines)
 end
 
----Returns the host of a web address, or nil for another kind of address.
----@param url string
----@return string?
-local function get_host(url)
-  local authority = url:match('^https?://([^/?#]+)')
-  return authority and authority:match('([^@]+)$')
-end
-
----Shows an address, and opens it if the user says yes.
----@param title string
----@param url string
----@param on_refused fun() Called if the user does not want to open it.
-function M.ask_to_open(title, url, on_refused)
-  local host = get_host(url)
-  if not host then
-    notifications.notify_line('not a web address: ', url, '', vim.log.levels.ERROR)
-    return on_refused()
-  end
-  local width = math.max(20, math.min(100, vim.o.columns - 8))
-  local lines = { 'at ' .. host, '' }
-  vim.list_extend(lines, format.split_columns(format.display_text(url), width, api.nvim_strwidth))
-  local close = scratch.open_float(title, lines)
-  local no, yes, copy = 'No, do not open it', 'Yes, open it in the browser', 'Copy it, to open it elsewhere'
-  vim.ui.select({ no, yes, copy }, {
-    prompt = ('Open this address at %s?'):format(format.display_text(host)),
-    kind = 'agentls.mcp',
-  }, function(choice)
-    close()
-    if choice == yes then
-      local _, failure = vim.ui.open(url)
-      if failure then
-        notifications.notify_truncated(failure, vim.log.levels.ERROR)
-      end
-    elseif choice == copy then
-      local register = vim.fn.has('clipboard') == 1 and '+' or '"'
-      vim.fn.setreg(register, url)
-      notifications.notify(('the address is in the register %s'):format(register))
-    else
-      on_refused()
-    end
-  end)
-end
-
 ---@param server agentls.McpServerInfo
 local function log_in(server)
   local params = build_params(server)
   sessions.request('agent/loginMcpServer', params, function(result)
-    M.ask_to_open(('Log in to %s'):format(server.name), result.url, function()
-      sessions.request('agent/cancelMcpLogin', params)
+    web_address.ask_to_open(('Log in to %s'):format(server.name), result.url, function(is_used)
+      if not is_used then
+        sessions.request('agent/cancelMcpLogin', params)
+      end
     end)
   end)
 end
