@@ -426,4 +426,95 @@ return function(test)
     hides_nothing(messages, 'its choices')
     assert(sessions.all[chat.session.id])
   end)
+
+  ---Opens a chat with a question, and answers it.
+  local function answer_question(request, choices, inputs)
+    local questions = require('agentls.questions')
+    local chat = support.open_chat()
+    request.questionId = 'q1'
+    chat.event('questionRequested', request)
+    local lines = chat.lines()
+    local saved_settle_ms, input = questions.SETTLE_MS, vim.ui.input
+    questions.SETTLE_MS = 0
+    vim.ui.input = function(_, enter)
+      enter(table.remove(inputs, 1))
+    end
+    local requests, messages = answer_with(choices, {}, function()
+      require('agentls.approval').answer_inquiry()
+      require('agentls.approval').answer_inquiry()
+    end)
+    questions.SETTLE_MS, vim.ui.input = saved_settle_ms, input
+    return requests, messages, lines
+  end
+
+  local FORM = {
+    text = 'The MCP server peer asks: Who are you?',
+    detail = 'It asks during a call of peer/echo.',
+    fields = {
+      { name = 'name', label = 'Your name [name]', required = true },
+      {
+        name = 'agree',
+        label = 'agree (default: false)',
+        choices = { { value = 'true', label = 'Yes' }, { value = 'false', label = 'No' } },
+      },
+      {
+        name = 'tags',
+        label = 'tags (optional)',
+        several = true,
+        choices = { { value = 'a', label = 'A' }, { value = 'b', label = 'B' } },
+      },
+      { name = 'age', label = 'age (optional)' },
+    },
+  }
+
+  test('a form asks for each field, and optional ones can be skipped', function()
+    local requests, messages = answer_question(
+      vim.deepcopy(FORM),
+      { 'Skip this', 'B', 'A', 'Done: b, a' },
+      { 'Ada', '' }
+    )
+    eq(requests, {
+      {
+        'agent/questionRespond',
+        { questionId = 'q1', answers = { name = { 'Ada' }, agree = {}, tags = { 'b', 'a' }, age = {} } },
+      },
+    })
+    -- What was chosen is not offered again, and cannot be skipped.
+    assert(messages:find('A\nSkip this\n', 1, true) == nil, messages)
+    -- A required field has no default answer, so the question stays open.
+    eq(answer_question(vim.deepcopy(FORM), {}, { '' }), {})
+  end)
+
+  test('the address of a question is shown and opened on request', function()
+    local url = 'https://login.example/a_b?c=1&d=*x*'
+    local visit = {
+      text = 'The MCP server peer asks you to open an address: Sign in.',
+      detail = url .. '\nOpen it only if you know it.',
+      fields = {
+        {
+          name = 'choice',
+          label = '',
+          required = true,
+          choices = {
+            { value = 'accept', label = 'I have opened it' },
+            { value = 'decline', label = 'Decline' },
+          },
+        },
+      },
+    }
+    local opened, open = {}, vim.ui.open
+    vim.ui.open = function(address)
+      table.insert(opened, address)
+    end
+    local requests, messages, lines = answer_question(
+      visit,
+      { 'Show the address', 'Yes, open it', 'I have opened it' },
+      {}
+    )
+    vim.ui.open = open
+    eq(opened, { url })
+    eq(requests[1][2].answers, { choice = { 'accept' } })
+    assert(messages:find('Open this address at login.example?', 1, true), messages)
+    assert(table.concat(lines, '\n'):find('`' .. url .. '`', 1, true), table.concat(lines, '\n'))
+  end)
 end

@@ -10,6 +10,7 @@ local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
 local format = require('agentls.format')
 local view = require('agentls.view')
+local web_address = require('agentls.web_address')
 
 local M = {}
 
@@ -327,6 +328,7 @@ end
 local function answer_question(question)
   local item = question.item --[[@as agentls.Item.limit]]
   local fields, answers = item.request.fields or {}, {}
+  local url = format.find_web_address(item.request.detail or '')
   local ask_field
 
   local function store_answer(i, name, values)
@@ -342,6 +344,12 @@ local function answer_question(question)
     if field.free then
       table.insert(list, { label = 'Something else …', free = true })
     end
+    if not field.required and #selected == 0 then
+      table.insert(list, { label = 'Skip this', done = true })
+    end
+    if url then
+      table.insert(list, { label = 'Show the address, to open it …', shows_address = true })
+    end
     if field.several and #selected > 0 then
       table.insert(list, 1, { label = ('Done: %s'):format(table.concat(selected, ', ')), done = true })
     end
@@ -355,6 +363,10 @@ local function answer_question(question)
         return
       elseif choice.done then
         return store_answer(i, field.name, selected)
+      elseif choice.shows_address then
+        web_address.ask_to_open('Address', url --[[@as string]], function()
+          choose_value(i, field, prompt, selected)
+        end)
       elseif choice.free then
         vim.ui.input({ prompt = prompt .. ' ' }, function(text)
           if text then

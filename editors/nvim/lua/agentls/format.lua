@@ -289,6 +289,17 @@ function M.single_line(text, width)
   return M.truncate(text, width)
 end
 
+---Returns the first line of a text that is a web address and nothing else.
+---@param text string
+---@return string?
+function M.find_web_address(text)
+  for _, line in ipairs(M.split_lines(text)) do
+    if line:find('^https?://%S+$') then
+      return line
+    end
+  end
+end
+
 ---Returns the text on one line with nothing hidden. Names of files may contain line feeds and invisible characters.
 ---@param text string
 ---@return string

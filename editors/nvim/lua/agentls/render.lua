@@ -8,7 +8,7 @@ local turn = require('agentls.render.turn')
 
 local add_line, add_escaped, find_open_fence, format_fold_count =
   draw.add_line, draw.add_escaped, draw.find_open_fence, draw.format_fold_count
-local append_key_hint = draw.append_key_hint
+local append_key_hint, inline_code = draw.append_key_hint, draw.inline_code
 
 local M = {}
 
@@ -130,7 +130,13 @@ local function render_inquiry(block, item, options)
   end
   for i, line in ipairs(text) do
     local prefix = i == 1 and (resolution and '✓ ' or '? ') or '  '
-    add_escaped(block, prefix, line, not resolution and 'AgentlsAsk' or 'AgentlsDim')
+    local group = not resolution and 'AgentlsAsk' or 'AgentlsDim'
+    if format.find_web_address(line) then
+      -- Without backslashes, so that it can be copied.
+      add_line(block, prefix .. inline_code(line), group)
+    else
+      add_escaped(block, prefix, line, group)
+    end
   end
   if resolution then
     add_escaped(block, '  → ', format.single_line(format_outcome(item), 400), 'AgentlsDim')
