@@ -74,13 +74,30 @@ impl McpManager {
         {
             return before;
         }
+        let known = before.as_ref().map_or(&[][..], |before| before.servers());
+        let servers = self.open_servers(&mut state, known, enabled, (folder, registration));
+        let opened = Arc::new(McpFolder::new(folder.to_path_buf(), servers));
+        state
+            .folders
+            .insert(folder.to_path_buf(), Arc::downgrade(&opened));
+        state.folders.retain(|_, folder| folder.strong_count() > 0);
+        Some(opened)
+    }
+
+    /// Returns a handle for each server: that of `known` if its connection has the same settings, or else a new one.
+    fn open_servers<'a>(
+        &self,
+        state: &mut ManagerState,
+        known: &[FolderServer],
+        wanted: impl IntoIterator<Item = &'a McpServerSettings>,
+        (folder, registration): (&Path, &McpRegistration),
+    ) -> Vec<FolderServer> {
         state.supervisors.retain(|supervisor| !supervisor.is_finished());
-        let mut servers = Vec::with_capacity(enabled.len());
-        for settings in enabled {
-            let running = before
-                .as_ref()
-                .and_then(|before| before.find_server(&settings.name))
-                .filter(|known| known.server.fingerprint() == settings.connection_fingerprint());
+        let open = |settings: &McpServerSettings| {
+            let fingerprint = settings.connection_fingerprint();
+            let running = known
+                .iter()
+                .find(|known| known.server.fingerprint() == fingerprint);
             let server = match running {
                 Some(known) => known.server.clone(),
                 None => {
@@ -95,17 +112,12 @@ impl McpManager {
                     server
                 }
             };
-            servers.push(FolderServer {
+            FolderServer {
                 settings: Arc::new(settings.clone()),
                 server,
-            });
-        }
-        let opened = Arc::new(McpFolder::new(folder.to_path_buf(), servers));
-        state
-            .folders
-            .insert(folder.to_path_buf(), Arc::downgrade(&opened));
-        state.folders.retain(|_, folder| folder.strong_count() > 0);
-        Some(opened)
+            }
+        };
+        wanted.into_iter().map(open).collect()
     }
 
     /// Returns the servers of a folder if a session holds them.
