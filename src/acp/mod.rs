@@ -18,6 +18,7 @@ mod error;
 mod feed;
 mod held_text;
 mod links;
+mod mcp_servers;
 mod options;
 mod params;
 mod prompt;

@@ -53,8 +53,6 @@ impl ClientCapabilities {
 #[serde(rename_all = "camelCase")]
 pub(super) struct NewSessionParams {
     pub(super) cwd: PathBuf,
-    #[serde(default)]
-    pub(super) mcp_servers: Vec<Value>,
 }
 
 /// `session/load` and `session/resume`.
@@ -62,8 +60,6 @@ pub(super) struct NewSessionParams {
 #[serde(rename_all = "camelCase")]
 pub(super) struct LoadSessionParams {
     pub(super) session_id: String,
-    #[serde(default)]
-    pub(super) mcp_servers: Vec<Value>,
 }
 
 /// `session/close`, `session/delete` and `session/cancel`.

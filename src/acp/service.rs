@@ -13,6 +13,7 @@ use tower_service::Service;
 
 use super::context::AcpContext;
 use super::error::{invalid_param, refusal};
+use super::mcp_servers::take_servers;
 use super::params::{InitializeParams, SetModeParams, SetOptionParams};
 use super::{options, prompt, sessions};
 use crate::domain::SessionId;
@@ -70,15 +71,24 @@ fn notify(state: &AcpContext, method: &str, params: Value) {
     }
 }
 
-async fn answer_request(state: &AcpContext, method: &str, id: Id, params: Value) -> Result<Value, Error> {
+async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Value) -> Result<Value, Error> {
     match method {
         "authenticate" => Err(invalid_param(
             "there is nothing to authenticate: providers take their keys from the configuration or the environment",
         )),
         "logout" => Ok(json!({})),
-        "session/new" => sessions::new_session(state, id, parse(state, params)?).await,
-        "session/load" => sessions::load_session(state, id, parse(state, params)?).await,
-        "session/resume" => sessions::resume_session(state, id, parse(state, params)?).await,
+        "session/new" => {
+            let servers = take_servers(&mut params)?;
+            sessions::new_session(state, id, parse(state, params)?, servers).await
+        }
+        "session/load" => {
+            let servers = take_servers(&mut params)?;
+            sessions::load_session(state, id, parse(state, params)?, servers).await
+        }
+        "session/resume" => {
+            let servers = take_servers(&mut params)?;
+            sessions::resume_session(state, id, parse(state, params)?, servers).await
+        }
         "session/list" => {
             let params = if params.is_null() { json!({}) } else { params };
             sessions::list_sessions(state, parse(state, params)?).await
@@ -137,7 +147,7 @@ fn initialize(state: &AcpContext, params: Value) -> Result<Value, Error> {
         "agentCapabilities": {
             "loadSession": true,
             "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
-            "mcpCapabilities": {"http": false, "sse": false},
+            "mcpCapabilities": {"http": true, "sse": false},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
         },
         "authMethods": [],

@@ -8,11 +8,12 @@ use tower_lsp::jsonrpc::{Error, Id};
 
 use super::context::{AcpContext, folder_key};
 use super::error::{command_refusal, invalid_param, new_session_refusal, store_refusal};
+use super::mcp_servers::name_servers;
 use super::options;
 use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
 use super::replay::Replay;
 use super::updates::{Notice, encode_update};
-use crate::base::text::one_line;
+use crate::config::McpServerSettings;
 use crate::domain::SessionId;
 use crate::session::{NewSession, SessionCommand, SessionSnapshot};
 use crate::store::{SessionQuery, SessionRow, SkippedRow};
@@ -25,6 +26,7 @@ pub(super) async fn new_session(
     state: &AcpContext,
     request: Id,
     params: NewSessionParams,
+    servers: Vec<McpServerSettings>,
 ) -> Result<Value, Error> {
     let cwd = checked_folder(&params.cwd).await?;
     // Trust comes first: it decides which settings of the folder apply.
@@ -45,7 +47,7 @@ pub(super) async fn new_session(
             .feeds
             .add_note(&created.id, Notice::new("warning", "model_gone", message));
     }
-    note_servers(state, &created.id, &params.mcp_servers);
+    name_servers(state, &created.id, &cwd, &servers);
     let options = options::config_options(state, &created.id).await?;
     let answer = json!({
         "sessionId": created.id.as_str(),
@@ -72,33 +74,14 @@ async fn checked_folder(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Says that MCP servers which the client names are not started.
-fn note_servers(state: &AcpContext, session: &SessionId, servers: &[Value]) {
-    let names: Vec<&str> = servers
-        .iter()
-        .filter_map(|server| server["name"].as_str())
-        .collect();
-    if names.is_empty() {
-        return;
-    }
-    let notice = Notice {
-        description: Some("Tools of MCP servers that the editor names are not available.".to_owned()),
-        ..Notice::new(
-            "warning",
-            "mcpServers",
-            format!("Not started: {}", one_line(&names.join(", "), 200)),
-        )
-    };
-    state.feeds.add_note(session, notice);
-}
-
 /// Opens a stored session and replays its history before the answer.
 pub(super) async fn load_session(
     state: &AcpContext,
     request: Id,
     params: LoadSessionParams,
+    servers: Vec<McpServerSettings>,
 ) -> Result<Value, Error> {
-    open_session(state, request, params, true).await
+    open_session(state, request, params, (servers, true)).await
 }
 
 /// Opens a stored session without its history.
@@ -106,15 +89,16 @@ pub(super) async fn resume_session(
     state: &AcpContext,
     request: Id,
     params: LoadSessionParams,
+    servers: Vec<McpServerSettings>,
 ) -> Result<Value, Error> {
-    open_session(state, request, params, false).await
+    open_session(state, request, params, (servers, false)).await
 }
 
 async fn open_session(
     state: &AcpContext,
     request: Id,
     params: LoadSessionParams,
-    replays: bool,
+    (servers, replays): (Vec<McpServerSettings>, bool),
 ) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
     let row = state.sessions.find_row(&id).await.map_err(store_refusal)?;
@@ -141,7 +125,7 @@ async fn open_session(
             .feeds
             .add_note(&id, Notice::new("warning", SkippedRow::CODE, message));
     }
-    note_servers(state, &id, &params.mcp_servers);
+    name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
     ask_open_questions(state, &loaded.snapshot);
     let answer = json!({
         "modes": options::mode_state(loaded.snapshot.choice.mode),
@@ -244,6 +228,7 @@ fn format_time(at_ms: i64) -> String {
 pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
     state.sessions.close_session(&id).await;
+    state.configured.mcp().forget_session(&id);
     state.feeds.remove(&id);
     Ok(json!({}))
 }
@@ -253,6 +238,7 @@ pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) ->
     let id = SessionId::from(params.session_id);
     let delete = |reply| SessionCommand::Delete { reply };
     let deleted = state.sessions.send_request(&id, delete).await;
+    state.configured.mcp().forget_session(&id);
     state.feeds.remove(&id);
     match deleted {
         // In this protocol, deleting a session that does not exist succeeds.

@@ -1,4 +1,4 @@
-//! The MCP servers of one workspace folder, as its sessions use them.
+//! The MCP servers of one workspace folder, as its sessions use them, or of one session whose client names more.
 //!
 //! A session that holds this keeps the servers running. Which of their tools count is decided here, by the settings.
 
@@ -18,11 +18,14 @@ use crate::domain::{McpServerState, McpServerStatus};
 pub struct McpFolder {
     folder: PathBuf,
     servers: Vec<FolderServer>,
+    /// The folder's own, which run as long as a session holds them.
+    _shared: Option<Arc<Self>>,
     /// The failures that were reported to a session last, by server.
     reported: Mutex<BTreeMap<String, String>>,
 }
 
 /// A server with the settings of the folder.
+#[derive(Clone)]
 pub(super) struct FolderServer {
     pub(super) settings: Arc<McpServerSettings>,
     pub(super) server: Arc<McpServer>,
@@ -43,8 +46,34 @@ impl McpFolder {
         Self {
             folder,
             servers,
+            _shared: None,
             reported: Mutex::default(),
         }
+    }
+
+    /// Returns the servers that a client names, and those of the folder that have other names.
+    pub(super) fn with_named(folder: PathBuf, named: Vec<FolderServer>, shared: Option<Arc<Self>>) -> Self {
+        let is_named = |server: &FolderServer| {
+            named
+                .iter()
+                .any(|named| named.settings.name == server.settings.name)
+        };
+        let others = shared.iter().flat_map(|shared| shared.servers());
+        let others: Vec<_> = others.filter(|server| !is_named(server)).cloned().collect();
+        Self {
+            servers: named.into_iter().chain(others).collect(),
+            _shared: shared,
+            ..Self::new(folder, Vec::new())
+        }
+    }
+
+    /// Returns whether the other has the same connections with the same settings.
+    pub(super) fn has_same_servers(&self, other: &Self) -> bool {
+        let mut pairs = self.servers.iter().zip(&other.servers);
+        self.servers.len() == other.servers.len()
+            && pairs.all(|(one, two)| {
+                Arc::ptr_eq(&one.server, &two.server) && one.settings.is_same(&two.settings)
+            })
     }
 
     pub(super) fn servers(&self) -> &[FolderServer] {

@@ -1,6 +1,7 @@
 //! The owner of all MCP servers of the process.
 //!
 //! It hands out one [`McpFolder`] for each workspace folder and its settings, and awaits every supervisor at the end.
+//! Servers that a client names for one session run until it forgets them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use super::folder::{FolderServer, McpFolder, describe_server};
 use super::server::{McpHost, McpServer, ServerSetup};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::config::{McpServerSettings, NetworkSettings, SandboxSettings};
-use crate::domain::McpServerStatus;
+use crate::domain::{McpServerStatus, SessionId};
 use crate::workspace::WorkspaceShared;
 
 /// How long the servers may take to end with the process. What is left then, the helpers of the programs end.
@@ -38,8 +39,16 @@ pub struct McpManager {
 #[derive(Default)]
 struct ManagerState {
     folders: HashMap<PathBuf, Weak<McpFolder>>,
+    sessions: HashMap<SessionId, NamedServers>,
     supervisors: Vec<AbortOnDrop<()>>,
     is_closed: bool,
+}
+
+/// The servers that a client names for one session.
+struct NamedServers {
+    servers: Vec<FolderServer>,
+    /// These and the folder's, as last handed out.
+    opened: Weak<McpFolder>,
 }
 
 impl McpManager {
@@ -120,6 +129,59 @@ impl McpManager {
         wanted.into_iter().map(open).collect()
     }
 
+    /// Sets the servers that a client names for a session. They count like those of the user's own settings, and come
+    /// before the folder's of the same name. Nothing starts; those that are not named any more end.
+    pub fn name_servers(
+        &self,
+        session: &SessionId,
+        folder: &Path,
+        servers: &[McpServerSettings],
+        registration: &McpRegistration,
+    ) {
+        let mut state = self.lock();
+        let before = state.sessions.remove(session);
+        if servers.is_empty() || state.is_closed {
+            return;
+        }
+        let known = before.as_ref().map_or(&[][..], |before| &before.servers);
+        let named = NamedServers {
+            servers: self.open_servers(&mut state, known, servers, (folder, registration)),
+            opened: before
+                .as_ref()
+                .map(|before| before.opened.clone())
+                .unwrap_or_default(),
+        };
+        state.sessions.insert(session.clone(), named);
+    }
+
+    /// Ends the servers that a client has named for a session.
+    pub fn forget_session(&self, session: &SessionId) {
+        self.lock().sessions.remove(session);
+    }
+
+    /// Returns the servers of a session: those that its client names, and those of its folder. `None` if there are
+    /// none. Starts no program.
+    pub fn open_session(
+        &self,
+        session: &SessionId,
+        folder: &Path,
+        registration: &McpRegistration,
+    ) -> Option<Arc<McpFolder>> {
+        let shared = self.open_folder(folder, registration);
+        let mut state = self.lock();
+        let Some(named) = state.sessions.get_mut(session) else {
+            return shared;
+        };
+        let before = named.opened.upgrade();
+        let opened = McpFolder::with_named(folder.to_path_buf(), named.servers.clone(), shared);
+        // The one before knows which failures were reported.
+        let opened = before
+            .filter(|before| before.has_same_servers(&opened))
+            .unwrap_or_else(|| Arc::new(opened));
+        named.opened = Arc::downgrade(&opened);
+        Some(opened)
+    }
+
     /// Returns the servers of a folder if a session holds them.
     pub fn find_folder(&self, folder: &Path) -> Option<Arc<McpFolder>> {
         self.lock().folders.get(folder).and_then(Weak::upgrade)
@@ -190,6 +252,7 @@ impl McpManager {
             let mut state = self.lock();
             state.is_closed = true;
             state.folders.clear();
+            state.sessions.clear();
             std::mem::take(&mut state.supervisors)
         };
         if tokio::time::timeout(SHUTDOWN, join_all(supervisors))

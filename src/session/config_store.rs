@@ -14,10 +14,10 @@ use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
 use super::services::{Rules, SessionSettings, SettingsSource};
 use crate::approval::Rule;
 use crate::config::{
-    self, AgentSettings, ConfigPaths, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, Redactor,
-    SandboxSettings, Settings, Trust,
+    self, AgentSettings, ConfigPaths, ConfigSource, Diagnostic, FolderDescription, LoadedConfig,
+    McpServerSettings, Redactor, SandboxSettings, Settings, Trust,
 };
-use crate::domain::{Mode, SandboxPolicy};
+use crate::domain::{Mode, SandboxPolicy, SessionId};
 use crate::mcp::{McpManager, McpRegistration};
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
@@ -109,6 +109,27 @@ impl ConfigStore {
     /// Returns the owner of the MCP servers.
     pub fn mcp(&self) -> &Arc<McpManager> {
         &self.mcp
+    }
+
+    /// Sets the MCP servers that a client names for a session. Returns the names of configured ones that they replace.
+    pub fn name_mcp_servers(
+        &self,
+        session: &SessionId,
+        folder: &Path,
+        servers: &[McpServerSettings],
+    ) -> Vec<String> {
+        let named = servers.iter().map(|server| (server.name.clone(), server.clone()));
+        // Before they can reach a log or content (I15).
+        let mut settings = Settings::default();
+        settings.mcp = named.collect();
+        self.redactor.learn_all(&settings);
+        let registration = &self.folder_config(folder).mcp;
+        self.mcp.name_servers(session, folder, servers, registration);
+        let configured = registration.servers.iter().filter(|server| server.enabled);
+        configured
+            .filter(|known| servers.iter().any(|server| server.name == known.name))
+            .map(|known| known.name.clone())
+            .collect()
     }
 
     /// Sets `initializationOptions`. Loaded settings are discarded.
@@ -360,7 +381,7 @@ impl SettingsSource for ConfigStore {
                 },
             },
             own_tools: folder.tools.clone(),
-            mcp: self.mcp.open_folder(&session.folder, &folder.mcp),
+            mcp: self.mcp.open_session(&session.id, &session.folder, &folder.mcp),
             tools: agent.tool_choice(),
             names_model: agent.names_model,
             read_only: agent.mode == Mode::Plan,

@@ -12,6 +12,8 @@
 
 mod agents;
 mod harness;
+#[path = "../support/mcp_peer.rs"]
+mod mcp_peer;
 #[path = "../support/mock_llm.rs"]
 mod mock_llm;
 #[path = "../support/tls_server.rs"]

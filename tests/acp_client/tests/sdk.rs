@@ -1,5 +1,5 @@
-//! The official client library against `agentls acp`: prompt, permission with diff, files, cancel, list, load, modes
-//! and options. Every frame is checked against the protocol's schema.
+//! The official client library against `agentls acp`: prompt, permission with diff, files, cancel, list, load, modes,
+//! options, and MCP servers. Every frame is checked against the protocol's schema.
 //!
 //! `AGENTLS_BIN` names the program; without it, the debug build of this repository is used.
 
@@ -14,12 +14,12 @@ use acp_client_tests::FrameChecker;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ClientCapabilities, ContentBlock, FileSystemCapabilities, InitializeRequest,
-    ListSessionsRequest, LoadSessionRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
-    ReadTextFileRequest, ReadTextFileResponse, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate,
-    SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, TextContent, ToolCallContent,
-    WriteTextFileRequest, WriteTextFileResponse,
+    CancelNotification, ClientCapabilities, ContentBlock, EnvVariable, FileSystemCapabilities,
+    InitializeRequest, ListSessionsRequest, LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest,
+    PermissionOptionKind, PromptRequest, ReadTextFileRequest, ReadTextFileResponse, RequestPermissionOutcome,
+    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, SessionId,
+    SessionNotification, SessionUpdate, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason,
+    TextContent, ToolCallContent, WriteTextFileRequest, WriteTextFileResponse,
 };
 use agent_client_protocol::{Agent, ByteStreams};
 use mock_llm::{Gate, MockLlm, Reply};
@@ -277,4 +277,53 @@ async fn use_every_method(
         .await?;
     assert_eq!(*seen.text.lock().unwrap(), "editall donetalknever ends");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mcp_servers_that_the_official_client_names_are_used() {
+    let world = World::new();
+    let titles: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (mut child, streams) = start(&world);
+    let asked = titles.clone();
+    agent_client_protocol::Client
+        .v1()
+        .on_receive_request(
+            async move |request: RequestPermissionRequest, responder, _cx| {
+                asked
+                    .lock()
+                    .unwrap()
+                    .extend(request.tool_call.fields.title.clone());
+                let id = request.options[0].option_id.clone();
+                responder.respond(RequestPermissionResponse::new(
+                    RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id)),
+                ))
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .connect_with(streams, async |connection: ConnectionTo<Agent>| {
+            let initialize = InitializeRequest::new(ProtocolVersion::V1);
+            let initialized = connection.send_request(initialize).block_task().await?;
+            let supported = initialized.agent_capabilities.mcp_capabilities;
+            assert!(supported.http && !supported.sse);
+            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers/mcp_server.py");
+            let server = McpServerStdio::new("peer", "python3")
+                .args(vec![script.display().to_string()])
+                .env(vec![EnvVariable::new("PEER_LANGUAGE", "en")]);
+            let request =
+                NewSessionRequest::new(world.path("work")).mcp_servers(vec![McpServer::Stdio(server)]);
+            let session = connection.send_request(request).block_task().await?.session_id;
+            world.mock.push(Reply::tool("mcp__peer__environment", json!({})));
+            world.mock.push(Reply::text("done"));
+            let prompt = text_prompt(&session, "look");
+            let answer = connection.send_request(prompt).block_task().await?;
+            assert_eq!(answer.stop_reason, StopReason::EndTurn);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert!(child.wait().await.unwrap().success());
+    assert_eq!(*titles.lock().unwrap(), ["peer/environment"]);
+    let requests = world.mock.requests();
+    let result = serde_json::to_string(requests[1].messages().last().unwrap()).unwrap();
+    assert!(result.contains("PEER_LANGUAGE"), "{result}");
 }

@@ -1,0 +1,240 @@
+//! The MCP servers that a client names in `session/new`, `session/load` and `session/resume` (R-MCP).
+//!
+//! The client's user has configured them, so they count like those of the user's own settings: they start without a
+//! question and without the sandbox, and every call needs approval. They end with the session's connection.
+//!
+//! Must never log or store the values of `env` and `headers`. So they are taken out of the params before anything else
+//! sees these.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::Value;
+use tower_lsp::jsonrpc::Error;
+use url::Url;
+
+use super::context::AcpContext;
+use super::error::invalid_param;
+use super::updates::Notice;
+use crate::base::text::{one_line, prefix_within, reveal_hidden_characters};
+use crate::config::McpServerSettings;
+use crate::domain::SessionId;
+
+/// The longest name of a server, as in the configuration.
+const MAX_NAME: usize = 32;
+/// The most servers of a session.
+const MAX_SERVERS: usize = 100;
+
+/// An entry of `mcpServers`.
+#[derive(Deserialize)]
+struct McpServerParam {
+    /// Absent for a program.
+    #[serde(rename = "type")]
+    transport: Option<String>,
+    name: String,
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: Vec<NamedValue>,
+    url: Option<String>,
+    #[serde(default)]
+    headers: Vec<NamedValue>,
+}
+
+/// An environment variable or a header.
+#[derive(Deserialize)]
+struct NamedValue {
+    name: String,
+    value: SecretString,
+}
+
+/// Takes the servers out of the params of a request, so that redaction of the params leaves their secrets usable.
+///
+/// # Errors
+/// An entry is malformed, or has a transport that is not supported.
+pub(super) fn take_servers(params: &mut Value) -> Result<Vec<McpServerSettings>, Error> {
+    let entries = match params.get_mut("mcpServers").map(Value::take) {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(entries)) => entries,
+        Some(_) => return Err(invalid_param("mcpServers: must be a list")),
+    };
+    if entries.len() > MAX_SERVERS {
+        return Err(invalid_param(format!(
+            "mcpServers: has more than {MAX_SERVERS} servers"
+        )));
+    }
+    let mut servers: Vec<McpServerSettings> = Vec::with_capacity(entries.len());
+    for (at, entry) in entries.into_iter().enumerate() {
+        let settings =
+            read_server(entry).map_err(|problem| invalid_param(format!("mcpServers[{at}]: {problem}")))?;
+        servers.push(McpServerSettings {
+            name: find_free_name(&settings.name, &servers),
+            ..settings
+        });
+    }
+    Ok(servers)
+}
+
+fn read_server(entry: Value) -> Result<McpServerSettings, String> {
+    // An error of serde may quote a secret.
+    let entry: McpServerParam = serde_json::from_value(entry).map_err(|_| "is malformed".to_owned())?;
+    let to_map = |values: Vec<NamedValue>| -> BTreeMap<String, SecretString> {
+        values
+            .into_iter()
+            .map(|named| (named.name, named.value))
+            .collect()
+    };
+    let name = one_line(&reveal_hidden_characters(&entry.name), 100);
+    let settings = McpServerSettings {
+        name: usable_name(&entry.name),
+        ..McpServerSettings::default()
+    };
+    match (entry.transport.as_deref(), entry.command, entry.url) {
+        (None | Some("stdio"), Some(command), _) if !command.is_empty() => Ok(McpServerSettings {
+            command: Some(command),
+            args: entry.args,
+            env: to_map(entry.env),
+            ..settings
+        }),
+        (None | Some("stdio"), _, _) => Err(format!("{name:?} needs the `command` of a program")),
+        (Some("http"), _, Some(url)) if is_http(&url) => Ok(McpServerSettings {
+            url: Some(url),
+            headers: to_map(entry.headers),
+            ..settings
+        }),
+        (Some("http"), _, _) => Err(format!("{name:?} needs a `url` such as https://example.com/mcp")),
+        (Some("sse"), _, _) => Err(format!(
+            "{name:?} uses the transport `sse`, which is not supported; use `http` if the server offers it"
+        )),
+        (Some(_), _, _) => Err(format!(
+            "{name:?} has an unknown type; `stdio` and `http` are supported"
+        )),
+    }
+}
+
+fn is_http(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
+}
+
+/// Returns a name that can be part of a tool's name: at most 32 letters, digits, `-` and single `_`.
+fn usable_name(name: &str) -> String {
+    let mut usable = String::new();
+    for c in name.chars() {
+        let is_usable = c.is_ascii_alphanumeric() || c == '-';
+        let c = if is_usable { c } else { '_' };
+        if c != '_' || !(usable.is_empty() || usable.ends_with('_')) {
+            usable.push(c);
+        }
+    }
+    let usable = prefix_within(&usable, MAX_NAME).trim_end_matches('_');
+    if usable.is_empty() {
+        "server".to_owned()
+    } else {
+        usable.to_owned()
+    }
+}
+
+/// Returns the name, with a number if another server has it.
+fn find_free_name(name: &str, servers: &[McpServerSettings]) -> String {
+    let is_free = |name: &str| servers.iter().all(|server| server.name != name);
+    let numbered = (2..).map(|n| {
+        let suffix = format!("-{n}");
+        format!("{}{suffix}", prefix_within(name, MAX_NAME - suffix.len()))
+    });
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| is_free(name)).unwrap_or_default()
+}
+
+/// Sets the servers of a session. Says which configured ones they replace.
+pub(super) fn name_servers(
+    state: &AcpContext,
+    session: &SessionId,
+    folder: &Path,
+    servers: &[McpServerSettings],
+) {
+    let replaced = state.configured.name_mcp_servers(session, folder, servers);
+    if replaced.is_empty() {
+        return;
+    }
+    let notice = Notice {
+        description: Some(
+            "Servers of your configuration with the same name are not used in this session.".to_owned(),
+        ),
+        ..Notice::new(
+            "info",
+            "mcpServers",
+            format!("The editor's MCP servers are used: {}", replaced.join(", ")),
+        )
+    };
+    state.feeds.add_note(session, notice);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(servers: Value) -> Result<Vec<McpServerSettings>, String> {
+        take_servers(&mut json!({"mcpServers": servers})).map_err(|error| error.message.into_owned())
+    }
+
+    #[test]
+    fn names_are_usable_and_distinct() {
+        let named = |name: &str| json!({"name": name, "command": "/bin/x", "args": [], "env": []});
+        let long = "x".repeat(40);
+        let servers = read(json!([
+            named("files"),
+            named("files"),
+            named("My Server!"),
+            named("a__b"),
+            named("\u{1f600}"),
+            named(&long),
+            named(&long),
+        ]));
+        let servers = servers.unwrap();
+        let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+        let (first, second) = ("x".repeat(32), format!("{}-2", "x".repeat(30)));
+        assert_eq!(
+            names,
+            ["files", "files-2", "My_Server", "a_b", "server", &first, &second]
+        );
+    }
+
+    #[test]
+    fn errors_name_the_entry_and_never_its_secrets() {
+        for (entry, expected) in [
+            (
+                json!({"type": "sse", "name": "a", "url": "https://x/", "headers": []}),
+                "`sse`",
+            ),
+            (json!({"type": "acp", "name": "a", "id": "1"}), "unknown type"),
+            (json!({"name": "a", "args": [], "env": []}), "`command`"),
+            (
+                json!({"type": "http", "name": "a", "url": "file:///x", "headers": []}),
+                "`url`",
+            ),
+            (
+                json!({"name": "a", "command": "x", "env": [{"name": "K", "value": ["hidden"]}]}),
+                "malformed",
+            ),
+            (
+                json!({"command": "x", "env": [{"name": "K", "value": "hidden"}]}),
+                "malformed",
+            ),
+            (json!("hidden"), "malformed"),
+        ] {
+            let error = read(json!([entry])).unwrap_err();
+            assert!(
+                error.starts_with("mcpServers[0]: ") && error.contains(expected),
+                "{error}"
+            );
+            assert!(!error.contains("hidden"), "{error}");
+        }
+        assert!(read(json!({"a": 1})).is_err());
+        assert!(read(json!(null)).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,371 @@
+//! MCP servers over the Agent Client Protocol: those that the client names, and those of the configuration (R-MCP).
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::client::{AcpClient, chunk_text};
+use crate::harness::World;
+use crate::mcp::{peer_script, world_with};
+use crate::mcp_peer::HttpPeer;
+use crate::mock_llm::Reply;
+
+const NOTICES: &str = r#"{"session": {"notices": {}}}"#;
+
+/// A value that must be neither logged nor stored.
+const CANARY: &str = "sk-canary-of-an-mcp-server-0123456789";
+
+fn start(world: &World) -> AcpClient {
+    AcpClient::start(world, serde_json::from_str(NOTICES).unwrap())
+}
+
+/// Returns an entry that runs the scripted server. The process first writes its id and `$API_KEY` into `note`.
+fn program(name: &str, note: &Path, arguments: &str) -> Value {
+    let script = format!(
+        "echo $$ \"$API_KEY\" > '{}'; exec python3 '{}' {arguments}",
+        note.display(),
+        peer_script().display()
+    );
+    json!({
+        "name": name, "command": "/bin/sh", "args": ["-c", script],
+        "env": [{"name": "API_KEY", "value": CANARY}],
+    })
+}
+
+fn new_session(client: &AcpClient, world: &World, servers: Value) -> String {
+    let params = json!({"cwd": world.workspace(), "mcpServers": servers});
+    client.call("session/new", params)["sessionId"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Asks for a tool, allows the call, and returns the result as the model reads it.
+fn call_tool(world: &World, client: &AcpClient, session: &str, tool: &str, input: Value) -> String {
+    world.mock().push(Reply::tool(tool, input));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(session, "go");
+    let asked = client.asked("session/request_permission");
+    client.respond(
+        &asked,
+        json!({"outcome": {"outcome": "selected", "optionId": "allow"}}),
+    );
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let request = world.wait_for_request(world.requests() - 1);
+    request.messages().last().unwrap()["content"][0].to_string()
+}
+
+/// Returns the id of the process that has written `note`.
+fn process_id(note: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(note).ok()?;
+    text.split_whitespace().next().map(str::to_owned)
+}
+
+fn is_running(note: &Path) -> bool {
+    process_id(note).is_some_and(|id| Path::new("/proc").join(id).exists())
+}
+
+/// Returns the files below a folder that contain the text.
+fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if memchr::memmem::find(&std::fs::read(&path).unwrap(), text.as_bytes()).is_some() {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn programs_of_the_client_run_from_the_first_prompt_until_the_session_closes() {
+    let world = World::new();
+    let client = start(&world);
+    let note = world.path("note");
+    let session = new_session(&client, &world, json!([program("My files", &note, "")]));
+    assert!(!note.exists(), "nothing starts before a prompt");
+    world
+        .mock()
+        .push(Reply::tool("mcp__My_files__echo", json!({"text": "hello"})));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "echo");
+    let asked = client.asked("session/request_permission");
+    let call = &asked["params"]["toolCall"];
+    assert_eq!(call["title"], r#"My_files/echo {"text":"hello"}"#);
+    assert_eq!(call["rawInput"], json!({"text": "hello"}));
+    client.respond(
+        &asked,
+        json!({"outcome": {"outcome": "selected", "optionId": "allow"}}),
+    );
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let updates = client.taken_updates();
+    let last = updates
+        .iter()
+        .rfind(|update| update["toolCallId"] == call["toolCallId"])
+        .unwrap();
+    assert_eq!(last["status"], "completed");
+    assert!(last["content"].to_string().contains("hello"), "{last}");
+
+    assert!(std::fs::read_to_string(&note).unwrap().contains(CANARY));
+    assert!(is_running(&note));
+    client.call("session/close", json!({"sessionId": session}));
+    world.wait_until(|| !is_running(&note));
+    drop(client);
+    for folder in ["data", "state"] {
+        assert_eq!(files_with(&world.path(folder), CANARY), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_loaded_or_resumed_session_has_the_servers_that_its_client_names_now() {
+    let world = World::new();
+    world.mock().allow_rewrites();
+    let client = start(&world);
+    let (first, second) = (world.path("first"), world.path("second"));
+    let session = new_session(&client, &world, json!([program("one", &first, "")]));
+    call_tool(&world, &client, &session, "mcp__one__echo", json!({"text": "1"}));
+    let reopen = |method: &str, servers: Value| {
+        let params = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": servers});
+        client.call(method, params);
+    };
+    let same = process_id(&first);
+    reopen("session/resume", json!([program("one", &first, "")]));
+    call_tool(&world, &client, &session, "mcp__one__echo", json!({"text": "2"}));
+    assert_eq!(process_id(&first), same, "the same server goes on running");
+    reopen("session/load", json!([program("two", &second, "")]));
+    let read = call_tool(
+        &world,
+        &client,
+        &session,
+        "mcp__two__echo",
+        json!({"text": "three"}),
+    );
+    assert!(read.contains("three"), "{read}");
+    world.wait_until(|| !is_running(&first));
+    assert!(is_running(&second));
+    client.call("session/delete", json!({"sessionId": session}));
+    world.wait_until(|| !is_running(&second));
+}
+
+#[test]
+fn servers_at_an_address_get_their_headers() {
+    let world = World::new();
+    let peer = HttpPeer::start(&[]);
+    let client = start(&world);
+    // A key that the provider uses too. Redaction of the params must not reach the server's own header.
+    let key = format!("Bearer {}", world.secrets()[0]);
+    let server = json!({
+        "type": "http", "name": "remote", "url": peer.url.as_str(), "headers": [{"name": "Authorization", "value": key}],
+    });
+    let session = new_session(&client, &world, json!([server]));
+    let read = call_tool(
+        &world,
+        &client,
+        &session,
+        "mcp__remote__echo",
+        json!({"text": "far"}),
+    );
+    assert!(read.contains("far"), "{read}");
+    let requests = peer.events().into_iter();
+    let authorized = requests.filter(|event| {
+        let headers = event["headers"].as_object();
+        headers.is_some_and(|headers| {
+            headers
+                .iter()
+                .any(|(name, value)| name.eq_ignore_ascii_case("authorization") && *value == key.as_str())
+        })
+    });
+    assert!(authorized.count() > 0);
+}
+
+#[test]
+fn a_server_of_the_client_comes_before_a_configured_one_of_its_name() {
+    let world = world_with(&["--start", "exit"], "");
+    let client = start(&world);
+    let note = world.path("note");
+    let session = new_session(&client, &world, json!([program("peer", &note, "")]));
+    let notice = client.update("notice");
+    assert_eq!(notice["title"], "The editor's MCP servers are used: peer");
+    let read = call_tool(
+        &world,
+        &client,
+        &session,
+        "mcp__peer__echo",
+        json!({"text": "hello"}),
+    );
+    assert!(read.contains("hello"), "{read}");
+}
+
+#[test]
+fn both_kinds_of_servers_work_side_by_side() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/echo\"]");
+    // There are so many tools that the model loads definitions.
+    world.mock().allow_rewrites();
+    let client = start(&world);
+    let note = world.path("note");
+    let session = new_session(&client, &world, json!([program("other", &note, "")]));
+    // A rule for one server says nothing about another.
+    call_tool(
+        &world,
+        &client,
+        &session,
+        "mcp__other__echo",
+        json!({"text": "hello"}),
+    );
+    let plain = client.new_session(&world);
+    world
+        .mock()
+        .push(Reply::tool("mcp__peer__echo", json!({"text": "hello"})));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&plain, "go");
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let offered = world.wait_for_request(world.requests() - 1).body["tools"].to_string();
+    assert!(offered.contains("mcp__peer__echo") && !offered.contains("mcp__other"));
+}
+
+#[test]
+fn a_server_that_fails_is_reported_once() {
+    let world = World::new();
+    let client = start(&world);
+    let note = world.path("note");
+    let session = new_session(&client, &world, json!([program("broken", &note, "--start exit")]));
+    for _ in 0..2 {
+        world.mock().push(Reply::text("done"));
+        client.answer(client.prompt(&session, "go"));
+    }
+    let updates = client.taken_updates();
+    let failures = updates
+        .iter()
+        .filter(|update| update["sessionUpdate"] == "notice")
+        .filter(|update| {
+            update["title"]
+                .as_str()
+                .unwrap()
+                .contains("broken: it ended with exit code 3")
+        });
+    assert_eq!(failures.count(), 1, "{updates:#?}");
+}
+
+#[test]
+fn entries_that_cannot_be_used_refuse_the_session() {
+    let world = World::new();
+    let client = AcpClient::launch(&world);
+    let initialized = client.call("initialize", json!({"protocolVersion": 1}));
+    assert_eq!(
+        initialized["agentCapabilities"]["mcpCapabilities"],
+        json!({"http": true, "sse": false})
+    );
+    let refuse = |server: Value| {
+        let params = json!({"cwd": world.workspace(), "mcpServers": [server]});
+        let answer = client.answer(client.request("session/new", params));
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        answer["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let sse = refuse(json!({"type": "sse", "name": "old", "url": "https://127.0.0.1/sse", "headers": []}));
+    assert!(
+        sse.contains("old") && sse.contains("`sse`, which is not supported"),
+        "{sse}"
+    );
+    let malformed =
+        refuse(json!({"name": "a", "command": "x", "args": [], "env": [{"name": "A", "value": [CANARY]}]}));
+    assert!(!malformed.contains(CANARY), "{malformed}");
+}
+
+#[test]
+fn progress_of_a_call_is_shown_as_its_content() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let client = start(&world);
+    let session = client.new_session(&world);
+    world
+        .mock()
+        .push(Reply::tool("mcp__peer__progress", json!({"count": 3})));
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(&session, "go"));
+    let updates = client.taken_updates();
+    let contents: Vec<String> = updates
+        .iter()
+        .filter(|update| update["sessionUpdate"] == "tool_call_update")
+        .map(|update| update["content"].to_string())
+        .collect();
+    assert!(
+        contents.iter().any(|content| content.contains("[1 of 3] part 1")),
+        "{contents:?}"
+    );
+    assert!(contents.last().unwrap().contains("3 parts done"), "{contents:?}");
+}
+
+#[test]
+fn a_cancel_during_a_call_ends_the_turn_and_tells_the_server() {
+    let world = World::new();
+    world.mock().allow_rewrites();
+    let client = start(&world);
+    let (note, log) = (world.path("note"), world.path("log"));
+    let arguments = format!("--log '{}'", log.display());
+    let session = new_session(&client, &world, json!([program("slow", &note, &arguments)]));
+    world.mock().push(Reply::tool("mcp__slow__hang", json!({})));
+    let prompt = client.prompt(&session, "go");
+    let asked = client.asked("session/request_permission");
+    client.respond(
+        &asked,
+        json!({"outcome": {"outcome": "selected", "optionId": "allow"}}),
+    );
+    let logged = |text: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(text));
+    world.wait_until(|| logged("\"name\": \"hang\""));
+    client.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+    world.wait_until(|| logged("notifications/cancelled"));
+    let calls = client.taken_updates();
+    let last = calls
+        .iter()
+        .rfind(|update| update["toolCallId"] == asked["params"]["toolCall"]["toolCallId"]);
+    assert_eq!(last.unwrap()["status"], "failed");
+    let read = call_tool(
+        &world,
+        &client,
+        &session,
+        "mcp__slow__echo",
+        json!({"text": "next"}),
+    );
+    assert!(read.contains("next"), "{read}");
+}
+
+#[test]
+fn a_server_that_needs_a_login_says_so() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let world = World::with(crate::harness::Config {
+        tables: format!("[mcp.remote]\nurl = \"{}\"", peer.url),
+        ..Default::default()
+    });
+    // This client shows no notices, so it is a thought.
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(&session, "go"));
+    let thoughts = chunk_text(&client.taken_updates(), "agent_thought_chunk");
+    assert!(
+        thoughts.contains("MCP server remote: ") && thoughts.contains("login"),
+        "{thoughts}"
+    );
+}
+
+#[test]
+fn servers_of_a_folder_stay_off_until_it_is_trusted() {
+    let world = World::new();
+    let note = world.path("note");
+    let own = world.path("own");
+    let entry = program("peer", &note, "");
+    world.write(
+        ".mcp.json",
+        json!({"mcpServers": {"peer": {"command": "/bin/sh", "args": entry["args"]}}}).to_string(),
+    );
+    let client = start(&world);
+    // What the client names is its user's, whatever the folder is.
+    let session = new_session(&client, &world, json!([program("own", &own, "")]));
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(&session, "go"));
+    let offered = world.wait_for_request(0).body["tools"].to_string();
+    assert!(offered.contains("mcp__own__echo") && !offered.contains("mcp__peer"));
+    assert!(is_running(&own) && !note.exists());
+}
