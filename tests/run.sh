@@ -235,11 +235,16 @@ for line in open(sys.argv[1]):
 PYTHON
 )
 [ -x "$agentls" ] || fail "the build produced no binary named agentls"
+# The frames of the Agent Client Protocol, for a check against its schema.
+frames=$scratch/acp-frames
+mkdir "$frames"
 export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers AGENTLS_PYTEST=$cache/pytest-$PYTEST
 
-step "tests in Rust" cargo test --locked "$@"
+step "tests in Rust" env AGENTLS_ACP_FRAMES="$frames" cargo test --locked "$@"
+# Without frames, the arguments have selected other tests.
+[ -n "$(ls "$frames")" ] || frames=
 step "the official client of the Agent Client Protocol" env AGENTLS_BIN="$agentls" CARGO_TARGET_DIR="$cache/acp_client" \
-    cargo test --locked --manifest-path tests/acp_client/Cargo.toml
+    ${frames:+AGENTLS_ACP_FRAMES="$frames"} cargo test --locked --manifest-path tests/acp_client/Cargo.toml
 step "a client with vscode-jsonrpc" node --test --test-reporter=spec tests/foreign/vscode-jsonrpc/client.test.mjs
 step "the generated TypeScript compiles" \
     node "$node_packages/node_modules/typescript/bin/tsc" --noEmit --strict editors/vscode/src/protocol.ts

@@ -58,6 +58,11 @@ impl FrameChecker {
         }
     }
 
+    /// Another connection begins.
+    pub fn forget_requests(&mut self) {
+        self.asked.clear();
+    }
+
     /// Checks a line of the agent; panics if it breaks the schema.
     pub fn check_received(&mut self, line: &str) {
         let message: Value = serde_json::from_str(line).expect("a line is JSON");

@@ -1,6 +1,10 @@
 //! A client of `agentls acp` over real pipes. Dropping it closes the pipe and checks that the program ends well.
+//!
+//! If `AGENTLS_ACP_FRAMES` names a folder, it writes all frames there, and `tests/acp_client` checks them against the
+//! official schema.
 
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -22,6 +26,8 @@ pub struct AcpClient {
     /// Messages that no test has taken, in order.
     seen: RefCell<Vec<Value>>,
     secrets: Vec<String>,
+    /// Where the frames are written: what was sent after `>`, and what was received after `<`.
+    frames: Option<File>,
 }
 
 impl AcpClient {
@@ -64,6 +70,7 @@ impl AcpClient {
             last_id: Cell::new(0),
             seen: RefCell::default(),
             secrets: world.secrets().to_vec(),
+            frames: open_frames(),
         }
     }
 
@@ -75,6 +82,7 @@ impl AcpClient {
 
     /// Sends a message.
     pub fn send(&self, message: &Value) {
+        self.record_frame('>', &message.to_string());
         self.raw(format!("{message}\n").as_bytes());
     }
 
@@ -136,7 +144,14 @@ impl AcpClient {
         }
     }
 
+    fn record_frame(&self, direction: char, line: &str) {
+        if let Some(mut frames) = self.frames.as_ref() {
+            writeln!(frames, "{direction}{line}").expect("the frame is written");
+        }
+    }
+
     fn check_line(&self, line: &str) -> Value {
+        self.record_frame('<', line);
         assert!(!self.secrets.iter().any(|secret| line.contains(secret)), "{line}");
         let message: Value = serde_json::from_str(line).expect("a line is JSON");
         assert_eq!(message["jsonrpc"], "2.0", "{line}");
@@ -179,6 +194,14 @@ impl AcpClient {
         let prompt = json!([{"type": "text", "text": text}]);
         self.request("session/prompt", json!({"sessionId": session, "prompt": prompt}))
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the script that runs all tests sets it")]
+fn open_frames() -> Option<File> {
+    let folder = std::env::var_os("AGENTLS_ACP_FRAMES")?;
+    let file = tempfile::Builder::new().prefix("acp-").tempfile_in(folder);
+    let (file, _) = file.expect("a file").keep().expect("a file that stays");
+    Some(file)
 }
 
 /// Returns the text of all chunks of a kind, in order.
