@@ -3,6 +3,7 @@
 import { commands, env, Range, Uri, window } from "vscode";
 import { omitUndefined } from "./chat";
 import { buttonHandlers, type CommandContext, commandTable, forkAndNotify } from "./commands";
+import { openAddress } from "./externalLinks";
 import { escapeNotification } from "./format";
 import { attachFiles, suggestCommands, suggestMentions } from "./mentions";
 import { editQueuedPrompt, enqueuePrompt, removeQueuedPrompt, saveQueuedPrompt, sendQueuedPrompt } from "./promptQueue";
@@ -103,7 +104,7 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
       return openFile(resolvePath(message.path, getWorkingFolder(chat.activeSession)), message.line);
     case "openLink":
       // Allow only links for a browser or mail program. VS Code asks for confirmation.
-      if (/^(https?|mailto):/i.test(message.href)) await env.openExternal(Uri.parse(message.href));
+      if (/^(https?|mailto):/i.test(message.href)) await openAddress(message.href);
       return;
     case "copy":
       return env.clipboard.writeText(message.text);

@@ -80,6 +80,37 @@ testWithFakeServer(
       await s.view.locator(".note", { hasText: "→ lite" }).waitFor();
     });
 
+    await t.test("Enter in a form ends a field and not the form", async () => {
+      await s.sendPrompt("form");
+      const question = s.at("question");
+      await question.filter({ hasText: "Your answers go to the server." }).waitFor();
+      await question.getByLabel("Your name").fill("Ada");
+      await question.getByLabel("Your name").press("Enter");
+      await question.getByLabel("mail").fill("ada@example.org");
+      await s.takeScreenshot("question-form");
+      await question.getByLabel("mail").press("Control+Enter");
+      await s.view.locator(".note", { hasText: "→ Ada, ada@example.org" }).waitFor();
+    });
+
+    await t.test("an address in a question is a link that only a click opens", async () => {
+      await s.sendPrompt("visit");
+      const link = s.at("question").getByRole("link");
+      await link.waitFor();
+      assert.equal(await link.getAttribute("href"), "https://login.example/authorize?client=a_b&state=%2B1");
+      assert.equal(await link.textContent(), await link.getAttribute("href"));
+      await s.takeScreenshot("question-address");
+      await link.click();
+      const dialog = page.locator(".monaco-dialog-box", { hasText: "login.example" });
+      await dialog.waitFor();
+      await s.takeScreenshot("question-address-opened");
+      const request = page.context().waitForEvent("request", (sent) => sent.url().startsWith("https://login.example"));
+      await dialog.getByRole("button", { name: "Open", exact: true }).click();
+      assert.equal((await request).url(), "https://login.example/authorize?client=a_b&state=%2B1");
+      await s.at("question").press("2");
+      await s.at("question").press("Control+Enter");
+      await s.view.locator(".note", { hasText: "→ decline" }).waitFor();
+    });
+
     await t.test("a sub-agent's work is shown under its call and collapses when done", async () => {
       const call = (title) => s.view.locator('[data-testid="tool"]', { hasText: title });
       await s.sendPrompt("delegate it");

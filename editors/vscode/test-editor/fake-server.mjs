@@ -201,6 +201,42 @@ const behaviors = {
     });
     return undefined;
   },
+  form() {
+    const yesOrNo = [
+      { value: "true", label: "Yes" },
+      { value: "false", label: "No" },
+    ];
+    emitEvent("questionRequested", {
+      questionId: "que_2",
+      text: "The MCP server wiki asks: Who are you?",
+      detail: "It asks during a call of wiki/edit.\nYour answers go to the server.",
+      fields: [
+        { name: "name", label: "Your name [name] (2 to 20 characters)", required: true },
+        { name: "mail", label: "mail (optional)" },
+        { name: "agree", label: "agree (default: false)", choices: yesOrNo },
+      ],
+    });
+    return undefined;
+  },
+  visit() {
+    emitEvent("questionRequested", {
+      questionId: "que_3",
+      text: "The MCP server wiki asks you to open an address: Sign in.",
+      detail: "https://login.example/authorize?client=a_b&state=%2B1\nOpen it only if you know it.",
+      fields: [
+        {
+          name: "choice",
+          label: "",
+          choices: [
+            { value: "accept", label: "I have opened it" },
+            { value: "decline", label: "Decline" },
+          ],
+          required: true,
+        },
+      ],
+    });
+    return undefined;
+  },
   // A sub-agent with calls, a retry, its own model, and a nested question. It continues after the answer.
   delegate() {
     const call = (toolCallId, name, title, status, parentToolCallId, fields = {}) =>

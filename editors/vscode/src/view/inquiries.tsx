@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatDollars } from "../format";
+import { formatDollars, revealHidden } from "../format";
 import type { QuestionField } from "../protocol";
 import type { LimitItem, QuestionItem } from "../state";
 import { Button } from "./components";
@@ -113,13 +113,15 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || event.altKey) return;
     const isInTextField = event.target instanceof HTMLInputElement && event.target.type === "text";
-    if (event.key === "Enter" && (isInTextField || event.ctrlKey || event.metaKey)) {
+    const hasModifier = event.ctrlKey || event.metaKey;
+    if (event.key === "Enter" && (isInTextField || hasModifier)) {
       event.preventDefault();
-      sendAnswer();
+      // In a form with several fields, Enter ends a field, not the form.
+      if (hasModifier || request.fields.length === 1) sendAnswer();
       return;
     }
     const choice = /^[1-9]$/.test(event.key) ? numberedField?.choices?.[Number(event.key) - 1] : undefined;
-    if (isInTextField || event.ctrlKey || event.metaKey || !numberedField || !choice) return;
+    if (isInTextField || hasModifier || !numberedField || !choice) return;
     event.preventDefault();
     const values = answers[numberedField.name] ?? [];
     setValues(numberedField.name, toggleChoice(numberedField, values, choice.value, !values.includes(choice.value)));
@@ -136,7 +138,7 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
       onKeyDown={onKeyDown}
     >
       <p class="reason">{request.text}</p>
-      {request.detail !== undefined && <p class="dim">{request.detail}</p>}
+      {request.detail !== undefined && <QuestionDetail text={request.detail} />}
       {request.fields.map((field) => (
         <AnswerField
           key={field.name}
@@ -160,6 +162,31 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
     </section>
   );
 }
+
+function AddressLink({ address }: { address: string }): JSX.Element {
+  const openLink = (event: MouseEvent) => {
+    event.preventDefault();
+    postMessage({ type: "openLink", href: address });
+  };
+  return (
+    <a href={address} onClick={openLink}>
+      {address}
+    </a>
+  );
+}
+
+/** A line that is a web address and nothing else is a link, which VS Code opens on a click. */
+function QuestionDetail({ text }: { text: string }): JSX.Element {
+  const isAddress = (line: string) => /^https?:\/\/\S+$/.test(line) && revealHidden(line) === line;
+  return (
+    <div class="dim detail">
+      {text.split("\n").map((line) => (
+        <p key={line}>{isAddress(line) ? <AddressLink address={line} /> : line}</p>
+      ))}
+    </div>
+  );
+}
+
 interface AnswerFieldProps {
   id: string;
   field: QuestionField;
