@@ -13,9 +13,13 @@ use crate::base::clock::Instant;
 use crate::base::text;
 use crate::protocol::table::method;
 use crate::protocol::{
-    LimitName, LimitOutcome, LimitRequestedNotification, LimitResolvedNotification, QuestionField,
-    QuestionRequestedNotification, QuestionResolvedNotification, ServerNotification, SettledBy,
+    LimitName, LimitOutcome, LimitRequestedNotification, LimitResolvedNotification, QuestionChoice,
+    QuestionField, QuestionRequestedNotification, QuestionResolvedNotification, ServerNotification,
+    SettledBy,
 };
+
+/// How many choices the keys 1 to 9 reach.
+const KEYED_CHOICES: usize = 9;
 
 /// Open limits and questions, in the order of their arrival.
 #[derive(Default)]
@@ -269,8 +273,8 @@ impl LimitForm {
 }
 
 fn takes_words(field: &QuestionField) -> bool {
-    // Keys 1 to 9 cover only nine choices; typing reaches the others.
-    field.free || field.choices.is_empty() || field.choices.len() > 9
+    // Typing reaches the choices without a key.
+    field.free || field.choices.is_empty() || field.choices.len() > KEYED_CHOICES
 }
 
 /// Returns the index of the choice that a digit selects.
@@ -300,9 +304,12 @@ impl QuestionForm {
         if !field.label.is_empty() {
             lines.push(format!("  {}", text::strip_control_characters(&field.label)));
         }
-        for (number, choice) in field.choices.iter().enumerate().take(9) {
+        for (number, choice) in field.choices.iter().enumerate() {
             let mark = if self.chosen.contains(&number) { "●" } else { " " };
-            let key = styler.paint_text(Color::BoldCyan, &(number + 1).to_string());
+            let key = match number {
+                0..KEYED_CHOICES => styler.paint_text(Color::BoldCyan, &(number + 1).to_string()),
+                _ => " ".to_owned(),
+            };
             let label = text::strip_control_characters(&choice.label);
             lines.push(format!("  {key} {mark} {label}"));
         }
@@ -323,9 +330,40 @@ impl QuestionForm {
         match take_line(&mut self.words, "", key, now) {
             Some(Err(step)) => step,
             Some(Ok(line)) if line.is_empty() => InquiryStep::Wrong("nothing was typed"),
-            Some(Ok(line)) => self.fill_field(Some(vec![line])),
+            Some(Ok(line)) => match self.read_typed(&line) {
+                Some(values) => self.fill_field(Some(values)),
+                None => InquiryStep::Wrong("not one of the choices"),
+            },
             None => self.handle_choice(key),
         }
+    }
+
+    /// Converts a typed line to the values of the current field; `None` if it names no choice and only choices count.
+    fn read_typed(&self, line: &str) -> Option<Vec<String>> {
+        let field = self.field()?;
+        let find_value = |words: &str| {
+            let words = words.trim();
+            let is_meant = |choice: &&QuestionChoice| {
+                choice.value == words || choice.label.to_lowercase() == words.to_lowercase()
+            };
+            let choice = field.choices.iter().find(is_meant);
+            choice.map(|choice| choice.value.clone())
+        };
+        if let Some(value) = find_value(line).or_else(|| field.choices.is_empty().then(|| line.to_owned())) {
+            return Some(self.chosen_values(field).chain([value]).collect());
+        }
+        if field.free {
+            return Some(self.chosen_values(field).chain([line.to_owned()]).collect());
+        }
+        let typed: Option<Vec<String>> = line.split(',').map(find_value).collect();
+        let typed = typed.filter(|_| field.several)?;
+        Some(self.chosen_values(field).chain(typed).collect())
+    }
+
+    /// Returns the values that were chosen with keys.
+    fn chosen_values(&self, field: &QuestionField) -> impl Iterator<Item = String> {
+        let chosen = self.chosen.iter().map(|number| &field.choices[*number]);
+        chosen.map(|choice| choice.value.clone())
     }
 
     /// Applies a key while nothing is typed.
@@ -358,8 +396,7 @@ impl QuestionForm {
                 }
             },
             Key::Enter if field.several && !self.chosen.is_empty() => {
-                let chosen = self.chosen.iter().map(|number| &field.choices[*number]);
-                let values = chosen.map(|choice| choice.value.clone()).collect();
+                let values = self.chosen_values(field).collect();
                 self.fill_field(Some(values))
             }
             _ => InquiryStep::Nothing,
@@ -545,6 +582,36 @@ mod tests {
         assert_eq!(
             expect_answer(press(&mut question(json!([{"name": "a"}])), "x")),
             json!({"questionId": "ask_1", "dismissed": true})
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn choices_without_a_key_are_shown_and_typed() {
+        let choices: Vec<Value> = (1..=12)
+            .map(|n| json!({"value": format!("v{n}"), "label": format!("Label {n}")}))
+            .collect();
+        let one = || question(json!([{"name": "a", "choices": choices, "required": true}]));
+        let shown = one().render_first(plain()).unwrap();
+        assert!(shown.contains("  9   Label 9\n      Label 10\n"), "{shown}");
+        assert_eq!(
+            expect_answer(press(&mut one(), "tlabel 11\n"))["answers"],
+            json!({"a": ["v11"]})
+        );
+        assert_eq!(
+            expect_answer(press(&mut one(), "tv12\n"))["answers"],
+            json!({"a": ["v12"]})
+        );
+        for words in ["tLabel 13\n", "tv1, v2\n"] {
+            assert_eq!(
+                press(&mut one(), words),
+                InquiryStep::Wrong("not one of the choices")
+            );
+        }
+        let mut several = question(json!([{"name": "a", "choices": choices, "several": true}]));
+        assert_eq!(press(&mut several, "2"), InquiryStep::Show);
+        assert_eq!(
+            expect_answer(press(&mut several, "tv10, Label 12\n"))["answers"],
+            json!({"a": ["v2", "v10", "v12"]})
         );
     }
 
