@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
+use super::context::ask_withdrawing;
 use super::{ToolContext, UserPrompt};
 use crate::base::clock;
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -70,13 +71,7 @@ impl HostPrompt for UserHostPrompt {
         let question = build_question(target, &self.command);
         let asker = self.asker.clone();
         async move {
-            let mut open = OpenQuestion {
-                asker: asker.as_ref(),
-                is_answered: false,
-            };
-            let reply = asker.request_reply(question).await;
-            open.is_answered = true;
-            match reply? {
+            match ask_withdrawing(asker.as_ref(), question).await? {
                 InquiryReply::Answers(answers) => match answers.get(CHOICE_FIELD)?.first()?.as_str() {
                     ALLOW => Some(true),
                     DENY => Some(false),
@@ -89,20 +84,6 @@ impl HostPrompt for UserHostPrompt {
             }
         }
         .boxed()
-    }
-}
-
-/// Withdraws the question if the command ends before the answer.
-struct OpenQuestion<'a> {
-    asker: &'a dyn UserPrompt,
-    is_answered: bool,
-}
-
-impl Drop for OpenQuestion<'_> {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            self.asker.withdraw_questions();
-        }
     }
 }
 

@@ -143,6 +143,31 @@ pub trait UserPrompt: Send + Sync {
     fn withdraw_questions(&self) {}
 }
 
+/// Asks the user, and withdraws the question if the future is dropped before the reply.
+pub(super) async fn ask_withdrawing(asker: &dyn UserPrompt, question: AgentQuestion) -> Option<InquiryReply> {
+    let mut open = OpenQuestion {
+        asker,
+        is_answered: false,
+    };
+    let reply = asker.request_reply(question).await;
+    open.is_answered = true;
+    reply
+}
+
+/// A question that waits for its reply.
+struct OpenQuestion<'a> {
+    asker: &'a dyn UserPrompt,
+    is_answered: bool,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.asker.withdraw_questions();
+        }
+    }
+}
+
 /// Leaves every question without a reply, for sessions where nobody can be asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoUser;
