@@ -5,24 +5,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use super::mcp_content::{RenderedContent, render_contents};
 use super::output::fail_with_message;
 use super::{CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, schema};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::domain::{Effect, EffectKind, ForeignTool, ImageData, ToolSpec};
-use crate::mcp::{McpCall, McpCallResult, McpContent, McpError, ServedTool};
+use crate::domain::{Effect, EffectKind, ForeignTool, ToolSpec};
+use crate::mcp::{McpCall, McpCallResult, McpError, ServedTool};
 
 /// Reports of progress that may wait for a slow client. Further ones are dropped.
 const PROGRESS_QUEUE: usize = 16;
-/// The most images of a result.
-const MAX_IMAGES: usize = 10;
-/// The largest image, in bytes of base64; providers refuse larger ones.
-const MAX_IMAGE: usize = 5 << 20;
 
 /// A tool of an MCP server.
 pub struct McpServerTool {
@@ -170,57 +165,21 @@ impl PreparedCall for McpToolCall {
 
 /// Converts a result. The caller cuts a text that is too long.
 fn to_output(result: McpCallResult) -> ToolOutput {
-    let mut texts: Vec<String> = Vec::new();
-    let mut images = Vec::new();
-    for content in result.content {
-        texts.push(match content {
-            McpContent::Text(text) => text,
-            McpContent::Document { uri, text } => format!("[document {uri}]\n{text}"),
-            McpContent::Link { uri, name } => format!("[link to {uri}: {name}]"),
-            McpContent::Other(what) => format!("[{what}: not shown]"),
-            McpContent::Image { media_type, data } => match to_image(&media_type, data, images.len()) {
-                Ok(image) => {
-                    images.push(image);
-                    continue;
-                }
-                Err(reason) => format!("[an image is not shown: {reason}]"),
-            },
-        });
-    }
+    let RenderedContent { mut text, images } = render_contents(result.content);
     // Servers repeat it as text, for clients that do not know it.
-    if texts.is_empty()
+    if text.is_empty()
         && let Some(structured) = &result.structured
     {
-        texts.push(structured.to_string());
+        text = structured.to_string();
     }
-    if texts.is_empty() && images.is_empty() {
-        texts.push("(no output)".to_owned());
+    if text.is_empty() && images.is_empty() {
+        "(no output)".clone_into(&mut text);
     }
     ToolOutput {
         images,
         is_error: result.is_error,
-        ..ToolOutput::text(texts.join("\n"))
+        ..ToolOutput::text(text)
     }
-}
-
-/// Checks an image: a provider would refuse the whole request for a bad one.
-fn to_image(stated: &str, data: String, before: usize) -> Result<ImageData, String> {
-    if before >= MAX_IMAGES {
-        return Err(format!("a result has at most {MAX_IMAGES}"));
-    }
-    if data.len() > MAX_IMAGE {
-        return Err(format!("it has {} bytes", data.len() / 4 * 3));
-    }
-    let bytes = STANDARD
-        .decode(data.as_bytes())
-        .map_err(|_| "it is not valid base64".to_owned())?;
-    // What a server calls it does not count.
-    let media_type = super::read_file::image_type(&bytes)
-        .ok_or_else(|| format!("{:?} is not PNG, JPEG, GIF, or WebP", one_line(stated, 40)))?;
-    Ok(ImageData {
-        media_type: media_type.to_owned(),
-        data: data.into(),
-    })
 }
 
 #[cfg(test)]
@@ -228,6 +187,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::mcp::McpContent;
 
     const PIXEL: &str =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
@@ -275,33 +235,5 @@ mod tests {
         };
         assert_eq!(to_output(structured).text, r#"{"sum":42}"#);
         assert_eq!(to_output(McpCallResult::default()).text, "(no output)");
-    }
-
-    #[test]
-    fn images_that_a_provider_would_refuse_are_left_out() {
-        let image = |data: String| McpContent::Image {
-            media_type: "image/png".to_owned(),
-            data,
-        };
-        for (data, reason) in [
-            ("!".to_owned(), "not valid base64"),
-            (STANDARD.encode("text"), "is not PNG"),
-            ("A".repeat(MAX_IMAGE + 1), "it has"),
-        ] {
-            let output = to_output(McpCallResult {
-                content: vec![image(data)],
-                ..McpCallResult::default()
-            });
-            assert!(
-                output.images.is_empty() && output.text.contains(reason),
-                "{}",
-                output.text
-            );
-        }
-        let many = McpCallResult {
-            content: vec![image(PIXEL.to_owned()); MAX_IMAGES + 2],
-            ..McpCallResult::default()
-        };
-        assert_eq!(to_output(many).images.len(), MAX_IMAGES);
     }
 }

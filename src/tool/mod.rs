@@ -27,6 +27,7 @@ mod git_blobs;
 pub mod glob;
 pub mod grep;
 pub mod list_dir;
+pub mod mcp_content;
 pub mod mcp_tool;
 mod output;
 mod progress;
