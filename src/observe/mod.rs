@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::Dispatch;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
@@ -111,7 +112,13 @@ fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Disp
 
 fn build_filter(settings: &LoggingSettings) -> Result<EnvFilter, LogError> {
     let directives = settings.to_filter_directives();
-    EnvFilter::try_new(&directives).map_err(|_| LogError::Filter(directives))
+    let filter = EnvFilter::try_new(&directives).map_err(|_| LogError::Filter(directives.clone()))?;
+    // The MCP client writes whole messages below `warn`: whoever wants them must name it.
+    if filter.max_level_hint() > Some(LevelFilter::WARN) {
+        return EnvFilter::try_new(format!("rmcp=warn,{directives}"))
+            .map_err(|_| LogError::Filter(directives));
+    }
+    Ok(filter)
 }
 
 /// Removes secrets from each line. Only the log's own thread calls it, one whole line at a time, so no secret is
@@ -210,6 +217,44 @@ mod tests {
         drop(guard);
         assert!(!first.exists());
         assert!(std::fs::read_to_string(second).unwrap().contains("two"));
+    }
+
+    #[test]
+    fn the_mcp_client_is_silent_below_warn_unless_it_is_named() {
+        for (filter, expected) in [
+            ("info", LevelFilter::WARN),
+            ("trace", LevelFilter::WARN),
+            ("info,rmcp=debug", LevelFilter::DEBUG),
+            ("error", LevelFilter::ERROR),
+        ] {
+            let settings = LoggingSettings {
+                filter: Some(filter.into()),
+                ..LoggingSettings::default()
+            };
+            let layer = build_filter(&settings).unwrap();
+            let seen = tracing::subscriber::with_default(Registry::default().with(layer), || {
+                [
+                    (
+                        LevelFilter::DEBUG,
+                        tracing::enabled!(target: "rmcp::service", tracing::Level::DEBUG),
+                    ),
+                    (
+                        LevelFilter::INFO,
+                        tracing::enabled!(target: "rmcp::service", tracing::Level::INFO),
+                    ),
+                    (
+                        LevelFilter::WARN,
+                        tracing::enabled!(target: "rmcp::service", tracing::Level::WARN),
+                    ),
+                    (
+                        LevelFilter::ERROR,
+                        tracing::enabled!(target: "rmcp::service", tracing::Level::ERROR),
+                    ),
+                ]
+            });
+            let lowest = seen.iter().find(|(_, enabled)| *enabled).map(|(level, _)| *level);
+            assert_eq!(lowest, Some(expected), "{filter}");
+        }
     }
 
     #[test]
