@@ -425,6 +425,7 @@ const MAY_AWAIT: &[(&str, &str)] = &[
     ("session/models/lists.rs", "reads model lists"),
     ("session/editor_credentials.rs", "asks the editor for keys"),
     ("session/revert.rs", "the I/O future of a revert"),
+    ("session/server_content.rs", "I/O futures of `session/io.rs`"),
     ("session/services.rs", "waits for the store, outside the actor"),
     ("session/open.rs", "operations of the manager"),
     ("session/stored.rs", "operations of the manager"),

@@ -132,7 +132,7 @@ async fn introduce(state: &AcpContext, session: &SessionId) {
     let Ok(snapshot) = state.sessions.send_request(session, inspect).await else {
         return;
     };
-    let commands = state.configured.written_commands(&snapshot.info).await;
+    let commands = state.configured.list_commands(&snapshot.info).await;
     let update = updates::commands(commands.iter());
     state.feeds.send(session, encode_update(session.as_str(), update));
     // The folder was explained at its first session, unless something is new.

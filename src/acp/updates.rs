@@ -58,6 +58,8 @@ pub(super) fn user_block(block: &Block, cwd: &Path) -> Option<Value> {
         Block::Image(image) => {
             Some(json!({"type": "image", "mimeType": image.media_type, "data": &*image.data}))
         }
+        // The text of the user names it.
+        Block::Reference(reference) if reference.kind.is_from_server() => None,
         Block::Reference(reference) => Some(reference_link(reference, cwd)),
         Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => None,
     }

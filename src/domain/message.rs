@@ -145,15 +145,30 @@ word_enum! {
         Selection = "selection",
         /// A diagnostic of the editor.
         Diagnostic = "diagnostic",
+        /// A resource of an MCP server.
+        Resource = "resource",
+        /// A prompt of an MCP server, which the user has called.
+        Prompt = "prompt",
     }
 }
 
-/// Something in a file that the user points at, with its text at that time.
+impl ReferenceKind {
+    /// Returns whether the text comes from an MCP server.
+    pub fn is_from_server(self) -> bool {
+        match self {
+            Self::Resource | Self::Prompt => true,
+            Self::File | Self::Selection | Self::Diagnostic => false,
+        }
+    }
+}
+
+/// Something that the user points at, with its text at that time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Reference {
     pub kind: ReferenceKind,
-    /// The path as tools print it: relative to the session's folder, or with the name of another root.
+    /// The path as tools print it: relative to the session's folder, or with the name of another root. Of an MCP
+    /// server, `server:uri` of a resource or `server/name` of a prompt.
     pub path: String,
     /// The first and last line, from 1, if it is a range of lines.
     #[serde(skip_serializing_if = "Option::is_none")]

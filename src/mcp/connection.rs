@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use super::elicitation::ElicitationRequest;
 use crate::base::CancellationToken;
 
 /// A connection to a server that has introduced itself.
@@ -28,6 +29,30 @@ pub trait McpConnection: Send + Sync {
     /// The call failed; see [`McpError`].
     fn call_tool(&self, call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>>;
 
+    /// Lists the prompts. Entries that are not usable are left out.
+    ///
+    /// # Errors
+    /// The server refuses, or its answer is not a list.
+    fn list_prompts(&self) -> BoxFuture<'_, Result<Vec<McpPrompt>, McpError>>;
+
+    /// Returns the messages of a prompt, in order.
+    ///
+    /// # Errors
+    /// The server refuses, or its answer is not a prompt.
+    fn get_prompt(&self, name: &str, arguments: Map<String, Value>) -> PromptReply<'_>;
+
+    /// Lists the resources that the server names. Entries that are not usable are left out.
+    ///
+    /// # Errors
+    /// The server refuses, or its answer is not a list.
+    fn list_resources(&self) -> BoxFuture<'_, Result<Vec<McpResource>, McpError>>;
+
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// The server refuses, or its answer is not a resource.
+    fn read_resource(&self, uri: &str) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>>;
+
     /// Tells the server that the workspace folders have changed.
     fn notify_roots_changed(&self) -> BoxFuture<'_, ()>;
 
@@ -38,6 +63,9 @@ pub trait McpConnection: Send + Sync {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
+/// The messages of a prompt, once the server has sent them.
+pub type PromptReply<'a> = BoxFuture<'a, Result<Vec<McpPromptMessage>, McpError>>;
+
 /// What a server may ask or tell us.
 pub trait McpClient: Send + Sync {
     /// Returns the workspace folders.
@@ -45,6 +73,9 @@ pub trait McpClient: Send + Sync {
 
     /// Takes note that the server has other tools now.
     fn note_tools_changed(&self);
+
+    /// Takes note that the server has other prompts now.
+    fn note_prompts_changed(&self);
 }
 
 /// What a server says about itself.
@@ -77,6 +108,40 @@ pub struct McpTool {
     pub claims_read_only: bool,
 }
 
+/// A prompt that a server offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpPrompt {
+    pub name: String,
+    /// What it does, for people.
+    pub description: Option<String>,
+    pub arguments: Vec<McpPromptArgument>,
+}
+
+/// An argument of a prompt. Its value is a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpPromptArgument {
+    pub name: String,
+    pub description: Option<String>,
+    pub is_required: bool,
+}
+
+/// A message of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpPromptMessage {
+    /// The server wrote it as an answer of the model.
+    pub is_from_assistant: bool,
+    pub content: McpContent,
+}
+
+/// A resource that a server names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpResource {
+    pub uri: String,
+    pub name: String,
+    pub description: Option<String>,
+    pub media_type: Option<String>,
+}
+
 /// A call of a tool.
 pub struct McpCall {
     /// The name that the server knows.
@@ -86,6 +151,8 @@ pub struct McpCall {
     pub cancel: CancellationToken,
     /// Receives what the server reports meanwhile. What arrives while it is full is dropped.
     pub progress: mpsc::Sender<String>,
+    /// Receives what the server asks the user meanwhile. Time in which it waits for the user does not count.
+    pub elicitations: mpsc::Sender<ElicitationRequest>,
 }
 
 /// The result of a call.

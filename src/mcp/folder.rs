@@ -5,14 +5,22 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::future::join_all;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
 
-use super::connection::{McpCall, McpCallResult, McpError, McpTool};
+use super::connection::{
+    McpCall, McpCallResult, McpContent, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool,
+};
 use super::names::{name_for_models, name_for_rules};
 use super::server::{McpServer, Phase, ReadyServer};
 use crate::config::McpServerSettings;
 use crate::domain::{McpServerState, McpServerStatus};
+
+/// The longest wait for a prompt or a resource, while which the user's message waits too.
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// The servers of a folder.
 pub struct McpFolder {
@@ -39,6 +47,22 @@ pub struct ServedTool {
     /// Its name for models: `mcp__server__tool`, at most 64 characters.
     pub name: String,
     server: Arc<McpServer>,
+}
+
+/// A prompt of a server that is ready.
+#[derive(Clone)]
+pub struct ServedPrompt {
+    /// The name of the server.
+    pub server: String,
+    pub prompt: Arc<McpPrompt>,
+    /// The name of its slash command: `mcp__server__prompt`, at most 64 characters.
+    pub name: String,
+}
+
+/// A server that is ready, for requests that are not calls of tools.
+pub struct ServerLink {
+    settings: Arc<McpServerSettings>,
+    ready: Arc<ReadyServer>,
 }
 
 impl McpFolder {
@@ -163,6 +187,48 @@ impl McpFolder {
         tools.into_values().collect()
     }
 
+    /// Returns the names of all servers.
+    pub fn server_names(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(|server| server.settings.name.as_str())
+    }
+
+    /// Returns the prompts of the servers that are ready, by name.
+    pub fn list_prompts(&self) -> Vec<ServedPrompt> {
+        let mut prompts: BTreeMap<String, ServedPrompt> = BTreeMap::new();
+        for server in &self.servers {
+            let Phase::Ready(ready) = server.server.phase() else {
+                continue;
+            };
+            for served in serve_prompts(&server.settings.name, &ready) {
+                prompts.entry(served.name.clone()).or_insert(served);
+            }
+        }
+        prompts.into_values().collect()
+    }
+
+    /// Starts a server if it does not run, and waits until it is ready, within `limit`.
+    ///
+    /// # Errors
+    /// The reason why it cannot be used now, with its name.
+    pub async fn connect_server(&self, name: &str, limit: Duration) -> Result<ServerLink, String> {
+        let known = self.find_server(name);
+        let known = known.ok_or_else(|| format!("there is no MCP server named {name:?}"))?;
+        known.server.need();
+        // A server that is still starting after that is an error below.
+        let _ = timeout(limit, known.server.wait_until_settled()).await;
+        match known.server.phase() {
+            Phase::Ready(ready) => Ok(ServerLink {
+                settings: known.settings.clone(),
+                ready,
+            }),
+            Phase::Failed(McpError::NeedsLogin) => Err(format!("the MCP server {name} needs a login")),
+            Phase::Failed(error) => Err(format!("the MCP server {name} does not run: {error}")),
+            Phase::Idle | Phase::Starting => Err(format!(
+                "the MCP server {name} is still starting; try again in a moment"
+            )),
+        }
+    }
+
     /// Returns the state of all servers.
     pub fn list_status(&self) -> Vec<McpServerStatus> {
         let servers = self.servers.iter();
@@ -189,6 +255,63 @@ impl ServedTool {
             Phase::Idle | Phase::Starting => Err(McpError::Failed("the server is starting again".to_owned())),
         }
     }
+}
+
+impl ServerLink {
+    /// Returns the prompts of the server.
+    pub fn list_prompts(&self) -> impl Iterator<Item = ServedPrompt> {
+        serve_prompts(&self.settings.name, &self.ready)
+    }
+
+    /// Returns the messages of a prompt, within the time limit of the server's settings.
+    ///
+    /// # Errors
+    /// The request failed; see [`McpError`].
+    pub async fn get_prompt(
+        &self,
+        prompt: &McpPrompt,
+        arguments: Map<String, Value>,
+    ) -> Result<Vec<McpPromptMessage>, McpError> {
+        let reply = self.ready.connection.get_prompt(&prompt.name, arguments);
+        self.within_limit(reply).await
+    }
+
+    /// Reads a resource, within the time limit of the server's settings.
+    ///
+    /// # Errors
+    /// The request failed; see [`McpError`].
+    pub async fn read_resource(&self, uri: &str) -> Result<Vec<McpContent>, McpError> {
+        self.within_limit(self.ready.connection.read_resource(uri)).await
+    }
+
+    /// Lists the resources that the server names, within the time limit of the server's settings.
+    ///
+    /// # Errors
+    /// The request failed; see [`McpError`].
+    pub async fn list_resources(&self) -> Result<Vec<McpResource>, McpError> {
+        if !self.ready.peer().has_resources {
+            return Ok(Vec::new());
+        }
+        self.within_limit(self.ready.connection.list_resources()).await
+    }
+
+    async fn within_limit<T>(
+        &self,
+        request: impl Future<Output = Result<T, McpError>>,
+    ) -> Result<T, McpError> {
+        let limit = self.settings.timeout_s.0.min(MAX_WAIT);
+        timeout(limit, request)
+            .await
+            .unwrap_or(Err(McpError::TimedOut(limit)))
+    }
+}
+
+fn serve_prompts(server: &str, ready: &ReadyServer) -> impl Iterator<Item = ServedPrompt> {
+    ready.prompts.iter().map(move |prompt| ServedPrompt {
+        server: server.to_owned(),
+        prompt: prompt.clone(),
+        name: name_for_models(server, &prompt.name),
+    })
 }
 
 fn usable_tools<'a>(

@@ -7,11 +7,18 @@
 //! Invariants: every task ends with its server. A server cannot make us keep more than a bounded amount of what it
 //! sends. Nothing that a server says starts anything.
 
+mod client_side;
 mod connection;
+mod convert;
+mod elicitation;
+mod elicitation_router;
 mod folder;
+mod form;
+mod form_values;
 mod http;
 mod manager;
 mod names;
+mod prompt_arguments;
 mod rmcp_connection;
 mod schema;
 mod server;
@@ -20,7 +27,11 @@ mod stdio;
 mod transport_guard;
 
 pub use connection::{
-    McpCall, McpCallResult, McpClient, McpConnection, McpContent, McpError, McpPeer, McpRoot, McpTool,
+    McpCall, McpCallResult, McpClient, McpConnection, McpContent, McpError, McpPeer, McpPrompt,
+    McpPromptArgument, McpPromptMessage, McpResource, McpRoot, McpTool, PromptReply,
 };
-pub use folder::{McpFolder, ServedTool};
+pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
+pub use folder::{McpFolder, ServedPrompt, ServedTool, ServerLink};
+pub use form::{FieldKind, FieldOption, Form, FormField};
 pub use manager::{McpManager, McpRegistration};
+pub use prompt_arguments::{describe_arguments, match_arguments};

@@ -1,37 +1,34 @@
 //! A connection through the official SDK, `rmcp`. With the transports, the only place that knows it.
 
-#![expect(
-    deprecated,
-    reason = "a draft of MCP gives roots up, but the servers of today ask for them"
-)]
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
-    ContentBlock, ErrorData, Implementation, ListRootsResult, ListToolsRequest, PaginatedRequestParams,
-    ProtocolVersion, ResourceContents, Root, RootsCapabilities, ServerResult, Tool,
+    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest, GetPromptRequestParams,
+    ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ReadResourceRequest,
+    ReadResourceRequestParams, ServerResult,
 };
-use rmcp::service::{
-    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestContext, RequestHandle,
-    RunningService, ServiceError, ServiceExt,
-};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceExt};
 use rmcp::transport::Transport;
-use rmcp::{ClientHandler, RoleClient};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
+use super::client_side::ClientSide;
 use super::connection::{
-    McpCall, McpCallResult, McpClient, McpConnection, McpContent, McpError, McpPeer, McpTool,
+    McpCall, McpCallResult, McpClient, McpConnection, McpContent, McpError, McpPeer, McpPrompt, McpResource,
+    McpTool, PromptReply,
 };
-use super::schema::adapt_schema;
+use super::convert::{
+    read_prompt, read_resource, read_tool, to_call_result, to_document, to_error, to_peer, to_prompt_message,
+    to_start_error,
+};
+use super::elicitation_router::ElicitationRouter;
 use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
 use crate::base::CancellationToken;
-use crate::base::text::{one_line, prefix_within, reveal_hidden_characters};
 
 /// How long a cancel of a call may take to reach the server (R-MCP).
 const CANCEL: Duration = Duration::from_millis(500);
@@ -39,16 +36,15 @@ const CANCEL: Duration = Duration::from_millis(500);
 const CLOSE: Duration = Duration::from_millis(500);
 /// The most pages of a list that are read.
 const MAX_PAGES: usize = 50;
-/// The most tools of a server.
-const MAX_TOOLS: usize = 1_000;
-/// The longest description of a tool, in bytes.
-const MAX_DESCRIPTION: usize = 4_096;
+/// The most entries of a list.
+const MAX_ENTRIES: usize = 1_000;
 
 /// A connection to a server that has introduced itself.
 pub(super) struct RmcpConnection {
     peer: Peer<RoleClient>,
     info: McpPeer,
     progress: Arc<ProgressReceivers>,
+    elicitations: Arc<ElicitationRouter>,
     closed: CancellationToken,
     /// Dropping it ends the connection.
     service: Mutex<Option<RunningService<RoleClient, ClientSide>>>,
@@ -65,7 +61,8 @@ impl RmcpConnection {
     ) -> Result<Self, McpError> {
         let (progress, closed) = (Arc::<ProgressReceivers>::default(), CancellationToken::new());
         let transport = GuardedTransport::new(transport, progress.clone(), closed.clone());
-        let service = ClientSide { client }
+        let elicitations = Arc::<ElicitationRouter>::default();
+        let service = ClientSide::new(client, elicitations.clone())
             .serve(transport)
             .await
             .map_err(|error| to_start_error(&error))?;
@@ -74,6 +71,7 @@ impl RmcpConnection {
             info: to_peer(&peer),
             peer,
             progress,
+            elicitations,
             closed,
             service: Mutex::new(Some(service)),
         })
@@ -86,41 +84,59 @@ impl RmcpConnection {
             .map_err(|error| to_error(&error))
     }
 
-    async fn list_all_tools(&self) -> Result<Vec<McpTool>, McpError> {
-        let (mut tools, mut cursor, mut seen) = (Vec::new(), None, BTreeSet::new());
+    /// Reads all pages of a list. One bad entry must not hide the others, so each is read by itself.
+    async fn list_all<T>(
+        &self,
+        key: &str,
+        request: impl Fn(PaginatedRequestParams) -> ClientRequest,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Vec<T>, McpError> {
+        let (mut listed, mut cursor, mut seen) = (Vec::new(), None, BTreeSet::new());
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
-            let request = ListToolsRequest::with_param(params);
-            let next = match self.request(ClientRequest::ListToolsRequest(request)).await? {
-                ServerResult::ListToolsResult(page) => {
-                    tools.extend(page.tools.iter().filter_map(to_tool));
-                    page.next_cursor
-                }
-                // One bad entry must not hide the others.
-                ServerResult::CustomResult(page) => {
-                    let entries = page.0.get("tools").and_then(Value::as_array);
-                    let entries =
-                        entries.ok_or_else(|| McpError::Malformed("no list of tools".to_owned()))?;
-                    tools.extend(entries.iter().filter_map(read_tool));
-                    page.0
-                        .get("nextCursor")
-                        .and_then(Value::as_str)
-                        .map(str::to_owned)
-                }
-                ServerResult::EmptyResult(_) => None,
-                _ => return Err(McpError::Malformed("no list of tools".to_owned())),
-            };
-            match next {
+            let answer = self.request(request(params)).await?;
+            if matches!(answer, ServerResult::EmptyResult(_)) {
+                break;
+            }
+            let no_list = |_| McpError::Malformed(format!("no list of {key}"));
+            let page = serde_json::to_value(answer).map_err(no_list)?;
+            let entries = page.get(key).and_then(Value::as_array);
+            let entries = entries.ok_or_else(|| McpError::Malformed(format!("no list of {key}")))?;
+            listed.extend(entries.iter().filter_map(&read));
+            match page.get("nextCursor").and_then(Value::as_str) {
                 // A cursor that comes again would never end.
-                Some(next) if tools.len() < MAX_TOOLS && seen.insert(next.clone()) => cursor = Some(next),
+                Some(next) if listed.len() < MAX_ENTRIES && seen.insert(next.to_owned()) => {
+                    cursor = Some(next.to_owned());
+                }
                 _ => break,
             }
         }
-        tools.truncate(MAX_TOOLS);
-        Ok(tools)
+        listed.truncate(MAX_ENTRIES);
+        Ok(listed)
+    }
+
+    async fn fetch_prompt(&self, params: GetPromptRequestParams) -> PromptResult {
+        let request = GetPromptRequest::new(params);
+        match self.request(ClientRequest::GetPromptRequest(request)).await? {
+            ServerResult::GetPromptResult(prompt) => {
+                Ok(prompt.messages.into_iter().map(to_prompt_message).collect())
+            }
+            _ => Err(McpError::Malformed("not a prompt".to_owned())),
+        }
+    }
+
+    async fn fetch_resource(&self, params: ReadResourceRequestParams) -> Result<Vec<McpContent>, McpError> {
+        let request = ReadResourceRequest::new(params);
+        match self.request(ClientRequest::ReadResourceRequest(request)).await? {
+            ServerResult::ReadResourceResult(read) => {
+                Ok(read.contents.into_iter().map(to_document).collect())
+            }
+            _ => Err(McpError::Malformed("not a resource".to_owned())),
+        }
     }
 
     async fn run_call(&self, call: McpCall) -> Result<McpCallResult, McpError> {
+        let running = self.elicitations.begin_call(call.elicitations);
         let params = CallToolRequestParams::new(call.tool).with_arguments(call.arguments);
         let mut request = CallToolRequest::new(params);
         request
@@ -139,7 +155,7 @@ impl RmcpConnection {
             () = call.cancel.cancelled() => Err(McpError::Cancelled),
             answer = &mut handle.rx => Ok(answer),
             () = self.closed.cancelled() => Err(McpError::Closed),
-            () = tokio::time::sleep(call.limit) => Err(McpError::TimedOut(call.limit)),
+            () = running.wait_for_limit(call.limit) => Err(McpError::TimedOut(call.limit)),
         };
         self.progress.remove(&token);
         match ended {
@@ -157,6 +173,8 @@ impl RmcpConnection {
     }
 }
 
+type PromptResult = Result<Vec<super::connection::McpPromptMessage>, McpError>;
+
 /// Tells the server that nobody waits for the answer any more.
 async fn abandon(handle: RequestHandle<RoleClient>, reason: &McpError) {
     let told = tokio::time::timeout(CANCEL, handle.cancel(Some(reason.to_string()))).await;
@@ -171,11 +189,31 @@ impl McpConnection for RmcpConnection {
     }
 
     fn list_tools(&self) -> BoxFuture<'_, Result<Vec<McpTool>, McpError>> {
-        self.list_all_tools().boxed()
+        let request = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+        self.list_all("tools", request, read_tool).boxed()
     }
 
     fn call_tool(&self, call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>> {
         self.run_call(call).boxed()
+    }
+
+    fn list_prompts(&self) -> BoxFuture<'_, Result<Vec<McpPrompt>, McpError>> {
+        let request = |params| ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
+        self.list_all("prompts", request, read_prompt).boxed()
+    }
+
+    fn get_prompt(&self, name: &str, arguments: Map<String, Value>) -> PromptReply<'_> {
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        self.fetch_prompt(params).boxed()
+    }
+
+    fn list_resources(&self) -> BoxFuture<'_, Result<Vec<McpResource>, McpError>> {
+        let request = |params| ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
+        self.list_all("resources", request, read_resource).boxed()
+    }
+
+    fn read_resource(&self, uri: &str) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>> {
+        self.fetch_resource(ReadResourceRequestParams::new(uri)).boxed()
     }
 
     fn notify_roots_changed(&self) -> BoxFuture<'_, ()> {
@@ -200,172 +238,4 @@ impl McpConnection for RmcpConnection {
         }
         .boxed()
     }
-}
-
-/// Our side of the protocol, as the SDK calls it.
-struct ClientSide {
-    client: Arc<dyn McpClient>,
-}
-
-impl ClientHandler for ClientSide {
-    fn get_info(&self) -> ClientConfig {
-        let mut capabilities = ClientCapabilities::default();
-        let mut roots = RootsCapabilities::default();
-        roots.list_changed = Some(true);
-        capabilities.roots = Some(roots);
-        ClientConfig::new(
-            capabilities,
-            Implementation::new("agentls", env!("CARGO_PKG_VERSION")),
-        )
-        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
-    }
-
-    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        let roots = self.client.list_roots().into_iter();
-        let roots = roots.map(|root| {
-            let mut listed = Root::new(root.uri);
-            listed.name = Some(root.name);
-            listed
-        });
-        Ok(ListRootsResult::new(roots.collect()))
-    }
-
-    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.client.note_tools_changed();
-    }
-}
-
-fn to_peer(peer: &Peer<RoleClient>) -> McpPeer {
-    let Some(info) = peer.peer_info() else {
-        return McpPeer::default();
-    };
-    let title = info.server_info.as_ref().map(|server| {
-        let name = server.title.as_deref().unwrap_or(&server.name);
-        one_line(
-            &reveal_hidden_characters(&format!("{name} {}", server.version)),
-            100,
-        )
-    });
-    McpPeer {
-        title,
-        has_tools: info.capabilities.tools.is_some(),
-        has_prompts: info.capabilities.prompts.is_some(),
-        has_resources: info.capabilities.resources.is_some(),
-    }
-}
-
-/// Converts a tool; `None` if it is not usable.
-fn to_tool(tool: &Tool) -> Option<McpTool> {
-    let schema = Value::Object(tool.input_schema.as_ref().clone());
-    let annotations = tool.annotations.as_ref();
-    build_tool(
-        &tool.name,
-        tool.description.as_deref(),
-        &schema,
-        annotations.and_then(|annotations| annotations.read_only_hint) == Some(true),
-    )
-}
-
-/// Reads an entry of a list that does not have the form of the protocol.
-fn read_tool(entry: &Value) -> Option<McpTool> {
-    build_tool(
-        entry.get("name")?.as_str()?,
-        entry.get("description").and_then(Value::as_str),
-        entry.get("inputSchema").unwrap_or(&Value::Null),
-        entry.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true)),
-    )
-}
-
-fn build_tool(
-    name: &str,
-    description: Option<&str>,
-    schema: &Value,
-    claims_read_only: bool,
-) -> Option<McpTool> {
-    let description = reveal_hidden_characters(description.unwrap_or_default());
-    (!name.is_empty() && name.len() <= 1_024).then(|| McpTool {
-        name: name.to_owned(),
-        description: prefix_within(description.trim(), MAX_DESCRIPTION).to_owned(),
-        schema: Arc::new(adapt_schema(schema)),
-        claims_read_only,
-    })
-}
-
-fn to_call_result(result: CallToolResult) -> McpCallResult {
-    McpCallResult {
-        content: result.content.into_iter().map(to_content).collect(),
-        structured: result.structured_content,
-        is_error: result.is_error == Some(true),
-    }
-}
-
-fn to_content(block: ContentBlock) -> McpContent {
-    match block {
-        ContentBlock::Text(text) => McpContent::Text(text.text),
-        ContentBlock::Image(image) => McpContent::Image {
-            media_type: image.mime_type,
-            data: image.data,
-        },
-        ContentBlock::Audio(audio) => McpContent::Other(format!("sound ({})", audio.mime_type)),
-        ContentBlock::Resource(embedded) => match embedded.resource {
-            ResourceContents::TextResourceContents { uri, text, .. } => McpContent::Document { uri, text },
-            ResourceContents::BlobResourceContents {
-                uri,
-                mime_type: Some(media_type),
-                blob,
-                ..
-            } if media_type.starts_with("image/") => {
-                let _ = uri;
-                McpContent::Image {
-                    media_type,
-                    data: blob,
-                }
-            }
-            ResourceContents::BlobResourceContents { uri, blob, .. } => {
-                McpContent::Other(format!("binary data of {uri}, {} bytes", blob.len() / 4 * 3))
-            }
-            _ => McpContent::Other("a resource of an unknown kind".to_owned()),
-        },
-        ContentBlock::ResourceLink(link) => McpContent::Link {
-            uri: link.uri,
-            name: link.name,
-        },
-        _ => McpContent::Other("content of an unknown kind".to_owned()),
-    }
-}
-
-fn to_error(error: &ServiceError) -> McpError {
-    if error.is_authorization_required() {
-        return McpError::NeedsLogin;
-    }
-    match error {
-        ServiceError::McpError(error) => McpError::Refused(to_message(&error.message)),
-        ServiceError::TransportClosed => McpError::Closed,
-        ServiceError::UnexpectedResponse => McpError::Malformed("another kind of result".to_owned()),
-        ServiceError::Timeout { timeout } => McpError::TimedOut(*timeout),
-        ServiceError::Cancelled { .. } => McpError::Cancelled,
-        ServiceError::TransportSend(error) => {
-            McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
-        }
-        other => McpError::Failed(to_message(&other.to_string())),
-    }
-}
-
-fn to_start_error(error: &ClientInitializeError) -> McpError {
-    if error.is_authorization_required() {
-        return McpError::NeedsLogin;
-    }
-    match error {
-        ClientInitializeError::ConnectionClosed(_) => McpError::Closed,
-        ClientInitializeError::JsonRpcError(error) => McpError::Refused(to_message(&error.message)),
-        ClientInitializeError::TransportError { error, .. } => {
-            McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
-        }
-        other => McpError::Malformed(to_message(&other.to_string())),
-    }
-}
-
-/// Returns a message of a server, safe to show.
-fn to_message(message: &str) -> String {
-    one_line(&reveal_hidden_characters(message), 500)
 }

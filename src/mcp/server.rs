@@ -11,7 +11,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use super::connection::{McpClient, McpConnection, McpError, McpPeer, McpRoot, McpTool};
+use super::connection::{McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpRoot, McpTool};
 use super::http;
 use super::rmcp_connection::RmcpConnection;
 use super::stderr::StderrTail;
@@ -39,6 +39,8 @@ const COOLDOWN: Duration = Duration::from_secs(60);
 const HEALTHY: Duration = Duration::from_secs(60);
 /// How long a program may take to end after the end of its input.
 const ENDS_BY_ITSELF: Duration = Duration::from_secs(1);
+/// How long the first list of prompts may take. A server whose prompts are late starts without them.
+const PROMPTS: Duration = Duration::from_secs(2);
 /// The shortest time between two reads of a list that changes.
 const LIST_PAUSE: Duration = Duration::from_millis(200);
 
@@ -73,6 +75,7 @@ pub(super) enum Phase {
 pub(super) struct ReadyServer {
     pub(super) connection: Arc<dyn McpConnection>,
     pub(super) tools: Vec<Arc<McpTool>>,
+    pub(super) prompts: Vec<Arc<McpPrompt>>,
 }
 
 /// The handle on a server. Dropping the last one stops it.
@@ -89,6 +92,7 @@ struct ServerShared {
     needed: Notify,
     restart: Notify,
     tools_changed: Notify,
+    prompts_changed: Notify,
     stop: CancellationToken,
     stderr: Mutex<Arc<StderrTail>>,
 }
@@ -112,6 +116,7 @@ impl McpServer {
             needed: Notify::new(),
             restart: Notify::new(),
             tools_changed: Notify::new(),
+            prompts_changed: Notify::new(),
             stop: CancellationToken::new(),
             stderr: Mutex::default(),
         });
@@ -209,6 +214,10 @@ impl McpClient for ServerShared {
 
     fn note_tools_changed(&self) {
         self.tools_changed.notify_one();
+    }
+
+    fn note_prompts_changed(&self) {
+        self.prompts_changed.notify_one();
     }
 }
 
@@ -340,11 +349,23 @@ async fn connect(
         // `config` lets no such server through.
         (None, None) => return Err(McpError::Failed("it has no command and no address".to_owned())),
     };
-    let tools = list_tools(&connection).await?;
+    let (tools, prompts) = tokio::join!(
+        list_tools(&connection),
+        timeout(PROMPTS, list_prompts(&connection))
+    );
+    let tools = tools?;
+    let prompts = prompts
+        .unwrap_or(Err(McpError::TimedOut(PROMPTS)))
+        .unwrap_or_else(|error| {
+            // Its tools are worth the start.
+            tracing::warn!(%error, "an MCP server did not list its prompts");
+            Vec::new()
+        });
     let connection = Arc::new(connection);
     shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
         connection: connection.clone(),
         tools,
+        prompts,
     })));
     Ok(connection)
 }
@@ -376,6 +397,18 @@ async fn list_tools(connection: &RmcpConnection) -> Result<Vec<Arc<McpTool>>, Mc
     Ok(connection.list_tools().await?.into_iter().map(Arc::new).collect())
 }
 
+async fn list_prompts(connection: &RmcpConnection) -> Result<Vec<Arc<McpPrompt>>, McpError> {
+    if !connection.peer().has_prompts {
+        return Ok(Vec::new());
+    }
+    Ok(connection
+        .list_prompts()
+        .await?
+        .into_iter()
+        .map(Arc::new)
+        .collect())
+}
+
 /// Follows a running server until it ends or is stopped.
 async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd {
     let connection = running.connection.clone();
@@ -390,7 +423,8 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
                 // The manager is gone.
                 Err(_) => break ServiceEnd::Stopped,
             },
-            () = shared.tools_changed.notified() => read_tools_again(shared, &connection).await,
+            () = shared.tools_changed.notified() => read_lists_again(shared, &connection).await,
+            () = shared.prompts_changed.notified() => read_lists_again(shared, &connection).await,
         }
     };
     connection.close().await;
@@ -405,21 +439,23 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
     }
 }
 
-/// Reads the list of tools again. Meanwhile the old one stays in use.
-async fn read_tools_again(shared: &ServerShared, connection: &Arc<RmcpConnection>) {
+/// Reads the lists of tools and prompts again. Meanwhile the old ones stay in use.
+async fn read_lists_again(shared: &ServerShared, connection: &Arc<RmcpConnection>) {
     let limit = shared.setup.settings.startup_timeout_s.0;
+    let lists = async { tokio::try_join!(list_tools(connection), list_prompts(connection)) };
     let read = tokio::select! { biased;
         () = shared.stop.cancelled() => return,
         () = connection.wait_until_closed() => return,
-        read = timeout(limit, list_tools(connection)) => read,
+        read = timeout(limit, lists) => read,
     };
     match read {
-        Ok(Ok(tools)) => shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+        Ok(Ok((tools, prompts))) => shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
             connection: connection.clone(),
             tools,
+            prompts,
         }))),
-        Ok(Err(error)) => tracing::warn!(%error, "an MCP server did not list its changed tools"),
-        Err(_) => tracing::warn!("an MCP server did not list its changed tools in time"),
+        Ok(Err(error)) => tracing::warn!(%error, "an MCP server did not list what it has changed"),
+        Err(_) => tracing::warn!("an MCP server did not list what it has changed in time"),
     }
     // A server that announces changes all the time must not keep us busy.
     tokio::time::sleep(LIST_PAUSE).await;

@@ -29,6 +29,10 @@ pub enum ReferenceKind {
     Selection,
     /// A diagnostic from the editor.
     Diagnostic,
+    /// A resource of an MCP server.
+    Resource,
+    /// A prompt of an MCP server, which the user has called as a slash command.
+    Prompt,
 }
 
 /// A part of a message in the history.
@@ -72,11 +76,12 @@ pub enum MessageBlock {
     },
     /// An image.
     Image(Image),
-    /// A place in a file that the user points at, with its text at that time.
+    /// A place in a file that the user points at, or content of an MCP server, with its text at that time.
     Reference {
         /// The kind of the target.
         kind: ReferenceKind,
-        /// The file's path: relative to the session's folder, `rootName/path` in another root, absolute elsewhere.
+        /// The file's path: relative to the session's folder, `rootName/path` in another root, absolute elsewhere. Not
+        /// a path for content of an MCP server: `server:uri` of a resource, `server/name` of a prompt.
         path: String,
         /// The first line, from 1; absent for the whole file.
         #[serde(default, skip_serializing_if = "Option::is_none")]

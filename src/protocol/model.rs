@@ -168,7 +168,8 @@ pub struct ListCommandsResult {
     pub commands: Vec<CommandInfo>,
 }
 
-/// A prompt stored as a slash command. A prompt that starts with `/` and its name expands to it.
+/// A prompt stored as a slash command: a file, or a prompt of an MCP server that runs. A prompt that starts with `/` and
+/// its name expands to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandInfo {
@@ -180,13 +181,34 @@ pub struct CommandInfo {
     /// A hint at its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
+    /// Its arguments, in order, if a server defines them. The last one takes the rest of the words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<CommandArgument>,
     /// The absolute path of its file.
-    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The MCP server that offers it, instead of a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// Whether it belongs to the user, or lies in a folder that the user trusts.
     pub trusted: bool,
     /// The reason why it cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// An argument of a slash command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandArgument {
+    /// Its name.
+    pub name: String,
+    /// Its purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether the command needs it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub required: bool,
 }
 
 /// Prices of a model's tokens, in US dollars per million.

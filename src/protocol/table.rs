@@ -207,7 +207,7 @@ table! {
         LIST_MODELS "agent/listModels": ListModelsParams => ListModelsResult;
         /// Lists the configured agents.
         LIST_AGENTS "agent/listAgents": ListAgentsParams => ListAgentsResult;
-        /// Lists the slash commands: prompts from the user's and the workspace's files.
+        /// Lists the slash commands: prompts from the user's and the workspace's files, and of the MCP servers that run.
         LIST_COMMANDS "agent/listCommands": ListCommandsParams => ListCommandsResult;
         /// Lists the tools.
         LIST_TOOLS "agent/listTools": ListToolsParams => ListToolsResult;

@@ -18,7 +18,7 @@ use crate::config::{
     McpServerSettings, Redactor, SandboxSettings, Settings, Trust,
 };
 use crate::domain::{Mode, SandboxPolicy, SessionId};
-use crate::mcp::{McpManager, McpRegistration};
+use crate::mcp::{McpFolder, McpManager, McpRegistration};
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
@@ -381,7 +381,7 @@ impl SettingsSource for ConfigStore {
                 },
             },
             own_tools: folder.tools.clone(),
-            mcp: self.mcp.open_session(&session.id, &session.folder, &folder.mcp),
+            mcp: self.mcp_folder(session),
             tools: agent.tool_choice(),
             names_model: agent.names_model,
             read_only: agent.mode == Mode::Plan,
@@ -410,6 +410,11 @@ impl SettingsSource for ConfigStore {
     fn agent_names(&self, session: &SessionInfo) -> Vec<String> {
         let folder = self.folder_config(&session.folder);
         folder.loaded.settings.agents.keys().cloned().collect()
+    }
+
+    fn mcp_folder(&self, session: &SessionInfo) -> Option<Arc<McpFolder>> {
+        let folder = self.folder_config(&session.folder);
+        self.mcp.open_session(&session.id, &session.folder, &folder.mcp)
     }
 
     fn command_sources(&self, session: &SessionInfo) -> Option<Sources> {

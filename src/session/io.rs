@@ -12,10 +12,12 @@ use tokio::sync::oneshot;
 use super::command::{CommandError, RevertReply, SessionInfo};
 use super::counts::EventCounts;
 use super::models::ModelVerdict;
+use super::server_content;
 use super::services::{Services, SessionSettings};
 use super::state::SessionState;
 use crate::base::spawn::{TaskError, run_blocking};
 use crate::domain::{Block, Grant, SessionId};
+use crate::mcp::McpFolder;
 use crate::store::{
     Holder, LockError, PendingEvent, SessionLock, SessionRow, SkippedRow, StoreError, StoreHealth,
     StoredEvent,
@@ -32,13 +34,20 @@ pub(super) enum IoOutcome {
     Row(Result<Box<StoredRow>, CommandError>),
     Folded(Result<Box<StoredSession>, CommandError>),
     Grants(Result<GrantsRead, CommandError>),
-    Message(Result<Vec<Block>, CommandError>),
+    Message(Result<ExpandedMessage, CommandError>),
     Settings(Result<Box<SessionSettings>, CommandError>),
     Model(Result<(ModelVerdict, Option<String>), CommandError>),
     Counts(EventCounts),
     Reverted(Result<RevertReply, CommandError>),
     Deleted(Result<(), CommandError>),
     Stored(bool),
+}
+
+/// A message as the model gets it.
+pub(super) struct ExpandedMessage {
+    pub(super) content: Vec<Block>,
+    /// The MCP servers that were needed. They run as long as the session holds this.
+    pub(super) mcp: Option<Arc<McpFolder>>,
 }
 
 /// A session's row and pending records, without its events.
@@ -182,18 +191,35 @@ pub(super) async fn read_grants(
 /// Returns whether a message contains something that [`expand_message`] changes.
 pub(super) fn needs_expansion(content: &[Block]) -> bool {
     let is_command = matches!(content.first(), Some(Block::Text(text)) if parse_command_call(text).is_some());
-    is_command || content.iter().any(|block| matches!(block, Block::Reference(_)))
+    is_command
+        || content.iter().any(|block| match block {
+            Block::Text(text) => server_content::may_mention(text),
+            Block::Reference(_) => true,
+            Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } | Block::Image(_) => {
+                false
+            }
+        })
 }
 
-/// Expands a slash command at the start of a message, and rewrites file references relative to the session's cwd, as
-/// tools print them.
+/// Expands a slash command at the start of a message, adds the resources of MCP servers that the user mentions, and
+/// rewrites file references relative to the session's cwd, as tools print them.
 pub(super) async fn expand_message(
     services: Arc<Services>,
     info: SessionInfo,
     workspace: Arc<Workspace>,
     content: Vec<Block>,
+) -> Result<ExpandedMessage, CommandError> {
+    let typed = content.clone();
+    let (content, call) = expand_slash_command(services.clone(), info.clone(), content).await?;
+    let content = rewrite_references(info.clone(), workspace, content).await?;
+    add_server_content(services, info, content, &typed, call).await
+}
+
+async fn rewrite_references(
+    info: SessionInfo,
+    workspace: Arc<Workspace>,
+    mut content: Vec<Block>,
 ) -> Result<Vec<Block>, CommandError> {
-    let mut content = expand_slash_command(services, info.clone(), content).await?;
     if !content.iter().any(|block| matches!(block, Block::Reference(_))) {
         return Ok(content);
     }
@@ -208,27 +234,64 @@ pub(super) async fn expand_message(
     rewritten.await.map_err(to_refusal)
 }
 
+/// Adds what MCP servers have for the message: a prompt that it calls, and resources that the user's own words mention.
+async fn add_server_content(
+    services: Arc<Services>,
+    info: SessionInfo,
+    mut content: Vec<Block>,
+    typed: &[Block],
+    call: Option<(String, String)>,
+) -> Result<ExpandedMessage, CommandError> {
+    let texts: Vec<&str> = typed
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text(text) if server_content::may_mention(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let mut mcp = None;
+    if call.is_some() || !texts.is_empty() {
+        let opened = services.clone();
+        let opened = run_blocking(move || opened.profiles.mcp_folder(&info));
+        mcp = opened.await.map_err(to_refusal)?;
+    }
+    if let Some(folder) = &mcp {
+        let redactor = &services.redactor;
+        if let Some((name, words)) = call {
+            let added = server_content::expand_prompt(folder, redactor, &name, &words).await;
+            content.extend(added.map_err(CommandError::BadCommand)?.unwrap_or_default());
+        }
+        for text in texts {
+            let added = server_content::read_mentions(folder, redactor, text).await;
+            content.extend(added.map_err(CommandError::BadCommand)?);
+        }
+    }
+    Ok(ExpandedMessage { content, mcp })
+}
+
+/// Expands a slash command that is a file. Returns the name and the words of one that may be a server's prompt.
 async fn expand_slash_command(
     services: Arc<Services>,
     info: SessionInfo,
     mut content: Vec<Block>,
-) -> Result<Vec<Block>, CommandError> {
+) -> Result<(Vec<Block>, Option<(String, String)>), CommandError> {
     let Some(Block::Text(text)) = content.first_mut() else {
-        return Ok(content);
+        return Ok((content, None));
     };
-    if parse_command_call(text).is_none() {
-        return Ok(content);
-    }
+    let Some((name, words)) = parse_command_call(text) else {
+        return Ok((content, None));
+    };
+    let call = server_content::is_server_prompt(name).then(|| (name.to_owned(), words.to_owned()));
     let prompt = text.clone();
     let read = run_blocking(move || {
         let sources = services.profiles.command_sources(&info)?;
         sources.load_commands().expand_prompt(&prompt)
     });
     match tokio::time::timeout(READING, read).await {
-        Ok(Ok(None)) => Ok(content),
+        Ok(Ok(None)) => Ok((content, call)),
         Ok(Ok(Some(Ok(expanded)))) => {
             *text = expanded;
-            Ok(content)
+            Ok((content, None))
         }
         Ok(Ok(Some(Err(bad)))) => Err(CommandError::BadCommand(bad.to_string())),
         Ok(Err(_)) | Err(_) => Err(CommandError::BadCommand(

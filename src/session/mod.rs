@@ -42,6 +42,7 @@ mod references;
 mod repair;
 mod residency;
 mod revert;
+mod server_content;
 mod services;
 mod snapshot;
 mod state;

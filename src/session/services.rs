@@ -160,6 +160,12 @@ pub trait SettingsSource: Send + Sync {
         None
     }
 
+    /// Returns the MCP servers of the session's folder, if it has any. Starts none.
+    fn mcp_folder(&self, session: &SessionInfo) -> Option<Arc<McpFolder>> {
+        let _ = session;
+        None
+    }
+
     /// Judges whether a name can be a model of the session, without contacting a provider. Accepts every name by
     /// default.
     fn judge_model(&self, session: &SessionInfo, model: &str) -> ModelVerdict {

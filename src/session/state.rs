@@ -10,9 +10,9 @@ use super::command::SessionChoice;
 use super::counts::EventCounts;
 use crate::context::History;
 use crate::domain::{
-    Approval, ApprovalId, ChangeState, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId,
-    InquiryReply, InstructionFile, LimitName, OpenApproval, OpenInquiry, PlanItem, RequestSubject, Role,
-    TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, TurnTrigger, Usage,
+    Approval, ApprovalId, Block, ChangeState, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId,
+    InquiryReply, InstructionFile, LimitName, Message, OpenApproval, OpenInquiry, PlanItem, RequestSubject,
+    Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, TurnTrigger, Usage,
 };
 use crate::provider::Effort;
 use crate::store::{SessionRow, StoredEvent};
@@ -187,6 +187,7 @@ impl SessionState {
                 let files = diff.files.iter().map(|file| (diff.state, file.path.clone()));
                 self.restored_files.extend(files);
             }
+            Event::Message(message) if has_server_content(message) => self.has_untrusted_content = true,
             // When the model speaks, it has read the note about restored files.
             Event::Message(message) if message.role == Role::Assistant => self.restored_files.clear(),
             Event::TurnDiff(_) => {}
@@ -332,4 +333,10 @@ impl SessionState {
             | ToolCallStatus::Cancelled => false,
         })
     }
+}
+
+/// Returns whether a message contains what an MCP server has sent.
+fn has_server_content(message: &Message) -> bool {
+    let mut blocks = message.content.iter();
+    blocks.any(|block| matches!(block, Block::Reference(reference) if reference.kind.is_from_server()))
 }

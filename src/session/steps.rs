@@ -362,7 +362,12 @@ impl Actor {
             IoOutcome::Grants(Ok(GrantsRead::Unread)) => self.questions.set_stored_grants(None),
             IoOutcome::Grants(Ok(GrantsRead::OnlyInMemory)) => {}
             IoOutcome::Grants(Err(refused)) => gathered.start_error = Some(refused),
-            IoOutcome::Message(expanded) => gathered.message = Some(expanded?),
+            IoOutcome::Message(expanded) => {
+                let expanded = expanded?;
+                gathered.message = Some(expanded.content);
+                // Held until the turn holds them, so that they do not end in between.
+                self.resources.mcp = expanded.mcp.or_else(|| self.resources.mcp.take());
+            }
             IoOutcome::Settings(read) => gathered.settings = Some(*read?),
             IoOutcome::Model(judged) => gathered.model = Some(judged?),
             IoOutcome::Counts(counts) => self.state.counts = counts,

@@ -10,10 +10,24 @@ use super::config_store::ConfigStore;
 use crate::base::text::one_line;
 use crate::config::AgentSettings;
 use crate::context::{SystemInputs, system_prompt};
+use crate::mcp::{ServedPrompt, describe_arguments};
 use crate::tool::Tool;
 use crate::tool::delegate::Delegate;
 use crate::turn::{SystemPrompt, SystemPromptSource};
-use crate::workspace::prompts::{Commands, SourceFolder, Sources};
+use crate::workspace::prompts::{CommandArgument, Commands, PromptCommand, SourceFolder, Sources};
+
+fn to_command(served: ServedPrompt) -> PromptCommand {
+    let arguments = served.prompt.arguments.iter().map(|argument| CommandArgument {
+        name: argument.name.clone(),
+        description: argument.description.clone(),
+        is_required: argument.is_required,
+    });
+    let mut command = PromptCommand::from_server(served.name, served.server);
+    command.description.clone_from(&served.prompt.description);
+    command.argument_hint = Some(describe_arguments(&served.prompt)).filter(|hint| !hint.is_empty());
+    command.arguments = arguments.collect();
+    command
+}
 
 impl ConfigStore {
     /// Returns the source of a session's system prompt. It reads the files as they are when it is called.
@@ -63,11 +77,16 @@ impl ConfigStore {
             .collect()
     }
 
-    /// Returns the slash commands of a session, as they are now.
-    pub async fn written_commands(&self, session: &SessionInfo) -> Commands {
+    /// Returns the slash commands of a session, as they are now: files, and the prompts of servers that run.
+    pub async fn list_commands(&self, session: &SessionInfo) -> Commands {
         let sources = self.prompt_sources(session);
         let read = tokio::task::spawn_blocking(move || sources.load_commands());
-        read.await.unwrap_or_default()
+        let mut commands = read.await.unwrap_or_default();
+        let folder = self.mcp().find_folder(&session.folder);
+        for served in folder.iter().flat_map(|folder| folder.list_prompts()) {
+            commands.add(to_command(served));
+        }
+        commands
     }
 
     /// Returns where to look for a session's prompt files. The session's own folder comes last, as the nearest

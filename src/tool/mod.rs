@@ -28,6 +28,7 @@ pub mod glob;
 pub mod grep;
 pub mod list_dir;
 pub mod mcp_content;
+mod mcp_elicitation;
 pub mod mcp_tool;
 mod output;
 mod progress;

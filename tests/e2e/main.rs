@@ -48,6 +48,8 @@ mod lifecycle;
 mod limits;
 mod mcp;
 mod mcp_bad_servers;
+mod mcp_elicitation;
+mod mcp_prompts;
 mod models;
 mod network;
 mod own_sandbox;

@@ -327,3 +327,39 @@ fn many_tools_are_deferred_and_loaded_on_demand() {
         "{deferred} of {complete} tokens"
     );
 }
+
+#[test]
+fn malformed_entries_over_http_hide_no_other() {
+    let peer = crate::mcp_peer::HttpPeer::start(&["--lie"]);
+    let world = World::with(crate::harness::Config {
+        tables: format!("[mcp.peer]\nurl = \"{}\"\n{ALLOW}", peer.url),
+        ..crate::harness::Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    let echoed = call_tool(&world, &client, &session, "echo", json!({"text": "over HTTP"}));
+    assert!(echoed.contains("over HTTP"), "{echoed}");
+    let listed = &servers(&client)[0];
+    let tools: Vec<&str> = listed["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(
+        tools.contains(&"environment") && tools.contains(&"no_schema"),
+        "{tools:?}"
+    );
+    let commands: Value = client.call("agent/listCommands", json!({"sessionId": session}));
+    let names: Vec<&str> = commands["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|command| command["name"].as_str())
+        .collect();
+    assert!(
+        names.contains(&"mcp__peer__plain") && names.contains(&"mcp__peer__hidden"),
+        "{names:?}"
+    );
+    assert!(!names.contains(&"mcp__peer__bad_arguments"), "{names:?}");
+}

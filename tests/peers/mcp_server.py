@@ -59,6 +59,10 @@ TOOLS = [
     {"name": "elicit_bad_form", "description": "Asks with a form that no client can show.", "inputSchema": OBJECT},
     {"name": "elicit_url", "description": "Asks the user to visit an address.",
      "inputSchema": {"type": "object", "properties": {"url": {"type": "string"}}}},
+    {"name": "elicit", "description": "Asks with any parameters, a number of times, one after the other or at once.",
+     "inputSchema": {"type": "object", "properties": {"params": {"type": "object"}, "times": {"type": "integer"},
+                                                      "together": {"type": "boolean"}, "pause": {"type": "number"}}}},
+    {"name": "change_prompts", "description": "Adds the prompt `added` and removes `plain`.", "inputSchema": OBJECT},
     {"name": "environment", "description": "Returns the names of the environment and the folder.", "inputSchema": OBJECT},
 ]
 ADDED = {"name": "added", "description": "Was added later.", "inputSchema": OBJECT}
@@ -84,6 +88,14 @@ LIES = [
     {"name": 7, "inputSchema": OBJECT},
     {"name": "requires_unknown", "inputSchema": {"type": "object", "properties": {}, "required": ["none"]}},
 ]
+
+LYING_PROMPTS = [
+    {"name": 7},
+    {"name": "bad_arguments", "arguments": [{"title": "without a name"}]},
+    "a text",
+    {"name": "hidden", "description": "a\u202eb"},
+]
+LYING_RESOURCES = [{"uri": 7, "name": "seven"}, {"name": "no uri"}, None]
 
 FORM = {
     "type": "object",
@@ -133,6 +145,7 @@ class Connection:
         # Writes a message, and may be told which request it belongs to.
         self.send = send
         self.tools = [*TOOLS, *(LIES if options.lie else [])]
+        self.prompts = [*(LYING_PROMPTS if options.lie else []), *PROMPTS]
         filler = " ".join(["It does a thing with a file, and says what it did."] * 4)
         self.tools += [{"name": f"extra_{number:03}", "description": f"Extra tool {number}. {filler}", "inputSchema": TEXT_INPUT}
                        for number in range(options.tools)]
@@ -192,13 +205,13 @@ class Connection:
         if method == "tools/call":
             return self.call(params, message["id"])
         if method == "resources/list":
-            return {"resources": RESOURCES}
+            return {"resources": [*(LYING_RESOURCES if self.options.lie else []), *RESOURCES]}
         if method == "resources/templates/list":
             return {"resourceTemplates": TEMPLATES}
         if method == "resources/read":
             return self.read_resource(params["uri"])
         if method == "prompts/list":
-            return {"prompts": PROMPTS}
+            return {"prompts": self.prompts}
         if method == "prompts/get":
             return self.get_prompt(params["name"], params.get("arguments") or {})
         if method == "logging/setLevel":
@@ -257,6 +270,8 @@ class Connection:
             ]}
         if name == "plain":
             return {"messages": [{"role": "user", "content": {"type": "text", "text": "A plain prompt."}}]}
+        if name == "added":
+            return {"messages": [{"role": "user", "content": {"type": "text", "text": "An added prompt."}}]}
         if name == "with image":
             return {"messages": [
                 {"role": "user", "content": {"type": "text", "text": "What is this?"}},
@@ -387,6 +402,24 @@ class Connection:
         params = {"mode": "url", "message": "Please sign in.", "elicitationId": "visit-1",
                   "url": arguments.get("url", "https://peer.example/sign-in?id=1")}
         return text(json.dumps(self.ask("elicitation/create", params, request)))
+
+    def call_elicit(self, arguments, request, _meta):
+        params = arguments.get("params") or {"message": "Who are you?", "requestedSchema": FORM}
+        times = arguments.get("times", 1)
+        if arguments.get("together"):
+            answers = queue.Queue()
+            for _ in range(times):
+                threading.Thread(target=lambda: answers.put(self.ask("elicitation/create", params, request)),
+                                 daemon=True).start()
+            return text(json.dumps([answers.get() for _ in range(times)]))
+        answers = [self.ask("elicitation/create", params, request) for _ in range(times)]
+        time.sleep(arguments.get("pause", 0))
+        return text(json.dumps(answers))
+
+    def call_change_prompts(self, _arguments, request, _meta):
+        self.prompts = [*(prompt for prompt in PROMPTS if prompt["name"] != "plain"), {"name": "added"}]
+        self.notify("notifications/prompts/list_changed", {}, request)
+        return text("changed")
 
     def call_environment(self, _arguments, _request, _meta):
         return text(json.dumps({"names": sorted(os.environ), "folder": os.getcwd(), "pid": os.getpid()}))

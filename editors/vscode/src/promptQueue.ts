@@ -64,7 +64,8 @@ export function toPromptBlocks(block: MessageBlock, resolveUri: (path: string) =
   if (block.type === "image") {
     return block.data === undefined ? [] : [{ type: "image", mediaType: block.mediaType, data: block.data }];
   }
-  if (block.type !== "reference") return [];
+  // The text of the prompt names what came from an MCP server.
+  if (block.type !== "reference" || block.kind === "resource" || block.kind === "prompt") return [];
   const uri = resolveUri(block.path);
   const range = toLineRange(block.startLine, block.endLine);
   if (block.kind === "file" || range === undefined) return [{ type: "reference", uri, ...omitUndefined({ range }) }];

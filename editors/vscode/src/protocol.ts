@@ -95,7 +95,10 @@ export const requests = {
   listModels: "agent/listModels",
   /** Lists the configured agents. */
   listAgents: "agent/listAgents",
-  /** Lists the slash commands: prompts from the user's and the workspace's files. */
+  /**
+   * Lists the slash commands: prompts from the user's and the workspace's files, and of the MCP
+   * servers that run.
+   */
   listCommands: "agent/listCommands",
   /** Lists the tools. */
   listTools: "agent/listTools",
@@ -799,14 +802,18 @@ export type MessageBlock =
     }
   /** An image. */
   | ({ type: "image" } & Image)
-  /** A place in a file that the user points at, with its text at that time. */
+  /**
+   * A place in a file that the user points at, or content of an MCP server, with its text at that
+   * time.
+   */
   | {
       type: "reference";
       /** The kind of the target. */
       kind: ReferenceKind;
       /**
        * The file's path: relative to the session's folder, `rootName/path` in another root,
-       * absolute elsewhere.
+       * absolute elsewhere. Not a path for content of an MCP server: `server:uri` of a resource,
+       * `server/name` of a prompt.
        */
       path: string;
       /** The text, or the message of a diagnostic. */
@@ -849,7 +856,11 @@ export type ReferenceKind =
   /** The user's selection. */
   | "selection"
   /** A diagnostic from the editor. */
-  | "diagnostic";
+  | "diagnostic"
+  /** A resource of an MCP server. */
+  | "resource"
+  /** A prompt of an MCP server, which the user has called as a slash command. */
+  | "prompt";
 
 /** Params of `agent/resumeTurn`. */
 export interface ResumeTurnParams {
@@ -1710,20 +1721,39 @@ export interface ListCommandsResult {
   commands: CommandInfo[];
 }
 
-/** A prompt stored as a slash command. A prompt that starts with `/` and its name expands to it. */
+/**
+ * A prompt stored as a slash command: a file, or a prompt of an MCP server that runs. A prompt that
+ * starts with `/` and its name expands to it.
+ */
 export interface CommandInfo {
   /** Its name, without the `/`. */
   name: string;
-  /** The absolute path of its file. */
-  path: string;
   /** Whether it belongs to the user, or lies in a folder that the user trusts. */
   trusted: boolean;
   /** A hint at its arguments. */
   argumentHint?: string;
+  /**
+   * Its arguments, in order, if a server defines them. The last one takes the rest of the words.
+   */
+  arguments?: CommandArgument[];
   /** Its purpose. */
   description?: string;
+  /** The absolute path of its file. */
+  path?: string;
   /** The reason why it cannot be used. */
   problem?: string;
+  /** The MCP server that offers it, instead of a file. */
+  server?: string;
+}
+
+/** An argument of a slash command. */
+export interface CommandArgument {
+  /** Its name. */
+  name: string;
+  /** Its purpose. */
+  description?: string;
+  /** Whether the command needs it. */
+  required?: boolean;
 }
 
 /** Params of `agent/listTools`. */

@@ -115,11 +115,20 @@ impl Chat {
             let description = command.problem.as_ref().or(command.description.as_ref());
             let description =
                 description.map(|description| text::strip_control_characters(description).into_owned());
-            self.show_row(&usage, 35, description.as_deref().unwrap_or("your own"));
+            self.show_row(
+                &usage,
+                35,
+                description.as_deref().unwrap_or(if command.server.is_some() {
+                    "of an MCP server"
+                } else {
+                    "your own"
+                }),
+            );
         }
         for line in [
             "",
             "@path refers to a file, @path:10-20 to some of its lines; Tab completes.",
+            "@server:uri refers to a resource of an MCP server.",
             "End a line with \\ to continue on the next. Answer a question with y, n, s or a; e edits.",
         ] {
             self.show_hint(line);

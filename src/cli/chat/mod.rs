@@ -250,7 +250,8 @@ impl Chat {
     /// Runs a command that the client does not know: the session may define it.
     async fn run_custom_command(&mut self, name: &str, line: &str) -> Result<ChatStep, ClientError> {
         self.list_own().await?;
-        if self.own.iter().any(|command| command.name == name) {
+        // A prompt of an MCP server that does not run yet is not in the list.
+        if name.starts_with("mcp__") || self.own.iter().any(|command| command.name == name) {
             return self.send_prompt(line).await;
         }
         self.show_warning(slash::describe_unknown_command(name));

@@ -97,7 +97,7 @@ impl Service {
                 }
             }
         };
-        let commands = self.state.configured.written_commands(&info).await;
+        let commands = self.state.configured.list_commands(&info).await;
         Ok(ListCommandsResult {
             commands: commands.iter().map(to_wire::command_info).collect(),
         })

@@ -35,7 +35,7 @@ to_wire! {
     TurnTrigger => TurnAsker { Prompt Resume Compact Queue }
     CompactTrigger => CompactTrigger { Threshold Overflow Picture Manual }
     Role => Role { User Assistant Tool }
-    ReferenceKind => ReferenceKind { File Selection Diagnostic }
+    ReferenceKind => ReferenceKind { File Selection Diagnostic Resource Prompt }
     PlanStatus => PlanStatus { Pending InProgress Completed }
     CircuitSubject => CircuitSubject { Provider Tool }
     CircuitState => CircuitState { Closed Open HalfOpen }

@@ -13,7 +13,7 @@ use crate::domain::{
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
-use crate::workspace::prompts::PromptCommand;
+use crate::workspace::prompts::{CommandArgument, PromptCommand};
 
 /// Locations of a tool call that a notification lists at most.
 pub(super) const MAX_LOCATIONS: usize = 100;
@@ -150,9 +150,19 @@ pub fn command_info(command: &PromptCommand) -> wire::CommandInfo {
         name: command.name.clone(),
         description: command.description.clone(),
         argument_hint: command.argument_hint.clone(),
-        path: command.path.display().to_string(),
+        arguments: command.arguments.iter().map(command_argument).collect(),
+        path: command.path().map(|path| path.display().to_string()),
+        server: command.server().map(str::to_owned),
         trusted: command.trusted,
         problem: command.problem.clone(),
+    }
+}
+
+fn command_argument(argument: &CommandArgument) -> wire::CommandArgument {
+    wire::CommandArgument {
+        name: argument.name.clone(),
+        description: argument.description.clone(),
+        required: argument.is_required,
     }
 }
 

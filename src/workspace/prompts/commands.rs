@@ -1,10 +1,10 @@
 //! Slash commands: prompt files in `commands/*.md` of the user's folder and `.agentls/commands/*.md` of workspace
-//! folders.
+//! folders. The list of commands also has those that others offer; expanding those is not done here.
 //!
 //! A prompt that begins with `/name` stands for the file's text. Must not run anything: a command is only text.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::file;
 use super::{PromptFolder, Sources};
@@ -18,7 +18,7 @@ const MAX_NAME: usize = 64;
 /// Longest description, in characters; the rest is cut.
 const MAX_LINE: usize = 300;
 
-/// A slash command from a prompt file.
+/// A slash command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptCommand {
     /// Without the `/`.
@@ -26,12 +26,31 @@ pub struct PromptCommand {
     pub description: Option<String>,
     /// What its arguments are, for people.
     pub argument_hint: Option<String>,
-    pub path: PathBuf,
+    /// Its arguments, in order, if they are known.
+    pub arguments: Vec<CommandArgument>,
+    pub origin: CommandOrigin,
     /// Whether the user trusts the folder that it comes from.
     pub trusted: bool,
     /// Why it cannot be used.
     pub problem: Option<String>,
     body: Option<String>,
+}
+
+/// Who offers a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandOrigin {
+    /// A prompt file.
+    File(PathBuf),
+    /// The MCP server with this name.
+    Server(String),
+}
+
+/// An argument of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandArgument {
+    pub name: String,
+    pub description: Option<String>,
+    pub is_required: bool,
 }
 
 /// The commands of a session by name; of two with the same name, the nearer one.
@@ -65,7 +84,45 @@ impl Sources {
     }
 }
 
+impl PromptCommand {
+    /// Returns a command that an MCP server offers.
+    pub fn from_server(name: String, server: String) -> Self {
+        Self {
+            name,
+            description: None,
+            argument_hint: None,
+            arguments: Vec::new(),
+            origin: CommandOrigin::Server(server),
+            // The user has configured the server, or trusts the folder that names it.
+            trusted: true,
+            problem: None,
+            body: None,
+        }
+    }
+
+    /// Returns the path of its file.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.origin {
+            CommandOrigin::File(path) => Some(path),
+            CommandOrigin::Server(_) => None,
+        }
+    }
+
+    /// Returns the MCP server that offers it.
+    pub fn server(&self) -> Option<&str> {
+        match &self.origin {
+            CommandOrigin::File(_) => None,
+            CommandOrigin::Server(server) => Some(server),
+        }
+    }
+}
+
 impl Commands {
+    /// Adds a command, unless there is one with its name.
+    pub fn add(&mut self, command: PromptCommand) {
+        self.all.entry(command.name.clone()).or_insert(command);
+    }
+
     /// Iterates over all commands, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &PromptCommand> {
         self.all.values()
@@ -79,7 +136,10 @@ impl Commands {
             Some(body) => Ok(substitute_arguments(body, rest)),
             None => Err(BadCommand {
                 name: name.to_owned(),
-                path: command.path.display().to_string(),
+                path: command
+                    .path()
+                    .map(|path| path.display().to_string())
+                    .unwrap_or_default(),
                 why: command.problem.clone().unwrap_or_default(),
             }),
         })
@@ -124,7 +184,8 @@ fn load_command(source: &PromptFolder, path: PathBuf) -> Option<PromptCommand> {
         name,
         description: None,
         argument_hint: None,
-        path,
+        arguments: Vec::new(),
+        origin: CommandOrigin::File(path),
         trusted: source.trusted,
         problem: None,
         body: None,
@@ -188,7 +249,7 @@ fn substitute_arguments(body: &str, arguments: &str) -> String {
 }
 
 /// Splits words at white space; quotes keep white space inside a word.
-fn split_quoted_words(text: &str) -> Vec<String> {
+pub fn split_quoted_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

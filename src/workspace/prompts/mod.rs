@@ -11,7 +11,10 @@ mod skills;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use commands::{BadCommand, Commands, PromptCommand, parse_command_call};
+pub use commands::{
+    BadCommand, CommandArgument, CommandOrigin, Commands, PromptCommand, parse_command_call,
+    split_quoted_words,
+};
 pub use instructions::{Instruction, LoadedInstructions, MAX_ALL};
 pub use skills::{Skill, SkillError, Skills};
 

@@ -97,6 +97,10 @@ local warned_prompts = {}
 ---@param send fun()
 function M.check_command(session, text, send)
   local name = find_command_name(text)
+  -- The server starts the MCP server whose prompt it may be.
+  if name and vim.startswith(name, 'mcp__') then
+    return send()
+  end
   if not name or warned_prompts[session.id] == text or not client.supports_method('agent/listCommands') then
     warned_prompts[session.id] = nil
     return send()

@@ -80,7 +80,8 @@ M.requests = {
   listModels = "agent/listModels",
   ---Lists the configured agents.
   listAgents = "agent/listAgents",
-  ---Lists the slash commands: prompts from the user's and the workspace's files.
+  ---Lists the slash commands: prompts from the user's and the workspace's files, and of the MCP servers
+  ---that run.
   listCommands = "agent/listCommands",
   ---Lists the tools.
   listTools = "agent/listTools",
@@ -475,11 +476,11 @@ M.server_notifications = {
 ---@class (exact) agentls.MessageBlock.image: agentls.Image
 ---@field type "image"
 
----A place in a file that the user points at, with its text at that time.
+---A place in a file that the user points at, or content of an MCP server, with its text at that time.
 ---@class (exact) agentls.MessageBlock.reference
 ---@field type "reference"
 ---@field kind agentls.ReferenceKind The kind of the target.
----@field path string The file's path: relative to the session's folder, `rootName/path` in another root, absolute elsewhere.
+---@field path string The file's path: relative to the session's folder, `rootName/path` in another root, absolute elsewhere. Not a path for content of an MCP server: `server:uri` of a resource, `server/name` of a prompt.
 ---@field text string The text, or the message of a diagnostic.
 ---@field endLine? integer The last line, from 1.
 ---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
@@ -511,6 +512,8 @@ M.server_notifications = {
 ---| "file" # A file or a range of it.
 ---| "selection" # The user's selection.
 ---| "diagnostic" # A diagnostic from the editor.
+---| "resource" # A resource of an MCP server.
+---| "prompt" # A prompt of an MCP server, which the user has called as a slash command.
 
 ---Params of `agent/resumeTurn`.
 ---@class (exact) agentls.ResumeTurnParams
@@ -978,14 +981,23 @@ M.server_notifications = {
 ---@class (exact) agentls.ListCommandsResult
 ---@field commands agentls.CommandInfo[] The commands, by name.
 
----A prompt stored as a slash command. A prompt that starts with `/` and its name expands to it.
+---A prompt stored as a slash command: a file, or a prompt of an MCP server that runs. A prompt that
+---starts with `/` and its name expands to it.
 ---@class (exact) agentls.CommandInfo
 ---@field name string Its name, without the `/`.
----@field path string The absolute path of its file.
 ---@field trusted boolean Whether it belongs to the user, or lies in a folder that the user trusts.
 ---@field argumentHint? string A hint at its arguments.
+---@field arguments? agentls.CommandArgument[] Its arguments, in order, if a server defines them. The last one takes the rest of the words.
 ---@field description? string Its purpose.
+---@field path? string The absolute path of its file.
 ---@field problem? string The reason why it cannot be used.
+---@field server? string The MCP server that offers it, instead of a file.
+
+---An argument of a slash command.
+---@class (exact) agentls.CommandArgument
+---@field name string Its name.
+---@field description? string Its purpose.
+---@field required? boolean Whether the command needs it.
 
 ---Params of `agent/listTools`.
 ---@class (exact) agentls.ListToolsParams

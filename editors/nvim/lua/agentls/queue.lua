@@ -59,7 +59,8 @@ end
 function M.build_edited_prompt(session, content, text)
   local blocks = { { type = 'text', text = text } }
   for _, block in ipairs(content) do
-    if block.type == 'reference' then
+    -- The text of the prompt names what came from an MCP server.
+    if block.type == 'reference' and block.kind ~= 'resource' and block.kind ~= 'prompt' then
       table.insert(blocks, build_reference(session, block))
     elseif block.type == 'image' and block.data then
       table.insert(blocks, { type = 'image', mediaType = block.mediaType, data = block.data })

@@ -1,0 +1,141 @@
+//! Our side of the protocol: what a server may ask us, as the SDK passes it on.
+//!
+//! It announces only what works here. A server gets no answer of a model (sampling).
+
+#![expect(
+    deprecated,
+    reason = "a draft of MCP gives roots and sampling up, but the servers of today ask for them"
+)]
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
+    CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode,
+    ErrorData, FormElicitationCapability, Implementation, ListRootsResult, ProtocolVersion, Root,
+    RootsCapabilities, UrlElicitationCapability,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::Value;
+
+use super::connection::McpClient;
+use super::elicitation::{Elicitation, ElicitationAnswer};
+use super::elicitation_router::ElicitationRouter;
+
+/// The method of elicitation.
+const ELICITATION: &str = "elicitation/create";
+
+/// Our side of the protocol.
+pub(super) struct ClientSide {
+    client: Arc<dyn McpClient>,
+    elicitations: Arc<ElicitationRouter>,
+}
+
+impl ClientSide {
+    pub(super) fn new(client: Arc<dyn McpClient>, elicitations: Arc<ElicitationRouter>) -> Self {
+        Self { client, elicitations }
+    }
+
+    async fn elicit(
+        &self,
+        params: &Value,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let elicitation =
+            Elicitation::read(params).map_err(|reason| ErrorData::invalid_params(reason, None))?;
+        // Dropping the question withdraws it.
+        let answer = tokio::select! { biased;
+            () = context.ct.cancelled() => Ok(ElicitationAnswer::Cancel),
+            answer = self.elicitations.ask(elicitation) => answer,
+        };
+        let answer = answer.map_err(|reason| ErrorData::invalid_request(reason, None))?;
+        Ok(match answer {
+            ElicitationAnswer::Accept(None) => ElicitResult::new(ElicitationAction::Accept),
+            ElicitationAnswer::Accept(Some(values)) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(values))
+            }
+            ElicitationAnswer::Decline => ElicitResult::new(ElicitationAction::Decline),
+            ElicitationAnswer::Cancel => ElicitResult::new(ElicitationAction::Cancel),
+        })
+    }
+}
+
+impl ClientHandler for ClientSide {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        let mut roots = RootsCapabilities::default();
+        roots.list_changed = Some(true);
+        capabilities.roots = Some(roots);
+        capabilities.elicitation = Some(
+            ElicitationCapability::new()
+                .with_form(FormElicitationCapability::default())
+                .with_url(UrlElicitationCapability::default()),
+        );
+        ClientConfig::new(
+            capabilities,
+            Implementation::new("agentls", env!("CARGO_PKG_VERSION")),
+        )
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let roots = self.client.list_roots().into_iter();
+        let roots = roots.map(|root| {
+            let mut listed = Root::new(root.uri);
+            listed.name = Some(root.name);
+            listed
+        });
+        Ok(ListRootsResult::new(roots.collect()))
+    }
+
+    async fn create_message(
+        &self,
+        _params: CreateMessageRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        Err(ErrorData::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            "agentls does not let servers use its models (sampling)",
+            None,
+        ))
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let params = serde_json::to_value(params)
+            .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+        self.elicit(&params, context).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        // A form that the SDK cannot read.
+        if request.method == ELICITATION {
+            let params = request.params.unwrap_or_default();
+            let result = self.elicit(&params, context).await?;
+            let result = serde_json::to_value(result)
+                .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            return Ok(CustomResult::new(result));
+        }
+        Err(ErrorData::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            "agentls does not know this method",
+            None,
+        ))
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.client.note_tools_changed();
+    }
+
+    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.client.note_prompts_changed();
+    }
+}

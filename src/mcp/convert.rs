@@ -1,0 +1,209 @@
+//! Converts the values of the SDK, `rmcp`, to ours, with bounds and safe to show.
+
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData, PromptMessage, ResourceContents, Role};
+use rmcp::service::{ClientInitializeError, Peer, ServiceError};
+use serde_json::Value;
+
+use super::connection::{
+    McpCallResult, McpContent, McpError, McpPeer, McpPrompt, McpPromptArgument, McpPromptMessage,
+    McpResource, McpTool,
+};
+use super::elicitation::{Elicitation, Requested};
+use super::schema::adapt_schema;
+use crate::base::text::{one_line, prefix_within, reveal_hidden_characters};
+
+/// The longest description of a tool, in bytes.
+const MAX_DESCRIPTION: usize = 4_096;
+/// The longest name or address, in bytes.
+const MAX_NAME: usize = 1_024;
+/// The longest text about a prompt or a resource, in characters.
+const MAX_LINE: usize = 300;
+/// The most arguments of a prompt.
+const MAX_ARGUMENTS: usize = 20;
+/// The code of an error that names addresses which the user must visit first.
+const VISIT_FIRST: i32 = -32_042;
+/// The most addresses of such an error that are shown.
+const MAX_VISITS: usize = 3;
+
+pub(super) fn to_peer(peer: &Peer<RoleClient>) -> McpPeer {
+    let Some(info) = peer.peer_info() else {
+        return McpPeer::default();
+    };
+    let title = info.server_info.as_ref().map(|server| {
+        let name = server.title.as_deref().unwrap_or(&server.name);
+        one_line(
+            &reveal_hidden_characters(&format!("{name} {}", server.version)),
+            100,
+        )
+    });
+    McpPeer {
+        title,
+        has_tools: info.capabilities.tools.is_some(),
+        has_prompts: info.capabilities.prompts.is_some(),
+        has_resources: info.capabilities.resources.is_some(),
+    }
+}
+
+/// Reads a tool; `None` if it is not usable.
+pub(super) fn read_tool(entry: &Value) -> Option<McpTool> {
+    let description = entry.get("description").and_then(Value::as_str);
+    let description = reveal_hidden_characters(description.unwrap_or_default());
+    Some(McpTool {
+        name: read_text(entry, "name")?,
+        description: prefix_within(description.trim(), MAX_DESCRIPTION).to_owned(),
+        schema: Arc::new(adapt_schema(entry.get("inputSchema").unwrap_or(&Value::Null))),
+        claims_read_only: entry.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true)),
+    })
+}
+
+/// Reads a prompt; `None` if it is not usable.
+pub(super) fn read_prompt(entry: &Value) -> Option<McpPrompt> {
+    let arguments = entry.get("arguments").and_then(Value::as_array);
+    let arguments: Option<Vec<McpPromptArgument>> = arguments
+        .into_iter()
+        .flatten()
+        .map(|argument| {
+            Some(McpPromptArgument {
+                name: read_text(argument, "name")?,
+                description: read_line(argument, "description"),
+                is_required: argument.get("required") == Some(&Value::Bool(true)),
+            })
+        })
+        .collect();
+    Some(McpPrompt {
+        name: read_text(entry, "name")?,
+        description: read_line(entry, "description").or_else(|| read_line(entry, "title")),
+        arguments: arguments.filter(|arguments| arguments.len() <= MAX_ARGUMENTS)?,
+    })
+}
+
+/// Reads a resource; `None` if it is not usable.
+pub(super) fn read_resource(entry: &Value) -> Option<McpResource> {
+    Some(McpResource {
+        uri: read_text(entry, "uri")?,
+        name: read_line(entry, "title").or_else(|| read_line(entry, "name"))?,
+        description: read_line(entry, "description"),
+        media_type: read_line(entry, "mimeType"),
+    })
+}
+
+/// Returns a text that the server must get back as it is.
+fn read_text(entry: &Value, key: &str) -> Option<String> {
+    let text = entry.get(key)?.as_str()?;
+    (!text.is_empty() && text.len() <= MAX_NAME).then(|| text.to_owned())
+}
+
+/// Returns a text for people.
+fn read_line(entry: &Value, key: &str) -> Option<String> {
+    let text = entry.get(key)?.as_str()?;
+    Some(one_line(&reveal_hidden_characters(text), MAX_LINE)).filter(|text| !text.is_empty())
+}
+
+pub(super) fn to_call_result(result: CallToolResult) -> McpCallResult {
+    McpCallResult {
+        content: result.content.into_iter().map(to_content).collect(),
+        structured: result.structured_content,
+        is_error: result.is_error == Some(true),
+    }
+}
+
+pub(super) fn to_content(block: ContentBlock) -> McpContent {
+    match block {
+        ContentBlock::Text(text) => McpContent::Text(text.text),
+        ContentBlock::Image(image) => McpContent::Image {
+            media_type: image.mime_type,
+            data: image.data,
+        },
+        ContentBlock::Audio(audio) => McpContent::Other(format!("sound ({})", audio.mime_type)),
+        ContentBlock::Resource(embedded) => to_document(embedded.resource),
+        ContentBlock::ResourceLink(link) => McpContent::Link {
+            uri: link.uri,
+            name: link.name,
+        },
+        _ => McpContent::Other("content of an unknown kind".to_owned()),
+    }
+}
+
+/// Converts a part of a resource.
+pub(super) fn to_document(contents: ResourceContents) -> McpContent {
+    match contents {
+        ResourceContents::TextResourceContents { uri, text, .. } => McpContent::Document { uri, text },
+        ResourceContents::BlobResourceContents {
+            mime_type: Some(media_type),
+            blob,
+            ..
+        } if media_type.starts_with("image/") => McpContent::Image {
+            media_type,
+            data: blob,
+        },
+        ResourceContents::BlobResourceContents { uri, blob, .. } => {
+            McpContent::Other(format!("binary data of {uri}, {} bytes", blob.len() / 4 * 3))
+        }
+        _ => McpContent::Other("a resource of an unknown kind".to_owned()),
+    }
+}
+
+/// Converts a message of a prompt.
+pub(super) fn to_prompt_message(message: PromptMessage) -> McpPromptMessage {
+    McpPromptMessage {
+        is_from_assistant: message.role == Role::Assistant,
+        content: to_content(message.content),
+    }
+}
+
+pub(super) fn to_error(error: &ServiceError) -> McpError {
+    if error.is_authorization_required() {
+        return McpError::NeedsLogin;
+    }
+    match error {
+        ServiceError::McpError(error) => McpError::Refused(describe_refusal(error)),
+        ServiceError::TransportClosed => McpError::Closed,
+        ServiceError::UnexpectedResponse => McpError::Malformed("another kind of result".to_owned()),
+        ServiceError::Timeout { timeout } => McpError::TimedOut(*timeout),
+        ServiceError::Cancelled { .. } => McpError::Cancelled,
+        ServiceError::TransportSend(error) => {
+            McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
+        }
+        other => McpError::Failed(to_message(&other.to_string())),
+    }
+}
+
+pub(super) fn to_start_error(error: &ClientInitializeError) -> McpError {
+    if error.is_authorization_required() {
+        return McpError::NeedsLogin;
+    }
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => McpError::Closed,
+        ClientInitializeError::JsonRpcError(error) => McpError::Refused(to_message(&error.message)),
+        ClientInitializeError::TransportError { error, .. } => {
+            McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
+        }
+        other => McpError::Malformed(to_message(&other.to_string())),
+    }
+}
+
+/// Describes why a server refuses, with the addresses that it wants the user to visit first.
+fn describe_refusal(error: &ErrorData) -> String {
+    let mut message = to_message(&error.message);
+    if error.code.0 != VISIT_FIRST {
+        return message;
+    }
+    let elicitations = error.data.as_ref().and_then(|data| data.get("elicitations"));
+    let elicitations = elicitations.and_then(Value::as_array).into_iter().flatten();
+    let visits = elicitations.filter_map(|params| match Elicitation::read(params).ok()?.requested {
+        Requested::Visit(url) => Some(url),
+        Requested::Form(_) => None,
+    });
+    for url in visits.take(MAX_VISITS) {
+        message.push_str(&format!("; the user must first open {url}"));
+    }
+    message
+}
+
+/// Returns a message of a server, safe to show.
+fn to_message(message: &str) -> String {
+    one_line(&reveal_hidden_characters(message), 500)
+}

@@ -1,0 +1,330 @@
+//! Asks the user what an MCP server wants to know during a call, with the question mechanism of `ask_user`.
+//!
+//! The question names the server and its fields. Nothing answers it but the user: no rule, no default mode, no model.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::context::ask_withdrawing;
+use super::{ToolContext, UserPrompt};
+use crate::domain::user_request::CHOICE_FIELD;
+use crate::domain::{AgentQuestion, FieldChoice, InquiryReply, QuestionField};
+use crate::mcp::{
+    Elicitation, ElicitationAnswer, ElicitationRequest, FieldKind, FieldOption, Form, FormField, Requested,
+};
+
+/// How often a form whose answers do not fit is asked again.
+const MAX_REPEATS: usize = 2;
+/// The answer that accepts.
+const ACCEPT: &str = "accept";
+/// The answer that declines.
+const DECLINE: &str = "decline";
+
+/// Answers what the server asks until the call ends. `call` is the name of the tool for rules.
+pub(super) async fn answer_elicitations(
+    cx: &ToolContext,
+    call: &str,
+    mut asked: mpsc::Receiver<ElicitationRequest>,
+) {
+    let call = call.trim_start_matches("mcp:");
+    while let Some(ElicitationRequest {
+        elicitation,
+        mut reply,
+    }) = asked.recv().await
+    {
+        let answer = tokio::select! { biased;
+            () = wait_until_given_up(&mut reply) => continue,
+            answer = ask(cx.asker.as_ref(), call, &elicitation) => answer,
+        };
+        // Without a reply the turn was canceled, or the client takes no questions.
+        let answer = answer.unwrap_or(if cx.cancel.is_cancelled() {
+            ElicitationAnswer::Cancel
+        } else {
+            ElicitationAnswer::Decline
+        });
+        // The server may have given up meanwhile.
+        let _ = reply.send(answer);
+    }
+}
+
+async fn wait_until_given_up(reply: &mut oneshot::Sender<ElicitationAnswer>) {
+    reply.closed().await;
+}
+
+async fn ask(asker: &dyn UserPrompt, call: &str, elicitation: &Elicitation) -> Option<ElicitationAnswer> {
+    match &elicitation.requested {
+        Requested::Visit(url) => {
+            let question = build_visit(call, &elicitation.message, url.as_str());
+            Some(match ask_withdrawing(asker, question).await? {
+                InquiryReply::Answers(answers) if is_accepted(&answers) => ElicitationAnswer::Accept(None),
+                _ => ElicitationAnswer::Decline,
+            })
+        }
+        Requested::Form(form) => ask_form(asker, call, &elicitation.message, form).await,
+    }
+}
+
+async fn ask_form(
+    asker: &dyn UserPrompt,
+    call: &str,
+    message: &str,
+    form: &Form,
+) -> Option<ElicitationAnswer> {
+    let mut problems = Vec::new();
+    for _ in 0..=MAX_REPEATS {
+        let question = build_form(call, message, form, &problems);
+        let InquiryReply::Answers(answers) = ask_withdrawing(asker, question).await? else {
+            return Some(ElicitationAnswer::Decline);
+        };
+        // A form without fields only asks for consent.
+        if form.fields.is_empty() && !is_accepted(&answers) {
+            return Some(ElicitationAnswer::Decline);
+        }
+        match form.to_values(&answers) {
+            Ok(values) => return Some(ElicitationAnswer::Accept(Some(values))),
+            Err(wrong) => problems = wrong,
+        }
+    }
+    Some(ElicitationAnswer::Decline)
+}
+
+fn is_accepted(answers: &BTreeMap<String, Vec<String>>) -> bool {
+    let chosen = answers.get(CHOICE_FIELD).and_then(|values| values.first());
+    chosen.is_some_and(|chosen| chosen == ACCEPT)
+}
+
+fn server_of(call: &str) -> &str {
+    call.split_once('/').map_or(call, |(server, _)| server)
+}
+
+fn build_visit(call: &str, message: &str, url: &str) -> AgentQuestion {
+    AgentQuestion::with_choices(
+        format!(
+            "The MCP server {} asks you to open an address: {message}",
+            server_of(call)
+        ),
+        Some(format!(
+            "{url}\nIt asks during a call of {call}. agentls does not open the address, and does not see what you enter \
+             there. Open it only if you know it."
+        )),
+        &[(ACCEPT, "I have opened it"), (DECLINE, "Decline")],
+    )
+}
+
+/// Belongs to no call: a call that was interrupted must not run again for its question.
+fn build_form(call: &str, message: &str, form: &Form, problems: &[String]) -> AgentQuestion {
+    let text = format!("The MCP server {} asks: {message}", server_of(call));
+    let sent = format!("It asks during a call of {call}. Your answers go to the server.");
+    let detail = problems
+        .iter()
+        .cloned()
+        .chain([sent])
+        .collect::<Vec<_>>()
+        .join("\n");
+    if form.fields.is_empty() {
+        return AgentQuestion::with_choices(text, Some(detail), &[(ACCEPT, "Accept"), (DECLINE, "Decline")]);
+    }
+    AgentQuestion {
+        tool_call: None,
+        text,
+        detail: Some(detail),
+        fields: form.fields.iter().map(build_field).collect(),
+    }
+}
+
+fn build_field(field: &FormField) -> QuestionField {
+    let choices: Vec<FieldChoice> = match &field.kind {
+        FieldKind::Text { .. } | FieldKind::Number { .. } => Vec::new(),
+        FieldKind::YesNo => vec![build_choice("true", "Yes"), build_choice("false", "No")],
+        FieldKind::Choice(options) | FieldKind::Choices { options, .. } => options
+            .iter()
+            .map(|FieldOption { value, label }| build_choice(value, label))
+            .collect(),
+    };
+    QuestionField {
+        name: field.name.clone(),
+        label: build_label(field),
+        choices,
+        several: matches!(field.kind, FieldKind::Choices { .. }),
+        free: false,
+        // An empty answer stands for the default.
+        required: field.is_required && field.default.is_none(),
+    }
+}
+
+fn build_choice(value: &str, label: &str) -> FieldChoice {
+    FieldChoice {
+        value: value.to_owned(),
+        label: label.to_owned(),
+    }
+}
+
+/// Describes a field: its title, its name, what it is for, and which values it takes.
+fn build_label(field: &FormField) -> String {
+    let mut label = match &field.title {
+        Some(title) if *title != field.name => format!("{title} [{}]", field.name),
+        _ => field.name.clone(),
+    };
+    if let Some(description) = &field.description {
+        label.push_str(&format!(": {description}"));
+    }
+    let mut notes: Vec<String> = field.describe_values().into_iter().collect();
+    match &field.default {
+        Some(default) => {
+            let shown = default
+                .as_str()
+                .map_or_else(|| default.to_string(), str::to_owned);
+            notes.push(format!("default: {shown}"));
+        }
+        None if !field.is_required => notes.push("optional".to_owned()),
+        None => {}
+    }
+    if field.looks_secret() {
+        notes.push(
+            "looks like a secret: it is sent to the server and stays in this session's history".to_owned(),
+        );
+    }
+    if notes.is_empty() {
+        label
+    } else {
+        format!("{label} ({})", notes.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures::future::BoxFuture;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A user who gives these answers in turn, and none after them.
+    struct Person {
+        replies: Mutex<Vec<Value>>,
+        questions: Mutex<Vec<AgentQuestion>>,
+    }
+
+    impl UserPrompt for Person {
+        fn request_reply(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
+            self.questions.lock().unwrap().push(question);
+            let reply = self.replies.lock().unwrap().pop();
+            Box::pin(async move {
+                let reply = reply?;
+                Some(match serde_json::from_value(reply) {
+                    Ok(answers) => InquiryReply::Answers(answers),
+                    Err(_) => InquiryReply::Dismissed,
+                })
+            })
+        }
+    }
+
+    async fn ask_person(params: Value, replies: &[Value]) -> (Option<ElicitationAnswer>, Vec<AgentQuestion>) {
+        let person = Person {
+            replies: Mutex::new(replies.iter().rev().cloned().collect()),
+            questions: Mutex::default(),
+        };
+        let elicitation = Elicitation::read(&params).unwrap();
+        let answer = ask(&person, "peer/echo", &elicitation).await;
+        (answer, person.questions.into_inner().unwrap())
+    }
+
+    fn form() -> Value {
+        json!({"message": "Who are you?", "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "title": "Your name", "minLength": 2, "maxLength": 20},
+                "agree": {"type": "boolean", "default": false},
+                "password": {"type": "string"},
+                "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+            },
+            "required": ["name"],
+        }})
+    }
+
+    #[tokio::test]
+    async fn a_form_names_the_server_and_its_fields() {
+        let (answer, questions) = ask_person(form(), &[json!({"name": ["Ada"], "tags": ["a", "b"]})]).await;
+        let Some(ElicitationAnswer::Accept(Some(values))) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(
+            Value::Object(values),
+            json!({"name": "Ada", "agree": false, "tags": ["a", "b"]})
+        );
+        let question = &questions[0];
+        assert_eq!(question.text, "The MCP server peer asks: Who are you?");
+        assert!(question.detail.as_ref().unwrap().contains("a call of peer/echo"));
+        assert_eq!(question.tool_call, None);
+        let labels: Vec<&str> = question.fields.iter().map(|field| field.label.as_str()).collect();
+        assert_eq!(
+            labels,
+            [
+                "Your name [name] (2 to 20 characters)",
+                "agree (default: false)",
+                "password (optional; looks like a secret: it is sent to the server and stays in this session's history)",
+                "tags (optional)"
+            ]
+        );
+        let required: Vec<bool> = question.fields.iter().map(|field| field.required).collect();
+        assert_eq!(required, [true, false, false, false]);
+        assert!(question.fields[3].several);
+    }
+
+    #[tokio::test]
+    async fn answers_that_do_not_fit_are_asked_again_a_few_times() {
+        let bad = json!({"name": ["A"]});
+        let good = json!({"name": ["Ada"]});
+        let (answer, questions) = ask_person(form(), &[bad.clone(), good]).await;
+        assert!(
+            matches!(answer, Some(ElicitationAnswer::Accept(Some(_)))),
+            "{answer:?}"
+        );
+        let detail = questions[1].detail.as_ref().unwrap();
+        assert!(
+            detail.starts_with("name: must be 2 to 20 characters\n"),
+            "{detail}"
+        );
+        let (answer, questions) = ask_person(form(), &vec![bad; 5]).await;
+        assert_eq!((answer, questions.len()), (Some(ElicitationAnswer::Decline), 3));
+    }
+
+    #[tokio::test]
+    async fn only_the_user_accepts() {
+        let (dismissed, _) = ask_person(form(), &[json!("dismissed")]).await;
+        assert_eq!(dismissed, Some(ElicitationAnswer::Decline));
+        let (nobody, _) = ask_person(form(), &[]).await;
+        assert_eq!(nobody, None);
+        let empty = json!({"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}});
+        for (choice, expected) in [
+            ("accept", ElicitationAnswer::Accept(Some(serde_json::Map::new()))),
+            ("decline", ElicitationAnswer::Decline),
+        ] {
+            let (answer, _) = ask_person(empty.clone(), &[json!({"choice": [choice]})]).await;
+            assert_eq!(answer, Some(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_is_shown_and_not_opened() {
+        let params = json!({"mode": "url", "message": "Sign in.", "url": "https://peer.example/x?y=1"});
+        let (answer, questions) = ask_person(params.clone(), &[json!({"choice": ["accept"]})]).await;
+        assert_eq!(answer, Some(ElicitationAnswer::Accept(None)));
+        assert!(
+            questions[0]
+                .detail
+                .as_ref()
+                .unwrap()
+                .starts_with("https://peer.example/x?y=1\n")
+        );
+        assert!(
+            questions[0]
+                .text
+                .contains("peer asks you to open an address: Sign in.")
+        );
+        let (answer, _) = ask_person(params, &[json!({"choice": ["decline"]})]).await;
+        assert_eq!(answer, Some(ElicitationAnswer::Decline));
+    }
+}
