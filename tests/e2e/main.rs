@@ -50,6 +50,7 @@ mod mcp;
 mod mcp_bad_servers;
 mod mcp_elicitation;
 mod mcp_prompts;
+mod mcp_real_servers;
 mod models;
 mod network;
 mod own_sandbox;
