@@ -25,7 +25,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("provider", &["config"]),
     ("oauth", &["config"]),
     ("approval", &[]),
-    ("mcp", &["workspace", "config"]),
+    ("mcp", &["workspace", "oauth", "config"]),
     ("tool", &["workspace", "proxy", "mcp", "config"]),
     ("context", &["provider", "workspace", "config"]),
     (
@@ -42,6 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tool",
             "approval",
             "mcp",
+            "oauth",
             "workspace",
             "config",
         ],

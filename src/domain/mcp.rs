@@ -46,4 +46,16 @@ pub struct McpServerStatus {
     pub stderr: Vec<String>,
     /// The tools that the agent may use, by the names that the server gives them.
     pub tools: Vec<String>,
+    pub login: McpLoginStatus,
+}
+
+/// The login at an MCP server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct McpLoginStatus {
+    /// The address at which the user logs in, while a login waits for that.
+    pub url: Option<String>,
+    /// Why the last login failed, for people.
+    pub problem: Option<String>,
+    /// There are tokens of a login.
+    pub has_tokens: bool,
 }

@@ -7,6 +7,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ErrorData, PromptMessage, Resour
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use serde_json::Value;
 
+use super::authorize::explain_refusal;
 use super::connection::{
     McpCallResult, McpContent, McpError, McpPeer, McpPrompt, McpPromptArgument, McpPromptMessage,
     McpResource, McpTool,
@@ -164,9 +165,9 @@ pub(super) fn to_error(error: &ServiceError) -> McpError {
         ServiceError::UnexpectedResponse => McpError::Malformed("another kind of result".to_owned()),
         ServiceError::Timeout { timeout } => McpError::TimedOut(*timeout),
         ServiceError::Cancelled { .. } => McpError::Cancelled,
-        ServiceError::TransportSend(error) => {
+        ServiceError::TransportSend(error) => explain_refusal(error.error.as_ref()).unwrap_or_else(|| {
             McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
-        }
+        }),
         other => McpError::Failed(to_message(&other.to_string())),
     }
 }
@@ -178,9 +179,10 @@ pub(super) fn to_start_error(error: &ClientInitializeError) -> McpError {
     match error {
         ClientInitializeError::ConnectionClosed(_) => McpError::Closed,
         ClientInitializeError::JsonRpcError(error) => McpError::Refused(to_message(&error.message)),
-        ClientInitializeError::TransportError { error, .. } => {
-            McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
-        }
+        ClientInitializeError::TransportError { error, .. } => explain_refusal(error.error.as_ref())
+            .unwrap_or_else(|| {
+                McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
+            }),
         other => McpError::Malformed(to_message(&other.to_string())),
     }
 }

@@ -17,7 +17,7 @@ use super::connection::{
 use super::names::{name_for_models, name_for_rules};
 use super::server::{McpServer, Phase, ReadyServer};
 use crate::config::McpServerSettings;
-use crate::domain::{McpServerState, McpServerStatus};
+use crate::domain::{McpLoginStatus, McpServerState, McpServerStatus};
 
 /// The longest wait for a prompt or a resource, while which the user's message waits too.
 const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -98,6 +98,10 @@ impl McpFolder {
             && pairs.all(|(one, two)| {
                 Arc::ptr_eq(&one.server, &two.server) && one.settings.is_same(&two.settings)
             })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.folder
     }
 
     pub(super) fn servers(&self) -> &[FolderServer] {
@@ -228,14 +232,6 @@ impl McpFolder {
             )),
         }
     }
-
-    /// Returns the state of all servers.
-    pub fn list_status(&self) -> Vec<McpServerStatus> {
-        let servers = self.servers.iter();
-        servers
-            .map(|server| describe_server(&self.folder, &server.settings, Some(&server.server)))
-            .collect()
-    }
 }
 
 impl ServedTool {
@@ -361,5 +357,6 @@ pub(super) fn describe_server(
         title,
         stderr: server.map(McpServer::stderr_lines).unwrap_or_default(),
         tools,
+        login: McpLoginStatus::default(),
     }
 }

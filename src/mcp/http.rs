@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
@@ -12,15 +13,27 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use secrecy::ExposeSecret;
 use url::Url;
 
+use super::authorize::AuthorizedClient;
 use super::connection::McpError;
+use crate::base::CancellationToken;
 use crate::base::error_chain::innermost_message;
 use crate::base::tls;
-use crate::config::{McpServerSettings, NetworkSettings};
+use crate::config::{McpServerSettings, NetworkSettings, Redactor};
+use crate::oauth::TokenSource;
 
 /// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 /// The largest message, in bytes; as for programs.
 const MAX_MESSAGE: usize = 16 << 20;
+
+/// How the requests to a server are authorized.
+pub(super) struct HttpAccess {
+    /// The tokens of a login; `None` if requests are authorized in another way.
+    pub(super) tokens: Option<Arc<TokenSource>>,
+    pub(super) redactor: Redactor,
+    /// Canceled when the server refuses a request until the user logs in.
+    pub(super) needs_login: CancellationToken,
+}
 
 /// Builds the transport. Contacts nobody yet.
 ///
@@ -30,12 +43,18 @@ pub(super) async fn build_transport(
     server: &McpServerSettings,
     url: &str,
     network: &NetworkSettings,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, McpError> {
+    access: HttpAccess,
+) -> Result<StreamableHttpClientTransport<AuthorizedClient>, McpError> {
     let address = Url::parse(url).map_err(|error| McpError::Failed(format!("unusable address: {error}")))?;
     let network = network.clone();
     // Reading the system's certificates takes some milliseconds.
     let built = tokio::task::spawn_blocking(move || build_client(&address, &network)).await;
-    let client = built.map_err(|error| McpError::Failed(error.to_string()))??;
+    let client = AuthorizedClient {
+        http: built.map_err(|error| McpError::Failed(error.to_string()))??,
+        tokens: access.tokens,
+        redactor: access.redactor,
+        needs_login: access.needs_login,
+    };
     let mut headers = HashMap::new();
     for (name, value) in &server.headers {
         let name = HeaderName::from_str(name)

@@ -12,10 +12,12 @@ use futures::future::join_all;
 use tokio::sync::watch;
 
 use super::folder::{FolderServer, McpFolder, describe_server};
-use super::server::{McpHost, McpServer, ServerSetup};
+use super::login_registry::LoginRegistry;
+use super::server::{McpHost, McpServer, Phase, ServerSetup};
 use crate::base::spawn::{AbortOnDrop, spawn};
-use crate::config::{McpServerSettings, NetworkSettings, SandboxSettings};
+use crate::config::{McpServerSettings, NetworkSettings, Redactor, SandboxSettings};
 use crate::domain::{McpServerStatus, SessionId};
+use crate::oauth::TokenStore;
 use crate::workspace::WorkspaceShared;
 
 /// How long the servers may take to end with the process. What is left then, the helpers of the programs end.
@@ -33,6 +35,7 @@ pub struct McpRegistration {
 /// The owner of all servers.
 pub struct McpManager {
     host: Arc<McpHost>,
+    logins: LoginRegistry,
     state: Mutex<ManagerState>,
 }
 
@@ -52,14 +55,17 @@ struct NamedServers {
 }
 
 impl McpManager {
-    /// Creates the owner; nothing starts.
-    pub fn new(workspace: Arc<WorkspaceShared>) -> Arc<Self> {
+    /// Creates the owner; nothing starts. Without `tokens`, nobody can log in. The tokens are registered with `redactor`.
+    pub fn new(workspace: Arc<WorkspaceShared>, tokens: Option<TokenStore>, redactor: Redactor) -> Arc<Self> {
         Arc::new(Self {
             host: Arc::new(McpHost {
                 workspace,
+                tokens,
+                redactor,
                 changes: watch::channel(0).0,
                 roots: watch::channel(0).0,
             }),
+            logins: LoginRegistry::default(),
             state: Mutex::default(),
         })
     }
@@ -194,17 +200,44 @@ impl McpManager {
         servers
             .map(|settings| {
                 let known = live.as_ref().and_then(|live| live.find_server(&settings.name));
-                describe_server(folder, settings, known.map(|known| known.server.as_ref()))
+                let mut status = self.describe(folder, settings, known.map(|known| known.server.as_ref()));
+                let address = settings.login_address().zip(self.tokens());
+                status.login.has_tokens = address.is_some_and(|(url, tokens)| tokens.has_tokens(&url));
+                status
             })
             .collect()
     }
 
-    /// Returns the state of the servers of all folders that a session holds.
+    /// Returns the state of the servers of all folders that a session holds, and of those with a login that waits or
+    /// has failed.
     pub fn list_live(&self) -> Vec<McpServerStatus> {
         let folders: Vec<_> = self.lock().folders.values().filter_map(Weak::upgrade).collect();
-        let mut live: Vec<_> = folders.iter().flat_map(|folder| folder.list_status()).collect();
+        let mut live = Vec::new();
+        for folder in &folders {
+            let servers = folder.servers().iter();
+            live.extend(
+                servers.map(|known| self.describe(folder.path(), &known.settings, Some(&known.server))),
+            );
+        }
+        for (folder, settings) in self.logins.list_servers() {
+            let is_server = |known: &McpServerStatus| known.folder == folder && known.name == settings.name;
+            if !live.iter().any(is_server) {
+                live.push(self.describe(&folder, &settings, None));
+            }
+        }
         live.sort_by(|a, b| (&a.folder, &a.name).cmp(&(&b.folder, &b.name)));
         live
+    }
+
+    fn describe(
+        &self,
+        folder: &Path,
+        settings: &McpServerSettings,
+        server: Option<&McpServer>,
+    ) -> McpServerStatus {
+        let mut status = describe_server(folder, settings, server);
+        self.logins.describe_login(settings, &mut status);
+        status
     }
 
     /// Stops and starts a server. Returns false if no session holds one of this name.
@@ -217,8 +250,18 @@ impl McpManager {
         known.is_some()
     }
 
+    /// Stops and starts a server, unless nobody has needed it yet.
+    pub(super) fn restart_started(&self, folder: &Path, name: &str) {
+        let live = self.find_folder(folder);
+        let known = live.as_ref().and_then(|live| live.find_server(name));
+        if let Some(known) = known.filter(|known| !matches!(known.server.phase(), Phase::Idle)) {
+            known.server.restart();
+        }
+    }
+
     /// Stops the servers of a folder at once, even if sessions hold them.
     pub fn close_folder(&self, folder: &Path) {
+        self.logins.end_logins(Some(folder));
         let closed = self
             .lock()
             .folders
@@ -248,6 +291,7 @@ impl McpManager {
 
     /// Ends all servers. None starts afterwards. Call it when no session holds any.
     pub async fn shut_down(&self) {
+        self.logins.end_logins(None);
         let supervisors = {
             let mut state = self.lock();
             state.is_closed = true;
@@ -261,6 +305,19 @@ impl McpManager {
         {
             tracing::debug!("an MCP server is left to its helper");
         }
+    }
+
+    pub(super) fn logins(&self) -> &LoginRegistry {
+        &self.logins
+    }
+
+    /// Returns the tokens of logins; `None` if there is no folder for them.
+    pub(super) fn tokens(&self) -> Option<&TokenStore> {
+        self.host.tokens.as_ref()
+    }
+
+    pub(super) fn note_change(&self) {
+        self.host.changes.send_modify(|count| *count += 1);
     }
 
     fn lock(&self) -> MutexGuard<'_, ManagerState> {

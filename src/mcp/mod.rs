@@ -7,6 +7,7 @@
 //! Invariants: every task ends with its server. A server cannot make us keep more than a bounded amount of what it
 //! sends. Nothing that a server says starts anything.
 
+mod authorize;
 mod client_side;
 mod connection;
 mod convert;
@@ -16,6 +17,8 @@ mod folder;
 mod form;
 mod form_values;
 mod http;
+mod login;
+mod login_registry;
 mod manager;
 mod names;
 mod prompt_arguments;
@@ -33,5 +36,6 @@ pub use connection::{
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
 pub use folder::{McpFolder, ServedPrompt, ServedTool, ServerLink};
 pub use form::{FieldKind, FieldOption, Form, FormField};
+pub use login::McpLoginError;
 pub use manager::{McpManager, McpRegistration};
 pub use prompt_arguments::{describe_arguments, match_arguments};

@@ -46,6 +46,8 @@ pub(super) struct RmcpConnection {
     progress: Arc<ProgressReceivers>,
     elicitations: Arc<ElicitationRouter>,
     closed: CancellationToken,
+    /// Canceled when the server refuses requests until the user logs in.
+    needs_login: CancellationToken,
     /// Dropping it ends the connection.
     service: Mutex<Option<RunningService<RoleClient, ClientSide>>>,
 }
@@ -73,8 +75,24 @@ impl RmcpConnection {
             progress,
             elicitations,
             closed,
+            needs_login: CancellationToken::new(),
             service: Mutex::new(Some(service)),
         })
+    }
+
+    /// Sets what is canceled when the server refuses requests until the user logs in.
+    pub(super) fn watch_login(mut self, needs_login: &CancellationToken) -> Self {
+        self.needs_login = needs_login.clone();
+        self
+    }
+
+    /// Returns the reason of a request's failure. The end of the connection may be known before the refusal behind it.
+    fn explain(&self, error: McpError) -> McpError {
+        if error == McpError::Closed && self.needs_login.is_cancelled() {
+            McpError::NeedsLogin
+        } else {
+            error
+        }
     }
 
     async fn request(&self, request: ClientRequest) -> Result<ServerResult, McpError> {
@@ -194,7 +212,7 @@ impl McpConnection for RmcpConnection {
     }
 
     fn call_tool(&self, call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>> {
-        self.run_call(call).boxed()
+        async { self.run_call(call).await.map_err(|error| self.explain(error)) }.boxed()
     }
 
     fn list_prompts(&self) -> BoxFuture<'_, Result<Vec<McpPrompt>, McpError>> {

@@ -5,21 +5,22 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use secrecy::ExposeSecret;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::connection::{McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpRoot, McpTool};
-use super::http;
+use super::http::{self, HttpAccess};
 use super::rmcp_connection::RmcpConnection;
 use super::stderr::StderrTail;
 use super::stdio::StdioTransport;
 use crate::base::backoff::{Backoff, JITTER};
 use crate::base::{CancellationToken, clock, random, uri};
-use crate::config::{McpServerSettings, NetworkSettings, SandboxSettings};
+use crate::config::{McpServerSettings, NetworkSettings, Redactor, SandboxSettings};
 use crate::domain::SandboxPolicy;
+use crate::oauth::{OAuthClient, TokenSource, TokenStore};
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{Command, ExitStatus, Process, Stdin, StopMode};
 use crate::workspace::{Workspace, WorkspaceShared};
@@ -47,6 +48,9 @@ const LIST_PAUSE: Duration = Duration::from_millis(200);
 /// What all servers share.
 pub(super) struct McpHost {
     pub(super) workspace: Arc<WorkspaceShared>,
+    /// The tokens of logins.
+    pub(super) tokens: Option<TokenStore>,
+    pub(super) redactor: Redactor,
     /// Counts changes of any server's phase.
     pub(super) changes: watch::Sender<u64>,
     /// Counts changes of the workspace folders.
@@ -147,6 +151,17 @@ impl McpServer {
 
     /// Stops it, if it runs, and starts it again at once.
     pub(super) fn restart(&self) {
+        // At once, so that whoever waits for the start sees it.
+        let began = self.shared.phase.send_if_modified(|phase| {
+            let rests = matches!(phase, Phase::Idle | Phase::Failed(_));
+            if rests {
+                *phase = Phase::Starting;
+            }
+            rests
+        });
+        if began {
+            self.shared.note_change();
+        }
         self.shared.restart.notify_one();
     }
 
@@ -172,6 +187,34 @@ impl McpServer {
 }
 
 impl ServerShared {
+    /// Returns how requests are authorized, for a server that is an address.
+    fn build_access(&self, needs_login: &CancellationToken) -> HttpAccess {
+        let ServerSetup {
+            settings, network, ..
+        } = &self.setup;
+        let tokens = settings.login_address().zip(self.host.tokens.clone());
+        let tokens = tokens.and_then(|(url, store)| {
+            // An error means that no token is sent there.
+            let client = OAuthClient::new(&url, network.clone()).ok()?;
+            Some(Arc::new(TokenSource::new(client, store)))
+        });
+        HttpAccess {
+            tokens,
+            redactor: self.host.redactor.clone(),
+            needs_login: needs_login.clone(),
+        }
+    }
+
+    /// Returns when the tokens of the server changed last.
+    async fn find_token_change(&self) -> Option<SystemTime> {
+        let (url, store) = self
+            .setup
+            .settings
+            .login_address()
+            .zip(self.host.tokens.as_ref())?;
+        store.find_last_change(&url).await
+    }
+
     fn set_phase(&self, phase: Phase) {
         self.phase.send_replace(phase);
         self.note_change();
@@ -257,13 +300,16 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
             Err(McpError::Cancelled) => return,
             Err(error) => (error, false),
         };
-        failures = if started.elapsed() >= HEALTHY {
+        let needs_login = error == McpError::NeedsLogin;
+        failures = if needs_login {
+            0
+        } else if started.elapsed() >= HEALTHY {
             1
         } else {
             failures + 1
         };
         tracing::warn!(server = shared.setup.settings.name, %error, failures, "an MCP server failed");
-        let needs_login = error == McpError::NeedsLogin;
+        let tokens = shared.find_token_change().await;
         shared.set_phase(Phase::Failed(error));
         let pause = if failures >= TRIP {
             COOLDOWN
@@ -273,10 +319,10 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
         // A server that crashed at work starts again by itself; one that does not even start waits for the next turn.
         let starts_by_itself = was_ready && failures < TRIP;
         let next = async {
-            tokio::time::sleep(pause).await;
             if needs_login {
-                std::future::pending::<()>().await;
+                return wait_for_other_tokens(shared, tokens).await;
             }
+            tokio::time::sleep(pause).await;
             if !starts_by_itself {
                 shared.needed.notified().await;
             }
@@ -289,10 +335,22 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
     }
 }
 
+/// Waits until someone wants to use the server, and another process has logged in.
+async fn wait_for_other_tokens(shared: &ServerShared, known: Option<SystemTime>) {
+    loop {
+        shared.needed.notified().await;
+        if shared.find_token_change().await != known {
+            return;
+        }
+    }
+}
+
 /// A server that has started.
 struct RunningServer {
     connection: Arc<RmcpConnection>,
     program: Option<RunningProgram>,
+    /// Canceled when it refuses requests until the user logs in.
+    needs_login: CancellationToken,
 }
 
 /// The program of a server.
@@ -305,13 +363,18 @@ struct RunningProgram {
 /// Starts the server and lists its tools, within the time limit of the settings.
 async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
     let limit = shared.setup.settings.startup_timeout_s.0;
-    let mut program = None;
+    let (mut program, needs_login) = (None, CancellationToken::new());
+    let connecting = connect(shared, &mut program, &needs_login);
     let started = tokio::select! { biased;
         () = shared.stop.cancelled() => Err(McpError::Cancelled),
-        started = timeout(limit, connect(shared, &mut program)) => started.unwrap_or(Err(McpError::TimedOut(limit))),
+        started = timeout(limit, connecting) => started.unwrap_or(Err(McpError::TimedOut(limit))),
     };
     match started {
-        Ok(connection) => Ok(RunningServer { connection, program }),
+        Ok(connection) => Ok(RunningServer {
+            connection,
+            program,
+            needs_login,
+        }),
         Err(error) => {
             let status = match program {
                 Some(program) => stop_process(&program.process, error == McpError::Closed).await,
@@ -325,6 +388,7 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
 async fn connect(
     shared: &Arc<ServerShared>,
     started: &mut Option<RunningProgram>,
+    needs_login: &CancellationToken,
 ) -> Result<Arc<RmcpConnection>, McpError> {
     let settings = &shared.setup.settings;
     let client: Arc<dyn McpClient> = shared.clone();
@@ -343,8 +407,11 @@ async fn connect(
             RmcpConnection::open(transport, client).await?
         }
         (None, Some(url)) => {
-            let transport = http::build_transport(settings, url, &shared.setup.network).await?;
-            RmcpConnection::open(transport, client).await?
+            let access = shared.build_access(needs_login);
+            let transport = http::build_transport(settings, url, &shared.setup.network, access).await?;
+            RmcpConnection::open(transport, client)
+                .await?
+                .watch_login(needs_login)
         }
         // `config` lets no such server through.
         (None, None) => return Err(McpError::Failed("it has no command and no address".to_owned())),
@@ -417,6 +484,7 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
         tokio::select! { biased;
             () = shared.stop.cancelled() => break ServiceEnd::Stopped,
             () = shared.restart.notified() => break ServiceEnd::Restarted,
+            () = running.needs_login.cancelled() => break ServiceEnd::Lost(McpError::NeedsLogin),
             () = connection.wait_until_closed() => break ServiceEnd::Lost(McpError::Closed),
             changed = roots.changed() => match changed {
                 Ok(()) => connection.notify_roots_changed().await,

@@ -4,12 +4,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::OAuthError;
+use crate::base::spawn::run_blocking;
 use crate::base::{hash, private, random};
 
 /// The largest file that is read, in bytes.
@@ -160,6 +162,31 @@ impl TokenStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(fail(&path, "removed", error.to_string())),
         }
+    }
+
+    /// Removes the tokens of a server once no other process uses them. Returns whether there were any.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be removed.
+    pub async fn forget_tokens(&self, server: &Url) -> Result<bool, OAuthError> {
+        let (store, server) = (self.clone(), server.clone());
+        let done = run_blocking(move || {
+            if !store.has_tokens(&server) {
+                return Ok(false);
+            }
+            // A refresh that runs meanwhile would write them again.
+            let _lock = store.lock(&server)?;
+            store.remove(&server)
+        });
+        let done = done.await;
+        done.unwrap_or_else(|error| Err(OAuthError::Local(error.to_string())))
+    }
+
+    /// Returns when the tokens of a server changed last; `None` if there are none.
+    pub async fn find_last_change(&self, server: &Url) -> Option<SystemTime> {
+        let path = self.path(server);
+        let read = run_blocking(move || fs::metadata(&path).and_then(|meta| meta.modified()).ok()).await;
+        read.ok().flatten()
     }
 
     /// Returns whether there are tokens of a server. Blocks for file access.

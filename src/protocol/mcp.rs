@@ -41,9 +41,15 @@ pub struct McpServerInfo {
     /// What it calls itself, with its version; absent before it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Why it failed, for the user.
+    /// Why it failed, or why the last login did, for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The address at which a user logs in, while a login waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_url: Option<String>,
+    /// Whether there are tokens of a login, which `agent/logoutMcpServer` removes; only in `agent/listMcpServers`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub logged_in: bool,
     /// Number of tools that the agent may use.
     pub tool_count: u64,
     /// Their names, as the server gives them; only in `agent/listMcpServers`.
@@ -75,6 +81,47 @@ pub struct ListMcpServersResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartMcpServerParams {
+    /// The server's name.
+    pub name: String,
+    /// The session whose folder's server is meant; absent for the first workspace folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Params of `agent/loginMcpServer`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginMcpServerParams {
+    /// The server's name.
+    pub name: String,
+    /// The session whose folder's server is meant; absent for the first workspace folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Result of `agent/loginMcpServer`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginMcpServerResult {
+    /// The address to open in a browser, after the user agrees. It works once, and for ten minutes.
+    pub url: String,
+}
+
+/// Params of `agent/cancelMcpLogin`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelMcpLoginParams {
+    /// The server's name.
+    pub name: String,
+    /// The session whose folder's server is meant; absent for the first workspace folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Params of `agent/logoutMcpServer`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogoutMcpServerParams {
     /// The server's name.
     pub name: String,
     /// The session whose folder's server is meant; absent for the first workspace folder.

@@ -215,6 +215,12 @@ table! {
         LIST_MCP_SERVERS "agent/listMcpServers": ListMcpServersParams => ListMcpServersResult;
         /// Stops an MCP server and starts it again, also one that has failed. One that no session uses starts with the next turn.
         RESTART_MCP_SERVER "agent/restartMcpServer": RestartMcpServerParams => EmptyResult;
+        /// Begins a login at an MCP server. The server then waits for the browser's redirect, and sends `agent/mcpServerUpdated` when the login ends: `ready`, or `needsLogin` with the reason. A login of the same server that already waits ends.
+        LOGIN_MCP_SERVER "agent/loginMcpServer": LoginMcpServerParams => LoginMcpServerResult;
+        /// Ends a login that waits. Has no effect if none does.
+        CANCEL_MCP_LOGIN "agent/cancelMcpLogin": CancelMcpLoginParams => EmptyResult;
+        /// Removes the tokens of the login at an MCP server, and restarts the server if it runs.
+        LOGOUT_MCP_SERVER "agent/logoutMcpServer": LogoutMcpServerParams => EmptyResult;
         /// Reads the rest of a cut field.
         READ_CONTENT "agent/readContent": ReadContentParams => ReadContentResult;
         /// Returns the server's counters since its start.

@@ -19,6 +19,7 @@ use crate::config::{
 };
 use crate::domain::{Mode, SandboxPolicy, SessionId};
 use crate::mcp::{McpFolder, McpManager, McpRegistration};
+use crate::oauth::TokenStore;
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
@@ -83,6 +84,10 @@ impl ConfigStore {
         redactor: Redactor,
         editor: Arc<dyn EditorLink>,
     ) -> Self {
+        let tokens = source
+            .places
+            .as_ref()
+            .map(|places| TokenStore::new(&places.data_dir));
         let state = ConfigStoreState {
             source,
             trust: Trust::default(),
@@ -91,11 +96,11 @@ impl ConfigStore {
         };
         Self {
             keys: Arc::new(EditorKeys::new(editor, redactor.clone())),
-            redactor,
             accounts: Arc::default(),
             windows: Arc::default(),
             lists: Arc::default(),
-            mcp: McpManager::new(shared.clone()),
+            mcp: McpManager::new(shared.clone(), tokens, redactor.clone()),
+            redactor,
             shared,
             state: Mutex::new(state),
         }

@@ -49,6 +49,7 @@ mod limits;
 mod mcp;
 mod mcp_bad_servers;
 mod mcp_elicitation;
+mod mcp_login;
 mod mcp_prompts;
 mod mcp_real_servers;
 mod models;

@@ -74,6 +74,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def take_message(self, message):
         headers = {}
+        authority = self.server.authority
+        if authority is not None and authority.refuses_scope(message):
+            challenge = 'Bearer error="insufficient_scope", scope="admin"'
+            self.reply(403, {"error": "insufficient_scope"}, {"WWW-Authenticate": challenge})
+            return
         if message.get("method") == "initialize":
             number = secrets.token_hex(8)
             session = Session(self.server.options, self.server.make_connection)

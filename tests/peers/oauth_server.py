@@ -20,6 +20,9 @@ refuse_refresh     refresh tokens are refused
 huge_metadata      the metadata has 64 MiB
 no_metadata        there is no metadata at all
 rejecting          every token is refused by the resource
+insufficient_scope calls of tools need another scope
+
+`GET /revoke?access` forgets the access tokens, and `GET /revoke?all` the refresh tokens too.
 """
 
 import base64
@@ -61,10 +64,22 @@ class Authority:
         self.note(step="access", given=bool(header), accepted=is_good)
         return is_good
 
+    def refuses_scope(self, message):
+        return self.fault == "insufficient_scope" and message.get("method") == "tools/call"
+
+    def revoke(self, handler, what):
+        self.tokens.clear()
+        if what == "all":
+            self.refresh_tokens.clear()
+        handler.reply(200, {})
+
     def handle(self, handler, body):
         """Answers a request about authorization. Returns false if there is no such path."""
         path, _, query = handler.path.partition("?")
         self.note(step="request", method=handler.command, path=path, authorization=handler.headers.get("authorization"))
+        if path == "/revoke":
+            self.revoke(handler, query)
+            return True
         query = dict(urllib.parse.parse_qsl(query))
         if self.fault == "no_metadata" and path.startswith("/.well-known/"):
             return False

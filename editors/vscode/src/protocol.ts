@@ -109,6 +109,16 @@ export const requests = {
    * starts with the next turn.
    */
   restartMcpServer: "agent/restartMcpServer",
+  /**
+   * Begins a login at an MCP server. The server then waits for the browser's redirect, and sends
+   * `agent/mcpServerUpdated` when the login ends: `ready`, or `needsLogin` with the reason. A login
+   * of the same server that already waits ends.
+   */
+  loginMcpServer: "agent/loginMcpServer",
+  /** Ends a login that waits. Has no effect if none does. */
+  cancelMcpLogin: "agent/cancelMcpLogin",
+  /** Removes the tokens of the login at an MCP server, and restarts the server if it runs. */
+  logoutMcpServer: "agent/logoutMcpServer",
   /** Reads the rest of a cut field. */
   readContent: "agent/readContent",
   /** Returns the server's counters since its start. */
@@ -260,6 +270,9 @@ export interface RequestTypes {
   "agent/listTools": { params: ListToolsParams; result: ListToolsResult };
   "agent/listMcpServers": { params: ListMcpServersParams; result: ListMcpServersResult };
   "agent/restartMcpServer": { params: RestartMcpServerParams; result: EmptyResult };
+  "agent/loginMcpServer": { params: LoginMcpServerParams; result: LoginMcpServerResult };
+  "agent/cancelMcpLogin": { params: CancelMcpLoginParams; result: EmptyResult };
+  "agent/logoutMcpServer": { params: LogoutMcpServerParams; result: EmptyResult };
   "agent/readContent": { params: ReadContentParams; result: ReadContentResult };
   "agent/metrics": { params: MetricsParams; result: MetricsResult };
   "agent/resetCircuit": { params: ResetCircuitParams; result: ResetCircuitResult };
@@ -1802,7 +1815,14 @@ export interface McpServerInfo {
   target: string;
   /** Number of tools that the agent may use. */
   toolCount: number;
-  /** Why it failed, for the user. */
+  /**
+   * Whether there are tokens of a login, which `agent/logoutMcpServer` removes; only in
+   * `agent/listMcpServers`.
+   */
+  loggedIn?: boolean;
+  /** The address at which a user logs in, while a login waits for that. */
+  loginUrl?: string;
+  /** Why it failed, or why the last login did, for the user. */
   reason?: string;
   /**
    * Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
@@ -1838,6 +1858,38 @@ export type McpServerState =
 
 /** Params of `agent/restartMcpServer`. */
 export interface RestartMcpServerParams {
+  /** The server's name. */
+  name: string;
+  /** The session whose folder's server is meant; absent for the first workspace folder. */
+  sessionId?: string;
+}
+
+/** Params of `agent/loginMcpServer`. */
+export interface LoginMcpServerParams {
+  /** The server's name. */
+  name: string;
+  /** The session whose folder's server is meant; absent for the first workspace folder. */
+  sessionId?: string;
+}
+
+/** Result of `agent/loginMcpServer`. */
+export interface LoginMcpServerResult {
+  /**
+   * The address to open in a browser, after the user agrees. It works once, and for ten minutes.
+   */
+  url: string;
+}
+
+/** Params of `agent/cancelMcpLogin`. */
+export interface CancelMcpLoginParams {
+  /** The server's name. */
+  name: string;
+  /** The session whose folder's server is meant; absent for the first workspace folder. */
+  sessionId?: string;
+}
+
+/** Params of `agent/logoutMcpServer`. */
+export interface LogoutMcpServerParams {
   /** The server's name. */
   name: string;
   /** The session whose folder's server is meant; absent for the first workspace folder. */

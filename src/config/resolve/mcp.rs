@@ -27,6 +27,8 @@ impl Resolver<'_> {
                 "url",
                 "headers",
                 "bearer_token_env",
+                "oauth_client_id",
+                "oauth_scopes",
                 "tools",
                 "deny_tools",
                 "sandbox",
@@ -71,6 +73,7 @@ impl Resolver<'_> {
                     return false;
                 }
             }
+            self.drop_foreign_login(name, server);
             let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
             let stated = if server.command.is_some() { "command" } else { "url" };
             let at = self.find_location(&path(stated));
@@ -82,6 +85,26 @@ impl Resolver<'_> {
                 || (server.env.keys()).any(|variable| is_from_folder(&["mcp", name, "env", variable]));
             true
         });
+    }
+
+    /// Drops what a project's file says about the login at a server of the user's: it could make the user grant another
+    /// program more than they know.
+    fn drop_foreign_login(&mut self, name: &str, server: &mut McpServerSettings) {
+        let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
+        if is_from_folder(&["mcp", name, "url"]) {
+            return;
+        }
+        let foreign = ["oauth_client_id", "oauth_scopes"].map(|key| is_from_folder(&["mcp", name, key]));
+        let [has_client_id, has_scopes] = foreign;
+        let message = "ignored: only the file that states the `url` decides how to log in there";
+        if has_client_id {
+            server.oauth_client_id = None;
+            self.report_error(&["mcp", name, "oauth_client_id"], message);
+        }
+        if has_scopes {
+            server.oauth_scopes.clear();
+            self.report_error(&["mcp", name, "oauth_scopes"], message);
+        }
     }
 
     /// Returns whether the setting, or something in it, was stated but could not be used.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use url::Url;
 
 use crate::config::settings::tool::SandboxPolicySchema;
 use crate::config::values::{Seconds, StringList};
@@ -40,6 +41,10 @@ pub struct McpServerSettings {
     pub headers: BTreeMap<String, SecretString>,
     /// The environment variable that contains a bearer token for the server.
     pub bearer_token_env: Option<String>,
+    /// The client id for a login, if the authorization server does not let clients register themselves.
+    pub oauth_client_id: Option<String>,
+    /// The scopes that a login requests. Default: those that the server asks for.
+    pub oauth_scopes: StringList,
     /// `false` disables the server. Default: true.
     pub enabled: bool,
     /// Only the tools whose name matches one of these; `*` matches any characters. Default: all tools.
@@ -81,6 +86,8 @@ impl Default for McpServerSettings {
             url: None,
             headers: BTreeMap::new(),
             bearer_token_env: None,
+            oauth_client_id: None,
+            oauth_scopes: StringList::default(),
             enabled: true,
             tools: None,
             deny_tools: StringList::default(),
@@ -106,6 +113,20 @@ impl McpServerSettings {
         }
     }
 
+    /// Returns the address where a login can give tokens for the server; `None` if its requests are authorized in
+    /// another way, or if a header could lead a token to another host.
+    pub fn login_address(&self) -> Option<Url> {
+        let decides = |name: &String| {
+            ["authorization", "host"]
+                .iter()
+                .any(|n| name.eq_ignore_ascii_case(n))
+        };
+        if self.command.is_some() || self.bearer_token_env.is_some() || self.headers.keys().any(decides) {
+            return None;
+        }
+        self.url.as_deref().and_then(|url| Url::parse(url).ok())
+    }
+
     /// Returns whether the agent may use the server's tool with this name.
     pub fn has_tool(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|only| only.matches_name(tool)) && !self.deny_tools.matches_name(tool)
@@ -113,7 +134,11 @@ impl McpServerSettings {
 
     /// Returns whether nothing differs.
     pub fn is_same(&self, other: &Self) -> bool {
-        let names = |settings: &Self| (settings.tools.clone(), settings.deny_tools.clone());
+        let names = |settings: &Self| {
+            let tools = (settings.tools.clone(), settings.deny_tools.clone());
+            let login = (settings.oauth_client_id.clone(), settings.oauth_scopes.clone());
+            (tools, login)
+        };
         let flags = |settings: &Self| [settings.enabled, settings.required, settings.trust_annotations];
         self.timeout_s == other.timeout_s
             && self.source == other.source

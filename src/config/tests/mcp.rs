@@ -103,3 +103,60 @@ fn variables_that_a_folder_adds_confine_a_server() {
         SandboxPolicy::Workspace
     );
 }
+
+#[test]
+fn a_folder_does_not_decide_how_the_user_logs_in() {
+    let load = |workspace: &'static str| {
+        TestLayers {
+            user: "[mcp.wiki]\nurl = 'https://wiki.example/mcp'\noauth_client_id = 'mine'\noauth_scopes = ['read']",
+            workspace,
+            trusted: true,
+            ..TestLayers::default()
+        }
+        .load()
+    };
+    let wiki = &load("[mcp.wiki]\noauth_client_id = 'theirs'\noauth_scopes = ['admin']")
+        .settings
+        .mcp["wiki"]
+        .clone();
+    assert!(wiki.oauth_client_id.is_none() && wiki.oauth_scopes.is_empty());
+    // Another address is another server, which the user's client id is not meant for.
+    let wiki = &load("[mcp.wiki]\nurl = 'https://other.example/mcp'").settings.mcp["wiki"].clone();
+    assert!(wiki.oauth_client_id.is_none() && wiki.oauth_scopes.is_empty());
+    let other = "[mcp.wiki]\nurl = 'https://other.example/mcp'\noauth_client_id = 'theirs'";
+    assert_eq!(
+        load(other).settings.mcp["wiki"].oauth_client_id.as_deref(),
+        Some("theirs")
+    );
+}
+
+#[test]
+fn a_token_is_never_sent_next_to_another_authorization_or_host() {
+    for (settings, expected) in [
+        ("url = 'https://h.example/mcp'", true),
+        ("url = 'https://h.example/mcp'\nheaders = {X-Team = 'a'}", true),
+        (
+            "url = 'https://h.example/mcp'\nheaders = {authorization = 'Basic x'}",
+            false,
+        ),
+        (
+            "url = 'https://h.example/mcp'\nheaders = {HOST = 'other.example'}",
+            false,
+        ),
+        ("url = 'https://h.example/mcp'\nbearer_token_env = 'TOKEN'", false),
+        ("command = 'x'", false),
+    ] {
+        let user = format!("[mcp.s]\n{settings}");
+        let loaded = TestLayers {
+            user: &user,
+            env: &[("TOKEN", "secret-token-of-the-server")],
+            ..TestLayers::default()
+        }
+        .load();
+        assert_eq!(
+            loaded.settings.mcp["s"].login_address().is_some(),
+            expected,
+            "{settings}"
+        );
+    }
+}

@@ -11,12 +11,16 @@ use super::super::error::RequestError;
 use super::super::service::Service;
 use super::super::state::session_param;
 use super::super::to_wire;
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::Redactor;
-use crate::domain::{McpServerState, McpServerStatus};
-use crate::mcp::McpManager;
+use crate::domain::{self, AgentError, McpServerState, McpServerStatus};
+use crate::mcp::{McpLoginError, McpManager};
 use crate::protocol::*;
 use crate::session::SessionCommand;
 use crate::transport::outbox::{Outbox, Outgoing};
+
+/// The longest error of a login, in characters.
+const MAX_TEXT: usize = 500;
 
 impl Service {
     pub(in crate::server) async fn list_mcp_servers(&self, params: Value) -> Result<ListMcpServersResult> {
@@ -72,6 +76,52 @@ impl Service {
         servers.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
+    pub(in crate::server) async fn login_mcp_server(&self, params: Value) -> Result<LoginMcpServerResult> {
+        let params: LoginMcpServerParams = self.parse_params(params)?;
+        let folder = self.mcp_folder(params.session_id).await?;
+        let configured = self.state.configured.folder_config(&folder);
+        let manager = self.state.configured.mcp();
+        let begun = manager.begin_login(&folder, &configured.mcp, &params.name).await;
+        let url = begun.map_err(|error| self.refuse_login(&error))?;
+        Ok(LoginMcpServerResult { url: url.into() })
+    }
+
+    pub(in crate::server) async fn cancel_mcp_login(&self, params: Value) -> Result<EmptyResult> {
+        let params: CancelMcpLoginParams = self.parse_params(params)?;
+        let folder = self.mcp_folder(params.session_id).await?;
+        let configured = self.state.configured.folder_config(&folder);
+        let manager = self.state.configured.mcp();
+        manager
+            .cancel_login(&configured.mcp, &params.name)
+            .map_err(|error| self.refuse_login(&error))?;
+        Ok(EmptyResult {})
+    }
+
+    pub(in crate::server) async fn logout_mcp_server(&self, params: Value) -> Result<EmptyResult> {
+        let params: LogoutMcpServerParams = self.parse_params(params)?;
+        let folder = self.mcp_folder(params.session_id).await?;
+        let configured = self.state.configured.folder_config(&folder);
+        let manager = self.state.configured.mcp();
+        let ended = manager.log_out(&folder, &configured.mcp, &params.name).await;
+        ended.map_err(|error| self.refuse_login(&error))?;
+        Ok(EmptyResult {})
+    }
+
+    /// Converts an error, which may quote what a server says.
+    fn refuse_login(&self, error: &McpLoginError) -> RequestError {
+        let text = error.to_string();
+        let text = self.state.sessions.redactor().redact_text(&text);
+        let message = one_line(&reveal_hidden_characters(&text), MAX_TEXT);
+        match error {
+            McpLoginError::UnknownServer(_) | McpLoginError::NotPossible { .. } => {
+                RequestError::invalid_param("name", message)
+            }
+            McpLoginError::TimedOut | McpLoginError::Failed(_) => {
+                AgentError::new(domain::ErrorCode::ToolExecution, message).into()
+            }
+        }
+    }
+
     /// Returns the folder of a session, or the first workspace folder.
     async fn mcp_folder(&self, session: Option<String>) -> Result<PathBuf> {
         match session {
@@ -100,7 +150,7 @@ pub(in crate::server) async fn report_mcp_servers(
         for server in &live {
             if sent
                 .get(&key(server))
-                .is_some_and(|before| before.state == server.state)
+                .is_some_and(|before| before.state == server.state && before.login == server.login)
             {
                 continue;
             }

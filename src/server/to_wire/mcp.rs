@@ -14,7 +14,7 @@ pub fn mcp_server_info(server: &McpServerStatus, redactor: &Redactor) -> wire::M
     let clean = |text: &str| one_line(&reveal_hidden_characters(&redactor.redact_text(text)), MAX_TEXT);
     let reason = match &server.state {
         McpServerState::Failed { reason } => Some(clean(reason)),
-        _ => None,
+        _ => server.login.problem.as_deref().map(clean),
     };
     wire::McpServerInfo {
         name: server.name.clone(),
@@ -24,6 +24,9 @@ pub fn mcp_server_info(server: &McpServerStatus, redactor: &Redactor) -> wire::M
         source: server.source.as_deref().map(clean),
         title: server.title.as_deref().map(clean),
         reason,
+        // It must stay whole. It is a URL, so nothing in it is invisible.
+        login_url: server.login.url.clone(),
+        logged_in: server.login.has_tokens,
         tool_count: server.tools.len() as u64,
         tools: server.tools.iter().map(|tool| clean(tool)).collect(),
         stderr: server.stderr.iter().map(|line| clean(line)).collect(),
@@ -36,6 +39,7 @@ pub fn mcp_server_update(server: &McpServerStatus, redactor: &Redactor) -> wire:
     let info = mcp_server_info(server, redactor);
     wire::McpServerInfo {
         tools: Vec::new(),
+        logged_in: false,
         stderr: if has_failed { info.stderr } else { Vec::new() },
         ..info
     }

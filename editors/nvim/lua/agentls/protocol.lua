@@ -90,6 +90,14 @@ M.requests = {
   ---Stops an MCP server and starts it again, also one that has failed. One that no session uses starts
   ---with the next turn.
   restartMcpServer = "agent/restartMcpServer",
+  ---Begins a login at an MCP server. The server then waits for the browser's redirect, and sends
+  ---`agent/mcpServerUpdated` when the login ends: `ready`, or `needsLogin` with the reason. A login of
+  ---the same server that already waits ends.
+  loginMcpServer = "agent/loginMcpServer",
+  ---Ends a login that waits. Has no effect if none does.
+  cancelMcpLogin = "agent/cancelMcpLogin",
+  ---Removes the tokens of the login at an MCP server, and restarts the server if it runs.
+  logoutMcpServer = "agent/logoutMcpServer",
   ---Reads the rest of a cut field.
   readContent = "agent/readContent",
   ---Returns the server's counters since its start.
@@ -1028,7 +1036,9 @@ M.server_notifications = {
 ---@field state agentls.McpServerState What it is doing.
 ---@field target string The program that runs, or the address.
 ---@field toolCount integer Number of tools that the agent may use.
----@field reason? string Why it failed, for the user.
+---@field loggedIn? boolean Whether there are tokens of a login, which `agent/logoutMcpServer` removes; only in `agent/listMcpServers`.
+---@field loginUrl? string The address at which a user logs in, while a login waits for that.
+---@field reason? string Why it failed, or why the last login did, for the user.
 ---@field source? string Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
 ---@field stderr? string[] The last lines that it wrote to its standard error, if it failed; always in `agent/listMcpServers`.
 ---@field title? string What it calls itself, with its version; absent before it was ready.
@@ -1046,6 +1056,25 @@ M.server_notifications = {
 
 ---Params of `agent/restartMcpServer`.
 ---@class (exact) agentls.RestartMcpServerParams
+---@field name string The server's name.
+---@field sessionId? string The session whose folder's server is meant; absent for the first workspace folder.
+
+---Params of `agent/loginMcpServer`.
+---@class (exact) agentls.LoginMcpServerParams
+---@field name string The server's name.
+---@field sessionId? string The session whose folder's server is meant; absent for the first workspace folder.
+
+---Result of `agent/loginMcpServer`.
+---@class (exact) agentls.LoginMcpServerResult
+---@field url string The address to open in a browser, after the user agrees. It works once, and for ten minutes.
+
+---Params of `agent/cancelMcpLogin`.
+---@class (exact) agentls.CancelMcpLoginParams
+---@field name string The server's name.
+---@field sessionId? string The session whose folder's server is meant; absent for the first workspace folder.
+
+---Params of `agent/logoutMcpServer`.
+---@class (exact) agentls.LogoutMcpServerParams
 ---@field name string The server's name.
 ---@field sessionId? string The session whose folder's server is meant; absent for the first workspace folder.
 

@@ -1,0 +1,207 @@
+//! Adds the token of a login to each request of the HTTP transport, and replaces a token that the server refuses.
+//!
+//! A token goes only to the address that the user logged in for: the transport has no other, and follows no redirect.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse, StreamableHttpResponseLimits,
+};
+use secrecy::{ExposeSecret, SecretString};
+use sse_stream::Sse;
+
+use super::connection::McpError;
+use crate::base::CancellationToken;
+use crate::base::error_chain::find;
+use crate::base::text::{one_line, reveal_hidden_characters};
+use crate::config::Redactor;
+use crate::oauth::{OAuthError, TokenSource};
+
+type HttpResult<T> = Result<T, StreamableHttpError<reqwest::Error>>;
+
+/// An HTTP client of the SDK whose requests carry the token of a login.
+#[derive(Clone)]
+pub(super) struct AuthorizedClient {
+    pub(super) http: reqwest::Client,
+    /// `None` if requests are authorized in another way.
+    pub(super) tokens: Option<Arc<TokenSource>>,
+    /// Learns every token, so that a server cannot make us repeat one.
+    pub(super) redactor: Redactor,
+    /// Canceled when the server refuses a request until the user logs in.
+    pub(super) needs_login: CancellationToken,
+}
+
+impl AuthorizedClient {
+    /// Sends a request with the right token. If the server refuses it, refreshes once and tries once more.
+    async fn send_authorized<T, F>(
+        &self,
+        stated: Option<String>,
+        send: impl Fn(Option<String>) -> F,
+    ) -> HttpResult<T>
+    where
+        F: Future<Output = HttpResult<T>>,
+    {
+        let Some(tokens) = &self.tokens else {
+            return send(stated).await;
+        };
+        // The connection ends, so what it still sends needs no other refresh.
+        if self.needs_login.is_cancelled() {
+            return Err(to_http_error(OAuthError::LoginNeeded));
+        }
+        let result = self.send_with_token(tokens, send).await;
+        if matches!(result, Err(StreamableHttpError::AuthRequired(_))) {
+            self.needs_login.cancel();
+        }
+        result
+    }
+
+    async fn send_with_token<T, F>(
+        &self,
+        tokens: &TokenSource,
+        send: impl Fn(Option<String>) -> F,
+    ) -> HttpResult<T>
+    where
+        F: Future<Output = HttpResult<T>>,
+    {
+        let Some(token) = tokens.get_access_token().await.map_err(to_http_error)? else {
+            return send(None).await.map_err(to_challenge);
+        };
+        let refused = match send(Some(self.expose_token(&token))).await.map_err(to_challenge) {
+            Err(error @ StreamableHttpError::AuthRequired(_)) => error,
+            other => return other,
+        };
+        let fresh = match tokens.replace_refused(&token).await {
+            Ok(fresh) => fresh,
+            Err(OAuthError::LoginNeeded) => return Err(refused),
+            Err(error) => return Err(to_http_error(error)),
+        };
+        send(Some(self.expose_token(&fresh))).await.map_err(to_challenge)
+    }
+
+    fn expose_token(&self, token: &SecretString) -> String {
+        self.redactor.learn_provider_key(token);
+        token.expose_secret().to_owned()
+    }
+}
+
+fn to_http_error(error: OAuthError) -> StreamableHttpError<reqwest::Error> {
+    match error {
+        OAuthError::LoginNeeded => StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new())),
+        error => StreamableHttpError::Io(io::Error::other(error)),
+    }
+}
+
+/// Recognizes a refusal without a challenge, which the SDK reports as any other status.
+fn to_challenge(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
+    let is_refusal = match &error {
+        StreamableHttpError::Client(error) => error.status() == Some(reqwest::StatusCode::UNAUTHORIZED),
+        StreamableHttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
+        _ => false,
+    };
+    if is_refusal {
+        StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new()))
+    } else {
+        error
+    }
+}
+
+/// Explains an error if it is a refusal of a request whose login is known.
+pub(super) fn explain_refusal(error: &(dyn std::error::Error + 'static)) -> Option<McpError> {
+    let refused = find::<InsufficientScopeError>(error)?;
+    if !refused.www_authenticate_header.contains("insufficient_scope") {
+        return Some(McpError::Refused("the server forbids it (HTTP 403)".to_owned()));
+    }
+    let scope = match &refused.required_scope {
+        Some(scope) => format!("the scope {:?}", one_line(&reveal_hidden_characters(scope), 200)),
+        None => "a scope that it does not name".to_owned(),
+    };
+    Some(McpError::Refused(format!(
+        "the server needs {scope}, which the login does not cover; add it to `oauth_scopes` of the server, and log in again"
+    )))
+}
+
+impl StreamableHttpClient for AuthorizedClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> HttpResult<StreamableHttpPostResponse> {
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(uri, message, session_id, token, headers, limits)
+            .await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        limits: StreamableHttpResponseLimits,
+    ) -> HttpResult<StreamableHttpPostResponse> {
+        let send = |token| {
+            let (uri, message) = (uri.clone(), message.clone());
+            let (session_id, headers) = (session_id.clone(), headers.clone());
+            self.http
+                .post_message_with_response_limits(uri, message, session_id, token, headers, limits)
+        };
+        self.send_authorized(token, send).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> HttpResult<()> {
+        let send = |token| {
+            self.http
+                .delete_session(uri.clone(), session_id.clone(), token, headers.clone())
+        };
+        self.send_authorized(token, send).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> HttpResult<BoxStream<'static, Result<Sse, SseError>>> {
+        let limit = StreamableHttpResponseLimits::default().max_sse_event_size;
+        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, limit)
+            .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        limit: usize,
+    ) -> HttpResult<BoxStream<'static, Result<Sse, SseError>>> {
+        let send = |token| {
+            let (uri, session_id) = (uri.clone(), session_id.clone());
+            let (last, headers) = (last_event_id.clone(), headers.clone());
+            self.http
+                .get_stream_with_max_sse_event_size(uri, session_id, last, token, headers, limit)
+        };
+        self.send_authorized(token, send).await
+    }
+}

@@ -1,0 +1,234 @@
+//! Logins at MCP servers over HTTP: the tokens, their refresh, and where they go (R-MCP, OAuth).
+
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, World};
+use crate::mcp::{call_tool, servers};
+use crate::mcp_peer::{HttpPeer, sign_in, visit};
+use crate::mock_llm::Reply;
+
+/// Returns a world whose server `peer` is at the address of the scripted one.
+fn world_at(peer: &HttpPeer, more: &str) -> World {
+    World::with(Config {
+        tables: format!(
+            "[mcp.peer]\nurl = \"{}\"\n{more}\n[approvals]\nallow = [\"mcp:*\"]",
+            peer.url
+        ),
+        ..Config::default()
+    })
+}
+
+fn start_turn(world: &World, client: &Client, session: &str) {
+    world.mock().push(Reply::text("nothing"));
+    client.ask(session, "go");
+}
+
+fn login(client: &Client) -> String {
+    let begun: Value = client.call("agent/loginMcpServer", json!({"name": "peer"}));
+    begun["url"].as_str().unwrap().to_owned()
+}
+
+/// Returns the states that the client was notified of, with the reason and whether a login waits.
+fn updates(client: &Client) -> Vec<String> {
+    let notes = client.notes().into_iter();
+    let updates = notes.filter(|note| note.method == "agent/mcpServerUpdated");
+    updates
+        .map(|update| {
+            let server = &update.params["server"];
+            let waits = if server["loginUrl"].is_string() {
+                " waits"
+            } else {
+                ""
+            };
+            let reason = server["reason"].as_str().unwrap_or_default();
+            format!("{}{waits} {reason}", server["state"].as_str().unwrap())
+                .trim()
+                .to_owned()
+        })
+        .collect()
+}
+
+fn wait_for_update(world: &World, client: &Client, last: &str) {
+    world.wait_until(|| updates(client).last().is_some_and(|update| update == last));
+}
+
+/// Makes the peer forget its tokens.
+fn revoke(peer: &HttpPeer, what: &str) {
+    let url = peer.url.join(&format!("/revoke?{what}")).unwrap();
+    visit(url.as_str());
+}
+
+#[test]
+fn a_server_is_ready_after_a_login() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let world = world_at(&peer, "");
+    // The tools come with the login.
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    start_turn(&world, &client, &session);
+    wait_for_update(&world, &client, "needsLogin");
+    assert!(servers(&client)[0]["loggedIn"].is_null());
+    let url = login(&client);
+    wait_for_update(&world, &client, "needsLogin waits");
+    assert_eq!(servers(&client)[0]["loginUrl"], json!(url));
+    let page = sign_in(&url);
+    assert!(page.contains("You are signed in"), "{page}");
+    wait_for_update(&world, &client, "ready");
+    let echo = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
+    assert!(echo.contains("hello"), "{echo}");
+    assert_eq!(servers(&client)[0]["loggedIn"], true);
+    // Only the server itself gets the token.
+    for request in peer.oauth_steps("request") {
+        assert!(request["authorization"].is_null(), "{request}");
+    }
+    let _: Value = client.call("agent/logoutMcpServer", json!({"name": "peer"}));
+    wait_for_update(&world, &client, "needsLogin");
+    assert!(servers(&client)[0]["loggedIn"].is_null());
+}
+
+#[test]
+fn a_login_needs_no_turn_before_it() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let world = world_at(&peer, "oauth_scopes = [\"notes\", \"more\"]");
+    let client = world.start();
+    let url = login(&client);
+    wait_for_update(&world, &client, "needsLogin waits");
+    sign_in(&url);
+    wait_for_update(&world, &client, "ready");
+    assert_eq!(peer.oauth_steps("authorize")[0]["scope"], "notes more");
+    let session = client.session();
+    let echo = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
+    assert!(echo.contains("hello"), "{echo}");
+}
+
+#[test]
+fn a_refused_token_is_refreshed_once_and_the_request_repeated() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let world = world_at(&peer, "");
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    sign_in(&login(&client));
+    wait_for_update(&world, &client, "ready");
+    revoke(&peer, "access");
+    let echo = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
+    assert!(echo.contains("again"), "{echo}");
+    let grants = |peer: &HttpPeer| -> Vec<Value> {
+        let steps = peer.oauth_steps("token").into_iter();
+        steps.map(|step| step["grant"].clone()).collect()
+    };
+    assert_eq!(grants(&peer), ["authorization_code", "refresh_token"]);
+    // Without a usable token, the call fails, and the server waits for a login.
+    revoke(&peer, "all");
+    let refused = call_tool(&world, &client, &session, "echo", json!({"text": "third"}));
+    assert!(refused.contains("needs a login"), "{refused}");
+    wait_for_update(&world, &client, "needsLogin");
+    assert_eq!(grants(&peer).len(), 3);
+    sign_in(&login(&client));
+    wait_for_update(&world, &client, "ready");
+    let echo = call_tool(&world, &client, &session, "echo", json!({"text": "fourth"}));
+    assert!(echo.contains("fourth"), "{echo}");
+}
+
+#[test]
+fn a_login_that_waits_ends_by_a_cancel_or_another_login() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    let is_open = |url: &str| {
+        let (_, location, _) = visit(url);
+        let redirect = url::Url::parse(&location.unwrap()).unwrap();
+        TcpStream::connect(("127.0.0.1", redirect.port().unwrap())).is_ok()
+    };
+    let first = login(&client);
+    let second = login(&client);
+    world.wait_until(|| !is_open(&first));
+    assert!(is_open(&second));
+    let _: Value = client.call("agent/cancelMcpLogin", json!({"name": "peer"}));
+    wait_for_update(&world, &client, "needsLogin the login was canceled");
+    world.wait_until(|| !is_open(&second));
+    assert!(peer.oauth_steps("token").is_empty());
+    // A cancel of nothing is no error.
+    let _: Value = client.call("agent/cancelMcpLogin", json!({"name": "peer"}));
+}
+
+#[test]
+fn what_refuses_a_login_is_reported() {
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "deny"]);
+    let world = world_at(&peer, "[mcp.program]\ncommand = \"true\"");
+    let client = world.start();
+    sign_in(&login(&client));
+    wait_for_update(
+        &world,
+        &client,
+        "needsLogin the authorization server refused: access_denied (The user said no.)",
+    );
+    let refused = |name: &str| {
+        client
+            .refused("agent/loginMcpServer", json!({"name": name}))
+            .message
+    };
+    assert!(refused("none").contains("not an enabled MCP server"));
+    assert!(refused("program").contains("it is a program"));
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "no_pkce"]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    let refused = client.refused("agent/loginMcpServer", json!({"name": "peer"}));
+    assert!(refused.message.contains("PKCE"), "{}", refused.message);
+}
+
+#[test]
+fn a_missing_scope_is_a_clear_error() {
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "insufficient_scope"]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    sign_in(&login(&client));
+    wait_for_update(&world, &client, "ready");
+    let session = client.session();
+    let refused = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
+    assert!(
+        refused.contains("the scope") && refused.contains("admin") && refused.contains("oauth_scopes"),
+        "{refused}"
+    );
+    assert_eq!(servers(&client)[0]["state"], "ready");
+}
+
+#[test]
+fn a_token_reaches_no_other_server() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let other = HttpPeer::start(&["--oauth"]);
+    let world = world_at(&peer, "oauth_client_id = \"known-client\"");
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    sign_in(&login(&client));
+    wait_for_update(&world, &client, "ready");
+    // A project gives the same name another address, and adds a server of its own.
+    world.write(
+        ".agentls/config.toml",
+        format!(
+            "[mcp.peer]\nurl = \"{}\"\n[mcp.more]\nurl = \"{}x\"\n",
+            other.url, other.url
+        ),
+    );
+    let _: Value = client.call(
+        "agent/setTrust",
+        json!({"folder": world.workspace(), "trusted": true}),
+    );
+    let _: Value = client.call("agent/reloadConfig", json!({}));
+    start_turn(&world, &client, &session);
+    world.wait_until(|| {
+        servers(&client)
+            .iter()
+            .any(|server| server["state"] == "needsLogin")
+    });
+    let requests = other.events();
+    assert!(!requests.is_empty());
+    assert!(!json!(requests).to_string().contains("token-"), "{requests:?}");
+    // Nor does the client id of the user.
+    let url = login(&client);
+    assert!(!url.contains("known-client"), "{url}");
+}
