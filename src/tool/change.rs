@@ -1,9 +1,9 @@
 //! Changes files for `write_file` and `edit_file` (R-TOOL-3).
 //!
-//! Changes a file one call at a time, never a version that the model has not seen, never below a user's unsaved text.
-//! `edit_file` needs no earlier read, since the old text must match exactly. A file that was read or written before
-//! must still have the text that the model knows. Otherwise the call is refused with the current text. `write_file`
-//! replaces a whole file, so an existing one must have been read.
+//! Changes a file one call at a time, never below a user's unsaved text. `edit_file` needs no earlier read, since the
+//! old text must match. If the file is not as the model knows it, only exact matches are replaced, and the result says
+//! what else has changed. `write_file` replaces a whole file, so an existing one must have been read and must still be
+//! as the model knows it. Otherwise the call is refused with the current text.
 //!
 //! Must not compute the new text; the tools do. A file that is open in the editor is changed there, see `editor_edit`.
 
@@ -14,7 +14,6 @@ use super::content_change::{
 };
 use super::editor_edit::{self, EditorEdit};
 use super::files::{self, build_location};
-use super::output::fail_with_message;
 use super::{CallPreview, ToolContext, ToolError, ToolOutput};
 use crate::domain::{Effect, EffectKind, FileChange};
 use crate::workspace::text_file::TextFile;
@@ -217,11 +216,21 @@ pub(super) fn check_unchanged(
     if seen_version != SeenVersion::Changed {
         return Ok(seen_version);
     }
+    Err(refuse_changed(cx, target, file, aim))
+}
+
+/// Refuses a change of a file that has changed since the model knew it.
+pub(super) fn refuse_changed(
+    cx: &ToolContext,
+    target: &ResolvedPath,
+    file: &TextFile,
+    aim: PlanPurpose,
+) -> ToolError {
     // The model does not receive this error, so it must not count as having seen the text.
     if aim == PlanPurpose::Show && (target.secret || !target.inside) {
-        return fail_with_message(changed_text(target, &file.text, CHANGED).0);
+        return ToolError::Reported(changed_text(target, &file.text, CHANGED).0);
     }
-    Err(refuse_with_current_text(cx, target, &file.text, CHANGED))
+    refuse_with_current_text(cx, target, &file.text, CHANGED)
 }
 
 const CHANGED: &str = "has changed since you read it; nothing was written";
@@ -241,6 +250,8 @@ mod tests {
                 before: load_editable_file(cx, target)?,
                 after: TextFile::default(),
                 done: String::new(),
+                notes: Vec::new(),
+                is_known: true,
             })
         });
         assert!(matches!(edit.await, Err(ToolError::Cancelled)));

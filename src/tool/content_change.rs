@@ -9,7 +9,7 @@ use super::output::fail_with_message;
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::diff::{Diff, DiffSides, build_unified_diff};
-use crate::workspace::text_file::TextFile;
+use crate::workspace::text_file::{TextFile, unix_lines};
 use crate::workspace::{Buffer, LoadError, ResolvedPath, checkpoint, write};
 
 /// Most of a changed file's text that a refusal shows, in bytes.
@@ -22,6 +22,10 @@ pub(super) struct ContentChange {
     pub(super) after: TextFile,
     /// The report once the change is made, without the line counts.
     pub(super) done: String,
+    /// What the model should know besides, a line or more each.
+    pub(super) notes: Vec<String>,
+    /// Whether the model knows the whole new text.
+    pub(super) is_known: bool,
 }
 
 impl ContentChange {
@@ -62,10 +66,12 @@ impl ContentChange {
 
     pub(super) fn nothing_to_do(&self, cx: &ToolContext, target: &ResolvedPath) -> Option<ToolOutput> {
         (self.before.as_ref() == Some(&self.after)).then(|| {
-            cx.workspace
-                .read_log()
-                .record_text(&target.absolute, &self.after.text);
-            ToolOutput::text(format!("{} already has this text", target.display))
+            if self.is_known {
+                cx.workspace
+                    .read_log()
+                    .record_text(&target.absolute, &self.after.text);
+            }
+            ToolOutput::text(self.add_notes(format!("{} already has this text", target.display)))
         })
     }
 
@@ -73,10 +79,20 @@ impl ContentChange {
         let output = self.build_output(target);
         write::write(&target.absolute, &self.after.to_bytes())?;
         // Only a successful write counts as text that the model knows.
-        cx.workspace
-            .read_log()
-            .record_text(&target.absolute, &self.after.text);
+        if self.is_known {
+            cx.workspace
+                .read_log()
+                .record_text(&target.absolute, &self.after.text);
+        }
         Ok(output)
+    }
+
+    fn add_notes(&self, mut text: String) -> String {
+        for note in &self.notes {
+            text.push('\n');
+            text.push_str(note);
+        }
+        text
     }
 
     /// Builds the result of the change.
@@ -87,7 +103,7 @@ impl ContentChange {
             &self.after.text,
         );
         ToolOutput {
-            text: format!("{} (+{} −{} lines)", self.done, diff.added, diff.removed),
+            text: self.add_notes(format!("{} (+{} −{} lines)", self.done, diff.added, diff.removed)),
             diff: Some(Arc::from(diff.text)),
             locations: vec![build_location(&target.absolute, Some(line))],
             ..ToolOutput::default()
@@ -167,6 +183,27 @@ pub(super) fn changed_text(target: &ResolvedPath, now: &str, problem: &str) -> (
         ));
     }
     (refusal, !listing.full)
+}
+
+/// Formats what has changed in a text that the model knows, and returns whether all of it fits.
+///
+/// `None` if the text is no longer known, so that nothing can be said.
+pub(super) fn format_change_since(
+    cx: &ToolContext,
+    target: &ResolvedPath,
+    now: &str,
+) -> Option<(String, bool)> {
+    const MOST_LINES: usize = 40;
+    let known = cx.workspace.read_log().find_text(&target.absolute)?;
+    let (known, now) = (unix_lines(&known), unix_lines(now));
+    let diff = build_unified_diff(&target.display, DiffSides::Both, &known, &now).text;
+    // Without the two lines that name the file.
+    let lines: Vec<&str> = diff.lines().skip(2).collect();
+    let shown = lines[..lines.len().min(MOST_LINES)].join("\n");
+    match lines.len().saturating_sub(MOST_LINES) {
+        0 => Some((shown, true)),
+        more => Some((format!("{shown}\n[{more} more lines]"), false)),
+    }
 }
 
 fn first_changed_line(before: &str, after: &str) -> usize {

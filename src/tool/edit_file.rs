@@ -1,4 +1,4 @@
-//! `edit_file`: makes exact replacements in a file, several in one call, all or nothing.
+//! `edit_file`: replaces pieces of text in a file, several in one call, all or nothing.
 //!
 //! `workspace::edit` computes the new text, and [`super::change`] writes it. Must not touch the disk itself.
 
@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{self, PlanPurpose};
-use super::content_change::{ContentChange, load_editable_file};
+use super::content_change::{self, ContentChange, load_editable_file};
 use super::files;
 use super::output::fail_with_message;
 use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
-use crate::workspace::ResolvedPath;
 use crate::workspace::edit::{self, Replacement};
 use crate::workspace::text_file::TextFile;
+use crate::workspace::{ResolvedPath, SeenVersion};
 
 /// The `edit_file` tool.
 pub struct EditFile;
@@ -48,9 +48,9 @@ impl Tool for EditFile {
 
     const NAME: &'static str = "edit_file";
 
-    const DESCRIPTION: &'static str = "Replaces exact pieces of text in a file, several at once, all or \
-        nothing. Read the file first, so that the old text matches. Write line ends as \\n: those of the \
-        file are kept. To write a whole file use write_file.";
+    const DESCRIPTION: &'static str = "Replaces pieces of text in a file, several at once, all or nothing. \
+        Read the file first, so that the old text matches. Write line ends as \\n: those of the file are \
+        kept. To write a whole file use write_file.";
 
     fn call_title(&self, input: &EditFileInput) -> String {
         files::format_title("Edit", &input.path)
@@ -99,11 +99,21 @@ impl EditFileInput {
                 files::suggest_similar_paths(cx, &target.absolute)
             ));
         };
-        // Before the replacement: otherwise the model would learn "not found" instead of the text that has changed.
-        change::check_unchanged(cx, target, &before, aim)?;
         let edits: Vec<Replacement> = self.edits.into_iter().map(Replacement::from).collect();
-        let edited = edit::apply(&before.text, &edits)
-            .map_err(|error| ToolError::Reported(format!("`{}`: {error}", target.display)))?;
+        let edited = edit::apply(&before.text, &edits);
+        let mut is_known = true;
+        let mut change_since = None;
+        let read_log = cx.workspace.read_log();
+        if read_log.compare_text(&target.absolute, &before.text) == SeenVersion::Changed {
+            let is_exact = edited.as_ref().is_ok_and(|edited| edited.notes.is_empty());
+            if !is_exact {
+                // Otherwise the model would learn "not found" instead of the text that has changed.
+                return Err(change::refuse_changed(cx, target, &before, aim));
+            }
+            let (note, is_complete) = describe_change(cx, target, &before.text);
+            (change_since, is_known) = (Some(note), is_complete);
+        }
+        let edited = edited.map_err(|error| ToolError::Reported(format!("`{}`: {error}", target.display)))?;
         let places = match edited.places {
             1 => String::new(),
             places => format!(" in {places} places"),
@@ -115,7 +125,25 @@ impl EditFileInput {
             },
             before: Some(before),
             done: format!("edited {}{places}", target.display),
+            notes: edited.notes.into_iter().chain(change_since).collect(),
+            is_known,
         })
+    }
+}
+
+/// Says how a file differs from the text that the model knows, and returns whether that is all.
+fn describe_change(cx: &ToolContext, target: &ResolvedPath, now: &str) -> (String, bool) {
+    match content_change::format_change_since(cx, target, now) {
+        Some((difference, is_complete)) => {
+            let note = format!(
+                "the file had changed since you read it; the edit is made in the new text:\n{difference}"
+            );
+            (note, is_complete)
+        }
+        None => {
+            let note = "the file had changed since you read it; read it again before you change more of it";
+            (note.to_owned(), false)
+        }
     }
 }
 
@@ -183,28 +211,72 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn text_that_changed_since_it_was_read_is_refused() {
+    async fn a_file_that_changed_since_it_was_read_takes_only_exact_edits() {
         let harness = ToolHarness::new();
         harness.write("a.txt", "one\n");
-        // The file was never read: the exact match is sufficient.
+        // The file was never read: the match is sufficient.
         harness
             .call_tool("edit_file", edit("a.txt", "one", "two"))
             .await
             .unwrap();
-        harness.write("a.txt", "two, by a person\n");
+        harness.write("a.txt", "two\n  by a person\n");
+        let output = harness
+            .call_tool("edit_file", edit("a.txt", "two", "three"))
+            .await
+            .unwrap();
+        assert_eq!(
+            output.text,
+            "edited a.txt (+1 −1 lines)\nthe file had changed since you read it; the edit is made in the new text:\n\
+             @@ -1 +1,2 @@\n two\n+  by a person"
+        );
+        assert_eq!(harness.read("a.txt"), "three\n  by a person\n");
+        // The model knows the text now, so the whole file may be written.
+        let whole = json!({"path": "a.txt", "content": "four\n"});
+        harness.call_tool("write_file", whole.clone()).await.unwrap();
+
+        harness.write("a.txt", "four\n  by a person\n");
         let refusal = harness
-            .call_expecting_error("edit_file", edit("a.txt", "two", "three"))
+            .call_expecting_error("edit_file", edit("a.txt", "by a person ", "by me"))
             .await;
         assert!(
             refusal.contains("has changed since you read it") && refusal.contains("by a person"),
             "{refusal}"
         );
-        assert_eq!(harness.read("a.txt"), "two, by a person\n");
-        harness
-            .call_tool("edit_file", edit("a.txt", "two", "three"))
+        // What does not fit is not known, so it is not overwritten.
+        let long: String = (0..100).map(|number| format!("line {number}\n")).collect();
+        harness.write("a.txt", &long);
+        let output = harness
+            .call_tool("edit_file", edit("a.txt", "line 17\n", ""))
             .await
             .unwrap();
-        assert_eq!(harness.read("a.txt"), "three, by a person\n");
+        assert!(output.text.ends_with("\n[63 more lines]"), "{}", output.text);
+        let refusal = harness.call_expecting_error("write_file", whole).await;
+        assert!(refusal.contains("has changed since you read it"), "{refusal}");
+    }
+
+    #[tokio::test]
+    async fn the_result_tells_of_edits_that_were_not_exact() {
+        let harness = ToolHarness::new();
+        harness.write("a.txt", "one thing\n  two things\n");
+        let args = json!({"path": "a.txt", "edits": [
+            {"old_text": "two things ", "new_text": "three things"},
+            {"old_text": "one", "new_text": "one"},
+        ]});
+        let output = harness.call_tool("edit_file", args).await.unwrap();
+        assert_eq!(harness.read("a.txt"), "one thing\n  three things\n");
+        assert_eq!(
+            output.text,
+            "edited a.txt (+1 −1 lines)\nedit 1: old_text differs from the file in white space or typography; made \
+             at line 2 in the file's own form\nedit 2: skipped: old_text and new_text are the same"
+        );
+        let skipped = harness
+            .call_tool("edit_file", edit("a.txt", "one", "one"))
+            .await
+            .unwrap();
+        assert_eq!(
+            skipped.text,
+            "a.txt already has this text\nskipped: old_text and new_text are the same"
+        );
     }
 
     #[tokio::test]

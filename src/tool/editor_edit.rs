@@ -32,6 +32,8 @@ pub(super) struct EditorEdit {
     opened: OpenedDocument,
     edits: Vec<TextEdit>,
     after: Arc<str>,
+    /// Whether the model knows all of `after`.
+    is_known: bool,
     /// The result once the change is made.
     output: ToolOutput,
 }
@@ -75,6 +77,7 @@ pub(super) fn route_to_editor(
         opened,
         edits,
         after: change.after.text.as_str().into(),
+        is_known: change.is_known,
         output: change.build_output(target),
     }))
 }
@@ -121,7 +124,9 @@ impl EditorEdit {
                 )))));
             }
         }
-        cx.workspace.read_log().record_text(path, &self.after);
+        if self.is_known {
+            cx.workspace.read_log().record_text(path, &self.after);
+        }
         let note = if self.opened.unsaved && !cx.editor.abilities().saves_edits {
             Some(
             "it had unsaved changes in the editor, so it was edited there and not saved; the file on disk and commands do not have this edit yet"
@@ -161,20 +166,32 @@ impl EditorEdit {
             Ok((buffer, text))
         });
         let (buffer, text) = looked.await.ok()?;
-        let same = text.is_some_and(|text| ends_apart(&text) == ends_apart(&self.after));
+        let same = text
+            .as_ref()
+            .is_some_and(|text| ends_apart(text) == ends_apart(&self.after));
         match (buffer, refused) {
             (Buffer::Saved, _) if same => None,
-            (Buffer::Saved, _) => Some(
-                "the text changed further when the editor saved it (a formatter, say): read it again before you \
-                 change it"
-                    .to_owned(),
-            ),
+            (Buffer::Saved, _) => Some(self.describe_change_on_save(cx, text.as_deref())),
             (Buffer::Unsaved(_) | Buffer::Unknown, Some(reason)) => {
                 Some(format!("it was not saved ({reason}): {unseen}"))
             }
             (Buffer::Unsaved(_) | Buffer::Unknown, None) => {
                 Some(format!("the editor has newer text than it saved: {unseen}"))
             }
+        }
+    }
+
+    /// Says what the editor changed further when it saved the document. If it all fits, the model knows it then.
+    fn describe_change_on_save(&self, cx: &ToolContext, now: Option<&str>) -> String {
+        let changed = "the text changed further when the editor saved it (a formatter, say)";
+        let difference =
+            now.and_then(|now| Some((now, content_change::format_change_since(cx, &self.target, now)?)));
+        match difference {
+            Some((now, (difference, true))) if self.is_known => {
+                cx.workspace.read_log().record_text(&self.target.absolute, now);
+                format!("{changed}:\n{difference}")
+            }
+            _ => format!("{changed}: read it again before you change it"),
         }
     }
 

@@ -255,21 +255,19 @@ async fn text_typed_meanwhile_is_kept_and_reported() {
             ("one\ntyped\n".to_owned(), "one\n".to_owned())
         );
     }
-    // Typed after the model read the file and before its edit: the editor is not asked.
+    // Typed after the model read the file and before its edit: the edit leaves it, and the model learns of it.
     let (harness, editor) = create_harness(EditorBehavior::Applies, "one\n", None);
     harness
         .call_tool("read_file", json!({"path": "a.txt"}))
         .await
         .unwrap();
     editor.show("one\ntyped\n");
-    let refusal = harness.call_expecting_error("edit_file", one_to_two()).await;
+    let output = harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert!(
-        refusal.contains("has changed since you read it") && refusal.contains("typed"),
-        "{refusal}"
+        output.text.contains("had changed since you read it") && output.text.contains("+typed"),
+        "{}",
+        output.text
     );
-    assert!(editor.edits.lock().unwrap().is_empty());
-    // Now the model knows it.
-    harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(
         (editor.now(), harness.read("a.txt")),
         ("two\ntyped\n".to_owned(), "one\n".to_owned())
@@ -281,13 +279,9 @@ async fn typing_right_after_the_edit_does_not_hide_it() {
     let (harness, editor) = create_harness(EditorBehavior::TypedAfterEdit, "one\n", Some("one!\n"));
     harness.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(editor.now(), "two!\ntyped\n");
-    let refusal = harness
-        .call_expecting_error(
-            "edit_file",
-            json!({"path": "a.txt", "edits": [{"old_text": "two", "new_text": "x"}]}),
-        )
-        .await;
-    assert!(refusal.contains("typed"), "{refusal}");
+    let edit = json!({"path": "a.txt", "edits": [{"old_text": "two", "new_text": "x"}]});
+    let output = harness.call_tool("edit_file", edit).await.unwrap();
+    assert!(output.text.contains("\n+typed"), "{}", output.text);
 }
 
 #[tokio::test(start_paused = true)]

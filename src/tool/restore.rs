@@ -141,6 +141,8 @@ pub async fn restore_file(
                 before,
                 after,
                 done: format!("restored {}", target.display),
+                notes: Vec::new(),
+                is_known: true,
             };
             if let Some(there) = editor_edit::route_to_editor(&inner, &target, &change)? {
                 return Ok(Some(there));

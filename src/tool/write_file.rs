@@ -89,6 +89,8 @@ impl WriteFileInput {
                     ..TextFile::default()
                 },
                 done: format!("created {}", target.display),
+                notes: Vec::new(),
+                is_known: true,
             });
         };
         // A model writes `\n` whatever the file has, so other line ends alone are not a change.
@@ -113,6 +115,8 @@ impl WriteFileInput {
             before: Some(before),
             after,
             done: format!("wrote {}", target.display),
+            notes: Vec::new(),
+            is_known: true,
         })
     }
 }

@@ -291,7 +291,7 @@ fn text_typed_during_an_edit_is_kept_and_reported() {
 }
 
 #[test]
-fn text_typed_between_read_and_edit_is_reported() {
+fn text_typed_between_read_and_edit_is_kept_and_reported() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
@@ -303,17 +303,19 @@ fn text_typed_between_read_and_edit_is_reported() {
     client.ask(&session, "read it");
     document.change_text("one\ntyped\n");
     world.mock().push(edit("a.txt", "one", "two"));
-    client.ask(&session, "do it");
-    assert!(
-        last_model_input(&world).contains("has changed since you read it"),
-        "{}",
-        last_model_input(&world)
-    );
-    assert!(
-        last_model_input(&world).contains("2\\ttyped"),
-        "{}",
-        last_model_input(&world)
-    );
+    let id = client.prompt(&session, "do it");
+    let request = client.server_asks(APPLY);
+    document.apply_edit(&request, PositionEncoding::Utf16);
+    client.reply(&request, json!({"applied": true}));
+    client.prompt_result(&id);
+    assert_eq!(document.text(), "two\ntyped\n");
+    for part in ["had changed since you read it", "+typed"] {
+        assert!(
+            last_model_input(&world).contains(part),
+            "{}",
+            last_model_input(&world)
+        );
+    }
 }
 
 #[test]

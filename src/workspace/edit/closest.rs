@@ -1,0 +1,143 @@
+//! Shows where a text that was not found may be meant to be: the difference to the closest lines. Pure.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use similar::{Algorithm, DiffTag, capture_diff_slices};
+
+use super::whole_lines::{fold, is_blank, split};
+
+/// Most lines of a difference.
+const MOST_LINES: usize = 60;
+/// A line that is more frequent says little about the place.
+const MOST_PLACES: usize = 50;
+/// The share of the old text's letters that must be there, in percent.
+const LEAST_SHARE: usize = 30;
+
+/// Returns the end of a sentence that says where `old` almost is; empty if nowhere.
+pub(super) fn describe(text: &str, old: &str) -> String {
+    let (lines, old) = (split(text), split(old));
+    let Some(start) = find_start(&lines, &old) else {
+        return String::new();
+    };
+    let end = (start + old.len()).min(lines.len());
+    format!(
+        ". The closest lines are {} to {end} (- is old_text, + is the file):\n{}",
+        start + 1,
+        format_difference(&old, &lines[start..end])
+    )
+}
+
+/// Lists places with their lines, for a text that stands at more than one.
+pub(super) fn list_places(text: &str, numbers: &[usize], count: usize) -> String {
+    let lines = split(text);
+    let mut list = String::new();
+    let mut shown = 0;
+    for number in numbers {
+        let end = (number - 1 + count).min(lines.len());
+        if shown + count > MOST_LINES && shown > 0 {
+            break;
+        }
+        // The lines round it are what tells the places apart.
+        let first = (number - 1).saturating_sub(1);
+        let around = &lines[first..(end + 1).min(lines.len())];
+        for (number, line) in (first + 1..).zip(around) {
+            let _ = write!(list, "\n{number:>6}\t{}", shorten(line));
+            shown += 1;
+        }
+        list.push_str("\n---");
+    }
+    list.truncate(list.trim_end_matches("\n---").len());
+    list
+}
+
+/// Finds the line at which most of `old` would be in place.
+fn find_start(lines: &[&str], old: &[&str]) -> Option<usize> {
+    let wanted: Vec<String> = old.iter().map(|line| fold(line)).collect();
+    let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| !is_blank(line)) {
+        places.entry(fold(line)).or_default().push(at);
+    }
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for (number, line) in wanted.iter().enumerate() {
+        let found = places.get(line).filter(|found| found.len() <= MOST_PLACES);
+        for at in found.into_iter().flatten() {
+            // A line more or less before it moves the place.
+            let start = at.saturating_sub(number);
+            for (near, weight) in [(start.saturating_sub(1), 1), (start, 2), (start + 1, 1)] {
+                *votes.entry(near).or_default() += weight * line.len();
+            }
+        }
+    }
+    let all: usize = wanted.iter().map(String::len).sum();
+    let best = votes
+        .into_iter()
+        .max_by_key(|(start, votes)| (*votes, usize::MAX - start));
+    if let Some((start, votes)) = best
+        && votes * 100 >= 2 * LEAST_SHARE * all
+    {
+        return Some(start);
+    }
+    let (number, _) = wanted.iter().enumerate().max_by_key(|(_, line)| line.len())?;
+    find_similar_line(lines, old[number]).map(|at| at.saturating_sub(number))
+}
+
+/// Finds the line most similar to `wanted`, within a bound of work.
+fn find_similar_line(lines: &[&str], wanted: &str) -> Option<usize> {
+    /// The product of lengths, to which the time of a comparison is proportional.
+    const MOST_WORK: usize = 20_000_000;
+    const LONGEST_LINE: usize = 300;
+    const LEAST_SIMILARITY: f64 = 0.6;
+    let wanted = wanted.trim();
+    if wanted.is_empty() || wanted.len() > LONGEST_LINE {
+        return None;
+    }
+    let mut work = 0;
+    let mut best = (LEAST_SIMILARITY, None);
+    for (at, line) in lines.iter().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.len() > LONGEST_LINE {
+            continue;
+        }
+        work += line.len() * wanted.len();
+        if work > MOST_WORK {
+            break;
+        }
+        let similarity = strsim::normalized_levenshtein(line, wanted);
+        if similarity > best.0 {
+            best = (similarity, Some(at));
+        }
+    }
+    best.1
+}
+
+fn format_difference(old: &[&str], there: &[&str]) -> String {
+    let mut shown = Vec::new();
+    for change in capture_diff_slices(Algorithm::Myers, old, there) {
+        let (tag, from, to) = change.as_tag_tuple();
+        if tag == DiffTag::Equal {
+            shown.extend(old[from].iter().map(|line| format!(" {line}")));
+            continue;
+        }
+        shown.extend(old[from].iter().map(|line| format!("-{line}")));
+        shown.extend(there[to].iter().map(|line| format!("+{line}")));
+    }
+    let more = shown.len().saturating_sub(MOST_LINES);
+    shown.truncate(MOST_LINES);
+    let lines = shown.iter().map(|line| shorten(line));
+    let mut text = lines.collect::<Vec<_>>().join("\n");
+    if more > 0 {
+        let _ = write!(text, "\n[{more} more lines]");
+    }
+    text
+}
+
+/// Cuts a line that is too long to show.
+fn shorten(line: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut shown: String = line.chars().take(LONGEST).collect();
+    if shown.len() < line.len() {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,314 @@
+//! Single edits, and what their results say.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn edit(old: &str, new: &str) -> Replacement {
+    Replacement {
+        old: old.to_owned(),
+        new: new.to_owned(),
+        all: false,
+    }
+}
+
+fn all(old: &str, new: &str) -> Replacement {
+    Replacement {
+        all: true,
+        ..edit(old, new)
+    }
+}
+
+#[test]
+fn replaces_and_keeps_line_ends() {
+    for (text, edits, expected) in [
+        ("a b c", vec![edit("b", "B")], "a B c"),
+        ("a b", vec![edit("a", "x"), edit("x b", "y")], "y"),
+        ("a a", vec![all("a", "bb")], "bb bb"),
+        ("a\r\nb\r\n", vec![edit("a\nb", "a\nx\nb")], "a\r\nx\r\nb\r\n"),
+        ("a\r\nb\r\n", vec![edit("a\r\nb", "c")], "c\r\n"),
+        ("a\r\nb", vec![edit("b", "b\nc")], "a\r\nb\r\nc"),
+        ("a\nb\n", vec![edit("a", "1\r\n2")], "1\n2\nb\n"),
+        // Mixed: untouched line ends stay, a new one follows its neighbor.
+        ("a\nb\r\nc\n", vec![edit("a\nb\nc", "a\nB\nc")], "a\nB\r\nc\n"),
+        ("a\nb\r\nc\n", vec![edit("b", "b\nb")], "a\nb\r\nb\r\nc\n"),
+        ("a\r\nb\r\n", vec![edit("a\n", "")], "b\r\n"),
+        ("no end", vec![edit("end", "END")], "no END"),
+    ] {
+        assert_eq!(apply(text, &edits).unwrap().text, expected, "{text:?}");
+    }
+    assert_eq!(apply("a a a", &[all("a", "b")]).unwrap().places, 3);
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    let error = |text: &str, edits: &[Replacement]| apply(text, edits).unwrap_err().to_string();
+    assert!(error("a", &[]).contains("no edits"));
+    assert!(error("a", &[edit("", "x")]).contains("old_text is empty"));
+    let ambiguous = error("x\ny\nx\n", &[edit("x", "z")]);
+    assert!(
+        ambiguous.contains("found 2 times (lines 1, 3)") && ambiguous.contains("replace_all"),
+        "{ambiguous}"
+    );
+    assert!(error("aaa", &[edit("aa", "b")]).contains("found 2 times"));
+    assert!(error(&"a".repeat(9_000), &[all("a", &"b".repeat(9_000))]).contains("larger than"));
+    let second = error("a b", &[edit("a", "c"), edit("zzz", "d")]);
+    assert!(
+        second.starts_with("edit 2 of 2 (none was made): old_text was not found"),
+        "{second}"
+    );
+}
+
+const PROGRAM: &str = "fn main() {\n    let answer = 42;\n    print(\"it’s\", answer);\n}\n";
+
+#[test]
+fn lines_that_differ_in_form_are_replaced_in_the_form_of_the_file() {
+    for (text, old, new, expected) in [
+        // Another indentation, and a deeper new line.
+        (
+            PROGRAM,
+            "let answer = 42;",
+            "let answer = 43;",
+            "fn main() {\n    let answer = 43;\n    print(\"it’s\", answer);\n}\n",
+        ),
+        (
+            "if a:\n\tfirst()\n\tsecond()\n",
+            "if a:\n    first()\n    second()\n",
+            "if a:\n    first()\n    if b:\n        second()\n",
+            "if a:\n\tfirst()\n\tif b:\n\t\tsecond()\n",
+        ),
+        (
+            "class A:\n    def f(self):\n        return 1\n",
+            "def f(self):\n    return 1",
+            "def f(self):\n    if x:\n        return 2\n    return 1",
+            "class A:\n    def f(self):\n        if x:\n            return 2\n        return 1\n",
+        ),
+        // Typography: what stays is the file's, new letters follow it.
+        (
+            PROGRAM,
+            "    print(“it's”, answer);",
+            "    print(“it's”, answer, “!”);",
+            "fn main() {\n    let answer = 42;\n    print(\"it’s\", answer, \"!\");\n}\n",
+        ),
+        // The amount of white space.
+        (
+            "x   =  \"a  b\"\nfunction()\n",
+            "x = \"a b\"",
+            "xy = \"a b\"",
+            "xy   =  \"a  b\"\nfunction()\n",
+        ),
+        (
+            "one line  \nother line\n",
+            "one line\nother line",
+            "one line\nchanged line",
+            "one line  \nchanged line\n",
+        ),
+        // Empty lines round it, line ends, and a deletion.
+        (
+            "\r\n  first line\r\nlast\r\n",
+            "\nfirst line\n\n",
+            "\nother line\n\n",
+            "\r\n  other line\r\nlast\r\n",
+        ),
+        ("a\n  second line\nb\n", "second line \n", "", "a\nb\n"),
+        ("a\n  second line", "second line \n", "", "a\n"),
+    ] {
+        let edited = apply(text, &[edit(old, new)]);
+        assert_eq!(
+            edited.map(|edited| edited.text).as_deref(),
+            Ok(expected),
+            "{old:?}"
+        );
+    }
+    let edited = apply(
+        PROGRAM,
+        &[edit(
+            "  let answer = 42;  \n  print(\"it’s\", answer);",
+            "  run(answer);",
+        )],
+    )
+    .unwrap();
+    assert_eq!(edited.text, "fn main() {\n    run(answer);\n}\n");
+    assert_eq!(
+        edited.notes,
+        [
+            "old_text differs from the file in white space or typography; made at line 2 in the file's own form"
+        ]
+    );
+}
+
+#[test]
+fn what_models_add_to_a_text_is_left_out() {
+    for (old, new, what) in [
+        (
+            "     2\t    let answer = 42;\n     3\t    print",
+            "     2\t    let answer = 43;\n     3\t    print",
+            "line numbers",
+        ),
+        (
+            "     2\t    let answer = 42;",
+            "    let answer = 43;",
+            "line numbers",
+        ),
+        (
+            "```rust\n    let answer = 42;\n```",
+            "```rust\n    let answer = 43;\n```",
+            "a code fence",
+        ),
+        (
+            "```\n    2\t    let answer = 42;\n```",
+            "    let answer = 43;",
+            "line numbers",
+        ),
+        (
+            "main() {\\n    let answer = 42;",
+            "main() {\\n    let answer = 43;",
+            "one level of escaping",
+        ),
+    ] {
+        let edited = apply(PROGRAM, &[edit(old, new)]).unwrap();
+        assert_eq!(edited.text, PROGRAM.replace("42", "43"), "{old:?}");
+        assert_eq!(
+            edited.notes,
+            [format!("made without {what}, which the file does not have")]
+        );
+    }
+    // Text that has them is taken as it is.
+    for text in ["```\ncode\n```\n", "1\tone\n2\ttwo\n", "print(\"a\\n\")\n"] {
+        let edited = apply(text, &[edit(text.trim_end(), "x")]).unwrap();
+        assert_eq!((edited.text.as_str(), edited.notes.len()), ("x\n", 0));
+    }
+}
+
+#[test]
+fn what_is_not_certain_is_refused() {
+    for (text, old, new) in [
+        // The old text has one indentation where the file has two.
+        (
+            "if a:\n    first()\nsecond()\n",
+            "if a:\nfirst()\nsecond()",
+            "if a:\nfirst()\nthird()",
+        ),
+        // Lines that differ within, and which of the new lines they become is unknown.
+        (
+            "say(\"a  b\")\n",
+            "say(\"a b\")",
+            "say(\"a b\", 1)\nsay(\"a b\", 2)",
+        ),
+        // Tabs and blanks: the width of a tab is unknown.
+        (
+            "\tlet first = 1;\n",
+            "let first = 1; ",
+            "let first = 1; \n  let second = 2;",
+        ),
+        // A bracket is no place.
+        ("{\n  }\n", "} \n", "x"),
+        // Numbers in front of some lines only.
+        ("a line\nanother\n", "1\ta line\nanother", "1\ta line"),
+        // New text with a fence of its own.
+        ("a line of text\n", "```\na line of text\n```", "```\nx"),
+    ] {
+        let refused = apply(text, &[edit(old, new)]);
+        assert!(refused.is_err(), "{old:?} became {refused:?}");
+    }
+    let twice = apply("  first line\nx\n\tfirst line\n", &[edit("first line ", "x")]).unwrap_err();
+    assert!(
+        twice.to_string().contains("found 2 times (lines 1, 3)"),
+        "{twice}"
+    );
+}
+
+#[test]
+fn edits_with_nothing_to_do_are_skipped() {
+    let edited = apply(
+        PROGRAM,
+        &[edit("42", "42"), edit("a\n", "a\r\n"), edit("answer);", "x);")],
+    )
+    .unwrap();
+    assert_eq!(edited.text, PROGRAM.replace("answer);", "x);"));
+    assert_eq!(
+        edited.notes,
+        [
+            "edit 1: skipped: old_text and new_text are the same",
+            "edit 2: skipped: old_text and new_text are the same"
+        ]
+    );
+    let there = apply(PROGRAM, &[edit("let answer = 41;", "    let answer = 42;")]).unwrap();
+    assert_eq!(there.text, PROGRAM);
+    assert!(
+        there.notes[0].ends_with("new_text is already there (line 2)"),
+        "{there:?}"
+    );
+    // Too short to say so, or only a part of a line.
+    for new in ["}", "answer = 42"] {
+        apply(PROGRAM, &[edit("let answer = 41;", new)]).unwrap_err();
+    }
+}
+
+#[test]
+fn a_refusal_shows_the_closest_lines() {
+    let refuse = |text: &str, old: &str| apply(text, &[edit(old, "x")]).unwrap_err().to_string();
+    assert_eq!(
+        refuse(
+            PROGRAM,
+            "fn main() {\n    let result = 42;\n    print(\"no\");\n}"
+        ),
+        "old_text was not found. The closest lines are 1 to 4 (- is old_text, + is the file):\n fn main() {\n\
+         -    let result = 42;\n-    print(\"no\");\n+    let answer = 42;\n+    print(\"it’s\", answer);\n }"
+    );
+    assert!(refuse(PROGRAM, "let anwser = 42;").ends_with(
+        "lines are 2 to 2 (- is old_text, + is the file):\n-let anwser = 42;\n+    let answer = 42;"
+    ));
+    assert_eq!(
+        refuse(PROGRAM, "nothing of the kind at all"),
+        "old_text was not found"
+    );
+    // No more than sixty lines, and no line of any length.
+    let long: String = (0..200)
+        .map(|number| format!("line {number} {}\n", "x".repeat(1_000)))
+        .collect();
+    let shown = refuse(&long, &long.replace("line 1", "lime 1"));
+    assert!(
+        shown.ends_with("\n[251 more lines]") && shown.len() < 15_000 && shown.lines().count() == 62,
+        "{}",
+        shown.len()
+    );
+    let ambiguous = refuse("one {\n  end\n}\ntwo {\n  end\n}\n", "  end\n");
+    assert!(
+        ambiguous.ends_with(
+            "set replace_all\n     1\tone {\n     2\t  end\n     3\t}\n---\n     4\ttwo {\n     5\t  end\n     6\t}"
+        ),
+        "{ambiguous}"
+    );
+}
+
+proptest! {
+    /// Read with `\n`, the result equals that of a plain replacement; everything outside stays the same.
+    #[test]
+    fn equals_a_plain_replacement(text in "([ab]|\r\n|\n){0,20}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
+        match apply(&text, &[all(&old, &new)]) {
+            Ok(edited) if edited.places == 0 => prop_assert_eq!(edited.text, text),
+                Ok(edited) => prop_assert_eq!(unix_lines(&edited.text), unix_lines(&text).replace(&old, &new)),
+            Err(error) => match error.problem {
+                EditProblem::NotFound { .. } => prop_assert!(!unix_lines(&text).contains(&old)),
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+
+    /// A file with one kind of line end keeps that kind.
+    #[test]
+    fn a_uniform_line_end_is_kept(text in "([ab]{0,2}\r\n){1,6}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
+        if let Ok(edited) = apply(&text, &[all(&old, &new)]) {
+            prop_assert_eq!(edited.text.matches('\n').count(), edited.text.matches("\r\n").count());
+        }
+    }
+
+    /// All or nothing, and the opposite edit undoes an edit.
+    #[test]
+    fn the_opposite_edit_undoes_an_edit(text in "([abü]|\r\n|\n){0,16}", old in "[abü]{1,2}", new in "[c-e]{1,3}") {
+        if let Ok(edited) = apply(&text, &[all(&old, &new)]) {
+            prop_assert_eq!(apply(&edited.text, &[all(&new, &old)]).unwrap().text, text);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Finds a text by whole lines that differ in white space and typography only, and fits the new text to the place.
+//!
+//! Pure. Refuses by `None` whatever is not certain: a wrong edit is worse than a repeated one.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use similar::{Algorithm, DiffTag, capture_diff_slices};
+
+use super::indentation::Indentation;
+
+/// Fewest characters of the old text that must match. A place that has only a bracket in common is no place.
+const FEWEST_CHARACTERS: usize = 8;
+
+/// A place in a text and what to put there.
+pub(super) struct FittedEdit {
+    pub(super) range: Range<usize>,
+    pub(super) new: String,
+    /// The number of the place's first line.
+    pub(super) line: usize,
+}
+
+/// Where an old text is, by whole lines.
+pub(super) enum WholeLines {
+    Nowhere,
+    /// At one place, but it is not certain what the new lines are to look like there.
+    Unclear,
+    Once(FittedEdit),
+    /// The numbers of the first lines.
+    Often(Vec<usize>),
+}
+
+/// Finds `old` in `text`, and fits `new` to the place. Line ends are `\n`.
+pub(super) fn find(text: &str, old: &str, new: &str) -> WholeLines {
+    // As everywhere, a line feed at the end begins another line, which is empty.
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
+    let lines: Vec<&str> = text.split('\n').collect();
+    // Empty lines round both are no part of the change. Those round the old text alone may be missing in the file.
+    let (old_start, old_end) = count_blank_ends(&old);
+    let end = old_end.min(new.iter().rev().take_while(|line| is_blank(line)).count());
+    let start = old_start.min(
+        new[..new.len() - end]
+            .iter()
+            .take_while(|line| is_blank(line))
+            .count(),
+    );
+    let new = &new[start..new.len() - end];
+    let found = find_lines(&lines, &old[start..old.len() - end], new);
+    if matches!(found, WholeLines::Nowhere) && (start, end) != (old_start, old_end) {
+        return find_lines(&lines, &old[old_start..old.len() - old_end], new);
+    }
+    found
+}
+
+/// Counts the empty lines at the start and at the end, without overlap.
+fn count_blank_ends(lines: &[&str]) -> (usize, usize) {
+    let start = lines.iter().take_while(|line| is_blank(line)).count();
+    let rest = &lines[start..];
+    (start, rest.iter().rev().take_while(|line| is_blank(line)).count())
+}
+
+fn find_lines(lines: &[&str], old: &[&str], new: &[&str]) -> WholeLines {
+    let wanted: Vec<String> = old.iter().map(|line| fold(line)).collect();
+    if wanted.iter().map(|line| line.chars().count()).sum::<usize>() < FEWEST_CHARACTERS {
+        return WholeLines::Nowhere;
+    }
+    let keys: Vec<String> = lines.iter().map(|line| fold(line)).collect();
+    let places = keys.windows(wanted.len()).enumerate();
+    let places: Vec<usize> = places
+        .filter(|(_, keys)| *keys == wanted)
+        .map(|(at, _)| at)
+        .collect();
+    match places[..] {
+        [] => WholeLines::Nowhere,
+        [at] => match fit(old, new, &lines[at..at + old.len()]) {
+            None => WholeLines::Unclear,
+            Some(new) => WholeLines::Once(build_edit(lines, at, old.len(), new)),
+        },
+        _ => WholeLines::Often(places.iter().map(|at| at + 1).collect()),
+    }
+}
+
+/// Returns the numbers of the lines at which `new` stands, by whole lines that are equal.
+pub(super) fn find_equal(text: &str, new: &str) -> Vec<usize> {
+    let new = new.trim_matches('\n');
+    let wanted: Vec<&str> = new.split('\n').collect();
+    if new.chars().filter(|letter| !letter.is_whitespace()).count() < FEWEST_CHARACTERS {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = text.split('\n').collect();
+    let places = lines.windows(wanted.len()).enumerate();
+    places
+        .filter(|(_, there)| *there == wanted)
+        .map(|(at, _)| at + 1)
+        .collect()
+}
+
+fn build_edit(lines: &[&str], at: usize, count: usize, new: Vec<String>) -> FittedEdit {
+    let start: usize = lines[..at].iter().map(|line| line.len() + 1).sum();
+    let length: usize = lines[at..at + count].iter().map(|line| line.len() + 1).sum();
+    let is_last = at + count == lines.len();
+    // The line feed after it goes too if nothing is left, unless there is none.
+    let end = start + length - usize::from(!new.is_empty() || is_last);
+    FittedEdit {
+        range: start..end,
+        new: new.join("\n"),
+        line: at + 1,
+    }
+}
+
+/// Gives the new lines the look of the place: lines that stay are the file's, others get its indentation.
+fn fit(old: &[&str], new: &[&str], there: &[&str]) -> Option<Vec<String>> {
+    let pairs = old.iter().zip(there).filter(|(old, _)| !is_blank(old));
+    let indentation = Indentation::learn(pairs.clone().map(|(old, there)| (indent(old), indent(there))));
+    let letters = learn_letters(pairs.map(|(old, there)| (*old, *there)));
+    let twins = find_twins(old, there);
+    let mut fitted = Vec::new();
+    for change in capture_diff_slices(Algorithm::Myers, old, new) {
+        let (tag, from, to) = change.as_tag_tuple();
+        match tag {
+            // Which of them goes is unknown.
+            DiffTag::Delete | DiffTag::Replace
+                if old[from.clone()].iter().any(|line| twins.contains(line)) =>
+            {
+                return None;
+            }
+            DiffTag::Equal => fitted.extend(there[from].iter().map(|line| (*line).to_owned())),
+            DiffTag::Delete => {}
+            DiffTag::Insert => {
+                for line in &new[to] {
+                    fitted.push(indentation.fit(line, &exchange(line.trim_start(), &letters))?);
+                }
+            }
+            DiffTag::Replace if from.len() == to.len() => {
+                for ((old, there), new) in old[from.clone()].iter().zip(&there[from]).zip(&new[to]) {
+                    let text = keep_ends(old.trim_start(), new.trim_start(), there.trim_start(), &letters);
+                    fitted.push(indentation.fit(new, &text)?);
+                }
+            }
+            DiffTag::Replace => {
+                // Which new line comes from which old one is unknown. That matters if the file's lines differ.
+                let mut pairs = old[from.clone()].iter().zip(&there[from]);
+                if pairs.any(|(old, there)| old.trim() != there.trim()) {
+                    return None;
+                }
+                for line in &new[to] {
+                    fitted.push(indentation.fit(line, line.trim_start())?);
+                }
+            }
+        }
+    }
+    Some(fitted)
+}
+
+/// Returns the old lines that are there more than once, for different lines of the file.
+fn find_twins<'a>(old: &[&'a str], there: &[&str]) -> HashSet<&'a str> {
+    let mut first = HashMap::new();
+    let pairs = old.iter().zip(there);
+    let twins = pairs.filter(|(old, there)| *first.entry(**old).or_insert(**there) != **there);
+    twins.map(|(old, _)| *old).collect()
+}
+
+/// Takes from the file what an old and a new line have in common at their start and end.
+fn keep_ends(old: &str, new: &str, there: &str, letters: &HashMap<char, char>) -> String {
+    if old == there {
+        return new.to_owned();
+    }
+    let (old, new, there) = (split_units(old), split_units(new), split_units(there));
+    let head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let rest = old[head..].iter().rev().zip(new[head..].iter().rev());
+    let tail = rest.take_while(|(old, new)| old == new).count();
+    // Old text and file have the same units, except white space at the end.
+    let start = &there[..head.min(there.len())];
+    let end = &there[there.len().saturating_sub(tail).max(start.len())..];
+    let middle = exchange(&new[head..new.len() - tail].concat(), letters);
+    start.concat() + &middle + &end.concat()
+}
+
+/// Splits a line into letters and runs of white space.
+fn split_units(line: &str) -> Vec<&str> {
+    let mut units = Vec::new();
+    let mut rest = line.trim_end();
+    while let Some(first) = rest.chars().next() {
+        let length = if first.is_whitespace() {
+            rest.len() - rest.trim_start().len()
+        } else {
+            first.len_utf8()
+        };
+        let (unit, others) = rest.split_at(length);
+        units.push(unit);
+        rest = others;
+    }
+    units
+}
+
+/// Returns the letters that the old text has where the file has a plain one, such as curly quotes.
+fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<char, char> {
+    let mut letters = HashMap::new();
+    for (old, there) in pairs {
+        let (old, there) = (fold_spaces(old), fold_spaces(there));
+        letters.extend(
+            old.chars()
+                .zip(there.chars())
+                .filter(|(old, there)| old != there && there.is_ascii()),
+        );
+    }
+    letters
+}
+
+/// Returns a line with single blanks between its words, and none round them.
+fn fold_spaces(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn exchange(line: &str, letters: &HashMap<char, char>) -> String {
+    line.chars()
+        .map(|letter| *letters.get(&letter).unwrap_or(&letter))
+        .collect()
+}
+
+/// Returns the lines of a text; a line feed at its end begins no further one.
+pub(super) fn split(text: &str) -> Vec<&str> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    text.strip_suffix('\n').unwrap_or(text).split('\n').collect()
+}
+
+pub(super) fn is_blank(line: &str) -> bool {
+    line.trim().is_empty()
+}
+
+fn indent(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
+}
+
+/// Returns a line without what may differ: white space round it and its amount within, and kinds of quotes and dashes.
+pub(super) fn fold(line: &str) -> String {
+    let plain = |letter| match letter {
+        '\u{2018}'..='\u{201b}' => '\'',
+        '\u{201c}'..='\u{201f}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        other => other,
+    };
+    fold_spaces(line).chars().map(plain).collect()
+}
