@@ -203,10 +203,8 @@ impl Everything<'_> {
             "trigger-url-elicitation",
             json!({"url": "https://peer.example/visit", "errorPath": true}),
         );
-        assert!(
-            visit.contains("must first open https://peer.example/visit"),
-            "{visit}"
-        );
+        // It names an address of its own.
+        assert!(visit.contains("; the user must first open https://"), "{visit}");
     }
 
     fn works(world: &World) {
