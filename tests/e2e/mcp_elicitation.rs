@@ -11,6 +11,17 @@ use crate::mock_llm::Reply;
 
 const ALLOW: &str = "[approvals]\nallow = [\"mcp:*\"]";
 
+/// Returns a world whose server logs what arrives, and the path of the log.
+fn logging_world() -> (World, std::path::PathBuf) {
+    let world = World::new();
+    let log = world.path("peer.log");
+    world.configure(crate::harness::Config {
+        tables: crate::mcp::peer_table(&["--log", log.to_str().unwrap()], ALLOW),
+        ..crate::harness::Config::default()
+    });
+    (world, log)
+}
+
 /// A turn that calls a tool, which asks.
 struct AskingTurn<'a> {
     world: &'a World,
@@ -168,10 +179,15 @@ fn an_address_is_shown_to_the_person() {
 
 #[test]
 fn a_server_has_one_open_question_and_a_bounded_number() {
-    let world = world_with(&[], ALLOW);
+    let (world, log) = logging_world();
     let client = world.start_asking();
     let turn = AskingTurn::start(&world, &client, "elicit", json!({"times": 3, "together": true}));
     let question = turn.question();
+    // The other two are refused while it is open.
+    world.wait_until(|| {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.matches("another elicitation of this server is open").count() == 2
+    });
     turn.dismiss(&question);
     let answers = turn.result();
     let refused = answers
@@ -202,12 +218,7 @@ fn a_server_has_one_open_question_and_a_bounded_number() {
 
 #[test]
 fn a_cancel_answers_cancel_and_withdraws_the_question() {
-    let world = World::new();
-    let log = world.path("peer.log");
-    world.configure(crate::harness::Config {
-        tables: crate::mcp::peer_table(&["--log", log.to_str().unwrap()], ALLOW),
-        ..crate::harness::Config::default()
-    });
+    let (world, log) = logging_world();
     let client = world.start_asking();
     let turn = AskingTurn::start(&world, &client, "elicit_form", json!({}));
     turn.question();
