@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentls::base::CancellationToken;
-use agentls::config::McpServerSettings;
+use agentls::config::{McpServerSettings, Redactor};
 use agentls::mcp::{
     ElicitationAnswer, ElicitationRequest, McpCall, McpFolder, McpManager, McpRegistration, Requested,
     ServedTool,
@@ -56,7 +56,7 @@ async fn main() -> ExitCode {
     let cwd = std::env::current_dir().expect("a folder");
     let workspace = WorkspaceShared::new(&[], None);
     workspace.set_launcher(Launcher::with_helper(find_agentls(), []));
-    let manager = McpManager::new(workspace);
+    let manager = McpManager::new(workspace, None, Redactor::default());
     let registration = McpRegistration {
         servers: Arc::from([settings]),
         ..McpRegistration::default()
