@@ -214,10 +214,10 @@ end
 ---@param server agentls.McpServerInfo
 local function log_in(server)
   local params = build_params(server)
-  sessions.request('agent/loginMcpServer', params, function(result)
+  sessions.request(requests.loginMcpServer, params, function(result)
     web_address.ask_to_open(('Log in to %s'):format(server.name), result.url, function(is_used)
       if not is_used then
-        sessions.request('agent/cancelMcpLogin', params)
+        sessions.request(requests.cancelMcpLogin, params)
       end
     end)
   end)
@@ -244,7 +244,7 @@ local ACTIONS = {
     key = 'i',
     label = 'Log in',
     applies = function(server)
-      return server.state == 'needsLogin' and client.supports_method('agent/loginMcpServer')
+      return server.state == 'needsLogin' and client.supports_method(requests.loginMcpServer)
     end,
     run = log_in,
   },
@@ -254,7 +254,7 @@ local ACTIONS = {
       return server.loginUrl ~= nil
     end,
     run = function(server)
-      sessions.request('agent/cancelMcpLogin', build_params(server))
+      sessions.request(requests.cancelMcpLogin, build_params(server))
     end,
   },
   {
@@ -279,7 +279,7 @@ local ACTIONS = {
       return server.loggedIn == true
     end,
     run = function(server)
-      sessions.request('agent/logoutMcpServer', build_params(server), function()
+      sessions.request(requests.logoutMcpServer, build_params(server), function()
         notifications.notify_line('logged out of ', server.name)
       end)
     end,
