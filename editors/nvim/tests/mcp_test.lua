@@ -249,4 +249,82 @@ return function(_, drive)
     see_line('✓ peer · ready · ')
     nvim.wait_for_turn_end()
   end)
+
+  drive('mcp: a login at a real server', nil, function(nvim)
+    local address, server
+    server = vim.system({ 'python3', peer, '--http', '--oauth' }, {
+      stdout = function(_, text)
+        address = address or text
+      end,
+    })
+    wait('the address of the server', function()
+      return address
+    end)
+    nvim.lua(
+      [[
+        local address = ...
+        local config = require('agentls.config')
+        config.current.settings = { mcp = { wiki = { url = address } } }
+        -- The browser, whose user agrees.
+        local visit = 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])'
+        vim.ui.open = function(url) vim.system({ 'python3', '-c', visit, url }) end
+      ]],
+      vim.trim(address)
+    )
+    local function see_line(text)
+      wait(function()
+        return ('"%s" in:\n%s'):format(text, table.concat(nvim.lines(), '\n'))
+      end, function()
+        return table.concat(nvim.lines(), '\n'):find(text, 1, true)
+      end)
+    end
+    nvim.cmd('AgentMcp')
+    see_line('○ wiki')
+    nvim.cmd('AgentPrompt stream')
+    see_line('? wiki · needs a login')
+    move_to(nvim, 'wiki')
+    nvim.stub_select('No, do not open it', 'Yes, open it', 'Log out')
+    nvim.type_keys('i')
+    see_line('    the login was canceled')
+    nvim.type_keys('i')
+    see_line('✓ wiki · ready · ')
+    nvim.type_keys('<CR>')
+    see_line('? wiki · needs a login')
+    nvim.wait_for_notification('logged out of wiki')
+    nvim.wait_for_turn_end()
+    server:kill('sigterm')
+    server:wait()
+  end)
+
+  local asking = {
+    setup = ([[{ cmd = { %q }, settings = {
+      mcp = { peer = { command = 'python3', args = { %q } } },
+      approvals = { allow = { 'mcp:peer/*' } },
+    } }]]):format(support.server, peer),
+  }
+  drive('mcp: a server asks with a form and with an address', asking, function(nvim)
+    nvim.cmd('AgentPrompt let it ask')
+    nvim.see('? The MCP server peer asks: Who are you?')
+    nvim.see('Your answers go to the server.')
+    nvim.lua([[
+      vim.ui.input = function(options, enter)
+        enter(options.prompt:find('Your name', 1, true) and 'Ada' or '')
+      end
+    ]])
+    nvim.stub_select('Yes', 'Green', 'Skip this', 'b', 'Done: b')
+    nvim.run_twice('AgentAnswer')
+    nvim.see('It has asked.')
+    for _, answer in ipairs({ '"action": "accept"', '"name": "Ada"', '"agree": true', '"color": "green"' }) do
+      nvim.see(answer)
+    end
+    eq(nvim.chat():find('"size"', 1, true), nil)
+    nvim.cmd('AgentPrompt let it lead')
+    nvim.see('`https://peer.example/sign-in?id=1`')
+    nvim.lua('opened = {}; vim.ui.open = function(url) table.insert(opened, url) end')
+    nvim.stub_select('Show the address', 'Yes, open it', 'Decline')
+    nvim.run_twice('AgentAnswer')
+    nvim.see('It has led.')
+    nvim.see('"action": "decline"')
+    eq(nvim.lua('return opened'), { 'https://peer.example/sign-in?id=1' })
+  end)
 end
