@@ -1,16 +1,17 @@
-// The list of MCP servers: their states, and the actions restart and log. The server owns the states; an open list
-// follows its notifications.
+// The list of MCP servers: their states, and the actions restart, log, and login. The server owns the states; an open
+// list follows its notifications. No address is opened before the user has seen it and agreed.
 
 import { homedir } from "node:os";
-import { type QuickPick, type QuickPickItem, ThemeIcon, window } from "vscode";
+import { env, type QuickPick, type QuickPickItem, ThemeIcon, window } from "vscode";
 import { type Chat, omitUndefined } from "./chat";
-import { escapeLabel, revealHidden } from "./format";
+import { openAddress } from "./externalLinks";
+import { escapeLabel, escapeNotification, revealHidden } from "./format";
 import type { McpServerInfo, McpServerState } from "./protocol";
 import type { ReviewManager } from "./review";
 import type { AgentEvent } from "./state";
 import { trustFolder } from "./trust";
 
-type ActionName = "restart" | "log" | "trust";
+type ActionName = "restart" | "log" | "trust" | "login" | "cancelLogin" | "logout";
 
 interface ServerAction {
   name: ActionName;
@@ -33,8 +34,16 @@ export interface McpItem extends QuickPickItem {
   server?: McpServerInfo;
 }
 
-export function describeMcpState({ state, toolCount, title, reason }: McpServerInfo): string {
-  const parts = [STATES[state]?.text ?? state];
+const WAITING_FOR_LOGIN = { icon: "link-external", text: "waits for the login in your browser" };
+
+function lookUpState({ state, loginUrl }: McpServerInfo): { icon: string; text: string } {
+  if (loginUrl !== undefined) return WAITING_FOR_LOGIN;
+  return STATES[state] ?? { icon: "question", text: state };
+}
+
+export function describeMcpState(server: McpServerInfo): string {
+  const { state, toolCount, title, reason } = server;
+  const parts = [lookUpState(server).text];
   if (state === "ready") parts.push(toolCount === 1 ? "1 tool" : `${toolCount} tools`);
   if (title !== undefined) parts.push(title);
   if (reason !== undefined) parts.push(reason);
@@ -42,16 +51,21 @@ export function describeMcpState({ state, toolCount, title, reason }: McpServerI
 }
 
 /** The actions that make sense in the state of the server, the likeliest first. */
-export function listMcpActions({ state }: McpServerInfo): ServerAction[] {
+export function listMcpActions({ state, loginUrl, loggedIn }: McpServerInfo): ServerAction[] {
   const log: ServerAction = { name: "log", icon: "output", label: "Show Log and Tools" };
   if (state === "untrusted") return [{ name: "trust", icon: "shield", label: "Review and Trust Folder…" }, log];
   if (state === "disabled") return [log];
-  return [{ name: "restart", icon: "debug-restart", label: "Restart" }, log];
+  const actions: ServerAction[] = [];
+  if (state === "needsLogin") actions.push({ name: "login", icon: "sign-in", label: "Log In…" });
+  if (loginUrl !== undefined) actions.push({ name: "cancelLogin", icon: "close", label: "Stop Waiting for the Login" });
+  actions.push({ name: "restart", icon: "debug-restart", label: "Restart" }, log);
+  if (loggedIn) actions.push({ name: "logout", icon: "sign-out", label: "Log Out" });
+  return actions;
 }
 
 export function buildMcpItems(servers: readonly McpServerInfo[]): McpItem[] {
   return servers.map((server) => ({
-    label: `$(${STATES[server.state]?.icon ?? "question"}) ${escapeLabel(server.name)}`,
+    label: `$(${lookUpState(server).icon}) ${escapeLabel(server.name)}`,
     description: escapeLabel(describeMcpState(server)),
     detail: escapeLabel([server.target, ...formatSource(server)].join(" · ")),
     buttons: listMcpActions(server).map(({ icon, label }) => ({ iconPath: new ThemeIcon(icon), tooltip: label })),
@@ -155,17 +169,48 @@ export class McpServerList {
   }
 
   async #run(action: ActionName, server: McpServerInfo): Promise<void> {
+    const params = { name: server.name, ...omitUndefined({ sessionId: this.#sessionId }) };
     switch (action) {
-      case "restart": {
-        const params = { name: server.name, ...omitUndefined({ sessionId: this.#sessionId }) };
-        if ((await this.chat.request("agent/restartMcpServer", params)) === undefined) return;
-        // The list shows how the restart goes.
-        return this.#pick === undefined ? this.showServers() : this.#refresh();
-      }
+      case "restart":
+        return this.#finishAction(await this.chat.request("agent/restartMcpServer", params));
+      case "login":
+        return this.#logIn(params);
+      case "cancelLogin":
+        return this.#finishAction(await this.chat.request("agent/cancelMcpLogin", params));
+      case "logout":
+        return this.#finishAction(await this.chat.request("agent/logoutMcpServer", params));
       case "log":
         return this.reviews.showText(`MCP server ${server.name}`, buildMcpDocument(server));
       case "trust":
         return trustFolder(this.chat, this.reviews);
     }
   }
+
+  /** Shows the list again after an action, because it shows how the server comes out of it. */
+  async #finishAction(answer: object | undefined): Promise<void> {
+    if (answer === undefined) return;
+    await (this.#pick === undefined ? this.showServers() : this.#refresh());
+  }
+
+  /** Shows the address of a login, and opens it if the user agrees. */
+  async #logIn(params: { name: string; sessionId?: string }): Promise<void> {
+    const answer = await this.chat.request("agent/loginMcpServer", params);
+    if (answer === undefined) return;
+    this.#pick?.hide();
+    const address = URL.canParse(answer.url) ? new URL(answer.url) : undefined;
+    const isWebAddress = address?.protocol === "https:" || address?.protocol === "http:";
+    const question = isWebAddress
+      ? `Log in to ${escapeNotification(params.name)} at ${escapeNotification(address.host)}?`
+      : `The MCP server ${escapeNotification(params.name)} has an address that is not one of the web.`;
+    const choices = isWebAddress ? [OPEN_ADDRESS, COPY_ADDRESS] : [];
+    const detail = escapeNotification(answer.url);
+    const choice = await window.showInformationMessage(question, { modal: true, detail }, ...choices);
+    if (choice === OPEN_ADDRESS) await openAddress(answer.url);
+    else if (choice === COPY_ADDRESS) await env.clipboard.writeText(answer.url);
+    else await this.chat.request("agent/cancelMcpLogin", params);
+    await this.showServers();
+  }
 }
+
+const OPEN_ADDRESS = "Open in Browser";
+const COPY_ADDRESS = "Copy Address";

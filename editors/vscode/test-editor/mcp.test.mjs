@@ -1,6 +1,8 @@
 // The list of MCP servers in a real VS Code, with the real server and real MCP servers.
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import path from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -24,17 +26,25 @@ enabled = false
 
 const THEIRS = JSON.stringify({ mcpServers: { theirs: { command: "python3", args: [peer] } } });
 
+const listRows = (page) => page.locator(".quick-input-list .monaco-list-row");
+
+async function waitForRow(page, name, text) {
+  await listRows(page).filter({ hasText: name }).filter({ hasText: text }).first().waitFor();
+}
+
+/** Presses a button of an entry, which appears under the mouse. */
+async function pressRowButton(page, name, label) {
+  const row = listRows(page).filter({ hasText: name }).first();
+  await row.hover();
+  await row.locator(`.quick-input-list-entry-action-bar [aria-label="${label}"]`).click();
+}
+
 test("MCP servers are listed with their states and restarted", { timeout: 6 * TIMEOUT_MS }, async () => {
   const options = { config: CONFIG, files: { ".mcp.json": THEIRS } };
   await withWorkbench("mcp servers", options, async (s, page) => {
-    const rows = page.locator(".quick-input-list .monaco-list-row");
-    const see = (name, text) => rows.filter({ hasText: name }).filter({ hasText: text }).first().waitFor();
-    /** A button of an entry appears under the mouse. */
-    const pressButton = async (name, label) => {
-      const row = rows.filter({ hasText: name }).first();
-      await row.hover();
-      await row.locator(`.quick-input-list-entry-action-bar [aria-label="${label}"]`).click();
-    };
+    const rows = listRows(page);
+    const see = (name, text) => waitForRow(page, name, text);
+    const pressButton = (name, label) => pressRowButton(page, name, label);
     await s.showChat();
     await s.runCommand("Agent: MCP Servers");
     await see("peer", "starts with the next turn");
@@ -75,5 +85,80 @@ test("MCP servers are listed with their states and restarted", { timeout: 6 * TI
     await see("theirs", "starts with the next turn");
     await s.sendPrompt("hello again").catch(() => {});
     assert.equal(await s.view.locator('[data-testid="error"]').count(), 0);
+  });
+});
+
+/** Starts a scripted MCP server over HTTP that wants a login. */
+async function startOAuthPeer() {
+  const child = spawn("python3", [peer, "--http", "--oauth"], { stdio: ["ignore", "pipe", "inherit"] });
+  const [address] = await once(child.stdout, "data");
+  return { child, address: String(address).trim() };
+}
+
+test("a login shows its address and opens it after the user agrees", { timeout: 6 * TIMEOUT_MS }, async () => {
+  const { child, address } = await startOAuthPeer();
+  try {
+    const options = { config: `${CASSETTE_CONFIG}\n[mcp.wiki]\nurl = "${address}"\n` };
+    await withWorkbench("mcp login", options, async (s, page) => {
+      await s.showChat();
+      await s.sendPrompt("hello");
+      await s.waitForTurnEnd(1, "completed");
+      await s.runCommand("Agent: MCP Servers");
+      await waitForRow(page, "wiki", "needs a login");
+      await pressRowButton(page, "wiki", "Log In…");
+      const dialog = page.locator(".monaco-dialog-box", { hasText: "Log in to wiki at 127.0.0.1" });
+      await dialog.waitFor();
+      assert.match(await dialog.textContent(), /\/authorize\?.*code_challenge=/);
+      await s.takeScreenshot("mcp-login");
+      await dialog.getByRole("button", { name: "Cancel" }).click();
+      await waitForRow(page, "wiki", "the login was canceled");
+      await pressRowButton(page, "wiki", "Log In…");
+      // code-server forwards ports of this machine, which changes the address. So this test plays the browser.
+      await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+      await dialog.getByRole("button", { name: "Copy Address" }).click();
+      await waitForRow(page, "wiki", "waits for the login in your browser");
+      const copied = await page.evaluate(() => navigator.clipboard.readText());
+      assert.match(await (await fetch(copied)).text(), /You are signed in/);
+      await waitForRow(page, "wiki", "tools · Scripted peer 1.0.0");
+      await s.takeScreenshot("mcp-logged-in");
+      await pressRowButton(page, "wiki", "Log Out");
+      await waitForRow(page, "wiki", "needs a login");
+    });
+  } finally {
+    child.kill();
+  }
+});
+
+const callTool = (prompt, tool) => [
+  { when: { prompt, step: 0 }, repeat: true, events: [{ tool: { name: `mcp__peer__${tool}`, input: {} } }] },
+  { when: { prompt, step: 1 }, repeat: true, events: [{ text: "It has asked." }] },
+];
+
+test("a server asks with a form and with an address", { timeout: 6 * TIMEOUT_MS }, async () => {
+  const table = `[mcp.peer]\ncommand = "python3"\nargs = [${JSON.stringify(peer)}]\n`;
+  const options = {
+    config: `${CASSETTE_CONFIG}\n${table}\n[approvals]\nallow = ["mcp:peer/*"]\n`,
+    exchanges: [...callTool("let it ask", "elicit_form"), ...callTool("let it lead", "elicit_url")],
+  };
+  await withWorkbench("mcp questions", options, async (s) => {
+    await s.showChat();
+    await s.sendPrompt("let it ask");
+    const question = s.at("question");
+    await question.filter({ hasText: "The MCP server peer asks: Who are you?" }).waitFor();
+    await question.getByLabel("Your name").fill("Ada");
+    await question.getByLabel("Yes").check();
+    await question.getByLabel("Green").check();
+    await s.takeScreenshot("mcp-form");
+    await question.getByLabel("Your name").press("Control+Enter");
+    await s.waitForTurnEnd(1, "completed");
+    await s.view.locator(".note", { hasText: "→ Ada, true, green" }).waitFor();
+
+    await s.sendPrompt("let it lead");
+    await question.getByRole("link", { name: "https://peer.example/sign-in?id=1" }).waitFor();
+    await s.takeScreenshot("mcp-address");
+    await question.getByLabel("Decline").check();
+    await question.getByRole("button", { name: "Answer" }).click();
+    await s.waitForTurnEnd(2, "completed");
+    await s.view.locator(".note", { hasText: "→ decline" }).waitFor();
   });
 });

@@ -7,7 +7,16 @@ import { buildMcpDocument, buildMcpItems, McpServerList } from "../mcpServers";
 import type { McpServerInfo, McpServerState } from "../protocol";
 import type { ReviewManager } from "../review";
 import { FakeServer } from "./fakeServer";
-import { choices, type FakeQuickPick, quickPicks, shownLists } from "./vscode.mock";
+import {
+  choices,
+  copiedTexts,
+  type FakeQuickPick,
+  openedAddresses,
+  pressedButtons,
+  quickPicks,
+  shownLists,
+  shownMessages,
+} from "./vscode.mock";
 
 function describeServer(name: string, state: string, more: Partial<McpServerInfo> = {}): McpServerInfo {
   return { name, folder: "/w", state: state as McpServerState, target: `${name}-mcp`, toolCount: 0, ...more };
@@ -37,9 +46,13 @@ beforeEach(async () => {
   quickPicks.length = 0;
   shownLists.length = 0;
   choices.length = 0;
+  shownMessages.length = 0;
+  pressedButtons.length = 0;
+  openedAddresses.length = 0;
   shownTexts = [];
   server = await new FakeServer().connectChat("agent/listMcpServers");
-  server.answers["agent/restartMcpServer"] = {};
+  for (const method of ["restartMcpServer", "cancelMcpLogin", "logoutMcpServer"])
+    server.answers[`agent/${method}`] = {};
   const reviews = { showText: async (name: string, text: string) => void shownTexts.push({ name, text }) };
   list = new McpServerList(server.chat, reviews as unknown as ReviewManager);
 });
@@ -136,4 +149,56 @@ test("the keyboard reaches every action", async () => {
   currentPick().accept(1);
   await settle();
   assert.deepEqual(shownLists[1], ["$(output) Show Log and Tools"]);
+});
+
+const LOGIN_URL = "https://login.example/authorize?state=a_b%2B1";
+
+test("a login shows the whole address and opens it only after the user agrees", async () => {
+  const wiki = describeServer("wiki", "needsLogin", { reason: "nobody signed in within 10 minutes" });
+  server.answers["agent/loginMcpServer"] = { url: LOGIN_URL };
+  listed(wiki);
+  await list.showServers();
+  currentPick().pressButton(0, "Log In…");
+  await settle();
+  assert.deepEqual(shownMessages, [`info: Log in to wiki at login.example?\n${LOGIN_URL}`]);
+  assert.deepEqual(openedAddresses, []);
+  assert.deepEqual(server.lastRequest("agent/cancelMcpLogin").params, { name: "wiki" });
+  assert.equal(quickPicks.length, 2, "the list is shown again");
+  const cancelCount = () => server.requests.filter(({ method }) => method === "agent/cancelMcpLogin").length;
+  pressedButtons.push("Open in Browser");
+  currentPick().pressButton(0, "Log In…");
+  await settle();
+  assert.deepEqual(openedAddresses, [LOGIN_URL]);
+  pressedButtons.push("Copy Address");
+  currentPick().pressButton(0, "Log In…");
+  await settle();
+  assert.deepEqual(copiedTexts, [LOGIN_URL]);
+  assert.equal(openedAddresses.length, 1);
+  assert.equal(cancelCount(), 1);
+});
+
+test("only a web address can be opened", async () => {
+  server.answers["agent/loginMcpServer"] = { url: "file:///etc/passwd" };
+  listed(describeServer("wiki", "needsLogin"));
+  await list.showServers();
+  pressedButtons.push("");
+  currentPick().pressButton(0, "Log In…");
+  await settle();
+  assert.match(shownMessages[0] ?? "", /is not one of the web/);
+  assert.deepEqual(openedAddresses, []);
+});
+
+test("a login that waits can be ended, and a logged-in server offers to log out", async () => {
+  listed(
+    describeServer("wiki", "needsLogin", { loginUrl: LOGIN_URL }),
+    describeServer("tasks", "ready", { loggedIn: true }),
+  );
+  await list.showServers();
+  assert.equal(currentPick().items[0]?.label, "$(link-external) wiki");
+  currentPick().pressButton(0, "Stop Waiting for the Login");
+  await settle();
+  assert.deepEqual(server.lastRequest("agent/cancelMcpLogin").params, { name: "wiki" });
+  currentPick().pressButton(1, "Log Out");
+  await settle();
+  assert.deepEqual(server.lastRequest("agent/logoutMcpServer").params, { name: "tasks" });
 });

@@ -60,7 +60,8 @@ export const window = {
     return Promise.resolve(items.find(({ label }) => choice !== undefined && label.includes(choice)));
   },
   state: { focused: true },
-  showInformationMessage: (text: string) => recordMessage(`info: ${text}`),
+  showInformationMessage: (text: string, options?: { detail?: string }) =>
+    recordMessage(`info: ${text}${options?.detail === undefined ? "" : `\n${options.detail}`}`),
   showWarningMessage: (text: string) => recordMessage(`warning: ${text}`),
   // Frozen, like the real channels.
   createOutputChannel: () =>
@@ -85,10 +86,21 @@ export enum LogLevel {
 
 export const Disposable = { from: () => ({ dispose() {} }) };
 
-function recordMessage(text: string): Promise<undefined> {
+/** The buttons that the user presses in the next messages. */
+export const pressedButtons: string[] = [];
+
+function recordMessage(text: string): Promise<string | undefined> {
   shownMessages.push(text);
-  return Promise.resolve(undefined);
+  return Promise.resolve(pressedButtons.shift());
 }
+
+export const openedAddresses: unknown[] = [];
+export const copiedTexts: string[] = [];
+
+export const env = {
+  openExternal: (address: unknown) => Promise.resolve(openedAddresses.push(address) > 0),
+  clipboard: { writeText: (text: string) => Promise.resolve(void copiedTexts.push(text)) },
+};
 
 export class ThemeIcon {
   constructor(readonly id: string) {}
