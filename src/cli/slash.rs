@@ -92,7 +92,7 @@ pub(super) const COMMANDS: [CommandHelp; 24] = [
     define_command("/cost", "tokens and dollars of this session"),
     define_command("/tools", "what the agent can use"),
     define_command(
-        "/mcp [restart NAME]",
+        "/mcp [restart|login|logout NAME]",
         "list the MCP servers with their states, or act on one",
     ),
     define_command(
@@ -124,6 +124,8 @@ pub(super) enum QueueCommand {
 pub(super) enum McpCommand {
     List,
     Restart(String),
+    Login(String),
+    Logout(String),
 }
 
 /// The modes with their names and meanings.
@@ -246,7 +248,12 @@ fn parse_mcp(words: &str) -> Option<McpCommand> {
     let mut words = words.split_whitespace();
     match (words.next(), words.next(), words.next()) {
         (None, ..) => Some(McpCommand::List),
-        (Some("restart"), Some(name), None) => Some(McpCommand::Restart(name.to_owned())),
+        (Some(action), Some(name), None) => match action {
+            "restart" => Some(McpCommand::Restart(name.to_owned())),
+            "login" => Some(McpCommand::Login(name.to_owned())),
+            "logout" => Some(McpCommand::Logout(name.to_owned())),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -370,7 +377,18 @@ mod tests {
                 "/mcp  restart docs ",
                 Some(Ok(Slash::Mcp(McpCommand::Restart("docs".into())))),
             ),
-            ("/mcp restart", Some(Err("usage: /mcp [restart NAME]".into()))),
+            (
+                "/mcp login wiki",
+                Some(Ok(Slash::Mcp(McpCommand::Login("wiki".into())))),
+            ),
+            (
+                "/mcp restart",
+                Some(Err("usage: /mcp [restart|login|logout NAME]".into())),
+            ),
+            (
+                "/mcp stop docs",
+                Some(Err("usage: /mcp [restart|login|logout NAME]".into())),
+            ),
             ("/export a.json", Some(Ok(Slash::Export(Some("a.json".into()))))),
         ] {
             assert_eq!(parse(line), expected, "{line}");

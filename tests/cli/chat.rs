@@ -7,6 +7,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::mcp_peer::{HttpPeer, sign_in};
 use crate::terminal::Terminal;
 use crate::{World, hello};
 
@@ -628,5 +629,41 @@ fn mcp_servers_are_listed_with_their_states_and_restarted() {
     chat.wait_for_text("› ");
     chat.send_keys("/mcp restart pear\r");
     chat.wait_for_text("\"pear\" is not an enabled MCP server; see /mcp");
+    chat.quit();
+}
+
+#[test]
+fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let world = World::with(hello());
+    let mine = fs::read_to_string(world.path("home/.config/agentls/config.toml")).unwrap();
+    world.configure(&format!("{mine}\n[mcp.wiki]\nurl = \"{}\"\n", peer.url));
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.wait_for_text("› ");
+    chat.send_keys("hello\r");
+    chat.wait_for_text("Hello there");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp\r");
+    chat.wait_for_text("? wiki · needs a login");
+    chat.wait_for_text("/mcp login NAME shows the address");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp login wiki\r");
+    chat.wait_for_text("waiting for the login; Ctrl-C ends it");
+    kill_process(Pid::from_child(&chat.child), Signal::INT).unwrap();
+    chat.wait_for_text("? wiki · needs a login: the login was canceled");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp login wiki\r");
+    chat.wait_for_text("Open this address in your browser to log in to wiki:");
+    let shown = chat.wait_for_text("waiting for the login");
+    let address = shown.lines().find(|line| line.starts_with("http")).unwrap();
+    let page = sign_in(address.trim());
+    assert!(page.contains("You are signed in"), "{page}");
+    chat.wait_for_text("✓ wiki · ready · ");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp logout wiki\r");
+    chat.wait_for_text("✓ logged out of wiki");
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp login pear\r");
+    chat.wait_for_text("pear");
     chat.quit();
 }

@@ -12,6 +12,8 @@ mod chat;
 mod docs;
 mod doctor;
 mod interrupt;
+#[path = "../support/mcp_peer.rs"]
+mod mcp_peer;
 mod run;
 mod terminal;
 

@@ -8,24 +8,30 @@ use std::time::Duration;
 use super::Chat;
 use crate::base::text;
 use crate::cli::client::{ClientError, ServerMessage};
+use crate::cli::signals::SignalAction;
 use crate::cli::slash::McpCommand;
 use crate::cli::style::{Color, format_path};
 use crate::protocol::table::method;
 use crate::protocol::{
-    EmptyResult, ListMcpServersParams, ListMcpServersResult, McpServerInfo, McpServerState,
-    RestartMcpServerParams, ServerNotification,
+    CancelMcpLoginParams, EmptyResult, ListMcpServersParams, ListMcpServersResult, LoginMcpServerParams,
+    LoginMcpServerResult, LogoutMcpServerParams, McpServerInfo, McpServerState, RestartMcpServerParams,
+    ServerNotification,
 };
 
 /// How many lines of a failed server's standard error are shown.
 const SHOWN_STDERR: usize = 5;
 /// How long a restart is waited for.
 const RESTART: Duration = Duration::from_secs(15);
+/// How long a login is waited for: longer than the server does.
+const LOGIN: Duration = Duration::from_secs(11 * 60);
 
 impl Chat {
     pub(super) async fn handle_mcp_command(&mut self, command: McpCommand) -> Result<(), ClientError> {
         match command {
             McpCommand::List => self.show_mcp_servers().await,
             McpCommand::Restart(name) => self.restart_mcp_server(name).await,
+            McpCommand::Login(name) => self.log_in(name).await,
+            McpCommand::Logout(name) => self.log_out(name).await,
         }
     }
 
@@ -40,6 +46,9 @@ impl Chat {
         }
         if has(McpServerState::Failed) {
             self.show_hint("/mcp restart NAME starts one again");
+        }
+        if has(McpServerState::NeedsLogin) {
+            self.show_hint("/mcp login NAME shows the address at which you log in");
         }
         if has(McpServerState::Untrusted) {
             self.show_hint("/trust shows what this folder's settings would activate, and asks");
@@ -88,10 +97,59 @@ impl Chat {
         };
         if is_running(&self.list_mcp_servers().await?) {
             self.view.screen.set_status(&format!("restarting {name} …"));
-            let followed = self.follow_mcp_server(&name).await;
-            self.view.screen.set_status("");
+            self.follow_mcp_server(&name, RESTART, |_| true).await?;
+        }
+        self.show_mcp_server_named(&name).await
+    }
+
+    /// Shows the address of a login, and waits until the user has logged in there. A signal ends the login.
+    async fn log_in(&mut self, name: String) -> Result<(), ClientError> {
+        let session_id = Some(self.session.clone());
+        let params = LoginMcpServerParams {
+            name: name.clone(),
+            session_id: session_id.clone(),
+        };
+        let begun: LoginMcpServerResult = self.request(method::LOGIN_MCP_SERVER, &params).await?;
+        self.show_note(
+            Color::Bold,
+            &format!("Open this address in your browser to log in to {name}:"),
+        );
+        // On a line of its own, so that it can be copied.
+        let address = text::reveal_hidden_characters(&begun.url).into_owned();
+        self.view.screen.write_line(&address);
+        self.view
+            .screen
+            .set_status("waiting for the login; Ctrl-C ends it …");
+        // Right after the redirect, the server has not started yet.
+        let is_over =
+            |server: &McpServerInfo| server.state != McpServerState::NeedsLogin || server.reason.is_some();
+        let followed = self.follow_mcp_server(&name, LOGIN, is_over).await;
+        if let Err(ClientError::Interrupted(action)) = followed {
+            let params = CancelMcpLoginParams {
+                name: name.clone(),
+                session_id,
+            };
+            let _: EmptyResult = self.request(method::CANCEL_MCP_LOGIN, &params).await?;
+            if action == SignalAction::Leave {
+                return Err(ClientError::Interrupted(action));
+            }
+        } else {
             followed?;
         }
+        self.show_mcp_server_named(&name).await
+    }
+
+    async fn log_out(&mut self, name: String) -> Result<(), ClientError> {
+        let params = LogoutMcpServerParams {
+            name: name.clone(),
+            session_id: Some(self.session.clone()),
+        };
+        let _: EmptyResult = self.request(method::LOGOUT_MCP_SERVER, &params).await?;
+        self.show_success(&format!("logged out of {name}"));
+        Ok(())
+    }
+
+    async fn show_mcp_server_named(&mut self, name: &str) -> Result<(), ClientError> {
         for server in self.list_mcp_servers().await? {
             if server.name == name {
                 self.show_mcp_server(&server);
@@ -100,10 +158,28 @@ impl Chat {
         Ok(())
     }
 
-    /// Waits until a server that was restarted works or has failed, for a limited time.
-    async fn follow_mcp_server(&mut self, name: &str) -> Result<(), ClientError> {
-        let mut limit = std::pin::pin!(tokio::time::sleep(RESTART));
-        let mut was_starting = false;
+    /// Waits until a server has been starting or has waited for a login, and no longer does. `is_over` may refuse what
+    /// it is then.
+    async fn follow_mcp_server(
+        &mut self,
+        name: &str,
+        limit: Duration,
+        is_over: impl Fn(&McpServerInfo) -> bool,
+    ) -> Result<(), ClientError> {
+        let followed = self.receive_mcp_updates(name, limit, is_over).await;
+        self.view.screen.set_status("");
+        followed
+    }
+
+    async fn receive_mcp_updates(
+        &mut self,
+        name: &str,
+        limit: Duration,
+        is_over: impl Fn(&McpServerInfo) -> bool,
+    ) -> Result<(), ClientError> {
+        let mut limit = std::pin::pin!(tokio::time::sleep(limit));
+        // What came before belongs to the time before the action.
+        let mut was_busy = false;
         loop {
             let message = tokio::select! { biased;
                 message = self.client.next() => message?,
@@ -117,14 +193,15 @@ impl Chat {
             let ServerNotification::McpServerUpdated(updated) = *notification else {
                 continue;
             };
-            if updated.server.name == name {
-                match updated.server.state {
-                    McpServerState::Starting => was_starting = true,
-                    _ if was_starting => return Ok(()),
-                    // From before the restart.
-                    _ => {}
-                }
+            let server = &updated.server;
+            if server.name != name {
+                continue;
             }
+            let is_busy = server.state == McpServerState::Starting || server.login_url.is_some();
+            if !is_busy && was_busy && is_over(server) {
+                return Ok(());
+            }
+            was_busy |= is_busy;
         }
     }
 }
@@ -132,6 +209,9 @@ impl Chat {
 /// Returns the color, the mark, and the words for what a server is doing.
 fn describe_state(server: &McpServerInfo) -> (Color, &'static str, String) {
     let reason = server.reason.as_deref();
+    if server.login_url.is_some() {
+        return (Color::Yellow, "?", "waits for your login in a browser".to_owned());
+    }
     match server.state {
         McpServerState::Disabled => (Color::Dim, "–", "disabled in the configuration".to_owned()),
         McpServerState::Untrusted => (
