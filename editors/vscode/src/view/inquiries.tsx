@@ -88,9 +88,8 @@ function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element 
 export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
   const { request, resolved } = item;
   if (resolved === undefined) return <OpenQuestion id={item.id} request={request} />;
-  const answerText = Object.values(resolved.answers ?? {})
-    .flat()
-    .join(", ");
+  // In the order of the form.
+  const answerText = request.fields.flatMap(({ name }) => resolved.answers?.[name] ?? []).join(", ");
   return (
     <p class="note">
       {request.text} {answerText === "" ? "(not answered)" : `→ ${answerText}`}
