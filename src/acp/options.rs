@@ -10,7 +10,7 @@ use super::error::{command_refusal, invalid_param};
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
 use crate::session::{SessionCommand, SessionInfo, SessionSnapshot};
-use crate::store::ContentChoice;
+use crate::store::{ContentChoice, StoreError};
 
 /// The name of the agent that is used when none is named.
 const DEFAULT_AGENT: &str = "default";
@@ -184,7 +184,9 @@ async fn set_agent(state: &AcpContext, session: &SessionId, agent: &str) -> Resu
         ));
     }
     // Nothing is stored yet, so the session begins again under its id.
-    state.sessions.close_session(session).await;
+    if !state.sessions.close_session(session).await {
+        return Err(command_refusal(StoreError::NotWritable.into()));
+    }
     let info = SessionInfo {
         agent: (agent != DEFAULT_AGENT).then(|| agent.to_owned()),
         ..snapshot.info

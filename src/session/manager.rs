@@ -17,12 +17,13 @@ use super::services::Services;
 use crate::base::spawn::spawn;
 use crate::domain::{ApprovalId, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId, TurnId};
 use crate::provider::Effort;
-use crate::store::{ContentChoice, StoreError};
+use crate::store::{ContentChoice, StoreError, StoreHealth};
 
 /// Commands of one session that may wait. More are rejected as busy.
 const MAILBOX: usize = 256;
 
-/// All live sessions of a server.
+/// All live sessions of a server; clones share them.
+#[derive(Clone)]
 pub struct SessionManager {
     services: Arc<Services>,
     roll: Arc<LiveSessions>,
@@ -263,18 +264,29 @@ impl SessionManager {
     }
 
     /// Cancels a session's turn, stores its end, and unloads the session. Does nothing if it is not live.
-    pub async fn close_session(&self, id: &SessionId) {
+    ///
+    /// While the disk fails, the session stays live: what the store only holds in memory would be missing after the
+    /// next load, and its numbers would be given out twice (I6). Returns whether the session is gone.
+    pub async fn close_session(&self, id: &SessionId) -> bool {
+        let is_stored = matches!(
+            self.services.store.writes.flush_writes().await,
+            Ok(StoreHealth::Ok)
+        );
         let commands = {
             let roll = self.roll.lock();
             let Some(live) = roll.live.get(id) else {
-                return;
+                return true;
             };
             live.cancels.request_cancel(live.posted, None);
             live.commands.clone()
         };
+        if !is_stored {
+            return false;
+        }
         // An error means that the actor has left already.
         let _ = commands.send(SessionCommand::End).await;
         commands.closed().await;
+        true
     }
 
     /// Interrupts all turns, stores their ends, and releases the locks.
