@@ -27,7 +27,11 @@ mod replay;
 mod run;
 mod service;
 mod sessions;
+#[cfg(feature = "sim")]
+mod sim_edge;
 mod sink;
 mod updates;
 
 pub use run::{AcpOptions, run_acp};
+#[cfg(feature = "sim")]
+pub use sim_edge::{AcpEdge, AcpEvents};

@@ -22,6 +22,7 @@ use crate::domain::SessionId;
 pub(super) const LONG: &[&str] = &["session/prompt"];
 
 /// Answers requests.
+#[derive(Clone)]
 pub(super) struct AcpService {
     pub(super) state: Arc<AcpContext>,
     pub(super) is_initialized: Arc<AtomicBool>,

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::elicitation::ElicitationRequest;
 use crate::base::CancellationToken;
+use crate::config::McpServerSettings;
 
 /// A connection to a server that has introduced itself.
 pub trait McpConnection: Send + Sync {
@@ -65,6 +66,19 @@ pub trait McpConnection: Send + Sync {
 
 /// The messages of a prompt, once the server has sent them.
 pub type PromptReply<'a> = BoxFuture<'a, Result<Vec<McpPromptMessage>, McpError>>;
+
+/// Connects to servers in another way than their settings say, as the simulator does.
+pub trait McpConnector: Send + Sync {
+    /// Connects to a server, which has introduced itself then.
+    ///
+    /// # Errors
+    /// The server does not start; see [`McpError`].
+    fn connect<'a>(
+        &'a self,
+        settings: &'a McpServerSettings,
+        client: Arc<dyn McpClient>,
+    ) -> BoxFuture<'a, Result<Arc<dyn McpConnection>, McpError>>;
+}
 
 /// What a server may ask or tell us.
 pub trait McpClient: Send + Sync {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::sync::watch;
 
+use super::connection::McpConnector;
 use super::folder::{FolderServer, McpFolder, describe_server};
 use super::login_registry::LoginRegistry;
 use super::server::{McpHost, McpServer, Phase, ServerSetup};
@@ -57,11 +58,26 @@ struct NamedServers {
 impl McpManager {
     /// Creates the owner; nothing starts. Without `tokens`, nobody can log in. The tokens are registered with `redactor`.
     pub fn new(workspace: Arc<WorkspaceShared>, tokens: Option<TokenStore>, redactor: Redactor) -> Arc<Self> {
+        Self::with_host(workspace, tokens, redactor, None)
+    }
+
+    /// Creates the owner of servers that `connector` connects to.
+    pub fn with_connector(workspace: Arc<WorkspaceShared>, connector: Arc<dyn McpConnector>) -> Arc<Self> {
+        Self::with_host(workspace, None, Redactor::default(), Some(connector))
+    }
+
+    fn with_host(
+        workspace: Arc<WorkspaceShared>,
+        tokens: Option<TokenStore>,
+        redactor: Redactor,
+        connector: Option<Arc<dyn McpConnector>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             host: Arc::new(McpHost {
                 workspace,
                 tokens,
                 redactor,
+                connector,
                 changes: watch::channel(0).0,
                 roots: watch::channel(0).0,
             }),

@@ -30,7 +30,7 @@ mod stdio;
 mod transport_guard;
 
 pub use connection::{
-    McpCall, McpCallResult, McpClient, McpConnection, McpContent, McpError, McpPeer, McpPrompt,
+    McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpContent, McpError, McpPeer, McpPrompt,
     McpPromptArgument, McpPromptMessage, McpResource, McpRoot, McpTool, PromptReply,
 };
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};

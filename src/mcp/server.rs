@@ -11,7 +11,9 @@ use secrecy::ExposeSecret;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use super::connection::{McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpRoot, McpTool};
+use super::connection::{
+    McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot, McpTool,
+};
 use super::http::{self, HttpAccess};
 use super::rmcp_connection::RmcpConnection;
 use super::stderr::StderrTail;
@@ -51,6 +53,8 @@ pub(super) struct McpHost {
     /// The tokens of logins.
     pub(super) tokens: Option<TokenStore>,
     pub(super) redactor: Redactor,
+    /// Replaces programs and addresses.
+    pub(super) connector: Option<Arc<dyn McpConnector>>,
     /// Counts changes of any server's phase.
     pub(super) changes: watch::Sender<u64>,
     /// Counts changes of the workspace folders.
@@ -347,7 +351,7 @@ async fn wait_for_other_tokens(shared: &ServerShared, known: Option<SystemTime>)
 
 /// A server that has started.
 struct RunningServer {
-    connection: Arc<RmcpConnection>,
+    connection: Arc<dyn McpConnection>,
     program: Option<RunningProgram>,
     /// Canceled when it refuses requests until the user logs in.
     needs_login: CancellationToken,
@@ -389,11 +393,41 @@ async fn connect(
     shared: &Arc<ServerShared>,
     started: &mut Option<RunningProgram>,
     needs_login: &CancellationToken,
-) -> Result<Arc<RmcpConnection>, McpError> {
-    let settings = &shared.setup.settings;
+) -> Result<Arc<dyn McpConnection>, McpError> {
     let client: Arc<dyn McpClient> = shared.clone();
+    let connection = match &shared.host.connector {
+        Some(connector) => connector.connect(&shared.setup.settings, client).await?,
+        None => Arc::new(connect_by_settings(shared, client, started, needs_login).await?),
+    };
+    let (tools, prompts) = tokio::join!(
+        list_tools(&*connection),
+        timeout(PROMPTS, list_prompts(&*connection))
+    );
+    let tools = tools?;
+    let prompts = prompts
+        .unwrap_or(Err(McpError::TimedOut(PROMPTS)))
+        .unwrap_or_else(|error| {
+            // Its tools are worth the start.
+            tracing::warn!(%error, "an MCP server did not list its prompts");
+            Vec::new()
+        });
+    shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+        connection: connection.clone(),
+        tools,
+        prompts,
+    })));
+    Ok(connection)
+}
+
+async fn connect_by_settings(
+    shared: &Arc<ServerShared>,
+    client: Arc<dyn McpClient>,
+    started: &mut Option<RunningProgram>,
+    needs_login: &CancellationToken,
+) -> Result<RmcpConnection, McpError> {
+    let settings = &shared.setup.settings;
     let stderr = shared.reset_stderr();
-    let connection = match (&settings.command, &settings.url) {
+    match (&settings.command, &settings.url) {
         (Some(program), _) => {
             let (command, workspace) = build_command(shared, program).await?;
             let launcher = shared.host.workspace.launcher();
@@ -404,37 +438,17 @@ async fn connect(
                 process: child.process,
                 _workspace: workspace,
             });
-            RmcpConnection::open(transport, client).await?
+            RmcpConnection::open(transport, client).await
         }
         (None, Some(url)) => {
             let access = shared.build_access(needs_login);
             let transport = http::build_transport(settings, url, &shared.setup.network, access).await?;
-            RmcpConnection::open(transport, client)
-                .await?
-                .watch_login(needs_login)
+            let connection = RmcpConnection::open(transport, client).await?;
+            Ok(connection.watch_login(needs_login))
         }
         // `config` lets no such server through.
-        (None, None) => return Err(McpError::Failed("it has no command and no address".to_owned())),
-    };
-    let (tools, prompts) = tokio::join!(
-        list_tools(&connection),
-        timeout(PROMPTS, list_prompts(&connection))
-    );
-    let tools = tools?;
-    let prompts = prompts
-        .unwrap_or(Err(McpError::TimedOut(PROMPTS)))
-        .unwrap_or_else(|error| {
-            // Its tools are worth the start.
-            tracing::warn!(%error, "an MCP server did not list its prompts");
-            Vec::new()
-        });
-    let connection = Arc::new(connection);
-    shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
-        connection: connection.clone(),
-        tools,
-        prompts,
-    })));
-    Ok(connection)
+        (None, None) => Err(McpError::Failed("it has no command and no address".to_owned())),
+    }
 }
 
 async fn build_command(shared: &ServerShared, program: &str) -> Result<(Command, Workspace), McpError> {
@@ -457,14 +471,14 @@ async fn build_command(shared: &ServerShared, program: &str) -> Result<(Command,
         .map_err(|error| McpError::Failed(error.to_string()))
 }
 
-async fn list_tools(connection: &RmcpConnection) -> Result<Vec<Arc<McpTool>>, McpError> {
+async fn list_tools(connection: &dyn McpConnection) -> Result<Vec<Arc<McpTool>>, McpError> {
     if !connection.peer().has_tools {
         return Ok(Vec::new());
     }
     Ok(connection.list_tools().await?.into_iter().map(Arc::new).collect())
 }
 
-async fn list_prompts(connection: &RmcpConnection) -> Result<Vec<Arc<McpPrompt>>, McpError> {
+async fn list_prompts(connection: &dyn McpConnection) -> Result<Vec<Arc<McpPrompt>>, McpError> {
     if !connection.peer().has_prompts {
         return Ok(Vec::new());
     }
@@ -508,9 +522,9 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
 }
 
 /// Reads the lists of tools and prompts again. Meanwhile the old ones stay in use.
-async fn read_lists_again(shared: &ServerShared, connection: &Arc<RmcpConnection>) {
+async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnection>) {
     let limit = shared.setup.settings.startup_timeout_s.0;
-    let lists = async { tokio::try_join!(list_tools(connection), list_prompts(connection)) };
+    let lists = async { tokio::try_join!(list_tools(&**connection), list_prompts(&**connection)) };
     let read = tokio::select! { biased;
         () = shared.stop.cancelled() => return,
         () = connection.wait_until_closed() => return,

@@ -6,10 +6,11 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use reqwest::header::{HeaderName, HeaderValue};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::check::ObservedCall;
 use super::coverage::SimFault;
+use super::mcp;
 use super::rng::Rng;
 use super::tools;
 use super::world::{ProviderBehavior, World};
@@ -32,6 +33,9 @@ pub(super) const PRICE: Price = Price {
     cache_read: 0.1,
     cache_write: 0.1,
 };
+
+/// The tool that loads deferred definitions.
+const SEARCH_TOOLS: &str = "search_tools";
 
 /// The most tokens that the system prompt and the tools take.
 const PROMPT_TOKENS: u64 = 1_500;
@@ -152,6 +156,16 @@ impl Drop for CallInFlight {
     }
 }
 
+/// The tools of a request, as far as they decide what the model calls.
+struct OfferedTools<'a> {
+    session: &'a SessionId,
+    /// How often the model delegates, in thousandths.
+    delegates: u32,
+    /// Whether definitions are deferred.
+    searches: bool,
+    of_mcp: Vec<String>,
+}
+
 /// One step of an answer.
 enum CallMoment {
     Piece(StreamEvent),
@@ -247,7 +261,18 @@ impl SimProvider {
                 (true, false) => settings.delegates / 4,
                 (false, _) => 0,
             };
-            let moments = draw_answer(&world, behavior, delegates);
+            let offered = OfferedTools {
+                session: &session,
+                delegates,
+                searches: request.tools.iter().any(|tool| tool.name == SEARCH_TOOLS),
+                of_mcp: request
+                    .tools
+                    .iter()
+                    .filter(|tool| tool.name.starts_with("mcp__"))
+                    .map(|tool| tool.name.clone())
+                    .collect(),
+            };
+            let moments = draw_answer(&world, behavior, &offered);
             if is_turn_call
                 && moments.iter().any(|moment| {
                     matches!(
@@ -372,7 +397,7 @@ fn error_of_fault(rng: &Rng, fault: ProviderFault) -> ProviderError {
 }
 
 /// Draws the pieces of one answer, complete or broken.
-fn draw_answer(world: &World, behavior: ProviderBehavior, delegates: u32) -> Vec<CallMoment> {
+fn draw_answer(world: &World, behavior: ProviderBehavior, offered: &OfferedTools<'_>) -> Vec<CallMoment> {
     let (rng, settings) = (&world.rng, &world.settings);
     let mut pieces = Vec::new();
     if let Some(stop) = stop_reason_of_behavior(behavior) {
@@ -397,11 +422,11 @@ fn draw_answer(world: &World, behavior: ProviderBehavior, delegates: u32) -> Vec
         push_repeated_call(&mut pieces);
     } else if wants_calls {
         let calls = 1 + rng.next_below(*rng.pick_one(&[1, 3, 12])) as u32;
-        if rng.chance(delegates) {
+        if rng.chance(offered.delegates) {
             push_delegation(rng, calls * 3, &mut pieces);
         }
         for index in 0..calls {
-            push_tool_use(world, index * 3, is_malformed, &mut pieces);
+            push_tool_use(world, index * 3, is_malformed, offered, &mut pieces);
             if is_malformed && rng.chance(300) {
                 push_text(rng, is_malformed, &mut pieces);
             }
@@ -501,21 +526,16 @@ fn pick_word(rng: &Rng) -> &'static str {
     rng.pick_one::<&str>(&WORDS)
 }
 
-fn push_tool_use(world: &World, index: u32, is_malformed: bool, pieces: &mut Vec<StreamEvent>) {
-    let (rng, settings) = (&world.rng, &world.settings);
-    let name = match is_malformed && rng.chance(200) {
-        true => *rng.pick_one(&["unknown", "", "read file"]),
-        false if rng.chance(50) => "update_plan",
-        false => *rng.pick_one(tools::NAMES),
-    };
-    pieces.push(StreamEvent::ToolUseStarted {
-        index,
-        name: name.to_owned(),
-    });
-    let input = match name {
-        "update_plan" => json!({"items": [{"text": pick_word(rng), "status": "pending"}]}),
-        _ => tools::draw_arguments(rng, settings.bad_tools, settings.tool_ms),
-    };
+fn push_tool_use(
+    world: &World,
+    index: u32,
+    is_malformed: bool,
+    offered: &OfferedTools<'_>,
+    pieces: &mut Vec<StreamEvent>,
+) {
+    let rng = &world.rng;
+    let (name, input) = draw_call(world, is_malformed, offered);
+    pieces.push(StreamEvent::ToolUseStarted { index, name });
     let mut written = input.to_string();
     if is_malformed && rng.chance(200) {
         written = rng
@@ -532,6 +552,32 @@ fn push_tool_use(world: &World, index: u32, is_malformed: bool, pieces: &mut Vec
     if !(is_malformed && rng.chance(100)) {
         pieces.push(StreamEvent::ToolUseCompleted { index });
     }
+}
+
+/// Draws the tool and the arguments of a call.
+fn draw_call(world: &World, is_malformed: bool, offered: &OfferedTools<'_>) -> (String, Value) {
+    let (rng, settings) = (&world.rng, &world.settings);
+    if mcp::wants_server(world) {
+        if offered.searches && rng.chance(300) {
+            let query = *rng.pick_one(&["ask", "simulated", "mcp__alpha__store"]);
+            return (SEARCH_TOOLS.to_owned(), json!({"query": query}));
+        }
+        let tag = world.lock_checker().write_mcp_call(offered.session);
+        return (
+            mcp::draw_tool(rng, &offered.of_mcp),
+            mcp::draw_arguments(world, tag),
+        );
+    }
+    let name = match is_malformed && rng.chance(200) {
+        true => *rng.pick_one(&["unknown", "", "read file"]),
+        false if rng.chance(50) => "update_plan",
+        false => *rng.pick_one(tools::NAMES),
+    };
+    let input = match name {
+        "update_plan" => json!({"items": [{"text": pick_word(rng), "status": "pending"}]}),
+        _ => tools::draw_arguments(rng, settings.bad_tools, settings.tool_ms),
+    };
+    (name.to_owned(), input)
 }
 
 fn push_delegation(rng: &Rng, index: u32, pieces: &mut Vec<StreamEvent>) {

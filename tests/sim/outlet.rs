@@ -29,6 +29,8 @@ pub(super) struct SimClient {
     pub(super) crash: Option<u64>,
     /// Reads the store now and then, to check that published events are stored.
     pub(super) reader: Arc<Mutex<Option<StoreReader>>>,
+    /// The edge of a client of the Agent Client Protocol.
+    pub(super) acp: Option<Box<dyn EventSink>>,
 }
 
 impl EventSink for SimClient {
@@ -40,11 +42,25 @@ impl EventSink for SimClient {
             self.check_is_stored(&envelope);
         }
         self.world.lock_checker().check_event(&envelope);
+        if let Some(acp) = &mut self.acp {
+            // What a load or a fork contains comes with a replay.
+            if !envelope.in_page {
+                self.world.lock_checker().note_acp_event(
+                    &envelope.session,
+                    envelope.turn.as_ref(),
+                    &envelope.event,
+                );
+            }
+            acp.publish_event(envelope);
+        }
     }
 
     fn publish_delta(&mut self, mut envelope: DeltaEnvelope) {
         if self.accept_output(envelope.permit.take()) {
             self.world.lock_checker().check_shown_delta(&envelope);
+            if let Some(acp) = &mut self.acp {
+                acp.publish_delta(envelope);
+            }
         }
     }
 

@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::acp_client;
 use super::check::ReloadedSession;
 use super::hooks::build_hooks;
+use super::mcp::{self, SimConnector};
 use super::model::{LONGEST_TURN, SimModels};
 use super::outlet::{CrashPoints, SimClient, Unread, disk_faults};
 use super::replies;
 use super::tools;
 use super::user::{self, ClientWindow};
 use super::world::World;
+use agentls::acp::AcpEvents;
 use agentls::base::backpressure::ByteBudget;
 use agentls::base::counters::Totals;
 use agentls::base::sim_schedule::{self, YieldRate};
@@ -21,6 +24,7 @@ use agentls::base::spawn::{AbortOnDrop, spawn};
 use agentls::base::{clock, random};
 use agentls::config::SandboxSettings;
 use agentls::domain::{Mode, SandboxPolicy, SessionId};
+use agentls::mcp::McpManager;
 use agentls::provider::{Accounts, CallSlots};
 use agentls::session::{
     Rules, Services, SessionInfo, SessionManager, SessionSettings, SettingsSource, build_ledger,
@@ -36,8 +40,9 @@ pub(super) struct ServerRun {
     pub(super) world: Arc<World>,
     pub(super) sessions: SessionManager,
     pub(super) unread: Unread,
-    /// The number of running deletions; meanwhile, commands may remain unanswered.
+    /// The number of running deletions and closings; meanwhile, commands may remain unanswered.
     deletes: AtomicU32,
+    pub(super) mcp: Arc<McpManager>,
     /// The number of running reverts, and of those started since none was running.
     reverts: Mutex<(u32, u32)>,
 }
@@ -54,7 +59,7 @@ pub(super) struct RunEnd {
 }
 
 impl ServerRun {
-    /// Returns whether a deletion is running, or its check afterwards.
+    /// Returns whether a deletion is running, or its check afterwards, or a closing.
     pub(super) fn is_deleting(&self) -> bool {
         self.deletes.load(Ordering::Relaxed) > 0
     }
@@ -134,8 +139,11 @@ pub(super) fn run_server(
 async fn run_until_end(world: Arc<World>, data: PathBuf, run_end: RunEnd) {
     let unread = Unread::default();
     let reader_slot: Arc<Mutex<Option<StoreReader>>> = Arc::default();
+    let acp_events = world.settings.has_acp_client.then(AcpEvents::new);
+    world.lock_checker().forget_acp_client();
     let client = SimClient {
         world: world.clone(),
+        acp: acp_events.as_ref().map(AcpEvents::sink),
         unread: unread.clone(),
         crash: run_end.crash.event,
         reader: reader_slot.clone(),
@@ -149,14 +157,21 @@ async fn run_until_end(world: Arc<World>, data: PathBuf, run_end: RunEnd) {
         *reader_slot = Some(reader.clone());
     }
     let writer = spawn(writer);
-    let services = build_services(&world, store);
+    world.lock_checker().forget_mcp_connections();
+    let mcp = McpManager::with_connector(
+        WorkspaceShared::new(&[], None),
+        Arc::new(SimConnector(world.clone())),
+    );
+    let services = build_services(&world, store, &mcp);
     let server = Arc::new(ServerRun {
         world: world.clone(),
         sessions: SessionManager::new(Arc::new(services)),
         unread,
         deletes: AtomicU32::new(0),
         reverts: Mutex::default(),
+        mcp,
     });
+    let acp_client = acp_events.map(|events| acp_client::start_client(&server, events));
     let (windows, reading) = open_windows(&server).await;
     world.grant_tickets(run_end.turns);
     let users: Vec<AbortOnDrop<()>> = windows
@@ -166,6 +181,7 @@ async fn run_until_end(world: Arc<World>, data: PathBuf, run_end: RunEnd) {
                 spawn(user::interfere_at_random(window.clone())),
                 spawn(user::answer_approvals(window.clone())),
                 spawn(replies::answer_inquiries(window.clone())),
+                spawn(user::name_mcp_servers(window.clone())),
             ]
         })
         .collect();
@@ -204,8 +220,14 @@ async fn run_until_end(world: Arc<World>, data: PathBuf, run_end: RunEnd) {
         // Users continue to act, so the comparison must follow the read without a pause.
         world.lock_checker().compare_with_store(&found);
     }
+    if let Some((client, _)) = &acp_client
+        && run_end.ends_after.is_none()
+    {
+        client.check_is_quiet();
+    }
     // Keep the users until the end, because pending commands wait for their answers.
-    let users = users.into_iter().chain(prompting).collect();
+    let acp_tasks = acp_client.into_iter().flat_map(|(_, tasks)| tasks);
+    let users = users.into_iter().chain(prompting).chain(acp_tasks).collect();
     shut_down(&world, server, (users, reading), windows, writer).await;
 }
 
@@ -233,6 +255,8 @@ async fn shut_down(
             .record_violation("sessions are still live after the shutdown".to_owned());
     }
     drop((tasks, windows));
+    server.mcp.shut_down().await;
+    world.lock_checker().check_mcp_ended();
     let running = world.lock_checker().running_turns();
     let is_durable = !world.lock_checker().is_degraded();
     if is_durable && !running.is_empty() {
@@ -276,11 +300,11 @@ async fn open_windows(server: &Arc<ServerRun>) -> (Vec<Arc<ClientWindow>>, Abort
     (windows.collect(), reading)
 }
 
-fn build_services(world: &Arc<World>, store: Store) -> Services {
+fn build_services(world: &Arc<World>, store: Store, mcp: &Arc<McpManager>) -> Services {
     Services {
         ledger: build_ledger(&store),
         store,
-        profiles: Arc::new(SimProfiles(world.clone(), Arc::default())),
+        profiles: Arc::new(SimProfiles(world.clone(), Arc::default(), mcp.clone())),
         slots: Arc::new(CallSlots::new(world.settings.slots)),
         tools: Arc::new(tools::build_registry(world)),
         editor: Arc::new(agentls::tool::NoEditor),
@@ -296,7 +320,7 @@ fn build_services(world: &Arc<World>, store: Store) -> Services {
     }
 }
 
-struct SimProfiles(Arc<World>, Arc<Accounts>);
+struct SimProfiles(Arc<World>, Arc<Accounts>, Arc<McpManager>);
 
 impl SettingsSource for SimProfiles {
     fn session_settings(&self, session: &SessionInfo) -> SessionSettings {
@@ -336,7 +360,9 @@ impl SettingsSource for SimProfiles {
                 hooks: build_hooks(&self.0),
                 policy: self.0.settings.policies,
             },
-            mcp: None,
+            mcp: self
+                .2
+                .open_session(&session.id, &session.folder, &mcp::folder_servers(&self.0)),
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,

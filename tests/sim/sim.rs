@@ -5,16 +5,18 @@
 //! until they reach the requested number of turns; then it prints counts and coverage. Exit code: 1 after a violation
 //! or a world that does not replay, 2 when the simulator itself fails.
 //!
-//! Start with `simulation`, which runs one world. `user`, `model`, `tools`, `hooks`, `files` and `outlet` are simulated;
+//! Start with `simulation`, which runs one world. `user`, `acp_client`, `model`, `tools`, `mcp`, `hooks`, `files` and `outlet` are simulated;
 //! `check` holds the invariants. It uses the crate's public items only: `agentls::base::sim_schedule` controls the
 //! scheduler, and the feature `sim` compiles it.
 #![expect(clippy::print_stdout, reason = "a terminal program prints its results")]
 
+mod acp_client;
 mod check;
 mod coverage;
 mod files;
 mod hooks;
 mod joins;
+mod mcp;
 mod model;
 mod outlet;
 mod replies;

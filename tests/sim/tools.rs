@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::files::tool_writes;
+use super::mcp;
 use super::rng::Rng;
 use super::world::World;
 use agentls::domain::{Effect, EffectKind, ToolCallId};
@@ -52,6 +53,11 @@ const BAD_ENDS: &[&str] = &[
 
 /// The names of the simulated tools, for the model to choose from.
 pub(super) const NAMES: &[&str] = &["look", "change", "make", "fetch", "think"];
+
+/// Returns whether a tool of this name brings content from outside.
+pub(super) fn brings_foreign_content(name: &str) -> bool {
+    NAMES.contains(&name) || mcp::declared_effect(name).is_some()
+}
 
 /// Builds the tools of a world: the simulated ones and some real ones.
 pub(super) fn build_registry(world: &Arc<World>) -> Registry {
@@ -104,6 +110,9 @@ pub(super) fn draw_delegation(rng: &Rng) -> Value {
 
 /// Returns the effect that a tool declares; the checker uses it too.
 pub(super) fn declared_effect(name: &str, cwd: &std::path::Path) -> Effect {
+    if let Some(effect) = mcp::declared_effect(name) {
+        return effect;
+    }
     let kind = match name {
         "look" => EffectKind::Read,
         "change" => EffectKind::Write,

@@ -2,6 +2,7 @@
 //! answers inquiries (`replies`).
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::check::{RequestedRevert, TypedAnswer, TypedKind};
 use super::files::write_as_user;
+use super::mcp;
 use super::model::LONGEST_TURN;
 use super::server_run::ServerRun;
 use agentls::base::clock;
@@ -229,6 +231,31 @@ pub(super) async fn interfere_at_random(window: Arc<ClientWindow>) {
             29 if rng.chance(100) => fork_session(&window, &session).await,
             28 => decide_unknown_approval(server, &session).await,
             _ => tokio::time::sleep(rng.draw_pause(10_000)).await,
+        }
+    }
+}
+
+/// Names MCP servers for sessions, and restarts them, at random moments. Does nothing in worlds without servers.
+pub(super) async fn name_mcp_servers(window: Arc<ClientWindow>) {
+    let (server, rng) = (&window.server_run, &window.server_run.world.rng);
+    let settings = &server.world.settings.mcp;
+    while settings.has_servers() {
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(20_000)).await;
+        let Some(session) = window.current_session() else {
+            continue;
+        };
+        let folder = Path::new(crate::simulation::FOLDER);
+        match rng.next_below(4) {
+            0 | 1 if settings.is_named => {
+                let named = mcp::draw_named_servers(&server.world);
+                let registration = mcp::folder_servers(&server.world);
+                server.mcp.name_servers(&session, folder, &named, &registration);
+            }
+            2 if settings.is_named => server.mcp.forget_session(&session),
+            3 => {
+                server.mcp.restart_server(folder, "alpha");
+            }
+            _ => server.mcp.note_roots_changed(),
         }
     }
 }
@@ -585,12 +612,15 @@ async fn decide_approval(server: &ServerRun, session: &SessionId, approval: &App
     } else {
         kind
     };
+    let mut input = json!({"how": "ok", "ms": 3, "parts": 1});
+    if let Some(tag) = approval.input.get("tag") {
+        // The arguments of an MCP tool have one.
+        input["tag"] = tag.clone();
+    }
     let decision = Decision {
         kind,
         feedback: rng.chance(200).then(|| "not so".to_owned()),
-        input: rng
-            .chance(150)
-            .then(|| Arc::new(json!({"how": "ok", "ms": 3, "parts": 1}))),
+        input: rng.chance(150).then(|| Arc::new(input)),
         rule: None,
     };
     server

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::check::Checker;
 use super::files::WrittenFiles;
+use super::mcp::McpSettings;
 use super::rng::Rng;
 use agentls::config::FailurePolicy;
 use agentls::domain::circuit::CircuitPolicy;
@@ -143,10 +144,13 @@ pub(super) struct WorldSettings {
     /// How often an answer with tool calls includes one of `delegate`; `delegate_limit` is its time limit.
     pub(super) delegates: u32,
     pub(super) delegate_limit: Option<Duration>,
+    pub(super) mcp: McpSettings,
+    /// Whether a client of the Agent Client Protocol uses the sessions too.
+    pub(super) has_acp_client: bool,
 }
 
 impl WorldSettings {
-    fn draw_settings(rng: &Rng) -> Self {
+    fn draw_settings(rng: &Rng, seed: u64) -> Self {
         let seconds = Duration::from_secs;
         Self {
             sessions: 1 + rng.next_below(4),
@@ -216,6 +220,9 @@ impl WorldSettings {
             },
             delegates: *rng.pick_one(&[0, 100, 300, 700]),
             delegate_limit: *rng.pick_one(&[None, Some(seconds(1)), Some(seconds(20))]),
+            // These come from sequences of their own, so that worlds without them stay as they were.
+            mcp: McpSettings::draw_settings(seed),
+            has_acp_client: Rng::new(seed ^ 0x6163_7020_636c_6965).chance(150),
         }
     }
 }
@@ -239,7 +246,7 @@ fn draw_budgets(rng: &Rng) -> Budgets {
 impl World {
     pub(super) fn new(seed: u64, lines: usize, files: PathBuf) -> Arc<Self> {
         let rng = Rng::new(seed);
-        let settings = WorldSettings::draw_settings(&rng);
+        let settings = WorldSettings::draw_settings(&rng, seed);
         let check = Mutex::new(Checker::new(&settings, lines));
         Arc::new(Self {
             rng,

@@ -4,10 +4,11 @@
 //! In reading order: `memory` holds what the checker remembers, and `events` checks what the server shows.
 //! `bounds` limits how often a turn continues; `conduct` checks policies, hooks and loop guards. `requests`
 //! checks what providers receive; `circuits` checks which of them the server may call. `ledger` checks what
-//! tools do; `phases` records which phase each turn is in. `typed` checks what the user sends and how the
+//! tools do, and `mcp` what MCP servers receive; `phases` records which phase each turn is in. `typed` checks what the user sends and how the
 //! server answers; `queued` checks the prompts that wait. `reverts` checks restored files, and `forks` checks
-//! forked sessions. `reload` compares the store with what was shown, after a crash or at a quiet moment.
+//! forked sessions. `acp` checks what a client of the Agent Client Protocol sees. `reload` compares the store with what was shown, after a crash or at a quiet moment.
 
+mod acp;
 mod bounds;
 mod circuits;
 mod conduct;
@@ -17,6 +18,7 @@ mod forks;
 mod inquiries;
 mod joins;
 mod ledger;
+mod mcp;
 mod memory;
 mod money;
 mod phases;
@@ -29,10 +31,12 @@ mod typed;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use acp::AcpScreen;
 use bounds::Bounds;
 pub(super) use circuits::ObservedCall;
 use circuits::ShownCircuit;
 use conduct::PolicyRecord;
+use mcp::McpRecord;
 use memory::{ShownCallState, ShownSession};
 use money::MoneyChecker;
 pub(super) use reload::ReloadedSession;
@@ -79,6 +83,8 @@ pub(super) struct Checker {
     /// Rules that the user sent for the whole folder.
     folder_rules: Vec<String>,
     in_hand: BTreeMap<ToolCallId, ShownCallState>,
+    mcp: McpRecord,
+    acp: AcpScreen,
     /// The checker is processing events that the store holds but no client has seen.
     reloading: bool,
     /// When the server last crashed, in virtual ms.
@@ -124,6 +130,8 @@ impl Checker {
             labels: 0,
             folder_rules: Vec::new(),
             in_hand: BTreeMap::new(),
+            mcp: McpRecord::default(),
+            acp: AcpScreen::default(),
             reloading: false,
             crashed_at: 0,
             paused: BTreeSet::new(),

@@ -34,7 +34,7 @@ impl ShownSession {
     pub(super) fn comes_from_outside(&mut self, event: &Event) {
         if let Event::ToolCall(update) = event {
             let has_run = update.status.is_final() && update.duration_ms.is_some();
-            self.foreign |= has_run && tools::NAMES.contains(&update.name.as_str());
+            self.foreign |= has_run && tools::brings_foreign_content(&update.name);
         }
     }
 

@@ -1,0 +1,154 @@
+//! This edge without its connection, for the simulator: requests come as values, and the frames to the client are taken
+//! from the outbox.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, Sink};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tower_lsp::jsonrpc::{Id, Request, Response};
+use tower_service::Service;
+
+use super::client::{ClientFacts, ClientRequests};
+use super::context::AcpContext;
+use super::driver;
+use super::editor::AcpEditor;
+use super::service::AcpService;
+use super::sink::{FeedSignal, Feeds};
+use crate::base::CancellationToken;
+use crate::base::spawn::{AbortOnDrop, spawn};
+use crate::config::{ConfigSource, Redactor};
+use crate::domain::EventSink;
+use crate::session::{ConfigStore, SessionManager};
+use crate::transport::Framing;
+use crate::transport::outbox::Outbox;
+use crate::workspace::WorkspaceShared;
+
+/// How long chunks of one message are collected before they leave.
+const DELTA_FRAME: Duration = Duration::from_millis(16);
+/// The most bytes that are taken from the outbox at once.
+const BATCH: usize = 64 << 10;
+
+/// The part of the edge that exists before the store.
+pub struct AcpEvents {
+    outbox: Outbox,
+    feeds: Feeds,
+    signals: mpsc::UnboundedReceiver<FeedSignal>,
+}
+
+impl AcpEvents {
+    /// Creates the part. Nothing leaves before [`AcpEdge::open`].
+    #[expect(clippy::new_without_default, reason = "it creates channels")]
+    pub fn new() -> Self {
+        let outbox = Outbox::new(DELTA_FRAME);
+        let (sender, signals) = mpsc::unbounded_channel();
+        Self {
+            feeds: Feeds::new(outbox.clone(), sender),
+            outbox,
+            signals,
+        }
+    }
+
+    /// Returns where the store publishes its events.
+    pub fn sink(&self) -> Box<dyn EventSink> {
+        Box::new(self.feeds.clone())
+    }
+}
+
+/// The edge of one client.
+pub struct AcpEdge {
+    state: Arc<AcpContext>,
+    service: AcpService,
+    _driver: AbortOnDrop<()>,
+    _answered: mpsc::UnboundedSender<Id>,
+}
+
+impl AcpEdge {
+    /// Opens the edge on these sessions.
+    pub fn open(events: AcpEvents, sessions: SessionManager) -> Self {
+        let AcpEvents {
+            outbox,
+            feeds,
+            signals,
+        } = events;
+        let workspace = WorkspaceShared::new(&[], None);
+        let facts: Arc<ClientFacts> = Arc::default();
+        let requests = ClientRequests::new(outbox.clone());
+        let editor = Arc::new(AcpEditor::new(facts.clone(), requests.clone(), workspace.clone()));
+        let configured = ConfigStore::new(
+            ConfigSource::default(),
+            workspace.clone(),
+            Redactor::default(),
+            editor.clone(),
+        );
+        let state = Arc::new(AcpContext {
+            sessions,
+            configured: Arc::new(configured),
+            workspace,
+            facts,
+            requests,
+            editor,
+            feeds,
+            outbox: outbox.clone(),
+            on_settings: Box::new(|_| {}),
+            ending: CancellationToken::new(),
+            starting: Default::default(),
+            introductions: Default::default(),
+        });
+        // Introductions read a folder, which does not exist.
+        let (_answered, answered) = mpsc::unbounded_channel();
+        outbox.open();
+        Self {
+            service: AcpService {
+                state: state.clone(),
+                is_initialized: Arc::default(),
+            },
+            _driver: spawn(driver::drive(state.clone(), signals, answered)),
+            state,
+            _answered,
+        }
+    }
+
+    /// Answers a request. The answer leaves after the frames before it.
+    pub fn call(&self, id: i64, method: &'static str, params: Value) -> BoxFuture<'static, ()> {
+        let request = Request::build(method).id(id).params(params).finish();
+        let answer = self.service.clone().call(request);
+        let outbox = self.state.outbox.clone();
+        async move {
+            let answer: Result<Option<Response>, Infallible> = answer.await;
+            if let Ok(Some(answer)) = answer {
+                outbox.push_response(&answer, None);
+            }
+        }
+        .boxed()
+    }
+
+    /// Takes a notification.
+    pub async fn notify(&self, method: &'static str, params: Value) {
+        let request = Request::build(method).params(params).finish();
+        let _: Result<Option<Response>, Infallible> = self.service.clone().call(request).await;
+    }
+
+    /// Takes the client's answer to a request.
+    pub fn respond(&self, id: i64, result: Value) {
+        let mut requests = self.state.requests.clone();
+        let Ok(()) = Pin::new(&mut requests).start_send(Response::from_ok(Id::Number(id), result));
+    }
+
+    /// Waits for frames. Returns none at the end.
+    pub async fn take_frames(&self) -> Vec<Value> {
+        let mut batch = Vec::new();
+        let mut bytes = Vec::new();
+        if self.state.outbox.take(&mut batch, BATCH).await {
+            for frame in &batch {
+                frame.write_framed(&mut bytes, Framing::Lines);
+            }
+        }
+        let frames = serde_json::Deserializer::from_slice(&bytes).into_iter();
+        frames.map(Result::unwrap_or_default).collect()
+    }
+}

@@ -1,0 +1,303 @@
+//! A simulated client of the Agent Client Protocol, next to the windows of the main protocol. It prompts, cancels,
+//! loads, closes and changes sessions through the real edge, and answers its questions late, wrongly or never.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::check::{TypedAnswer, TypedKind};
+use super::server_run::ServerRun;
+use agentls::acp::{AcpEdge, AcpEvents};
+use agentls::base::spawn::{AbortOnDrop, spawn};
+use agentls::domain::{Block, Decision, DecisionKind, Mode, SessionId, TurnId};
+
+/// The client and its edge.
+pub(super) struct AcpClient {
+    server_run: Arc<ServerRun>,
+    edge: AcpEdge,
+    last_id: AtomicI64,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Requests of the client that have no answer, by id.
+    calls: BTreeMap<i64, (&'static str, oneshot::Sender<Value>)>,
+    /// Requests to the client that it has not answered, by id.
+    asked: BTreeMap<i64, Value>,
+}
+
+/// Starts a client; returns its tasks.
+pub(super) fn start_client(
+    server_run: &Arc<ServerRun>,
+    events: AcpEvents,
+) -> (Arc<AcpClient>, Vec<AbortOnDrop<()>>) {
+    let client = Arc::new(AcpClient {
+        server_run: server_run.clone(),
+        edge: AcpEdge::open(events, server_run.sessions.clone()),
+        last_id: AtomicI64::new(0),
+        waiting: Mutex::default(),
+    });
+    let tasks = vec![
+        spawn(read_frames(client.clone())),
+        spawn(use_sessions(client.clone())),
+        spawn(use_sessions(client.clone())),
+        spawn(answer_questions(client.clone())),
+    ];
+    (client, tasks)
+}
+
+impl AcpClient {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request and returns its whole answer.
+    async fn call(&self, method: &'static str, params: Value) -> Value {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, answer) = oneshot::channel();
+        self.lock().calls.insert(id, (method, sender));
+        let running = spawn(self.edge.call(id, method, params));
+        let answer = answer.await.unwrap_or_default();
+        drop(running);
+        answer
+    }
+
+    fn take_frame(&self, frame: Value) {
+        let world = &self.server_run.world;
+        let id = frame["id"].as_i64();
+        match (frame["method"].as_str(), id) {
+            (Some("session/update"), None) => world.lock_checker().check_acp_update(&frame["params"]),
+            (Some("$/cancel_request"), None) => {
+                let known = frame["params"]["requestId"].as_i64();
+                let taken = known.and_then(|id| self.lock().asked.remove(&id));
+                if taken.is_none() {
+                    world
+                        .lock_checker()
+                        .record_violation(format!("ACP: nothing to take back: {frame}"));
+                }
+            }
+            (Some(_), Some(id)) => {
+                self.lock().asked.insert(id, frame);
+            }
+            (None, Some(id)) => {
+                let Some((method, waiting)) = self.lock().calls.remove(&id) else {
+                    let violation = format!("I1: a second answer, or one to no request: {frame}");
+                    return world.lock_checker().record_violation(violation);
+                };
+                if let Some(turn) = frame["result"]["_meta"]["agentls"]["turnId"].as_str() {
+                    world.lock_checker().acp_turn_answered(&TurnId::from(turn));
+                }
+                world.lock_checker().count_case(format!(
+                    "ACP {method}: {}",
+                    if frame["error"].is_null() {
+                        "done"
+                    } else {
+                        "refused"
+                    }
+                ));
+                // The caller may be gone.
+                let _ = waiting.send(frame);
+            }
+            (_, None) => world
+                .lock_checker()
+                .record_violation(format!("ACP: an unknown frame: {frame}")),
+        }
+    }
+
+    /// Checks that nothing is left open at a quiet moment.
+    pub(super) fn check_is_quiet(&self) {
+        let waiting = self.lock();
+        let open: Vec<&str> = waiting
+            .calls
+            .values()
+            .map(|(method, _)| *method)
+            .filter(|method| *method == "session/prompt")
+            .collect();
+        let mut check = self.server_run.world.lock_checker();
+        if !open.is_empty() {
+            check.record_violation(format!("I1: the client still waits for {open:?}"));
+        }
+        check.check_acp_texts();
+        let approvals = check.open_approvals();
+        for asked in waiting.asked.values() {
+            let id = &asked["params"]["_meta"]["agentls"]["approvalId"];
+            let is_open = approvals
+                .iter()
+                .any(|(_, approval, _)| *id == approval.id.as_str());
+            if asked["method"] == "session/request_permission" && !is_open {
+                check.record_violation(format!("ACP: a settled approval was not taken back: {id}"));
+            }
+        }
+    }
+}
+
+async fn read_frames(client: Arc<AcpClient>) {
+    loop {
+        let frames = client.edge.take_frames().await;
+        if frames.is_empty() {
+            return;
+        }
+        for frame in frames {
+            client.take_frame(frame);
+        }
+    }
+}
+
+/// Uses random sessions at random moments.
+async fn use_sessions(client: Arc<AcpClient>) {
+    let server = &client.server_run;
+    let rng = &server.world.rng;
+    client
+        .call(
+            "initialize",
+            json!({"protocolVersion": 1, "clientCapabilities": {"elicitation": {"form": {}}}}),
+        )
+        .await;
+    loop {
+        tokio::time::sleep(
+            Duration::from_millis(1) + rng.draw_pause(server.world.settings.user_delay_ms * 4),
+        )
+        .await;
+        let sessions = server.world.lock_checker().session_ids();
+        if sessions.is_empty() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            continue;
+        }
+        let session = rng.pick_one(&sessions).clone();
+        match rng.next_below(12) {
+            0..4 => send_prompt(&client, &session).await,
+            4 | 5 => {
+                server.world.lock_checker().note_cancel(&session, None);
+                client
+                    .edge
+                    .notify("session/cancel", json!({"sessionId": session.as_str()}))
+                    .await;
+            }
+            6 if rng.chance(300) => load_session(&client, &session, "session/load").await,
+            7 => load_session(&client, &session, "session/resume").await,
+            8 => set_mode(&client, &session).await,
+            9 if rng.chance(300) => close_session(&client, &session).await,
+            10 => {
+                client.call("session/list", json!({})).await;
+            }
+            _ => tokio::time::sleep(rng.draw_pause(10_000)).await,
+        }
+    }
+}
+
+async fn send_prompt(client: &AcpClient, session: &SessionId) {
+    let world = &client.server_run.world;
+    if !world.take_ticket() {
+        return tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let (label, content) = world.lock_checker().label_input(session, TypedKind::Prompt);
+    let convert = |block: &Block| match block {
+        Block::Image(image) => json!({"type": "image", "mimeType": image.media_type, "data": &*image.data}),
+        Block::Text(text) => json!({"type": "text", "text": text}),
+        other => unreachable!("a user types no {other:?}"),
+    };
+    let prompt: Vec<Value> = content.iter().map(convert).collect();
+    let params = json!({"sessionId": session.as_str(), "prompt": prompt});
+    let answer = client.call("session/prompt", params).await;
+    let turn = answer["result"]["_meta"]["agentls"]["turnId"].as_str();
+    let known = turn.map_or(TypedAnswer::Unanswered, |turn| {
+        TypedAnswer::Accepted(TurnId::from(turn))
+    });
+    world.lock_checker().record_answer(label, known);
+}
+
+async fn load_session(client: &AcpClient, session: &SessionId, method: &'static str) {
+    let world = &client.server_run.world;
+    let replays = method == "session/load";
+    if replays && !world.lock_checker().acp_load_begins(session) {
+        return;
+    }
+    let params = json!({"sessionId": session.as_str(), "cwd": crate::simulation::FOLDER, "mcpServers": []});
+    let answer = client.call(method, params).await;
+    if replays {
+        world
+            .lock_checker()
+            .acp_load_ended(session, answer["error"].is_null());
+    }
+}
+
+async fn set_mode(client: &AcpClient, session: &SessionId) {
+    let world = &client.server_run.world;
+    let mode = *world.rng.pick_one(&Mode::ALL);
+    world.lock_checker().sends_mode(session, mode);
+    let params = json!({"sessionId": session.as_str(), "modeId": mode.name()});
+    let answer = client.call("session/set_mode", params).await;
+    if answer["result"].is_object() {
+        world
+            .lock_checker()
+            .check_change_answer(session, &format!("mode {mode}"), &Ok(()));
+    }
+}
+
+async fn close_session(client: &AcpClient, session: &SessionId) {
+    let server = &client.server_run;
+    server.world.lock_checker().note_cancel(session, None);
+    // Commands that arrive meanwhile are dropped, which their senders read as a refusal.
+    server.delete_begins();
+    client
+        .call("session/close", json!({"sessionId": session.as_str()}))
+        .await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    server.delete_ends();
+}
+
+/// Answers questions of the edge, each after a random pause. Some stay open, and another window answers them.
+async fn answer_questions(client: Arc<AcpClient>) {
+    let world = &client.server_run.world;
+    let rng = &world.rng;
+    loop {
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(world.settings.answer_ms)).await;
+        let asked = {
+            let waiting = client.lock();
+            let nth = rng.next_below(waiting.asked.len() as u64) as usize;
+            waiting.asked.values().nth(nth).cloned()
+        };
+        let Some(asked) = asked else {
+            tokio::time::sleep(rng.draw_pause(3_000)).await;
+            continue;
+        };
+        if asked["method"] != "session/request_permission" {
+            continue;
+        }
+        let approval = &asked["params"]["_meta"]["agentls"]["approvalId"];
+        let open = world.lock_checker().open_approvals();
+        let open = open.iter().find(|(_, open, _)| *approval == open.id.as_str());
+        let (kind, outcome) = match rng.next_below(8) {
+            0..3 => (
+                DecisionKind::Allow,
+                json!({"outcome": "selected", "optionId": "allow"}),
+            ),
+            3 if rng.chance(200) => (
+                DecisionKind::AllowSession,
+                json!({"outcome": "selected", "optionId": "allow_session"}),
+            ),
+            4 | 5 => (
+                DecisionKind::Deny,
+                json!({"outcome": "selected", "optionId": "deny"}),
+            ),
+            6 => (DecisionKind::Deny, json!({"outcome": "cancelled"})),
+            _ => (DecisionKind::Deny, json!("nonsense")),
+        };
+        if let Some((session, approval, _)) = open {
+            let decision = Decision::from_kind(kind);
+            world.lock_checker().note_decision(session, approval, &decision);
+            // Whatever does not fit counts as a denial.
+            let deny = Decision::from_kind(DecisionKind::Deny);
+            world.lock_checker().note_decision(session, approval, &deny);
+        }
+        let Some(id) = asked["id"].as_i64() else { continue };
+        if client.lock().asked.remove(&id).is_some() {
+            client.edge.respond(id, json!({"outcome": outcome}));
+        }
+    }
+}
