@@ -241,6 +241,10 @@ async fn set_mode(client: &AcpClient, session: &SessionId) {
 
 async fn close_session(client: &AcpClient, session: &SessionId) {
     let server = &client.server_run;
+    if server.world.lock_checker().any_turn(session, 0).is_none() {
+        // Nothing of it may be stored yet, so it would be gone.
+        return;
+    }
     server.world.lock_checker().note_cancel(session, None);
     // Commands that arrive meanwhile are dropped, which their senders read as a refusal.
     server.delete_begins();
