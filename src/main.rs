@@ -54,7 +54,7 @@ fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> 
     };
     let trust = match (&command, &source.places) {
         // Fail closed: if the store cannot be read, nothing is trusted.
-        (CliCommand::Config { .. } | CliCommand::Doctor { .. }, Some(places)) => {
+        (CliCommand::Config { .. } | CliCommand::Doctor { .. } | CliCommand::Mcp { .. }, Some(places)) => {
             let stored = runtime.block_on(server::stored_trust(places.data_dir.clone()));
             let (folders, redirects) = stored.unwrap_or_default();
             Trust { folders, redirects }

@@ -133,6 +133,12 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// List, try and change MCP servers, and log in to them.
+    Mcp {
+        /// What to do; `list` when absent.
+        #[command(subcommand)]
+        command: Option<McpCommand>,
+    },
     /// Run a command as the agent's commands run, or test what holds them.
     Sandbox {
         /// What to do.
@@ -222,6 +228,75 @@ pub enum SandboxCommand {
         #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
+}
+
+/// The actions on MCP servers.
+#[derive(Debug, Subcommand)]
+pub enum McpCommand {
+    /// List the servers of the configuration and of the current folder. It starts none.
+    List,
+    /// Show the settings of a server. The values of variables and headers stay hidden.
+    Get {
+        /// The server.
+        name: String,
+    },
+    /// Add a server to your configuration file: a program after `--`, or an address.
+    #[command(after_help = MCP_ADD_HELP)]
+    Add(McpAddArguments),
+    /// Remove a server and its login from your configuration file.
+    Remove {
+        /// The server.
+        name: String,
+    },
+    /// Start a server as a session does, and show what it offers. Exit code: 1 when it does not start.
+    Test {
+        /// The server.
+        name: String,
+    },
+    /// Log in to a server over HTTP: prints the address to open, and waits up to ten minutes. Exit code: 1 when it fails.
+    Login {
+        /// The server.
+        name: String,
+    },
+    /// Remove the tokens of a login.
+    Logout {
+        /// The server.
+        name: String,
+    },
+}
+
+const MCP_ADD_HELP: &str = "\
+Examples:
+  agentls mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  agentls mcp add tickets --url https://tickets.example.com/mcp --bearer-token-env TICKETS_TOKEN
+
+In the values, ${NAME} stands for an environment variable, so that no secret is in the file: --env 'KEY=${MY_KEY}'";
+
+/// The options of `agentls mcp add`.
+#[derive(Debug, Args)]
+pub struct McpAddArguments {
+    /// The name: letters, digits, `-` and single `_`.
+    pub name: String,
+    /// The address of a server over HTTP.
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "command",
+        required_unless_present = "command"
+    )]
+    pub url: Option<String>,
+    /// A variable for the program; repeat it for more.
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
+    pub env: Vec<String>,
+    /// An HTTP header; repeat it for more.
+    #[arg(long, value_name = "NAME: VALUE", conflicts_with = "command")]
+    pub header: Vec<String>,
+    /// The environment variable that contains a bearer token.
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub bearer_token_env: Option<String>,
+    /// The program and its arguments, after `--`.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// The actions on sessions.

@@ -24,6 +24,7 @@ mod held_key;
 mod inquiry;
 mod keys;
 mod markdown;
+mod mcp;
 mod models;
 mod notification;
 mod piped;
@@ -43,7 +44,8 @@ mod view;
 mod wrap;
 
 pub use args::{
-    Arguments, CliCommand, ConfigCommand, GlobalArgs, RunArguments, SandboxCommand, SessionsCommand,
+    Arguments, CliCommand, ConfigCommand, GlobalArgs, McpAddArguments, McpCommand, RunArguments,
+    SandboxCommand, SessionsCommand,
 };
 
 use std::io::IsTerminal;
@@ -147,6 +149,12 @@ impl CommandContext<'_> {
                 let launch = self.launch(None, "agentls doctor")?;
                 let screen = self.open_stdout();
                 Ok(doctor::run_doctor(offline, json, self.source, self.trust, &launch, screen).await)
+            }
+            CliCommand::Mcp { command } => {
+                self.check_config_exists()?;
+                let commands = mcp::McpCommands::load(self.source, self.trust, self.find_folder(None)?);
+                let command = command.unwrap_or(McpCommand::List);
+                commands.run(command, &mut self.open_stdout()).await
             }
             CliCommand::Sandbox { command } => {
                 let folder = self.find_folder(None)?;

@@ -25,7 +25,7 @@ use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
 use super::redirect::{self, FolderRedirects, MergedConfig, ProviderRedirect};
 use super::resolve::{self, StatedAgent, resolve_settings};
-use super::settings::Settings;
+use super::settings::{SandboxSettings, Settings};
 use super::tree::{Node, SpannedValue, join_keys, parse_toml, split_keys};
 use super::trust;
 use super::validate::validate_tree;
@@ -637,6 +637,15 @@ impl ConfigSource {
     /// Reads the files and describes what those of `root` would do if it were trusted. Blocks briefly on the disk.
     pub fn describe_folder(&self, root: &Path, trust: &Trust) -> FolderDescription {
         self.with_inputs(Some(root), trust, describe_folder)
+    }
+
+    /// Returns the settings of the sandbox, with the paths that hold this program's own secrets.
+    pub fn sandbox_settings(&self, settings: &Settings) -> SandboxSettings {
+        let own = self.places.as_ref();
+        SandboxSettings {
+            own_secrets: own.map_or_else(Vec::new, ConfigPaths::secret_paths),
+            ..settings.sandbox.clone()
+        }
     }
 
     fn with_inputs<T>(&self, root: Option<&Path>, trust: &Trust, make: fn(&LoadInputs<'_>) -> T) -> T {

@@ -56,9 +56,9 @@ struct NamedServers {
 }
 
 impl McpManager {
-    /// Creates the owner; nothing starts. Without `tokens`, nobody can log in. The tokens are registered with `redactor`.
-    pub fn new(workspace: Arc<WorkspaceShared>, tokens: Option<TokenStore>, redactor: Redactor) -> Arc<Self> {
-        Self::with_host(workspace, tokens, redactor, None)
+    /// Creates the owner; nothing starts. The tokens of logins are below `data`, and are registered with `redactor`.
+    pub fn new(workspace: Arc<WorkspaceShared>, data: Option<&Path>, redactor: Redactor) -> Arc<Self> {
+        Self::with_host(workspace, data.map(TokenStore::new), redactor, None)
     }
 
     /// Creates the owner of servers that `connector` connects to.

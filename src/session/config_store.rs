@@ -14,12 +14,11 @@ use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
 use super::services::{Rules, SessionSettings, SettingsSource};
 use crate::approval::Rule;
 use crate::config::{
-    self, AgentSettings, ConfigPaths, ConfigSource, Diagnostic, FolderDescription, LoadedConfig,
-    McpServerSettings, Redactor, SandboxSettings, Settings, Trust,
+    self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, McpServerSettings,
+    Redactor, SandboxSettings, Settings, Trust,
 };
 use crate::domain::{Mode, SandboxPolicy, SessionId};
 use crate::mcp::{McpFolder, McpManager, McpRegistration};
-use crate::oauth::TokenStore;
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
@@ -84,10 +83,8 @@ impl ConfigStore {
         redactor: Redactor,
         editor: Arc<dyn EditorLink>,
     ) -> Self {
-        let tokens = source
-            .places
-            .as_ref()
-            .map(|places| TokenStore::new(&places.data_dir));
+        let data = source.places.as_ref().map(|places| places.data_dir.as_path());
+        let mcp = McpManager::new(shared.clone(), data, redactor.clone());
         let state = ConfigStoreState {
             source,
             trust: Trust::default(),
@@ -99,7 +96,7 @@ impl ConfigStore {
             accounts: Arc::default(),
             windows: Arc::default(),
             lists: Arc::default(),
-            mcp: McpManager::new(shared.clone(), tokens, redactor.clone()),
+            mcp,
             redactor,
             shared,
             state: Mutex::new(state),
@@ -250,7 +247,7 @@ impl ConfigStore {
             self.lists.clone(),
         );
         let models = Arc::new(models);
-        let sandbox = Arc::new(build_sandbox_settings(&loaded.settings, &state.source));
+        let sandbox = Arc::new(state.source.sandbox_settings(&loaded.settings));
         let config = Arc::new(FolderConfig {
             tools: build_tools(&loaded.settings),
             mcp: McpRegistration {
@@ -309,15 +306,6 @@ fn build_tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
     std::iter::once(Arc::new(web) as Arc<dyn DynTool>)
         .chain(own.map(|settings| Arc::new(CommandTool::new(settings)) as Arc<dyn DynTool>))
         .collect()
-}
-
-/// Returns the settings of the sandbox, with our own files among the secrets.
-fn build_sandbox_settings(settings: &Settings, source: &ConfigSource) -> SandboxSettings {
-    let own = source.places.as_ref();
-    SandboxSettings {
-        own_secrets: own.map_or_else(Vec::new, ConfigPaths::secret_paths),
-        ..settings.sandbox.clone()
-    }
 }
 
 fn agent_settings<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {

@@ -1,0 +1,418 @@
+//! `agentls mcp`: lists, tries and changes MCP servers, and logs in to them.
+//!
+//! Needs no server of our own: it reads the configuration, and starts MCP servers as a session does. `edit` changes
+//! the text of a config file. Values of variables and headers are never printed.
+
+mod edit;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use url::Url;
+
+use super::CommandResult;
+use super::args::{McpAddArguments, McpCommand};
+use super::screen::Screen;
+use super::style::{Color, format_path};
+use crate::base::text::{one_line, reveal_hidden_characters};
+use crate::config::{ConfigSource, LoadedConfig, McpServerSettings, Redactor, Trust};
+use crate::domain::{McpServerState, McpServerStatus};
+use crate::mcp::{McpManager, McpRegistration};
+use crate::workspace::process::{adopt_orphans, sweep_orphans};
+use crate::workspace::{Folder, WorkspaceShared};
+
+/// The longest text of a line, in characters.
+const MAX_TEXT: usize = 300;
+
+/// What every command needs: the configuration of the folder, and the servers that it names.
+pub(super) struct McpCommands<'a> {
+    source: &'a ConfigSource,
+    trust: &'a Trust,
+    folder: PathBuf,
+    loaded: LoadedConfig,
+    redactor: Redactor,
+    manager: Arc<McpManager>,
+    registration: McpRegistration,
+}
+
+impl<'a> McpCommands<'a> {
+    /// Reads the configuration; starts nothing.
+    pub(super) fn load(source: &'a ConfigSource, trust: &'a Trust, folder: PathBuf) -> Self {
+        let loaded = source.load_settings(Some(&folder), trust);
+        let redactor = Redactor::default();
+        redactor.learn_all(&loaded.settings);
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let root = Folder {
+            name,
+            path: folder.clone(),
+        };
+        let workspace = WorkspaceShared::new(&[root], source.env.home_dir().map(Path::to_owned));
+        workspace.set_stripped_env(loaded.settings.secret_env_names(&source.env));
+        workspace.set_trusted(&folder, loaded.trusted);
+        let data = source.places.as_ref().map(|places| places.data_dir.as_path());
+        Self {
+            manager: McpManager::new(workspace, data, redactor.clone()),
+            registration: McpRegistration {
+                servers: loaded.settings.mcp.values().cloned().collect(),
+                sandbox: Arc::new(source.sandbox_settings(&loaded.settings)),
+                network: loaded.settings.network.clone(),
+            },
+            source,
+            trust,
+            folder,
+            loaded,
+            redactor,
+        }
+    }
+
+    /// Runs a command and returns its exit code.
+    pub(super) async fn run(self, command: McpCommand, screen: &mut Screen) -> CommandResult {
+        match command {
+            McpCommand::List => Ok(self.list_servers(screen)),
+            McpCommand::Get { name } => self.show_server(&name, screen),
+            McpCommand::Add(arguments) => self.add_server(&arguments, screen),
+            McpCommand::Remove { name } => self.remove_server(&name, screen).await,
+            McpCommand::Test { name } => self.test_server(&name, screen).await,
+            McpCommand::Login { name } => self.log_in(&name, screen).await,
+            McpCommand::Logout { name } => {
+                let had = self
+                    .manager
+                    .log_out(&self.folder, &self.registration, &name)
+                    .await?;
+                screen.write_line(if had {
+                    "removed the tokens"
+                } else {
+                    "there were no tokens"
+                });
+                Ok(0)
+            }
+        }
+    }
+
+    fn list_servers(&self, screen: &mut Screen) -> i32 {
+        let mut servers = self.manager.list_servers(&self.folder, &self.registration);
+        servers.extend(self.untrusted_servers());
+        servers.sort_by(|a, b| a.name.cmp(&b.name));
+        let styler = screen.styler;
+        for server in &servers {
+            let color = match server.state {
+                McpServerState::Untrusted => Color::Yellow,
+                _ => Color::Bold,
+            };
+            let name = format!("{:<20} ", server.name);
+            let target = self.clean(&server.target);
+            let from = self.source_of(server.source.as_deref());
+            let text = format!("{target}  ({from}; {})", self.describe_state(server));
+            screen.write_entry(&styler.paint_text(color, &name), 21, &text);
+        }
+        if servers.is_empty() {
+            screen.write_line("no MCP server is configured; `agentls mcp add --help` shows how to add one");
+        }
+        0
+    }
+
+    /// Returns the servers that files of an untrusted folder name. Not one whose name the user's own server has.
+    fn untrusted_servers(&self) -> Vec<McpServerStatus> {
+        if self.loaded.trusted {
+            return Vec::new();
+        }
+        let named = self.source.describe_folder(&self.folder, self.trust).mcp_servers;
+        let named = named.into_iter();
+        let foreign = named.filter(|named| !self.loaded.settings.mcp.contains_key(&named.name));
+        foreign
+            .map(|named| McpServerStatus {
+                name: named.name,
+                folder: self.folder.clone(),
+                state: McpServerState::Untrusted,
+                target: named.target,
+                source: Some(named.source),
+                ..McpServerStatus::default()
+            })
+            .collect()
+    }
+
+    fn describe_state(&self, server: &McpServerStatus) -> String {
+        let mut parts = Vec::new();
+        if let Some(settings) = self.loaded.settings.mcp.get(&server.name) {
+            parts.push(describe_transport(settings));
+            parts.push(if settings.enabled { "enabled" } else { "disabled" });
+            if settings.is_from_folder {
+                parts.push("trusted");
+            }
+        }
+        if server.state == McpServerState::Untrusted {
+            parts.push("the folder is not trusted");
+        }
+        if server.login.has_tokens {
+            parts.push("logged in");
+        }
+        parts.join(", ")
+    }
+
+    fn show_server(&self, name: &str, screen: &mut Screen) -> CommandResult {
+        if let Some(server) = self
+            .untrusted_servers()
+            .into_iter()
+            .find(|server| server.name == name)
+        {
+            let from = self.source_of(server.source.as_deref());
+            screen.write_line(&format!("{name}  {}", self.clean(&server.target)));
+            screen.write_line(&format!(
+                "from: {from}; the folder is not trusted, so it does not start"
+            ));
+            return Ok(0);
+        }
+        let server = self.find_server(name)?;
+        let mut lines = vec![
+            ("transport", describe_transport(server).to_owned()),
+            ("from", self.source_of(server.source.as_deref())),
+            ("enabled", server.enabled.to_string()),
+        ];
+        match (&server.command, &server.url) {
+            (Some(command), _) => {
+                lines.push(("command", command.clone()));
+                lines.extend(server.args.iter().map(|arg| ("argument", arg.clone())));
+                lines.extend(server.cwd.iter().map(|cwd| ("cwd", cwd.display().to_string())));
+                lines.push(("sandbox", server.sandbox_policy().to_string()));
+            }
+            (None, url) => lines.extend(url.iter().map(|url| ("url", hide_secrets(url)))),
+        }
+        lines.extend(server.env.keys().map(|name| ("env", format!("{name} (hidden)"))));
+        lines.extend(
+            server
+                .headers
+                .keys()
+                .map(|name| ("header", format!("{name} (hidden)"))),
+        );
+        lines.extend(
+            server
+                .bearer_token_env
+                .iter()
+                .map(|name| ("bearer token", format!("from {name}"))),
+        );
+        lines.extend(server.oauth_client_id.iter().map(|id| ("client id", id.clone())));
+        let status = self.manager.list_servers(&self.folder, &self.registration);
+        let status = status.iter().find(|status| status.name == name);
+        if server.login_address().is_some() {
+            let is_logged_in = status.is_some_and(|status| status.login.has_tokens);
+            lines.push(("login", if is_logged_in { "yes" } else { "no" }.to_owned()));
+        }
+        screen.write_line(&screen.styler.paint_text(Color::Bold, name));
+        for (key, value) in lines {
+            screen.write_entry(&format!("  {key:<14} "), 17, &self.clean(&value));
+        }
+        Ok(0)
+    }
+
+    fn add_server(&self, arguments: &McpAddArguments, screen: &mut Screen) -> CommandResult {
+        let path = self.config_file()?;
+        let table = edit::build_table(arguments)?;
+        edit::change_file(path, |text| edit::add_server(text, &arguments.name, &table))?;
+        let shown = self.shorten(path);
+        screen.write_line(&format!("added {} to {shown}", arguments.name));
+        let loaded = self.source.load_settings(Some(&self.folder), self.trust);
+        let key = format!("mcp.{}", arguments.name);
+        for problem in loaded
+            .diagnostics
+            .iter()
+            .filter(|problem| problem.key.starts_with(&key))
+        {
+            let text = screen.styler.paint_text(Color::Yellow, &format!("! {problem}"));
+            screen.write_line(&text);
+        }
+        Ok(0)
+    }
+
+    async fn remove_server(&self, name: &str, screen: &mut Screen) -> CommandResult {
+        let path = self.config_file()?;
+        if let Some(server) = self
+            .loaded
+            .settings
+            .mcp
+            .get(name)
+            .filter(|server| server.is_from_folder)
+        {
+            let from = self.source_of(server.source.as_deref());
+            return Err(format!("{name} is not in your own file, but in {from}; remove it there").into());
+        }
+        let removed = edit::change_file(path, |text| edit::remove_server(text, name));
+        removed.map_err(|problem| format!("{}: {problem}", self.shorten(path)))?;
+        screen.write_line(&format!("removed {name} from {}", self.shorten(path)));
+        // A server without a login has nothing to remove.
+        if let Ok(true) = self.manager.log_out(&self.folder, &self.registration, name).await {
+            screen.write_line("removed its tokens too");
+        }
+        Ok(0)
+    }
+
+    async fn test_server(&self, name: &str, screen: &mut Screen) -> CommandResult {
+        self.find_server(name)?;
+        // What a program leaves behind ends with us.
+        adopt_orphans();
+        screen.set_status(&format!("starting {name} …"));
+        let folder = self.manager.open_folder(&self.folder, &self.registration);
+        self.manager.restart_server(&self.folder, name);
+        if let Some(folder) = &folder {
+            folder.wait_until_started().await;
+        }
+        let code = self.report_start(name, screen);
+        drop(folder);
+        self.manager.shut_down().await;
+        sweep_orphans();
+        Ok(code)
+    }
+
+    /// Prints whether a server has started. Returns the exit code.
+    fn report_start(&self, name: &str, screen: &mut Screen) -> i32 {
+        screen.set_status("");
+        let servers = self.manager.list_servers(&self.folder, &self.registration);
+        let Some(server) = servers.into_iter().find(|server| server.name == name) else {
+            return 1;
+        };
+        let styler = screen.styler;
+        let (mark, text, code) = match &server.state {
+            McpServerState::Ready { .. } => {
+                let title = server.title.as_deref().unwrap_or("a server without a name");
+                (styler.paint_text(Color::Green, "✓"), self.clean(title), 0)
+            }
+            McpServerState::Disabled => (
+                styler.paint_text(Color::BoldRed, "✗"),
+                "`enabled = false` disables it".to_owned(),
+                1,
+            ),
+            McpServerState::NeedsLogin => (
+                styler.paint_text(Color::BoldRed, "✗"),
+                format!("it needs a login; run `agentls mcp login {name}`"),
+                1,
+            ),
+            McpServerState::Failed { reason } => {
+                (styler.paint_text(Color::BoldRed, "✗"), self.clean(reason), 1)
+            }
+            _ => (
+                styler.paint_text(Color::BoldRed, "✗"),
+                "it did not start".to_owned(),
+                1,
+            ),
+        };
+        screen.write_entry(&format!("{mark} {name:<14} "), 17, &text);
+        if code == 0 {
+            let mut tools = format!("{} tools", server.tools.len());
+            if !server.tools.is_empty() {
+                let _ = write!(tools, ": {}", server.tools.join(", "));
+            }
+            screen.write_entry("  offers         ", 17, &self.clean(&tools));
+        } else {
+            for line in &server.stderr {
+                screen.write_entry("  stderr         ", 17, &self.clean(line));
+            }
+        }
+        code
+    }
+
+    async fn log_in(&self, name: &str, screen: &mut Screen) -> CommandResult {
+        self.find_server(name)?;
+        let mut changes = self.manager.subscribe_changes();
+        let address = self
+            .manager
+            .begin_login(&self.folder, &self.registration, name)
+            .await?;
+        screen.write_line(
+            "Open this address in your browser. It works once, and for ten minutes; Ctrl-C ends the login.",
+        );
+        screen.write_line(address.as_str());
+        screen.set_status("waiting …");
+        loop {
+            let servers = self.manager.list_servers(&self.folder, &self.registration);
+            let server = servers.into_iter().find(|server| server.name == name);
+            let waits = server.is_some_and(|server| {
+                server.login.url.is_some() || server.login.problem.is_none() && !is_settled(&server.state)
+            });
+            // An error means that the manager is gone, and nothing more will happen.
+            if !waits || changes.changed().await.is_err() {
+                break;
+            }
+        }
+        screen.set_status("");
+        let servers = self.manager.list_servers(&self.folder, &self.registration);
+        let server = servers.into_iter().find(|server| server.name == name);
+        if let Some(problem) = server.and_then(|server| server.login.problem) {
+            return Err(self.clean(&problem).into());
+        }
+        screen.write_line("logged in");
+        let code = self.report_start(name, screen);
+        self.manager.shut_down().await;
+        Ok(code)
+    }
+
+    fn find_server(&self, name: &str) -> Result<&McpServerSettings, String> {
+        if let Some(server) = self.loaded.settings.mcp.get(name) {
+            return Ok(server);
+        }
+        Err(
+            if self.untrusted_servers().iter().any(|server| server.name == name) {
+                format!(
+                    "{name} does not start, since the folder is not trusted; run `/trust` in a chat to review it"
+                )
+            } else {
+                format!("no MCP server is called {name:?}; see `agentls mcp list` and `agentls config check`")
+            },
+        )
+    }
+
+    fn config_file(&self) -> Result<&Path, String> {
+        let places = self.source.places.as_ref();
+        let file = places.map(|places| places.config_file.as_path());
+        file.ok_or_else(|| "no home folder: set HOME, or XDG_CONFIG_HOME".to_owned())
+    }
+
+    fn source_of(&self, source: Option<&str>) -> String {
+        match source {
+            Some(source) => self.shorten(Path::new(source)),
+            None => "an editor's setting".to_owned(),
+        }
+    }
+
+    fn shorten(&self, path: &Path) -> String {
+        format_path(path, self.source.env.home_dir())
+    }
+
+    /// Returns a text in one line, without secrets and invisible characters.
+    fn clean(&self, text: &str) -> String {
+        one_line(
+            &reveal_hidden_characters(&self.redactor.redact_text(text)),
+            MAX_TEXT,
+        )
+    }
+}
+
+/// Returns whether a start has ended.
+fn is_settled(state: &McpServerState) -> bool {
+    matches!(
+        state,
+        McpServerState::Ready { .. } | McpServerState::Failed { .. }
+    )
+}
+
+fn describe_transport(server: &McpServerSettings) -> &'static str {
+    if server.command.is_some() { "stdio" } else { "http" }
+}
+
+/// Returns an address without the parts that may be secrets.
+fn hide_secrets(address: &str) -> String {
+    let Ok(mut url) = Url::parse(address) else {
+        return address.to_owned();
+    };
+    if url.password().is_some() {
+        // An address without a host has no password.
+        let _ = url.set_password(Some("hidden"));
+    }
+    if url.query().is_some() {
+        url.set_query(Some("hidden"));
+    }
+    url.to_string()
+}
