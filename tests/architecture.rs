@@ -306,6 +306,11 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "resolves paths; reads through `base::nofollow`",
     ),
     ("cli/sandbox_test.rs", "a scratch folder of its own"),
+    (
+        "cli/mcp/checks.rs",
+        "the program of a server, as its start finds it",
+    ),
+    ("cli/mcp/edit.rs", "the user's own config file"),
     ("oauth/store.rs", "the data folder"),
     ("observe/rolling.rs", "logs"),
     ("provider/record.rs", "recordings, where the person says"),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::client::{ClientError, Launch, ServerClient};
 use super::config::{describe_untrusted_settings, find_config_files, is_error};
 use super::doctor_models::{self, Check, CheckState};
+use super::mcp::McpCommands;
 use super::models::PROVIDER_HINT;
 use super::screen::{Screen, print_json};
 use super::style::{Color, format_path};
@@ -56,6 +57,11 @@ pub(super) async fn run_doctor(
     doctor.check_programs(&launch.folder);
     let loaded = source.load_settings(Some(&launch.folder), trust);
     doctor.check_config(&loaded, trust, &launch.folder);
+    let servers = McpCommands::load(source, trust, launch.folder.clone());
+    servers
+        .check_servers()
+        .into_iter()
+        .for_each(|check| doctor.report(check));
     doctor.check_sandbox(&loaded.settings).await;
     doctor.check_keys(&loaded.settings);
     doctor.check_provider(&loaded.settings, offline).await;

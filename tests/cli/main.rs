@@ -12,6 +12,7 @@ mod chat;
 mod docs;
 mod doctor;
 mod interrupt;
+mod mcp;
 #[path = "../support/mcp_peer.rs"]
 mod mcp_peer;
 mod run;

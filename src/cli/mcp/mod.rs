@@ -3,25 +3,31 @@
 //! Needs no server of our own: it reads the configuration, and starts MCP servers as a session does. `edit` changes
 //! the text of a config file. Values of variables and headers are never printed.
 
+mod checks;
 mod edit;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use url::Url;
 
-use super::CommandResult;
 use super::args::{McpAddArguments, McpCommand};
 use super::screen::Screen;
 use super::style::{Color, format_path};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{ConfigSource, LoadedConfig, McpServerSettings, Redactor, Trust};
 use crate::domain::{McpServerState, McpServerStatus};
-use crate::mcp::{McpManager, McpRegistration};
+use crate::mcp::{McpFolder, McpManager, McpRegistration};
 use crate::workspace::process::{adopt_orphans, sweep_orphans};
 use crate::workspace::{Folder, WorkspaceShared};
 
+/// The exit code of a command.
+type CommandResult = Result<i32, Box<dyn std::error::Error>>;
+
+/// How long a server may take to list its resources.
+const RESOURCES: Duration = Duration::from_secs(10);
 /// The longest text of a line, in characters.
 const MAX_TEXT: usize = 300;
 
@@ -105,7 +111,7 @@ impl<'a> McpCommands<'a> {
                 _ => Color::Bold,
             };
             let name = format!("{:<20} ", server.name);
-            let target = self.clean(&server.target);
+            let target = self.clean(&hide_secrets(&server.target));
             let from = self.source_of(server.source.as_deref());
             let text = format!("{target}  ({from}; {})", self.describe_state(server));
             screen.write_entry(&styler.paint_text(color, &name), 21, &text);
@@ -161,7 +167,7 @@ impl<'a> McpCommands<'a> {
             .find(|server| server.name == name)
         {
             let from = self.source_of(server.source.as_deref());
-            screen.write_line(&format!("{name}  {}", self.clean(&server.target)));
+            screen.write_line(&format!("{name}  {}", self.clean(&hide_secrets(&server.target))));
             screen.write_line(&format!(
                 "from: {from}; the folder is not trusted, so it does not start"
             ));
@@ -261,10 +267,31 @@ impl<'a> McpCommands<'a> {
             folder.wait_until_started().await;
         }
         let code = self.report_start(name, screen);
-        drop(folder);
+        if let Some(folder) = folder.filter(|_| code == 0) {
+            self.report_more(name, &folder, screen).await;
+        }
         self.manager.shut_down().await;
         sweep_orphans();
         Ok(code)
+    }
+
+    /// Prints how many prompts and resources a server has that has started.
+    async fn report_more(&self, name: &str, folder: &McpFolder, screen: &mut Screen) {
+        let Ok(server) = folder.connect_server(name, RESOURCES).await else {
+            return;
+        };
+        let prompts = server.list_prompts().count();
+        let listed = tokio::time::timeout(RESOURCES, server.list_resources()).await;
+        let resources = match listed {
+            Ok(Ok(resources)) => resources.len().to_string(),
+            Ok(Err(_)) => "no".to_owned(),
+            Err(_) => "an unknown number of".to_owned(),
+        };
+        screen.write_entry(
+            "                 ",
+            17,
+            &format!("{prompts} prompts, {resources} resources"),
+        );
     }
 
     /// Prints whether a server has started. Returns the exit code.

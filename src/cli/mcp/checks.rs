@@ -1,0 +1,88 @@
+//! What `agentls doctor` says of MCP servers. It starts none, and contacts none.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use super::{McpCommands, hide_secrets};
+use crate::cli::doctor_models::{Check, CheckState};
+use crate::config::McpServerSettings;
+use crate::domain::McpServerStatus;
+use crate::workspace::process::find_own_program;
+
+const NAME: &str = "mcp server";
+
+impl McpCommands<'_> {
+    /// Checks what can be checked of each server without a start.
+    pub(in crate::cli) fn check_servers(&self) -> Vec<Check> {
+        let servers = self.manager.list_servers(&self.folder, &self.registration);
+        let known = servers.iter().filter_map(|status| {
+            let settings = self.loaded.settings.mcp.get(&status.name)?;
+            Some(self.check_server(settings, status))
+        });
+        let mut checks: Vec<Check> = known.collect();
+        for server in self.untrusted_servers() {
+            let from = self.source_of(server.source.as_deref());
+            let text = format!(
+                "{}: {} ({from})",
+                server.name,
+                self.clean(&hide_secrets(&server.target))
+            );
+            let hint = "the folder is not trusted, so it does not start; run /trust in a chat to review it";
+            checks.push(Check::new(CheckState::Info, NAME, text, Some(hint.to_owned())));
+        }
+        checks
+    }
+
+    fn check_server(&self, settings: &McpServerSettings, status: &McpServerStatus) -> Check {
+        let name = &settings.name;
+        if !settings.enabled {
+            return Check::new(CheckState::Info, NAME, format!("{name}: disabled"), None);
+        }
+        match &settings.command {
+            Some(command) => self.check_program(settings, command),
+            None => self.check_address(settings, status),
+        }
+    }
+
+    fn check_program(&self, settings: &McpServerSettings, command: &str) -> Check {
+        let name = &settings.name;
+        if let Some(found) = self.find_program(settings, command) {
+            let shown = self.clean(&self.shorten(&found));
+            return Check::new(CheckState::Ok, NAME, format!("{name}: {shown}"), None);
+        }
+        let state = if settings.required {
+            CheckState::Fail
+        } else {
+            CheckState::Warn
+        };
+        let hint = "install it, or state its full path as `command`".to_owned();
+        let text = format!("{name}: {} is not found", self.clean(command));
+        Check::new(state, NAME, text, Some(hint))
+    }
+
+    /// Returns the path of the program that would run.
+    fn find_program(&self, settings: &McpServerSettings, command: &str) -> Option<PathBuf> {
+        if command.contains('/') {
+            let path = settings.cwd.as_ref().unwrap_or(&self.folder).join(command);
+            return path.is_file().then_some(path);
+        }
+        let path = self.source.env.get("PATH").map(OsStr::new);
+        find_own_program(command, path, &[])
+    }
+
+    fn check_address(&self, settings: &McpServerSettings, status: &McpServerStatus) -> Check {
+        let name = &settings.name;
+        let address = self.clean(&hide_secrets(settings.url.as_deref().unwrap_or_default()));
+        let (access, hint) = match &settings.bearer_token_env {
+            Some(variable) => (format!(" with the token of {variable}"), None),
+            None if status.login.has_tokens => (", logged in".to_owned(), None),
+            None if settings.login_address().is_some() => (
+                String::new(),
+                Some(format!("if it asks for a login: agentls mcp login {name}")),
+            ),
+            None => (String::new(), None),
+        };
+        let text = format!("{name}: {address}{access}");
+        Check::new(CheckState::Info, NAME, text, hint)
+    }
+}

@@ -1,0 +1,204 @@
+//! `agentls mcp`, and the MCP servers in `agentls doctor`.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::mcp_peer::{HttpPeer, script, sign_in};
+use crate::{CommandResult, World};
+
+impl World {
+    fn config(&self) -> String {
+        fs::read_to_string(self.path("home/.config/agentls/config.toml")).unwrap()
+    }
+
+    /// Writes a file of the workspace that names a server.
+    fn name_foreign_server(&self) {
+        let servers =
+            json!({"mcpServers": {"theirs": {"command": "theirs", "env": {"KEY": "canary-foreign"}}}});
+        fs::write(self.path("work/.mcp.json"), servers.to_string()).unwrap();
+    }
+}
+
+#[test]
+fn servers_are_added_shown_and_removed() {
+    let world = World::new();
+    let before = "# Mine.\n[agent.default] # one\nmode = \"ask\"\n";
+    world.configure(before);
+    world
+        .run(&["mcp"])
+        .assert_exit_code(0)
+        .assert_stdout("no MCP server is configured");
+    let files = [
+        "mcp",
+        "add",
+        "files",
+        "--env",
+        "KEY=canary-env",
+        "--",
+        "npx",
+        "-y",
+        "a b",
+    ];
+    world.run(&files).assert_exit_code(0).assert_stdout("added files");
+    world.run(&files).assert_exit_code(1).assert_stderr("already");
+    let url = "https://ada:canary-password@h.example/mcp?key=canary-query";
+    let tickets = [
+        "mcp",
+        "add",
+        "tickets",
+        "--url",
+        url,
+        "--header",
+        "X-Key: canary-header",
+    ];
+    world.run(&tickets).assert_exit_code(0);
+    assert!(world.config().starts_with(before), "{}", world.config());
+    world.name_foreign_server();
+    let listed = world.run(&["mcp", "list"]);
+    for part in [
+        "npx -y a b (~/.config/agentls/config.toml; stdio, enabled)",
+        "theirs (.mcp.json; the folder is not trusted)",
+        "http, enabled",
+    ] {
+        listed.assert_exit_code(0).assert_stdout(part);
+    }
+    let shown = world.run(&["mcp", "get", "tickets"]);
+    shown
+        .assert_stdout("transport http")
+        .assert_stdout("X-Key (hidden)")
+        .assert_stdout("login no");
+    let program = world.run(&["mcp", "get", "files"]);
+    program
+        .assert_stdout("argument a b")
+        .assert_stdout("KEY (hidden)");
+    for done in [&listed, &shown, &program] {
+        assert!(!done.out.contains("canary"), "{}", done.out);
+    }
+    world
+        .run(&["mcp", "get", "none"])
+        .assert_exit_code(1)
+        .assert_stderr("no MCP server is called");
+    world.run(&["mcp", "remove", "theirs"]).assert_exit_code(1);
+    for name in ["files", "tickets"] {
+        world
+            .run(&["mcp", "remove", name])
+            .assert_exit_code(0)
+            .assert_stdout("removed");
+    }
+    assert_eq!(world.config().trim_end(), before.trim_end());
+    world
+        .run(&["mcp", "add", "a__b", "--", "x"])
+        .assert_exit_code(1)
+        .assert_stderr("single `_`");
+    world
+        .run(&["mcp", "add", "x", "--url", "ftp://x"])
+        .assert_exit_code(1);
+    world.run(&["mcp", "add", "x"]).assert_exit_code(2);
+}
+
+#[test]
+fn a_new_config_file_is_private_and_a_link_stays() {
+    let world = World::new();
+    let path = world.path("home/.config/agentls/config.toml");
+    world.run(&["mcp", "add", "one", "--", "x"]).assert_exit_code(0);
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let real = world.path("home/dotfile.toml");
+    fs::rename(&path, &real).unwrap();
+    std::os::unix::fs::symlink(&real, &path).unwrap();
+    world.run(&["mcp", "remove", "one"]).assert_exit_code(0);
+    assert!(path.is_symlink() && fs::read_to_string(&real).unwrap().is_empty());
+}
+
+#[test]
+fn test_starts_a_server_and_reports_why_one_does_not() {
+    let world = World::new();
+    let script = script().display().to_string();
+    world.configure(&format!(
+        "[mcp.good]\ncommand = \"python3\"\nargs = [\"{script}\"]\n\
+         [mcp.bad]\ncommand = \"sh\"\nargs = [\"-c\", \"echo no database >&2; exit 3\"]\n"
+    ));
+    world
+        .run(&["mcp", "test", "good"])
+        .assert_exit_code(0)
+        .assert_stdout("Scripted peer 1.0.0")
+        .assert_stdout("echo, write_note")
+        .assert_stdout("3 prompts, ");
+    world
+        .run(&["mcp", "test", "bad"])
+        .assert_exit_code(1)
+        .assert_stdout("exit code 3")
+        .assert_stdout("stderr no database");
+    world.name_foreign_server();
+    let refused = world.run(&["mcp", "test", "theirs"]);
+    refused.assert_exit_code(1).assert_stderr("not trusted");
+}
+
+#[test]
+fn a_login_waits_for_the_browser_and_a_logout_forgets_it() {
+    let world = World::new();
+    let peer = HttpPeer::start(&["--oauth"]);
+    world.configure(&format!("[mcp.peer]\nurl = \"{}\"\n", peer.url));
+    world
+        .run(&["mcp", "test", "peer"])
+        .assert_exit_code(1)
+        .assert_stdout("agentls mcp login peer");
+    let mut child = world
+        .command(&["mcp", "login", "peer"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut url = String::new();
+    while !url.starts_with("http") {
+        url.clear();
+        assert!(output.read_line(&mut url).unwrap() > 0, "no address");
+    }
+    sign_in(url.trim());
+    let rest: Vec<String> = output.lines().map(Result::unwrap).collect();
+    assert!(child.wait().unwrap().success(), "{rest:?}");
+    assert!(rest.concat().contains("logged in"), "{rest:?}");
+    world
+        .run(&["mcp", "test", "peer"])
+        .assert_exit_code(0)
+        .assert_stdout("Scripted peer");
+    world.run(&["mcp", "list"]).assert_stdout("logged in");
+    let doctor = |world: &World| -> CommandResult { world.run(&["doctor", "--offline"]) };
+    doctor(&world).assert_stdout("logged in");
+    world
+        .run(&["mcp", "logout", "peer"])
+        .assert_exit_code(0)
+        .assert_stdout("removed the tokens");
+    world
+        .run(&["mcp", "logout", "peer"])
+        .assert_exit_code(0)
+        .assert_stdout("no tokens");
+    world.run(&["mcp", "test", "peer"]).assert_exit_code(1);
+    doctor(&world).assert_stdout("agentls mcp login peer");
+}
+
+#[test]
+fn doctor_reports_what_would_run_and_starts_nothing() {
+    let world = World::new();
+    world.name_foreign_server();
+    let touched = world.path("touched");
+    world.configure(&format!(
+        "[mcp.there]\ncommand = \"sh\"\nargs = [\"-c\", \"touch {}\"]\n\
+         [mcp.missing]\ncommand = \"no-such-program\"\n[mcp.off]\ncommand = \"sh\"\nenabled = false\n",
+        touched.display()
+    ));
+    let done = world.run(&["doctor", "--offline"]);
+    for part in [
+        "there: /",
+        "missing: no-such-program is not found",
+        "off: disabled",
+        "theirs: theirs (.mcp.json)",
+        "not trusted",
+    ] {
+        done.assert_stdout(part);
+    }
+    assert!(!touched.exists() && !done.out.contains("canary"), "{}", done.out);
+}
