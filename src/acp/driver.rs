@@ -51,6 +51,10 @@ pub(super) async fn drive(
     }
 }
 
+/// Starts what a signal asks for.
+///
+/// It returns the id of a question that the client has answered. One that was settled or asked again is no longer
+/// registered under its id.
 fn start_work(
     state: &Arc<AcpContext>,
     signal: FeedSignal,
@@ -68,11 +72,9 @@ fn start_work(
             let id = approval.id.to_string();
             let settled = open_question(questions, &id);
             async move {
-                tokio::select! { biased;
-                    () = settled.cancelled() => {}
-                    () = questions::ask_permission(&state, &session, &approval, &places) => {}
-                }
-                Some(id)
+                let ask = questions::ask_permission(&state, &session, &approval, &places);
+                let is_answered = ask_until(ask, &settled).await;
+                is_answered.then_some(id)
             }
             .boxed()
         }
@@ -80,11 +82,9 @@ fn start_work(
             let id = inquiry.id.to_string();
             let settled = open_question(questions, &id);
             async move {
-                tokio::select! { biased;
-                    () = settled.cancelled() => {}
-                    () = questions::ask_inquiry(&state, &session, &inquiry) => {}
-                }
-                Some(id)
+                let ask = questions::ask_inquiry(&state, &session, &inquiry);
+                let is_answered = ask_until(ask, &settled).await;
+                is_answered.then_some(id)
             }
             .boxed()
         }
@@ -118,6 +118,15 @@ fn open_question(questions: &mut HashMap<String, CancellationToken>, id: &str) -
         earlier.cancel();
     }
     token
+}
+
+/// Asks until the question is settled, and returns whether the client has answered it before.
+async fn ask_until(ask: impl Future<Output = ()>, settled: &CancellationToken) -> bool {
+    // If both hold, the id may stand for a later question by now.
+    tokio::select! { biased;
+        () = settled.cancelled() => false,
+        () = ask => true,
+    }
 }
 
 fn settle_question(questions: &mut HashMap<String, CancellationToken>, id: &str) {

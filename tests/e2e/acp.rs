@@ -154,6 +154,28 @@ fn a_cancel_ends_the_turn_and_takes_the_question_back() {
 }
 
 #[test]
+fn a_question_that_was_asked_again_is_taken_back_too() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": "touch never"})));
+    let prompt = client.prompt(&session, "run");
+    let mut asked = client.asked("session/request_permission");
+    for _ in 0..2 {
+        load_text(&client, &world, &session);
+        let back = client.asked("$/cancel_request");
+        assert_eq!(back["params"]["requestId"], asked["id"]);
+        asked = client.asked("session/request_permission");
+    }
+    client.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+    let back = client.asked("$/cancel_request");
+    assert_eq!(back["params"]["requestId"], asked["id"]);
+}
+
+#[test]
 fn text_that_was_shown_is_kept_by_a_cancel() {
     let world = World::with(Config {
         tables: "[acp]\nhold_text_ms = 0".to_owned(),
