@@ -9,6 +9,7 @@ use tower_lsp::jsonrpc::{Error, Id};
 use super::context::{AcpContext, folder_key};
 use super::error::{command_refusal, invalid_param, new_session_refusal, store_refusal};
 use super::mcp_servers::name_servers;
+use super::opening::Opening;
 use super::options;
 use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
 use super::replay::Replay;
@@ -108,6 +109,7 @@ async fn open_session(
         let options = state.feed_options(row.folder.as_ref(), row.cwd.as_ref());
         state.feeds.set_options(&id, options);
     }
+    let opening = state.feeds.begin_opening(&id);
     let load = |reply| SessionCommand::Load {
         read_only: false,
         reply,
@@ -126,7 +128,7 @@ async fn open_session(
             .add_note(&id, Notice::new("warning", SkippedRow::CODE, message));
     }
     name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
-    ask_open_questions(state, &loaded.snapshot);
+    ask_open_questions(state, &opening, &loaded.snapshot);
     let answer = json!({
         "modes": options::mode_state(loaded.snapshot.choice.mode),
         "configOptions": options::config_options(state, &id).await?,
@@ -167,13 +169,13 @@ async fn replay_history(
 }
 
 /// Asks again what an interrupted turn has left open.
-fn ask_open_questions(state: &AcpContext, snapshot: &SessionSnapshot) {
+fn ask_open_questions(state: &AcpContext, opening: &Opening, snapshot: &SessionSnapshot) {
     let id = &snapshot.info.id;
     for open in snapshot.questions.undecided_approvals() {
-        state.feeds.ask_again(id, &open.approval);
+        state.feeds.ask_again(opening, id, &open.approval);
     }
     for open in snapshot.questions.unanswered_inquiries() {
-        state.feeds.inquire_again(id, &open.inquiry);
+        state.feeds.inquire_again(opening, id, &open.inquiry);
     }
 }
 

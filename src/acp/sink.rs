@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
 use super::feed::{FeedOptions, SessionFeed, hash_key};
+use super::opening::{Opening, Openings};
 use super::updates::Notice;
 use crate::base::clock::{self, Instant};
 use crate::domain::{
@@ -36,6 +37,7 @@ pub(super) struct Feeds {
     outbox: Outbox,
     shared: Arc<Mutex<HashMap<SessionId, FeedSlot>>>,
     signals: mpsc::UnboundedSender<FeedSignal>,
+    openings: Openings,
 }
 
 struct FeedSlot {
@@ -52,6 +54,7 @@ impl Feeds {
             outbox,
             shared: Arc::default(),
             signals,
+            openings: Openings::default(),
         }
     }
 
@@ -102,15 +105,21 @@ impl Feeds {
             .unwrap_or_default()
     }
 
-    /// Asks for an approval that an earlier turn has left open.
-    pub(super) fn ask_again(&self, session: &SessionId, approval: &Approval) {
-        let approval = Box::new(approval.clone());
-        self.signal(FeedSignal::Approval(session.clone(), approval, Vec::new()));
+    /// Notes from now on which questions of a session are settled. To be called before its snapshot is taken.
+    pub(super) fn begin_opening(&self, session: &SessionId) -> Opening {
+        self.openings.begin(session)
     }
 
-    /// Asks a question that an earlier turn has left open.
-    pub(super) fn inquire_again(&self, session: &SessionId, inquiry: &Arc<Inquiry>) {
-        self.signal(FeedSignal::Inquiry(session.clone(), inquiry.clone()));
+    /// Asks for an approval that an earlier turn has left open, unless it was settled since the opening began.
+    pub(super) fn ask_again(&self, opening: &Opening, session: &SessionId, approval: &Approval) {
+        let signal = FeedSignal::Approval(session.clone(), Box::new(approval.clone()), Vec::new());
+        opening.ask_if_open(approval.id.as_str(), || self.signal(signal));
+    }
+
+    /// Asks a question that an earlier turn has left open, unless it was settled since the opening began.
+    pub(super) fn inquire_again(&self, opening: &Opening, session: &SessionId, inquiry: &Arc<Inquiry>) {
+        let signal = FeedSignal::Inquiry(session.clone(), inquiry.clone());
+        opening.ask_if_open(inquiry.id.as_str(), || self.signal(signal));
     }
 
     /// Lets a feed act, and sends what it returns. Pushed under the lock, so that a feed's order is that of the outbox.
@@ -149,12 +158,14 @@ impl Feeds {
                 places,
             )),
             Event::ApprovalResolved { approval, .. } => {
+                self.openings.settle(session, approval.as_str());
                 self.signal(FeedSignal::ApprovalSettled(approval.clone()));
             }
             Event::InquiryRequested(inquiry) => {
                 self.signal(FeedSignal::Inquiry(session.clone(), inquiry.clone()));
             }
             Event::InquiryResolved { inquiry, .. } => {
+                self.openings.settle(session, inquiry.id.as_str());
                 self.signal(FeedSignal::InquirySettled(inquiry.id.clone()));
             }
             Event::SessionUpdated {
