@@ -216,7 +216,7 @@ impl McpFolder {
     /// The reason why it cannot be used now, with its name.
     pub async fn connect_server(&self, name: &str, limit: Duration) -> Result<ServerLink, String> {
         let known = self.find_server(name);
-        let known = known.ok_or_else(|| format!("there is no MCP server named {name:?}"))?;
+        let known = known.ok_or_else(|| format!("unknown MCP server {name:?}"))?;
         known.server.need();
         // A server that is still starting after that is an error below.
         let _ = timeout(limit, known.server.wait_until_settled()).await;

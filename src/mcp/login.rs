@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(60);
 pub enum McpLoginError {
     #[error("{0:?} is not an enabled MCP server; see agent/listMcpServers")]
     UnknownServer(String),
-    #[error("there is no login at the MCP server {name}: {reason}")]
+    #[error("cannot log in at the MCP server {name}: {reason}")]
     NotPossible { name: String, reason: &'static str },
     #[error("the login could not begin within {} s", BEGIN.as_secs())]
     TimedOut,

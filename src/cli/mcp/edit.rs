@@ -130,7 +130,7 @@ pub(super) fn add_server(text: &str, name: &str, table: &Table) -> Result<String
 /// Removes the tables of a server from the text of a config file, with the comments right above them.
 ///
 /// # Errors
-/// There is no such server, or it is written in a way that needs a hand.
+/// The file does not define such a server, or defines it in a form that this cannot edit.
 pub(super) fn remove_server(text: &str, name: &str) -> Result<String, String> {
     let mut expected = parse(text)?;
     if find_server(&expected, name).is_none() {

@@ -41,7 +41,7 @@ local OFF = { disabled = true, untrusted = true }
 ---@type agentls.McpList?
 local list
 
----Shortens an absolute path. A source that is no path stays as it is.
+---Shortens an absolute path. Returns any other source unchanged.
 ---@param path string
 local function format_path(path)
   return format.display_text(vim.startswith(path, '/') and vim.fn.fnamemodify(path, ':~') or path)
