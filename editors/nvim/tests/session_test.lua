@@ -490,13 +490,16 @@ return function(_, drive)
       require('agentls.client').on_notification = function(method, params)
         if method == 'agent/toolOutputDelta' then deltas = deltas + #params.text end
         dispatch(method, params)
+        if method == 'agent/turnEnded' then vim.fn.writefile({}, 'ended') end
       end
     ]])
     nvim.cmd('AgentPrompt flood me')
     nvim.wait_for_approval()
     nvim.run_twice('AgentApprove')
     -- Send no request meanwhile; it would be measured, too.
-    vim.wait(3000)
+    wait('the end of the turn', function()
+      return vim.uv.fs_stat(nvim.workspace .. '/ended') ~= nil
+    end)
     nvim.wait_for_turn_end(2)
     nvim.see('That was a lot.')
     local longest, longest_work, drawing, deltas = unpack(nvim.lua([[
