@@ -7,20 +7,16 @@
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { type Disposable, type ExtensionContext, type LogOutputChannel, Uri, window, workspace } from "vscode";
 import {
+  CancellationToken,
   CancellationTokenSource,
-  type Disposable,
-  type ExtensionContext,
-  type LogOutputChannel,
-  Uri,
-  window,
-  workspace,
-} from "vscode";
-import {
   CloseAction,
   ErrorAction,
+  ErrorCodes,
   LanguageClient,
   type LanguageClientOptions,
+  ResponseError,
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
 import type { ServerApi } from "./chat";
@@ -43,6 +39,32 @@ const PING_METHOD = "$/agentls/ping";
 
 /** The stock client without its notifications. The chat reports failures instead. */
 class QuietClient extends LanguageClient {
+  readonly #rejections = new Set<(error: Error) => void>();
+
+  /**
+   * Sends a request that is rejected when this client is disposed. The stock client leaves its requests pending if the
+   * server did not answer `shutdown`.
+   */
+  async sendTracked(method: string, params: unknown, token = CancellationToken.None): Promise<unknown> {
+    let rejectDisposed: (error: Error) => void = () => {};
+    const disposed = new Promise<never>((_resolve, reject) => {
+      rejectDisposed = reject;
+    });
+    this.#rejections.add(rejectDisposed);
+    return Promise.race([this.sendRequest(method, params, token), disposed]).finally(() => {
+      this.#rejections.delete(rejectDisposed);
+    });
+  }
+
+  override async dispose(timeout?: number): Promise<void> {
+    try {
+      await super.dispose(timeout);
+    } finally {
+      const error = new ResponseError(ErrorCodes.PendingResponseRejected, "The connection to the server was closed.");
+      for (const reject of this.#rejections) reject(error);
+    }
+  }
+
   override error(message: string, data?: unknown): void {
     super.error(message, data, false);
   }
@@ -67,7 +89,7 @@ export class AgentClient implements Disposable {
   readonly logChannel: LogOutputChannel = window.createOutputChannel("agentls", { log: true });
   readonly traceChannel = new TraceChannel();
   readonly #restartPolicy = new RestartPolicy();
-  #client: LanguageClient | undefined;
+  #client: QuietClient | undefined;
   #server: ServerProcess | undefined;
   #watchdog: ServerWatchdog | undefined;
   /** Kept until a server is ready. */
@@ -114,7 +136,7 @@ export class AgentClient implements Disposable {
     }
     this.#lastExitReason = undefined;
     this.#watchdog = new ServerWatchdog(
-      () => client.sendRequest(PING_METHOD),
+      () => client.sendTracked(PING_METHOD, {}),
       (isSilent) => this.listener.onSilenceChanged(isSilent ? SILENT_MESSAGE : undefined),
     );
     this.#watchdog.start();
@@ -173,7 +195,7 @@ export class AgentClient implements Disposable {
     return new ServerProcess(command, { ...process.env, ...extraEnv }, cwd);
   }
 
-  #createClient(server: ServerProcess): LanguageClient {
+  #createClient(server: ServerProcess): QuietClient {
     const settings = workspace.getConfiguration("agentls");
     const client = new QuietClient("agentls", "agentls", () => Promise.resolve(server.child), {
       documentSelector: [{ scheme: "file" }],
@@ -266,7 +288,7 @@ export class AgentClient implements Disposable {
   }
 
   /** Disposes a client and stops its server. A server that does not respond is killed at once. */
-  async #dropClient(client: LanguageClient): Promise<void> {
+  async #dropClient(client: QuietClient): Promise<void> {
     const server = this.#server;
     const isSilent = this.#watchdog?.isSilent ?? true;
     if (this.#client === client) this.#client = undefined;
@@ -314,14 +336,14 @@ function describeIncompatibility(capability: ServerCapability | undefined): stri
   return `The server uses protocol version ${serverMajor}, but this extension uses version ${supportedMajor}. Update ${outdated}.`;
 }
 
-function createApi(client: LanguageClient): ServerApi {
+function createApi(client: QuietClient): ServerApi {
   const sendRequest = async (method: string, params: unknown, signal?: AbortSignal): Promise<unknown> => {
-    if (!signal) return client.sendRequest(method, params);
+    if (!signal) return client.sendTracked(method, params);
     const cancellation = new CancellationTokenSource();
     const onAbort = () => cancellation.cancel();
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      return await client.sendRequest(method, params, cancellation.token);
+      return await client.sendTracked(method, params, cancellation.token);
     } finally {
       signal.removeEventListener("abort", onAbort);
       cancellation.dispose();

@@ -57,6 +57,16 @@ testInWorkbench(
       await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
     });
 
+    await t.test("a restart before the silence is noticed restores the prompt", async () => {
+      const hangingPid = server();
+      process.kill(hangingPid, "SIGSTOP");
+      await s.at("input").press("Enter");
+      await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
+      await s.runCommand("Agent: Restart Server");
+      await waitForNewServer(hangingPid);
+      await waitForRestoredDraft();
+    });
+
     await t.test("a restart restores a prompt that no turn took", async () => {
       const hangingPid = server();
       process.kill(hangingPid, "SIGSTOP");
