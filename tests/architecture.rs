@@ -74,13 +74,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "config",
         ],
     ),
-    // `config test` judges as a session does, with the same rules and the same view of files.
+    // `config test` judges as a session does, with the same rules and the same view of files. `prompt` prints the
+    // built-in instructions.
     (
         "cli",
         &[
             "protocol",
             "transport",
             "config",
+            "context",
             "provider",
             "approval",
             "mcp",

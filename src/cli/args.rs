@@ -145,6 +145,11 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: SandboxCommand,
     },
+    /// Print the built-in instructions, to read them or to start your own `prompt_file` from them.
+    Prompt {
+        /// The model; they differ by its family. Without it, those for an unknown model.
+        model: Option<String>,
+    },
     /// Show the documentation offline. Without a topic, list the topics.
     Docs {
         /// The topic, such as `hooks` or `editors/neovim`.

@@ -2,7 +2,8 @@
 //!
 //! Each client starts its own server and talks to it over stdin and stdout, as an editor does. Clients know the
 //! protocol
-//! and nothing behind it; `config`, `config_test` and `doctor` also read [`crate::config`].
+//! and nothing behind it; `config`, `config_test` and `doctor` also read [`crate::config`], and
+//! `prompt` prints texts of [`crate::context`].
 //!
 //! Reading order: `client` is the connection, and `turn` drives one turn. `view` renders it with `blocks` and
 //! `markdown`
@@ -59,6 +60,7 @@ use screen::Screen;
 use style::{Color, Styler};
 
 use crate::config::{ConfigSource, Trust};
+use crate::context::built_in_prompt;
 
 /// Runs a client command and returns its exit code. `cwd` is the folder the program was started in.
 ///
@@ -160,6 +162,10 @@ impl CommandContext<'_> {
                 let folder = self.find_folder(None)?;
                 let screen = self.open_stdout();
                 sandbox::run_sandbox_command(command, self.source, self.trust, folder, screen).await
+            }
+            CliCommand::Prompt { model } => {
+                screen::print_to_stdout(&built_in_prompt(&model.unwrap_or_default()))?;
+                Ok(0)
             }
             CliCommand::Docs { topic } => docs::docs(topic.as_deref(), &self.open_stdout()),
             CliCommand::Completions { shell } => {

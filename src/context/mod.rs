@@ -5,11 +5,13 @@
 
 pub mod compact;
 mod history;
+mod prompts;
 mod sandbox;
 mod system;
 mod tokens;
 
 pub use history::{History, OpenCall};
+pub use prompts::built_in_prompt;
 pub use sandbox::describe_sandbox;
-pub use system::{SystemInputs, system_prompt};
+pub use system::{SystemInputs, SystemText, system_prompt};
 pub use tokens::{estimate_message_tokens, estimate_text_tokens as estimate_text, estimate_tool_tokens};

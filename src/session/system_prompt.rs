@@ -109,3 +109,27 @@ impl ConfigStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::context::built_in_prompt;
+    use crate::tool::create_builtin_tools;
+
+    #[test]
+    fn examples_of_calls_are_valid() {
+        let prompt = built_in_prompt("glm-5");
+        let examples: Vec<(&str, &str)> = prompt
+            .lines()
+            .filter_map(|line| line.strip_prefix("  - ")?.split_once(": "))
+            .collect();
+        assert_eq!(examples.len(), 5, "{examples:?}");
+        for (name, arguments) in examples {
+            let tool = create_builtin_tools()
+                .into_iter()
+                .find(|tool| tool.name() == name);
+            let arguments = serde_json::from_str(arguments).unwrap();
+            let prepared = tool.unwrap().prepare_call(&arguments);
+            assert!(prepared.is_ok(), "{name}: {:?}", prepared.err());
+        }
+    }
+}

@@ -94,7 +94,7 @@ pub(super) async fn final_summary(
     let transcript = Message::user_text(compact::format_transcript(&items));
     let request = Arc::new(ModelRequest {
         model: model.model.clone(),
-        system: cx.prompt.text.clone(),
+        system: cx.prompt.text.for_model(&model.model),
         messages: vec![HistoryItem::new(transcript)],
         tools: Arc::default(),
         max_output_tokens: state.max_output,

@@ -58,11 +58,10 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
         return end_early(cx, &conduct, end).await;
     }
     let mut state = match resolve_model(cx).await? {
-        Ok(model) => LoopState::new(
-            model,
-            estimate_prefix_tokens(cx),
-            cx.settings.context.auto_compact,
-        ),
+        Ok(model) => {
+            let prefix = estimate_prefix_tokens(cx, &model);
+            LoopState::new(model, prefix, cx.settings.context.auto_compact)
+        }
         Err(error) => return finish_without_model(cx, error).await,
     };
     state.adopt_calibration(cx.services.statistics.calibration.clone());

@@ -9,6 +9,7 @@ use super::hooks::Hooks;
 use super::model_choice::{ModelChoice, ModelSource};
 use super::transition::TurnLimits;
 use crate::config::{FailurePolicy, SandboxSettings};
+use crate::context::SystemText;
 use crate::domain::{InstructionFile, SandboxPolicy};
 use crate::workspace::prompts::Skills;
 
@@ -104,7 +105,7 @@ impl ContextPolicy {
 /// A system prompt and its sources.
 #[derive(Clone, Debug, Default)]
 pub struct SystemPrompt {
-    pub text: Arc<str>,
+    pub text: SystemText,
     /// The instruction files that it was built from.
     pub files: Arc<[InstructionFile]>,
     /// The skills that `read_skill` can load.
@@ -115,7 +116,7 @@ pub struct SystemPrompt {
 #[derive(Clone)]
 pub enum SystemPromptSource {
     /// A fixed text.
-    Fixed(Arc<str>),
+    Fixed(SystemText),
     /// Built from files. The function blocks.
     Files(SystemPromptReader),
 }

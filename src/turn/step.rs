@@ -71,7 +71,7 @@ async fn ask_within_output_limit(
     loop {
         let request = Arc::new(ModelRequest {
             model: state.model.model.clone(),
-            system: cx.prompt.text.clone(),
+            system: cx.prompt.text.for_model(&state.model.model),
             messages: items.to_vec(),
             tools: cx.tools.tool_specs(),
             max_output_tokens: state.output_for(items),

@@ -67,6 +67,6 @@ pub(super) fn refresh_tools(cx: &TurnContext, state: &mut LoopState) {
         .tools
         .refresh(|specs| specs.len() > MANY_TOOLS || estimate_tool_tokens(specs) > window / WINDOW_SHARE);
     if has_changed {
-        state.set_prefix_tokens(estimate_prefix_tokens(cx));
+        state.set_prefix_tokens(estimate_prefix_tokens(cx, &state.model));
     }
 }

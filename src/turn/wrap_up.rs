@@ -17,7 +17,8 @@ pub async fn wrap_up(cx: &TurnContext) -> Result<bool, TurnStopped> {
     let Ok(model) = resolve_model(cx).await? else {
         return Ok(false);
     };
-    let mut state = LoopState::new(model, compact::estimate_prefix_tokens(cx), false);
+    let prefix = compact::estimate_prefix_tokens(cx, &model);
+    let mut state = LoopState::new(model, prefix, false);
     state.adopt_calibration(cx.services.statistics.calibration.clone());
     state.access = build_provider_access(cx);
     final_summary(cx, &mut state, TIME_IS_UP, "the sub-agent ends without a summary").await

@@ -1,4 +1,4 @@
-//! `agentls docs`: the documentation pages that the binary contains.
+//! `agentls docs` and `agentls prompt`: the documentation pages and the instructions that the binary contains.
 
 use std::process::Stdio;
 
@@ -55,4 +55,16 @@ fn docs_exits_cleanly_when_the_reader_closes_the_pipe() {
         (output.status.code(), output.stderr.as_slice()),
         (Some(0), &b""[..])
     );
+}
+
+#[test]
+fn prompt_prints_the_instructions_for_a_model() {
+    let world = World::new();
+    let (unknown, claude) = (world.run(&["prompt"]), world.run(&["prompt", "claude-opus-5-5"]));
+    unknown
+        .assert_exit_code(0)
+        .assert_stdout("You are a coding agent")
+        .assert_stdout("Act by calling tools");
+    claude.assert_exit_code(0).assert_stdout("Report faithfully");
+    assert!(!claude.out.contains("Act by calling tools"), "{}", claude.out);
 }

@@ -71,7 +71,12 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
     let other = client.session();
     client.ask(&other, "hello");
     assert_eq!(world.wait_for_request(1).body["model"], "mock-model");
-    assert!(system(&world.wait_for_request(1)).starts_with("You are a coding agent"));
+    let prompt = system(&world.wait_for_request(1));
+    assert!(prompt.starts_with("You are a coding agent"), "{prompt}");
+    assert!(
+        prompt.contains("Act by calling tools"),
+        "an unknown model gets the text for open models"
+    );
     let refused = client.refused("agent/newSession", json!({"agent": "nobody"}));
     assert!(refused.message.contains("nobody"), "{refused:?}");
 }
