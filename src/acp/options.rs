@@ -9,8 +9,8 @@ use super::context::AcpContext;
 use super::error::{command_refusal, invalid_param};
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
-use crate::session::{SessionCommand, SessionInfo, SessionSnapshot};
-use crate::store::{ContentChoice, StoreError};
+use crate::session::{CommandError, SessionCommand, SessionInfo, SessionSnapshot};
+use crate::store::ContentChoice;
 
 /// The name of the agent that is used when none is named.
 const DEFAULT_AGENT: &str = "default";
@@ -184,8 +184,9 @@ async fn set_agent(state: &AcpContext, session: &SessionId, agent: &str) -> Resu
         ));
     }
     // Nothing is stored yet, so the session begins again under its id.
-    if !state.sessions.close_session(session).await {
-        return Err(command_refusal(StoreError::NotWritable.into()));
+    let is_closed = state.sessions.close_session(session).await;
+    if !is_closed.map_err(command_refusal)? {
+        return Err(command_refusal(CommandError::Busy));
     }
     let info = SessionInfo {
         agent: (agent != DEFAULT_AGENT).then(|| agent.to_owned()),

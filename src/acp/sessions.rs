@@ -229,7 +229,7 @@ fn format_time(at_ms: i64) -> String {
 /// Cancels the work of a session and unloads it.
 pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
-    state.sessions.close_session(&id).await;
+    state.sessions.close_session(&id).await.map_err(command_refusal)?;
     state.configured.mcp().forget_session(&id);
     state.feeds.remove(&id);
     Ok(json!({}))

@@ -117,6 +117,10 @@ pub enum SessionCommand {
     Delete {
         reply: Reply<()>,
     },
+    /// Cancel the turn and unload the session. Answered with whether it was unloaded.
+    Close {
+        reply: Reply<bool>,
+    },
     /// The server ends: interrupt the turn, store its end, release the lock.
     End,
 }
@@ -139,7 +143,7 @@ impl SessionCommand {
             | Self::Delete { reply } => _ = reply.send(Err(refused)),
             Self::Load { reply, .. } => _ = reply.send(Err(refused)),
             Self::Inspect { reply } | Self::Measure { reply } => _ = reply.send(Err(refused)),
-            Self::ResetCircuit { reply, .. } => _ = reply.send(Err(refused)),
+            Self::ResetCircuit { reply, .. } | Self::Close { reply } => _ = reply.send(Err(refused)),
             Self::RevokeGrant { reply, .. } => _ = reply.send(false),
             Self::End => {}
         }

@@ -83,7 +83,7 @@ enum OrderGroup {
     Title,
     Look,
     Files,
-    Deletion,
+    Departure,
     /// Waits for all others.
     Alone,
 }
@@ -110,7 +110,7 @@ impl Operation {
             | SessionCommand::Measure { .. }
             | SessionCommand::ResetCircuit { .. } => OrderGroup::Look,
             SessionCommand::Revert { .. } => OrderGroup::Files,
-            SessionCommand::Delete { .. } => OrderGroup::Deletion,
+            SessionCommand::Delete { .. } | SessionCommand::Close { .. } => OrderGroup::Departure,
             SessionCommand::End => OrderGroup::Alone,
         }
     }

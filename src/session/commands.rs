@@ -104,6 +104,7 @@ impl Actor {
                 let _ = reply.send(self.questions.revoke_grant(&id));
             }
             SessionCommand::Delete { reply } => self.delete_session(gathered.deleted, reply),
+            SessionCommand::Close { reply } => self.close_session(&gathered, reply),
             SessionCommand::End => {}
         }
     }
@@ -406,11 +407,31 @@ impl Actor {
         }
     }
 
+    /// Unloads the session at a client's wish. If a turn is running, cancels it first and unloads at its end.
+    fn close_session(&mut self, gathered: &Gathered, reply: Reply<bool>) {
+        if let Some(turn) = &self.turn {
+            // A second cancel would kill what is being ended gracefully.
+            if turn.control.stopping.is_none() {
+                self.cancel_turn(None);
+            }
+            self.residency.closing.push(reply);
+            return;
+        }
+        self.unload(gathered);
+        let waiting: Vec<_> = self.residency.closing.drain(..).chain([reply]).collect();
+        for reply in waiting {
+            let _ = reply.send(Ok(self.residency.has_retired));
+        }
+        if !self.residency.has_retired {
+            self.mailbox.queue.push_first(Operation::StartQueued);
+        }
+    }
+
     /// Unloads the idle session. The registry decides atomically with new arrivals, so that no command is lost to an
     /// actor that leaves.
     fn unload(&mut self, gathered: &Gathered) {
-        let is_open = matches!(self.residency.stage, LoadState::New | LoadState::Open);
-        let may_leave = (gathered.is_stored || !is_open) && self.mailbox.queue.is_empty();
+        let has_recorded = self.residency.stage == LoadState::Open;
+        let may_leave = (gathered.is_stored || !has_recorded) && self.mailbox.queue.is_empty();
         let live = &self.residency.live_sessions;
         if may_leave && live.try_retire(&self.info.id, &self.mailbox.commands) {
             self.residency.has_retired = true;

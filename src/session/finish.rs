@@ -65,8 +65,12 @@ impl Actor {
     /// Settles the end of the turn, then does what waits for it.
     pub(super) fn end_turn(&mut self, result: TurnResult) {
         self.settle_end(result);
-        // A pending deletion comes first: it leaves no session to run a queued prompt in.
+        if let Some(reply) = self.residency.closing.pop() {
+            let close = SessionCommand::Close { reply };
+            self.mailbox.queue.push_first(Operation::Command(close));
+        }
         self.mailbox.queue.push_first(Operation::StartQueued);
+        // A pending deletion comes first: it leaves no session to run a queued prompt in.
         if let Some(reply) = self.residency.deleting.pop() {
             let deletion = SessionCommand::Delete { reply };
             self.mailbox.queue.push_first(Operation::Command(deletion));

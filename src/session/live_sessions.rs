@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, watch};
 
 use super::cancel_queue::CancelQueue;
-use super::command::SessionCommand;
+use super::command::{CommandError, SessionCommand};
 use crate::base::spawn::AbortOnDrop;
 use crate::domain::{ApprovalId, InquiryId, SessionId};
 
@@ -50,6 +50,18 @@ pub(super) struct LiveSession {
     pub(super) task: AbortOnDrop<()>,
     /// Distinguishes the actor from an earlier one of the same session that is still leaving.
     pub(super) number: u64,
+}
+
+impl LiveSession {
+    /// Posts a command.
+    pub(super) fn post(&mut self, command: SessionCommand) -> Result<(), CommandError> {
+        self.commands.try_send(command).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => CommandError::Busy,
+            mpsc::error::TrySendError::Closed(_) => CommandError::Ending,
+        })?;
+        self.posted += 1;
+        Ok(())
+    }
 }
 
 impl LiveSessions {

@@ -17,7 +17,7 @@ use super::services::Services;
 use crate::base::spawn::spawn;
 use crate::domain::{ApprovalId, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId, TurnId};
 use crate::provider::Effort;
-use crate::store::{ContentChoice, StoreError, StoreHealth};
+use crate::store::{ContentChoice, StoreError};
 
 /// Commands of one session that may wait. More are rejected as busy.
 const MAILBOX: usize = 256;
@@ -95,12 +95,7 @@ impl SessionManager {
         let Some(live) = roll.live.get_mut(id) else {
             return Err(CommandError::Ending);
         };
-        live.commands.try_send(command).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => CommandError::Busy,
-            mpsc::error::TrySendError::Closed(_) => CommandError::Ending,
-        })?;
-        live.posted += 1;
-        Ok(())
+        live.post(command)
     }
 
     /// Cancels the running turn, or only `turn` if it is given. A second cancel skips graceful shutdown.
@@ -265,28 +260,28 @@ impl SessionManager {
 
     /// Cancels a session's turn, stores its end, and unloads the session. Does nothing if it is not live.
     ///
-    /// While the disk fails, the session stays live: what the store only holds in memory would be missing after the
-    /// next load, and its numbers would be given out twice (I6). Returns whether the session is gone.
-    pub async fn close_session(&self, id: &SessionId) -> bool {
-        let is_stored = matches!(
-            self.services.store.writes.flush_writes().await,
-            Ok(StoreHealth::Ok)
-        );
+    /// The session stays live if other commands wait for it, and while the disk fails: what the store only holds in
+    /// memory would be missing after the next load, and its numbers would be given out twice (I6). Returns whether the
+    /// session was unloaded.
+    ///
+    /// # Errors
+    /// [`CommandError::Ending`] if the server shuts down, [`CommandError::Busy`] if the session's mailbox is full.
+    pub async fn close_session(&self, id: &SessionId) -> Result<bool, CommandError> {
+        let (reply, closed) = oneshot::channel();
         let commands = {
-            let roll = self.roll.lock();
-            let Some(live) = roll.live.get(id) else {
-                return true;
+            let mut roll = self.roll.lock();
+            let Some(live) = roll.live.get_mut(id) else {
+                return Ok(true);
             };
-            live.cancels.request_cancel(live.posted, None);
+            live.post(SessionCommand::Close { reply })?;
             live.commands.clone()
         };
-        if !is_stored {
-            return false;
+        let is_unloaded = closed.await.unwrap_or(Err(CommandError::Ending))?;
+        if is_unloaded {
+            // Its lock is released by then.
+            commands.closed().await;
         }
-        // An error means that the actor has left already.
-        let _ = commands.send(SessionCommand::End).await;
-        commands.closed().await;
-        true
+        Ok(is_unloaded)
     }
 
     /// Interrupts all turns, stores their ends, and releases the locks.

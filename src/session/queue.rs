@@ -134,7 +134,8 @@ impl Actor {
 
     /// Returns whether a queued prompt starts now.
     pub(super) fn is_prompt_due(&self) -> bool {
-        self.can_start_queued() && !self.residency.is_ending() && self.inbox.is_due(self.state.queue_paused)
+        let is_leaving = self.residency.is_ending() || !self.residency.closing.is_empty();
+        self.can_start_queued() && !is_leaving && self.inbox.is_due(self.state.queue_paused)
     }
 
     fn can_start_queued(&self) -> bool {

@@ -44,6 +44,8 @@ pub(super) struct Residency {
     pub(super) has_retired: bool,
     /// Callers that wait for the turn's end before the session is deleted.
     pub(super) deleting: Vec<Reply<()>>,
+    /// Callers that wait for the turn's end before the session is unloaded.
+    pub(super) closing: Vec<Reply<bool>>,
 }
 
 impl Residency {
@@ -59,6 +61,7 @@ impl Residency {
             ending_since: None,
             has_retired: false,
             deleting: Vec::new(),
+            closing: Vec::new(),
         }
     }
 

@@ -117,6 +117,8 @@ impl Actor {
                     .or(counts.then_some(IoStep::CountEvents)))
             }
             SessionCommand::Delete { .. } => Ok(self.next_for_deletion(gathered)),
+            SessionCommand::Close { .. } if self.turn.is_some() => Ok(None),
+            SessionCommand::Close { .. } => Ok(self.next_for_unload(gathered)),
             SessionCommand::ResetCircuit { .. }
             | SessionCommand::RevokeGrant { .. }
             | SessionCommand::End => Ok(None),
@@ -213,7 +215,8 @@ impl Actor {
             QueueAction::SendNow(_) => (None, true),
             QueueAction::List | QueueAction::Remove(_) => (None, false),
         };
-        let starts = starts && self.turn.is_none() && self.residency.deleting.is_empty();
+        let is_leaving = !self.residency.deleting.is_empty() || !self.residency.closing.is_empty();
+        let starts = starts && self.turn.is_none() && !is_leaving;
         // The action still succeeds: the prompt waits in the queue.
         let start = || {
             starts
@@ -271,8 +274,8 @@ impl Actor {
 
     fn next_for_unload(&self, gathered: &Gathered) -> Option<IoStep> {
         // In the other states nothing was recorded, so nothing can be missing.
-        let is_open = matches!(self.residency.stage, LoadState::New | LoadState::Open);
-        (is_open && !gathered.has_taken(IoStep::CheckStored)).then_some(IoStep::CheckStored)
+        let has_recorded = self.residency.stage == LoadState::Open;
+        (has_recorded && !gathered.has_taken(IoStep::CheckStored)).then_some(IoStep::CheckStored)
     }
 
     fn start_step(&mut self, step: IoStep, pending: &PendingOperation) -> BoxFuture<'static, IoOutcome> {

@@ -290,3 +290,48 @@ async fn each_session_announces_once_why_its_model_was_chosen() {
     assert_eq!(count_announcements(), 2);
     fixture.end().await;
 }
+
+#[tokio::test]
+async fn closing_a_session_drops_no_command_and_no_event() {
+    let started = Arc::new(Notify::new());
+    let call = json!({"tool": {"name": "endless", "input": {"at": "x"}}});
+    let model = scripted(json!([{"events": [call]}, {"events": [{"text": "ok"}], "repeat": true}]));
+    let fails = Arc::new(AtomicBool::new(false));
+    let disk = fails.clone();
+    let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(DiskFault::DiskFull));
+    let tools: Vec<Arc<dyn crate::tool::DynTool>> = vec![Arc::new(Endless(started.clone()))];
+    let fixture = TurnFixture::with(Mode::Full, model, tools, None, Some(fault));
+    let session = fixture.session();
+    let rename = |title: &str| {
+        let title = title.to_owned();
+        let sessions = &fixture.sessions;
+        sessions.send_request(&session, |reply| SessionCommand::Rename { title, reply })
+    };
+    let running = fixture.post(&session, "go").await.unwrap().unwrap();
+    started.notified().await;
+    // A command that arrives while the turn ends is performed.
+    let (_, renamed) = tokio::join!(fixture.sessions.close_session(&session), rename("meanwhile"));
+    renamed.unwrap();
+    assert_eq!(
+        running.wait_for_outcome().await.unwrap().end.reason,
+        TerminalReason::AbortedTools
+    );
+    assert_eq!(fixture.sessions.close_session(&session).await, Ok(true));
+    assert_eq!(fixture.sessions.live_session_count(), 0);
+
+    // While the disk fails, closing it would lose what only the memory has.
+    rename("before").await.unwrap();
+    fails.store(true, Ordering::Relaxed);
+    assert!(matches!(
+        rename("in memory").await,
+        Ok(()) | Err(CommandError::Store(_))
+    ));
+    assert_eq!(fixture.sessions.close_session(&session).await, Ok(false));
+    assert_eq!(fixture.sessions.live_session_count(), 1);
+    fails.store(false, Ordering::Relaxed);
+    while !fixture.sessions.close_session(&session).await.unwrap() {}
+    let inspect = |reply| SessionCommand::Inspect { reply };
+    let loaded = fixture.sessions.send_request(&session, inspect).await.unwrap();
+    assert_eq!(loaded.choice.title.as_deref(), Some("in memory"));
+    fixture.end().await;
+}
