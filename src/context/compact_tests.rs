@@ -94,7 +94,7 @@ fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
     let items = history.to_messages();
     let middle = find_compaction_range(&items).unwrap();
     assert_eq!(middle.slice_items(&items).len(), 14);
-    let summary = middle.build_summary(&items, "notes".to_owned(), false);
+    let summary = middle.build_summary(&items, &[], "notes".to_owned(), false);
     history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
     let after = history.to_messages();
     assert_eq!(
@@ -146,7 +146,7 @@ fn a_later_compaction_replaces_the_summary() {
         let items = history.to_messages();
         let middle = find_compaction_range(&items).unwrap();
         let notes = format!("notes {round}");
-        let summary = middle.build_summary(&items, notes.clone(), false);
+        let summary = middle.build_summary(&items, &[], notes.clone(), false);
         history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
         let items = history.to_messages();
         assert_eq!(shape(&items)[..2], ["first", "summary"]);
@@ -160,6 +160,49 @@ fn a_later_compaction_replaces_the_summary() {
 }
 
 #[test]
+fn what_the_user_said_stays_word_for_word_up_to_a_limit() {
+    let mut events = long(4);
+    events.push(text_message("pasted", Role::User, &"log ".repeat(5_000)));
+    for n in 0..4 {
+        events.push(text_message(&format!("u{n}"), Role::User, &"wish ".repeat(400)));
+        events.push(text_message(&format!("a{n}"), Role::Assistant, "ok"));
+    }
+    for n in 0..4 {
+        events.push(calls(&format!("last{n}"), &[&format!("l{n}")]));
+        events.push(result(&format!("l{n}"), ToolResult::ok("y")));
+    }
+    let mut history = history(&events);
+    for (window, kept) in [
+        (200_000, &["u0", "u1", "u2", "u3"][..]),
+        (10_000, &["u2", "u3"]),
+        (100, &[]),
+    ] {
+        let items = history.to_messages();
+        let middle = find_compaction_range(&items).unwrap();
+        let found = middle.find_kept(&items, window);
+        assert_eq!(shape(&found), kept, "{window}");
+    }
+    let items = history.to_messages();
+    let middle = find_compaction_range(&items).unwrap();
+    let kept = middle.find_kept(&items, 10_000);
+    let digest = build_digest(middle.slice_items(&items), &kept);
+    assert!(
+        digest.contains("said: wish") && digest.matches("said: wish").count() == 2,
+        "{digest}"
+    );
+    let summary = middle.build_summary(&items, &kept, digest, true);
+    history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
+    assert_eq!(
+        shape(&history.to_messages())[..4],
+        ["first", "u2", "u3", "summary"]
+    );
+    // They are the user's messages for the next compaction too.
+    let items = history.to_messages();
+    let middle = find_compaction_range(&items).unwrap();
+    assert_eq!(shape(middle.slice_items(&items))[..3], ["u2", "u3", "summary"]);
+}
+
+#[test]
 fn a_summary_of_unknown_messages_changes_nothing() {
     let mut history = history(&long(10));
     let before = shape(&history.to_messages());
@@ -168,6 +211,7 @@ fn a_summary_of_unknown_messages_changes_nothing() {
         text: "notes".to_owned(),
         from: "lost".into(),
         until: "m7".into(),
+        kept: Vec::new(),
         digest: false,
     };
     history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
@@ -197,6 +241,100 @@ fn old_large_results_become_stubs_once() {
         panic!("a result");
     };
     assert!(result.text.contains("3000 characters"), "{}", result.text);
+}
+
+/// Returns an edit of `path`.
+fn edit(id: &str, path: &str) -> [Event; 2] {
+    let input = Arc::new(json!({"path": path}));
+    let name = "edit_file".to_owned();
+    let call = Block::ToolUse {
+        id: id.into(),
+        name,
+        input,
+        attached: None,
+    };
+    [
+        message(&format!("m_{id}"), Role::Assistant, vec![call]),
+        result(id, ToolResult::ok("edited")),
+    ]
+}
+
+#[test]
+fn outdated_results_become_stubs_many_at_once() {
+    // Each result has 25,000 tokens; the last 20 messages are recent.
+    let with_results = |count: usize| {
+        let mut events = vec![text_message("first", Role::User, "build it")];
+        for n in 0..count {
+            events.push(calls(&format!("m{n}"), &[&format!("c{n}")]));
+            events.push(result(&format!("c{n}"), ToolResult::ok("x".repeat(100_000))));
+        }
+        events
+    };
+    let outdated = |events: &[Event]| {
+        let ids = outdated_results(&history(events).to_messages());
+        ids.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        outdated(&with_results(11)),
+        [""; 0],
+        "one result saves too little"
+    );
+    assert_eq!(outdated(&with_results(12)), ["c0", "c1"]);
+    // What was read of a file that was edited is still needed.
+    let mut events = with_results(12);
+    events.extend(edit("e", "c1.rs"));
+    assert_eq!(outdated(&events), ["c0", "c2"]);
+    let stubs = outdated_results(&history(&events).to_messages());
+    events.push(Event::Compacted(Arc::new(Compaction {
+        stubs,
+        ..compaction(None)
+    })));
+    assert_eq!(outdated(&events), [""; 0]);
+}
+
+#[test]
+fn the_work_is_described_as_it_is() {
+    let plan = |id: &str, text: &str| {
+        let input = json!({"items": [{"text": text, "status": "in_progress"}, {"text": "then", "status": "pending"}]});
+        let name = "update_plan".to_owned();
+        let call = Block::ToolUse {
+            id: id.into(),
+            name,
+            input: Arc::new(input),
+            attached: None,
+        };
+        [
+            message(&format!("m_{id}"), Role::Assistant, vec![call]),
+            result(id, ToolResult::ok("shown")),
+        ]
+    };
+    let mut events = vec![text_message("first", Role::User, "build it")];
+    events.extend(plan("p1", "first draft"));
+    events.extend(plan("p2", "the parser"));
+    events.extend(edit("e1", "b.rs"));
+    events.extend(edit("e2", "a.rs"));
+    events.extend(edit("e3", "a.rs"));
+    let [call, _] = edit("e4", "failed.rs");
+    events.extend([call, result("e4", ToolResult::error("no match"))]);
+    events.extend(long(4).split_off(1));
+    let items = history(&events).to_messages();
+    let middle = find_compaction_range(&items).unwrap();
+    let processes = ["bg1: npm run dev".to_owned()];
+    assert_eq!(
+        describe_work(&items, middle, &processes),
+        "## State of the work\nPlan:\n- [in progress] the parser\n- [pending] then\nFiles changed so far:\n- a.rs\n\
+         - b.rs\nBackground processes that run now:\n- bg1: npm run dev"
+    );
+    let idle = history(&long(10)).to_messages();
+    let middle = find_compaction_range(&idle).unwrap();
+    assert_eq!(describe_work(&idle, middle, &[]), "");
+    // A later digest leaves out an earlier state.
+    let earlier = format!("{PREFIX}\n- notes\n\n{WORK_HEADING}\nPlan:\n- [pending] old");
+    let summary = Message {
+        hidden: true,
+        ..Message::user_text(earlier)
+    };
+    assert_eq!(build_digest(&[HistoryItem::new(summary)], &[]), "- notes");
 }
 
 #[test]
@@ -244,8 +382,8 @@ fn the_digest_lists_prompts_files_the_last_error_and_tools() {
     ])
     .to_messages();
     assert_eq!(
-        build_digest(&items),
-        "- the person said: fix the parser\n- the person said: and the tests\n- files touched: a.rs, b.rs\n\
+        build_digest(&items, &[]),
+        "- the user said: fix the parser\n- the user said: and the tests\n- files touched: a.rs, b.rs\n\
          - the last error: no such file\n- tools used: bash 2"
     );
 }
@@ -253,7 +391,7 @@ fn the_digest_lists_prompts_files_the_last_error_and_tools() {
 #[test]
 fn the_transcript_shortens_each_result() {
     let text = build_summary_prompt(&long_items(3), Some("keep the numbers"));
-    assert!(text.contains("Person: build it"));
+    assert!(text.contains("User: build it"));
     assert!(text.contains("Agent: calls bash {\"path\":\"c0.rs\"}"));
     assert!(text.contains("keep the numbers"));
     assert!(text.len() < 3 * 2_000, "{}", text.len());
@@ -322,7 +460,11 @@ proptest! {
                 }
                 _ => {
                     let items = history.to_messages();
-                    let summary = find_compaction_range(&items).map(|middle| middle.build_summary(&items, build_digest(middle.slice_items(&items)), true));
+                    let summary = find_compaction_range(&items).map(|middle| {
+                        let kept = middle.find_kept(&items, 2_000);
+                        let digest = build_digest(middle.slice_items(&items), &kept);
+                        middle.build_summary(&items, &kept, digest, true)
+                    });
                     let smaller = Compaction {
                         stubs: large_results(&items),
                         ..compaction(summary)
@@ -344,6 +486,6 @@ proptest! {
             ..Message::user_text("")
         })];
         prop_assert!(build_summary_prompt(&items, None).len() < 10_000);
-        let _ = build_digest(&items);
+        let _ = build_digest(&items, &[]);
     }
 }

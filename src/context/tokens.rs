@@ -2,7 +2,7 @@
 //!
 //! Pure; `turn` corrects the estimates by the usage that the provider reports.
 
-use crate::domain::{Block, Message, ToolSpec};
+use crate::domain::{Block, Message, ToolResult, ToolSpec};
 
 /// The estimate for one image, whatever its size.
 const IMAGE_TOKENS: u64 = 1_600;
@@ -29,12 +29,15 @@ fn estimate_block_tokens(block: &Block) -> u64 {
                 + estimate_text_tokens(&input.to_string())
                 + extra.map_or(0, |extra| extra.to_string().len() as u64 / 4)
         }
-        Block::ToolResult { result, .. } => {
-            estimate_text_tokens(&result.text) + result.images.len() as u64 * IMAGE_TOKENS
-        }
+        Block::ToolResult { result, .. } => estimate_result_tokens(result),
         Block::Image(_) => IMAGE_TOKENS,
         Block::Reference(reference) => estimate_text_tokens(&reference.text) + 20,
     }
+}
+
+/// Estimates the tokens of a tool's result.
+pub(super) fn estimate_result_tokens(result: &ToolResult) -> u64 {
+    estimate_text_tokens(&result.text) + result.images.len() as u64 * IMAGE_TOKENS
 }
 
 /// Estimates the tokens that the specifications of tools take in a request.

@@ -329,6 +329,9 @@ pub struct Summary {
     pub from: MessageId,
     /// The first message after the range that stays.
     pub until: MessageId,
+    /// The user's messages of the range that stay word for word, before the summary.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<MessageId>,
     /// Whether rules built the text because the model call for the summary failed.
     #[serde(default)]
     pub digest: bool,

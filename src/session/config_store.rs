@@ -355,6 +355,7 @@ impl SettingsSource for ConfigStore {
                     auto_compact: agent.auto_compact,
                     compaction_model: agent.compaction_model.clone(),
                     threshold: agent.compaction_threshold,
+                    limit: agent.compaction_limit,
                     reserve: agent.output_reserve,
                 },
                 tool_timeouts: Arc::new({

@@ -17,14 +17,14 @@ use super::session_link::TurnStopped;
 use super::transition::Outcome;
 use crate::context::compact::{self, CompactionRange};
 use crate::context::{estimate_text, estimate_tool_tokens};
-use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message};
+use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message, Summary, ToolCallId};
 use crate::provider::{HistoryItem, ModelRequest, StopReason, is_thinking_enabled};
 
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
 const SHORTER: u32 = 3;
 
 /// The longest summary, in tokens. A reasoning model gets more, because its thoughts count too.
-const MAX_SUMMARY_TOKENS: u32 = 4_000;
+const MAX_SUMMARY_TOKENS: u32 = 8_000;
 const NOTES_AND_THOUGHTS: u32 = 16_000;
 
 /// The code of the warning that a summary failed. The session counts these warnings.
@@ -43,7 +43,10 @@ pub(super) async fn fit_history(
     cx: &TurnContext,
     state: &mut LoopState,
 ) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
-    let items = begin(cx, state).await?;
+    let mut items = begin(cx, state).await?;
+    if state.may_compact() && stub_outdated_results(cx, state, &items).await? {
+        items = begin(cx, state).await?;
+    }
     let due = cx
         .settings
         .context
@@ -107,13 +110,39 @@ pub(super) async fn collapse_large_results(
     state: &LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<bool, TurnStopped> {
-    let stubs = compact::large_results(items);
+    replace_by_stubs(
+        cx,
+        state,
+        items,
+        compact::large_results(items),
+        CompactTrigger::Overflow,
+    )
+    .await
+}
+
+/// Replaces large results that are long past by stubs, many at once. Returns whether there were enough of them.
+async fn stub_outdated_results(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+) -> Result<bool, TurnStopped> {
+    let outdated = compact::outdated_results(items);
+    replace_by_stubs(cx, state, items, outdated, CompactTrigger::Threshold).await
+}
+
+async fn replace_by_stubs(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+    stubs: Vec<ToolCallId>,
+    trigger: CompactTrigger,
+) -> Result<bool, TurnStopped> {
     if stubs.is_empty() {
         return Ok(false);
     }
     let smaller = Compaction {
         stubs,
-        ..as_it_is(state, items, CompactTrigger::Overflow)
+        ..as_it_is(state, items, trigger)
     };
     emit_compaction(cx, state, items, smaller).await?;
     Ok(true)
@@ -167,13 +196,21 @@ pub(super) async fn summarize_history(
     };
     // Set even if the summary fails, so that the check before the next call does not repeat it.
     state.compaction.is_recent = true;
+    let kept = middle.find_kept(items, state.model.info.window);
+    let work = compact::describe_work(items, middle, &describe_processes(cx));
+    let replace = |text: String, digest| {
+        let text = format!("{text}\n\n{work}").trim().to_owned();
+        middle.build_summary(items, &kept, text, digest)
+    };
     let before = compact::estimate_total_tokens(items);
-    let kept_tokens = before - compact::estimate_total_tokens(middle.slice_items(items));
-    let after = |text: &str| kept_tokens + compact::summary_tokens(text);
-    let reason = match write_notes(cx, state, middle, items, trigger, instructions).await? {
-        Ok(text) if compact::is_sufficient_reduction(before, after(&text)) => {
+    let staying = before - compact::estimate_total_tokens(middle.slice_items(items))
+        + compact::estimate_total_tokens(&kept);
+    let after = |summary: &Summary| staying + compact::summary_tokens(&summary.text);
+    let written = write_notes(cx, state, middle, items, &kept, trigger, instructions).await?;
+    let reason = match written.map(|notes| replace(notes, false)) {
+        Ok(summary) if compact::is_sufficient_reduction(before, after(&summary)) => {
             state.compaction.failures = 0;
-            replace_middle(cx, state, items, middle, text, trigger, false).await?;
+            replace_middle(cx, state, items, summary, trigger).await?;
             return Ok(SummaryOutcome::Smaller);
         }
         // R-CTX-2: a summary that saves less than a fifth has failed.
@@ -188,27 +225,32 @@ pub(super) async fn summarize_history(
             Some(_) | None => return Ok(SummaryOutcome::Limited(end)),
         },
     };
-    let digest = compact::build_digest(middle.slice_items(items));
+    let digest = replace(compact::build_digest(middle.slice_items(items), &kept), true);
     let helps = after(&digest) < before;
     emit_failure(cx, state, &reason, helps).await?;
     if !helps {
         return Ok(SummaryOutcome::Same("no summary made the conversation shorter"));
     }
-    replace_middle(cx, state, items, middle, digest, trigger, true).await?;
+    replace_middle(cx, state, items, digest, trigger).await?;
     Ok(SummaryOutcome::Smaller)
+}
+
+/// Returns a line for each background process that runs.
+fn describe_processes(cx: &TurnContext) -> Vec<String> {
+    let jobs = cx.workspace.background().list_jobs();
+    let running = jobs.into_iter().filter(|job| job.ending.is_none());
+    running.map(|job| format!("{}: {}", job.id, job.title)).collect()
 }
 
 async fn replace_middle(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
-    middle: CompactionRange,
-    text: String,
+    summary: Summary,
     trigger: CompactTrigger,
-    digest: bool,
 ) -> Result<(), TurnStopped> {
     let smaller = Compaction {
-        summary: Some(middle.build_summary(items, text, digest)),
+        summary: Some(summary),
         ..as_it_is(state, items, trigger)
     };
     cx.services.totals.compactions.add(1);
@@ -245,6 +287,7 @@ async fn write_notes(
     state: &mut LoopState,
     middle: CompactionRange,
     items: &[Arc<HistoryItem>],
+    kept: &[Arc<HistoryItem>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<Result<String, SummaryFailure>, TurnStopped> {
@@ -276,6 +319,7 @@ async fn write_notes(
                 let unread = compact::build_digest(
                     &middle.slice_items(items)
                         [..middle.slice_items(items).len() - part.slice_items(items).len()],
+                    kept,
                 );
                 return Ok(extract_notes(&model, *model_answer)
                     .map(|text| format!("{unread}\n{text}").trim().to_owned())

@@ -69,6 +69,8 @@ pub struct ContextPolicy {
     pub compaction_model: Option<String>,
     /// The part of the available tokens, 0 to 1, above which the history is compacted before the call (R-CTX-1).
     pub threshold: f64,
+    /// The tokens above which it is compacted however large the window is.
+    pub limit: u64,
     /// Tokens of the window that stay free for the answer (R-CTX-1), but at most a quarter of the window.
     pub reserve: u64,
 }
@@ -79,6 +81,7 @@ impl Default for ContextPolicy {
             auto_compact: true,
             compaction_model: None,
             threshold: 0.75,
+            limit: 200_000,
             reserve: 8_192,
         }
     }
@@ -87,7 +90,7 @@ impl Default for ContextPolicy {
 impl ContextPolicy {
     /// Returns whether a request with `tokens` tokens is compacted before it is sent.
     pub(super) fn is_due(&self, tokens: u64, window: u64) -> bool {
-        tokens as f64 > self.available_tokens(window) as f64 * self.threshold
+        tokens > self.limit || tokens as f64 > self.available_tokens(window) as f64 * self.threshold
     }
 
     /// Returns whether a request with `tokens` tokens leaves no room for an answer.
@@ -146,6 +149,9 @@ mod tests {
         assert!(policy.is_due(2_305, 4_096));
         assert!(policy.is_full(3_073, 4_096));
         assert!(policy.is_due(1, 0));
+        // Long requests cost more than they help, so a large window is not filled.
+        assert!(!policy.is_due(200_000, 1_000_000));
+        assert!(policy.is_due(200_001, 1_000_000));
     }
 
     #[test]

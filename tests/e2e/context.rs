@@ -19,7 +19,7 @@ fn uncounted_ok() -> Reply {
 }
 
 fn notes() -> Reply {
-    Reply::text("the person wants lorem ipsum").tokens(0, 0)
+    Reply::text("the user wants lorem ipsum").tokens(0, 0)
 }
 
 fn too_long() -> Reply {
@@ -32,7 +32,7 @@ fn image_refused() -> Reply {
 
 fn asks_for_notes(request: &RecordedRequest) -> bool {
     let raw = String::from_utf8_lossy(&request.raw);
-    raw.contains("You write the memory of a coding agent")
+    raw.contains("You write the notes with which a coding agent continues")
 }
 
 /// Returns one line per message of a request: its role and the start of its text.
@@ -271,13 +271,16 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
     let last = rounds - 1;
     let compaction = client.next(&session, "agent/compacted");
     assert_eq!(compaction.text("trigger"), "threshold");
-    assert_eq!(compaction.text("summary"), "the person wants lorem ipsum");
+    assert_eq!(compaction.text("summary"), "the user wants lorem ipsum");
     assert!(compaction.params["tokensBefore"].as_u64().unwrap() > 16_356);
     assert!(compaction.params["tokensAfter"].as_u64().unwrap() < 13_000);
     assert_eq!(compaction.params["messagesBefore"], 2 * last + 1);
     let request = world.wait_for_request(world.requests() - 1);
+    // Of what was summarized, the user's newest messages stay, up to a quarter.
     let expected = [
         "user q0".to_owned(),
+        format!("user q{}", last - 4),
+        format!("user q{}", last - 3),
         "user [Previous conversation summary]".to_owned(),
         "assistant ok".to_owned(),
         format!("user q{}", last - 2),
@@ -290,8 +293,8 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
     let notes_request = world.wait_for_request(world.requests() - 2);
     assert!(asks_for_notes(&notes_request));
     assert!(
-        notes_request.last_text().contains("Person: q1: lorem")
-            && !notes_request.last_text().contains("Person: q0")
+        notes_request.last_text().contains("User: q1: lorem")
+            && !notes_request.last_text().contains("User: q0")
     );
     // The summary is not part of the conversation: its usage counts, but its answer is not a message.
     assert_eq!(client.streamed_text(&session), "ok".repeat(rounds));
@@ -342,6 +345,7 @@ fn compaction_threshold_follows_the_settings() {
     for (agent, compacts) in [
         ("", false),
         ("compaction_threshold = 0.6", true),
+        ("compaction_limit = 22000", true),
         ("output_reserve = 10000", true),
         ("output_reserve = 10000\ncompaction_threshold = 0.9", false),
     ] {
@@ -575,7 +579,7 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
             compaction["summary"]
                 .as_str()
                 .unwrap()
-                .contains("the person said: q1"),
+                .contains("the user said: q1"),
             "{compaction}"
         );
         assert_eq!(warnings(&client, &session, "compaction_failed"), n + 1);
@@ -644,7 +648,7 @@ fn overflowing_summary_request_shrinks_at_most_three_times() {
             compaction["summary"]
                 .as_str()
                 .unwrap()
-                .contains("the person said: q1"),
+                .contains("the user said: q1"),
             "{compaction}"
         );
     }

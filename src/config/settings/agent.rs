@@ -98,6 +98,10 @@ pub struct AgentSettings {
     /// The fraction of the available context at which the history is summarized. Default: 0.75.
     #[schemars(range(min = 0.2, max = 0.95), extend("x-untrusted" = Untrusted::Any))]
     pub compaction_threshold: f64,
+    /// The number of tokens at which the history is summarized, even if the context window is larger. Many models answer
+    /// worse and cost more beyond it. Default: 200000.
+    #[schemars(range(min = 10_000, max = 10_000_000), extend("x-untrusted" = Untrusted::Lower))]
+    pub compaction_limit: u64,
     /// How many tokens of the context window stay free for the answer; at most a quarter of a small window. Default:
     /// 8192.
     #[schemars(range(min = 1_024, max = 1_000_000), extend("x-untrusted" = Untrusted::Any))]
@@ -168,6 +172,7 @@ impl Default for AgentSettings {
             auto_compact: true,
             compaction_model: None,
             compaction_threshold: 0.75,
+            compaction_limit: 200_000,
             output_reserve: 8_192,
             token_target: None,
             planning: false,

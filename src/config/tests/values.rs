@@ -321,7 +321,7 @@ fn every_number_of_a_provider_is_applied() {
          [network]\nca_file = '~/ca.pem'\nno_proxy = 'a,b'\n[model.q]\ninput = 1\noutput = 2\ncontext_window = 5\n\
          [tool.default]\ntimeout_s = 3\n[tool.grep]\ntimeout_s = 4\n[tool.bash]\non_cancel = 'finish'\nfinish_timeout_s = 7\n\
          [approvals]\ntimeout_s = 60\n[agent.default]\nreasoning_effort = 'high'\nsystem_prompt = 'be brief'\n\
-         compaction_threshold = 0.5\noutput_reserve = 20000\n\
+         compaction_threshold = 0.5\ncompaction_limit = 90000\noutput_reserve = 20000\n\
          [agent.fast]\nreasoning_effort = 'off'\n",
     );
     assert_eq!(lines(&loaded), [""; 0]);
@@ -368,7 +368,8 @@ fn every_number_of_a_provider_is_applied() {
     assert_eq!(settings.agents["fast"].reasoning_effort, ReasoningEffort::Off);
     let fast = &settings.agents["fast"];
     assert_eq!(fast.system_prompt.as_deref(), Some("be brief"));
-    assert_eq!((fast.compaction_threshold, fast.output_reserve), (0.5, 20_000));
+    assert_eq!((fast.compaction_threshold, fast.compaction_limit), (0.5, 90_000));
+    assert_eq!(fast.output_reserve, 20_000);
 }
 
 #[test]
@@ -381,6 +382,7 @@ fn out_of_range_numbers_are_refused_with_their_location() {
         "[tool.bash]\nfinish_timeout_s = 601",
         "[agent.default]\ncompaction_threshold = 0.1",
         "[agent.default]\ncompaction_threshold = 75",
+        "[agent.default]\ncompaction_limit = 9999",
         "[agent.default]\noutput_reserve = 10",
         "[agent.default]\noutput_reserve = '8k'",
     ] {

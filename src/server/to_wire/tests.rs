@@ -392,6 +392,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                     text: "notes".to_owned(),
                     from: "msg_1".into(),
                     until: "msg_8".into(),
+                    kept: Vec::new(),
                     digest: true,
                 }),
                 stubs: vec!["call_1".into()],

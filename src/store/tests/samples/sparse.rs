@@ -209,6 +209,7 @@ pub(super) fn sparse_events() -> Vec<Event> {
                 text: "s".into(),
                 from: "msg_2".into(),
                 until: "msg_3".into(),
+                kept: Vec::new(),
                 digest: true,
             }),
             vec!["call_1".into()],
