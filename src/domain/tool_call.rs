@@ -97,7 +97,7 @@ pub struct FileLocation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ToolResult {
-    /// What the model reads; cut in the middle beyond 30,000 characters (R-TOOL-1).
+    /// What the model reads; long output is cut in the middle (R-TOOL-1).
     pub text: String,
     /// Images for the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -4,6 +4,7 @@
 //! it. The repairs themselves are in `repair`.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::Read;
 use std::sync::Arc;
 
 use super::actor::Actor;
@@ -249,6 +250,14 @@ impl ContentSink for SessionSink {
     fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
         match self.content.open_spool(&self.session, name) {
             Ok(spool) => Ok(Box::new(SpoolWriter(spool))),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn open_reader(&self, name: &str) -> Result<Box<dyn Read + Send>, String> {
+        match self.content.open_file(&self.session, name) {
+            Ok(Some(file)) => Ok(Box::new(file)),
+            Ok(None) => Err("there is no such output in this session".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -77,6 +77,23 @@ impl OutputStore {
         })
     }
 
+    /// Opens a stored content. Returns `None` if there is none. Blocks briefly.
+    ///
+    /// # Errors
+    /// [`StoreError::BadName`] for a name that cannot be a file name, or an I/O error.
+    pub fn open_file(&self, session: &SessionId, name: &str) -> Result<Option<File>, StoreError> {
+        let path = self
+            .folder
+            .content_dir(session)?
+            .join(files::validate_name(name)?);
+        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.is_file(), file)));
+        match opened {
+            Ok((is_file, file)) => Ok(is_file.then_some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::from_io("opening", path, error)),
+        }
+    }
+
     /// Makes everything stored for `from` available to `to`.
     ///
     /// Each file gets a second name, which outlives the first one.
@@ -277,6 +294,22 @@ mod tests {
         }
         assert_eq!(content.read(&session, "y", 0, 1).await.unwrap(), None);
         assert!(content.read(&session, "../x", 0, 1).await.is_err());
+    }
+
+    #[test]
+    fn only_stored_outputs_of_the_session_open() {
+        let (folder, content, session) = content();
+        content.open_spool(&session, "x").unwrap().finish().unwrap();
+        std::fs::create_dir(folder.path().join("content/ses_1/files")).unwrap();
+        std::fs::write(folder.path().join("store.db"), "").unwrap();
+        let opens = |name: &str| content.open_file(&session, name).map(|file| file.is_some());
+        assert!(opens("x").unwrap());
+        for name in ["files", "y"] {
+            assert!(!opens(name).unwrap(), "{name}");
+        }
+        for name in ["../../store.db", "..", "", "/etc/passwd", "files/x"] {
+            assert!(opens(name).is_err(), "{name}");
+        }
     }
 
     proptest! {

@@ -52,8 +52,8 @@ impl Tool for Bash {
         may ask. Processes that are left when the command ends are killed; for servers and watchers use \
         background. Commands may run in a sandbox: there they write only in the workspace, in /tmp and in \
         caches of build tools, read no keys, and have no network. The result says if it refused something. \
-        Output beyond about 30,000 characters is cut in the middle: filter it, or send it to a \
-        file and read that. To read, find or change files use the tools made for it.";
+        Of output beyond about 11 KB you get the start and the end, and a path for \
+        read_file and grep to the whole. To read, find or change files use the tools made for it.";
 
     fn call_title(&self, input: &BashInput) -> String {
         let command = one_line(&reveal_hidden_characters(&input.command), 120);

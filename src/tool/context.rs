@@ -2,6 +2,7 @@
 //!
 //! The turn and the session implement the traits here. Tools must not reach them in any other way.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::output::fail_with_message;
 use super::progress::{OutputClosed, ToolProgress};
-use super::{EditorLink, Spawner, ToolError};
+use super::{EditorLink, Spawner, ToolError, stored_output};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, SessionId, ToolCallId};
 use crate::workspace::command_sandbox::CallSandbox;
@@ -109,6 +110,9 @@ impl ToolContext {
     /// # Errors
     /// The path cannot be resolved, or a link now leads it to another path than the one that was judged.
     pub fn resolve_path(&self, given: &str) -> Result<ResolvedPath, ToolError> {
+        if stored_output::stored_name(given).is_some() {
+            return Err(stored_output::refuse_stored_path(given));
+        }
         let resolved = self.workspace.resolve_path(&self.cwd, given)?;
         self.check_judged(given, &resolved.absolute)?;
         Ok(resolved)
@@ -185,6 +189,12 @@ pub trait ContentSink: Send + Sync {
     /// # Errors
     /// The reason as text if it cannot be created.
     fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String>;
+
+    /// Opens the complete content `name`. Blocks briefly.
+    ///
+    /// # Errors
+    /// The reason as text if there is no such content or it cannot be opened.
+    fn open_reader(&self, name: &str) -> Result<Box<dyn Read + Send>, String>;
 }
 
 /// Writes one stored content.

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::files;
 use super::output::fail_with_message;
 use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
-use super::{Tool, ToolContext, ToolError, ToolOutput};
+use super::{Tool, ToolContext, ToolError, ToolOutput, stored_output};
 use crate::base::nofollow::{self, FileKind, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{Effect, EffectKind};
@@ -40,7 +40,8 @@ pub struct Grep;
 pub struct GrepInput {
     /// What to look for: a regular expression in Rust's syntax, matched within one line.
     pattern: String,
-    /// The folder or file to search in. Default: the working directory and all other workspace folders.
+    /// The folder or file to search in, or a `tool-output:` path, which a result names if it was cut. Default:
+    /// the working directory and all other workspace folders.
     path: Option<String>,
     /// Only files whose path matches, like `*.rs` or `src/**/*.ts`, relative to the folder searched.
     glob: Option<String>,
@@ -76,6 +77,9 @@ impl Tool for Grep {
     }
 
     fn predict_effect(&self, input: &GrepInput, cx: &ToolContext) -> Result<Effect, ToolError> {
+        if let Some(path) = input.stored_path() {
+            return Ok(stored_output::build_effect(path));
+        }
         Ok(files::build_effect(EffectKind::Read, &input.resolve_starts(cx)?))
     }
 
@@ -92,6 +96,12 @@ impl Tool for Grep {
 }
 
 impl GrepInput {
+    /// Returns the path if it is that of a stored output.
+    fn stored_path(&self) -> Option<&str> {
+        let path = self.path.as_deref()?;
+        stored_output::stored_name(path).and(Some(path))
+    }
+
     fn resolve_starts(&self, cx: &ToolContext) -> Result<Vec<ResolvedPath>, ToolError> {
         match &self.path {
             Some(path) => Ok(vec![cx.resolve_path(path)?]),
@@ -103,6 +113,7 @@ impl GrepInput {
         RegexMatcherBuilder::new()
             .case_insensitive(self.ignore_case.unwrap_or(false))
             .fixed_strings(self.literal.unwrap_or(false))
+            .multi_line(true)
             // With this, a pattern that could match a line end is an error.
             .line_terminator(Some(b'\n'))
             .crlf(true)
@@ -175,6 +186,9 @@ impl<'a> GrepSearch<'a> {
     }
 
     fn run(mut self, input: &GrepInput) -> Result<String, ToolError> {
+        if let Some(path) = input.stored_path() {
+            return self.run_in_stored_output(path);
+        }
         let mut halt = None;
         'all: for start in input.resolve_starts(self.cx)? {
             let path = &start.absolute;
@@ -207,6 +221,28 @@ impl<'a> GrepSearch<'a> {
                 break 'all;
             }
         }
+        self.finish(halt)
+    }
+
+    fn run_in_stored_output(mut self, path: &str) -> Result<String, ToolError> {
+        let name = stored_output::stored_name(path).unwrap_or_default();
+        let reader = CancelableReader {
+            file: stored_output::open(self.cx, name)?,
+            bound: &self.bound,
+        };
+        let mut hits = HitCollector {
+            out: &mut self.out,
+            cx: self.cx,
+            path: Path::new(path),
+            display_path: Some(path.to_owned()),
+            before: (0, 0),
+        };
+        let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
+        let halt = searched.err().and_then(|_| self.bound.check_end());
+        self.finish(halt)
+    }
+
+    fn finish(self, halt: Option<WalkEnd>) -> Result<String, ToolError> {
         match halt {
             Some(WalkEnd::Cancelled) => Err(ToolError::Cancelled),
             Some(WalkEnd::TimeUp) => Ok(self.into_text(Some("stopped after 10 seconds; narrow the search"))),

@@ -40,7 +40,8 @@ mod run_command;
 pub mod schema;
 pub mod search_tools;
 mod spawner;
-mod terminal_output;
+pub mod stored_output;
+pub mod terminal_output;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tool_source;

@@ -15,9 +15,9 @@ pub struct CallPreview {
 /// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// For the model. The caller cuts it beyond 30,000 characters unless `paged` is set.
+    /// For the model. The caller cuts it beyond 30,000 bytes unless `paged` is set.
     pub text: String,
-    /// The tool itself limits its text, to at most 64 KiB or 30,000 characters plus a few status lines, and states what
+    /// The tool itself limits its text, to at most 64 KiB or 30,000 bytes plus a few status lines, and states what
     /// is missing. The caller does not cut it further.
     pub paged: bool,
     /// For the model.

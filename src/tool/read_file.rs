@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::files::{self, NumberedLines, build_location, count_lines};
 use super::output::fail_with_message;
-use super::{Tool, ToolContext, ToolError, ToolOutput};
+use super::{Tool, ToolContext, ToolError, ToolOutput, stored_output};
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;
 use crate::domain::{Effect, EffectKind, ImageData};
@@ -37,7 +37,7 @@ pub struct ReadFile;
 #[serde(deny_unknown_fields)]
 pub struct ReadFileInput {
     /// The file: absolute, relative to the working directory, or `rootName/path` in another workspace
-    /// folder.
+    /// folder. Also a `tool-output:` path, which a result names if it was cut.
     path: String,
     /// The first line to read, counted from 1. Default: 1; 0 is the same.
     offset: Option<usize>,
@@ -81,6 +81,9 @@ impl Tool for ReadFile {
     }
 
     fn predict_effect(&self, input: &ReadFileInput, cx: &ToolContext) -> Result<Effect, ToolError> {
+        if stored_output::stored_name(&input.path).is_some() {
+            return Ok(stored_output::build_effect(&input.path));
+        }
         let target = cx.resolve_path(&input.path)?;
         Ok(files::build_effect(EffectKind::Read, &[target]))
     }
@@ -92,6 +95,14 @@ impl Tool for ReadFile {
 }
 
 fn read(cx: &ToolContext, input: &ReadFileInput, stop: &CancellationToken) -> Result<ToolOutput, ToolError> {
+    if let Some(name) = stored_output::stored_name(&input.path) {
+        let reader = BufReader::new(stored_output::open(cx, name)?);
+        let output = read_stream(input, reader, stop, "the whole output of a call")?;
+        return Ok(ToolOutput {
+            paged: true,
+            ..output
+        });
+    }
     let path = cx.resolve_path(&input.path)?.absolute;
     let buffer = cx.workspace.overlay().lookup_buffer(&path);
     let mut output = match &buffer {

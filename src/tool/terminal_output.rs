@@ -1,7 +1,8 @@
 //! Turns the raw output of a command into what the model reads.
 //!
 //! Removes escape sequences, folds overwritten lines to their last state, and cuts the middle; if it cuts, the complete
-//! output is kept elsewhere. Memory is bounded for any input. Must not start or read anything itself.
+//! output is kept elsewhere. Memory is bounded for any input. Must not start or read anything itself. Where the complete
+//! output can be read is [`super::stored_output`]'s business.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,10 +11,11 @@ use super::{ContentSink, ContentWriter};
 use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
 use crate::domain::ContentRef;
 
-/// Characters of output that the model receives (R-TOOL-1), half from the start and half from the end.
+/// Bytes of output that the model receives (R-TOOL-1), half from the start and half from the end. All of it stays in the
+/// history, so every later step pays for it; the rest can be read on demand.
 ///
 /// A final line end and the status lines below the output do not count.
-const MAX_CHARS: usize = 30_000;
+const MAX_BYTES: usize = 11_000;
 /// Longest line folded as one, in bytes.
 const MAX_LINE: usize = 16 << 10;
 /// Size in bytes of the pieces in which long output is kept. Shorter output is kept only if it is cut at the end.
@@ -132,8 +134,18 @@ fn append_piece(mut writer: Box<dyn ContentWriter>, piece: &str) -> Writer {
     Ok(writer)
 }
 
+/// Cuts the middle out of `text`, at ends of lines where they are near, so that about `max` bytes remain.
+///
+/// Returns `None` if `text` fits uncut.
+pub fn cut_long_text(text: &str, max: usize) -> Option<String> {
+    let mut ends = OutputEnds::new(max);
+    ends.push(text);
+    let (cut, is_cut) = ends.into_text(text.len() as u64);
+    is_cut.then_some(cut)
+}
+
 /// Folds lines and keeps both ends of the result.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct LineFold {
     ends: OutputEnds,
     /// The line so far, since its start or the last carriage return.
@@ -142,6 +154,17 @@ struct LineFold {
     before: String,
     /// The start of an overlong line has already been passed on.
     is_continuation: bool,
+}
+
+impl Default for LineFold {
+    fn default() -> Self {
+        Self {
+            ends: OutputEnds::new(MAX_BYTES),
+            line: String::new(),
+            before: String::new(),
+            is_continuation: false,
+        }
+    }
 }
 
 impl LineFold {
@@ -258,31 +281,38 @@ fn render_line(line: &str) -> Cow<'_, str> {
 }
 
 /// The start and the end of a text; the part in between is dropped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OutputEnds {
+    /// The longest text that is not cut, in bytes.
+    max: usize,
     head: String,
-    head_chars: usize,
     tail: String,
     bytes: u64,
+    line_feeds: u64,
 }
 
 impl OutputEnds {
+    fn new(max: usize) -> Self {
+        Self {
+            max,
+            head: String::new(),
+            tail: String::new(),
+            bytes: 0,
+            line_feeds: 0,
+        }
+    }
+
     fn push(&mut self, text: &str) {
         self.bytes += text.len() as u64;
+        self.line_feeds += count_line_feeds(text);
         let mut rest = text;
-        if self.head_chars < MAX_CHARS / 2 {
-            let available = MAX_CHARS / 2 - self.head_chars;
-            let end = rest
-                .char_indices()
-                .nth(available)
-                .map_or(rest.len(), |(at, _)| at);
-            let (head, later) = rest.split_at(end);
-            self.head_chars += head.chars().count();
+        // Nothing may join the head once the tail has started.
+        if self.tail.is_empty() {
+            let (head, later) = rest.split_at(rest.floor_char_boundary(self.max / 2 - self.head.len()));
             self.head.push_str(head);
             rest = later;
         }
-        // The longest the tail may be, at four bytes per character, plus a final line end.
-        let most = 4 * (MAX_CHARS - MAX_CHARS / 2) + 1;
+        let most = self.max_tail();
         self.tail.push_str(suffix_within(rest, most));
         // Shortened only at twice the length, so that not every push copies the tail.
         if self.tail.len() > 2 * most {
@@ -290,18 +320,15 @@ impl OutputEnds {
         }
     }
 
+    /// Returns the longest tail that is kept, in bytes: what the head leaves, plus a final line end.
+    fn max_tail(&self) -> usize {
+        self.max - self.head.len() + 1
+    }
+
     fn into_text(self, all: u64) -> (String, bool) {
-        let limit = MAX_CHARS - MAX_CHARS / 2;
-        let counted = self.tail.strip_suffix('\n').unwrap_or(&self.tail);
-        let chars = counted.chars().count();
-        let start = self
-            .tail
-            .char_indices()
-            .nth(chars.saturating_sub(limit))
-            .map_or(self.tail.len(), |(at, _)| at);
-        let tail = &self.tail[start..];
-        let omitted = self.bytes - self.head.len() as u64 - tail.len() as u64;
-        if omitted == 0 {
+        let most = self.max_tail() - usize::from(!self.tail.ends_with('\n'));
+        let tail = suffix_within(&self.tail, most);
+        if self.bytes == (self.head.len() + tail.len()) as u64 {
             return (self.head + tail, false);
         }
         // Cut at line ends if they are near.
@@ -309,18 +336,23 @@ impl OutputEnds {
         let head = prefix_within(&self.head, head_end.unwrap_or(self.head.len()));
         let tail_start = tail.find('\n').filter(|at| *at < NEAR);
         let tail = &tail[tail_start.map_or(0, |at| at + 1)..];
-        let omitted = self.bytes - head.len() as u64 - tail.len() as u64;
+        let bytes = self.bytes - (head.len() + tail.len()) as u64;
+        // The line feed between the head and the note is one of the text if the head was cut there.
+        let lines =
+            self.line_feeds - count_line_feeds(head) - count_line_feeds(tail) - u64::from(head_end.is_some());
         (
-            format!(
-                "{head}\n[… {omitted} bytes cut from the middle; the whole output has {all} bytes …]\n{tail}"
-            ),
+            format!("{head}\n[… {bytes} bytes of {all} left out here, {lines} lines …]\n{tail}"),
             true,
         )
     }
 }
 
+fn count_line_feeds(text: &str) -> u64 {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
+}
+
 /// How far a cut may move to a line end, in bytes.
-const NEAR: usize = 400;
+const NEAR: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
@@ -375,14 +407,16 @@ mod tests {
         let lines: String = (0..10_000).map(|n| format!("line {n}\n")).collect();
         let (text, cut) = fold(&[&lines]);
         assert!(cut && text.starts_with("line 0\nline 1\n") && text.ends_with("line 9998\nline 9999\n"));
-        assert!(text.chars().count() <= MAX_CHARS + 100);
+        assert!(text.len() <= MAX_BYTES + 100);
         let marker = text.lines().find(|line| line.starts_with('[')).unwrap();
         let omitted: usize = marker.split(' ').nth(1).unwrap().parse().unwrap();
+        let shown = text.lines().count() - 1;
         assert_eq!(
             marker,
             format!(
-                "[… {omitted} bytes cut from the middle; the whole output has {} bytes …]",
-                lines.len()
+                "[… {omitted} bytes of {} left out here, {} lines …]",
+                lines.len(),
+                10_000 - shown
             )
         );
         assert_eq!(text.len() - marker.len() - 2 + omitted, lines.len());
@@ -394,11 +428,12 @@ mod tests {
 
     #[test]
     fn output_within_the_limit_is_complete() {
-        let fits = "é".repeat(MAX_CHARS);
-        assert_eq!(fold(&[&fits]), (fits.clone(), false));
-        assert_eq!(fold(&[&fits, "\n"]), (fits.clone() + "\n", false));
-        assert!(fold(&[&fits, "x"]).1);
-        assert!(fold(&[&fits, "\n\n"]).1);
+        for fits in ["é".repeat(MAX_BYTES / 2), "x".repeat(MAX_BYTES)] {
+            assert_eq!(fold(&[&fits]), (fits.clone(), false));
+            assert_eq!(fold(&[&fits, "\n"]), (fits.clone() + "\n", false));
+            assert!(fold(&[&fits, "x"]).1);
+            assert!(fold(&[&fits, "\n\n"]).1);
+        }
     }
 
     proptest! {
@@ -421,7 +456,7 @@ mod tests {
             let pieces: Vec<String> = pieces.iter().map(|piece| piece.repeat(times)).collect();
             let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
             let (text, _) = fold(&pieces);
-            prop_assert!(text.chars().count() <= MAX_CHARS + 150);
+            prop_assert!(text.len() <= MAX_BYTES + 150);
             let harmless = |c: char| !c.is_control() || c == '\n' || c == '\t';
             prop_assert!(text.chars().all(harmless));
         }

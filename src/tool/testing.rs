@@ -1,6 +1,7 @@
 //! A workspace in a temporary folder, and a context to run tools in, for tests.
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -36,6 +37,12 @@ impl ContentSink for MemorySink {
             name: name.to_owned(),
             text: String::new(),
         }))
+    }
+
+    fn open_reader(&self, name: &str) -> Result<Box<dyn Read + Send>, String> {
+        let content = self.contents.lock().unwrap().get(name).cloned();
+        let content = content.ok_or_else(|| "there is no such output in this session".to_owned())?;
+        Ok(Box::new(std::io::Cursor::new(content)))
     }
 }
 

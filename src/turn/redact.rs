@@ -4,6 +4,7 @@
 //! that is taken apart on purpose is not recognized. Which keys are known is the [`Redactor`]'s business.
 
 use std::borrow::Cow;
+use std::io::Read;
 use std::sync::Arc;
 
 use crate::base::text::escape_hidden_characters;
@@ -60,6 +61,10 @@ impl ContentSink for RedactingSink {
         let writer = self.keep.create_writer(name)?;
         let pieces = self.redactor.redact_pieces();
         Ok(Box::new(RedactingWriter { writer, pieces }))
+    }
+
+    fn open_reader(&self, name: &str) -> Result<Box<dyn Read + Send>, String> {
+        self.keep.open_reader(name)
     }
 }
 

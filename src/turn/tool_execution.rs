@@ -17,11 +17,13 @@ use super::tool_run::{
 };
 use crate::base::{clock, text};
 use crate::domain::{ContentRef, Delta, Event, ToolCallStatus, ToolResult};
-use crate::tool::{DelegateResult, PreparedCall, ToolError, ToolOutput, ToolProgress};
+use crate::tool::{
+    DelegateResult, PreparedCall, ToolError, ToolOutput, ToolProgress, stored_output, terminal_output,
+};
 use crate::workspace::OnCancel;
 
-/// Characters beyond which a result is cut in the middle for the model (R-TOOL-1).
-const MODEL_CHARS: usize = 30_000;
+/// Bytes beyond which the result of a tool that does not limit its results is cut in the middle for the model (R-TOOL-1).
+const MODEL_BYTES: usize = 30_000;
 /// Pieces of live output that may wait for a slow client; beyond it the tool waits.
 const NEWS_QUEUE: usize = 16;
 /// How much longer than the configured wait a tool may take to finish after a cancel. The tool's own bounds are tighter
@@ -47,7 +49,8 @@ pub(super) async fn execute_call(
     // Before anything leaves this function: neither the model nor a client may read an API key (I15).
     let output = redact::redact_output(&cx.services.redactor, output);
     let mut result = for_the_model(cx, call, &output);
-    // Notes and hook messages are added later, so that they do not hide a repeated result from the loop guard.
+    // What differs by call (where the whole output is, notes, messages of hooks) is added later, so that it does not hide
+    // a repeated result from the loop guard.
     let (disposition, fingerprint) = (to_disposition(status, &output), fingerprint_result(&result));
     let failure_text = match disposition {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => String::new(),
@@ -56,6 +59,10 @@ pub(super) async fn execute_call(
         | ToolRunDisposition::SubagentFailed
         | ToolRunDisposition::JoinViolated => result.text.clone(),
     };
+    if let Some(location) = locate_full_output(cx, &result) {
+        result.text.push('\n');
+        result.text.push_str(&location);
+    }
     if let Some(note) = &call.note {
         tool_guard::append_note(&mut result, note);
     }
@@ -237,7 +244,7 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         full: output.full.clone(),
     };
     if !output.paged
-        && let Some(cut) = text::cut_middle(&output.text, MODEL_CHARS)
+        && let Some(cut) = terminal_output::cut_long_text(&output.text, MODEL_BYTES)
     {
         if result.full.is_none() {
             match store_output(cx, call, &output.text) {
@@ -253,6 +260,12 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         result.text = "(no output)".to_owned();
     }
     result
+}
+
+/// Describes for the model where the complete output can be read, if the result is only a part of it.
+fn locate_full_output(cx: &TurnContext, result: &ToolResult) -> Option<String> {
+    let full = result.full.as_ref()?;
+    stored_output::describe_location(full, |tool| cx.tools.get(tool).is_some())
 }
 
 fn store_output(cx: &TurnContext, call: &ToolRun, text: &str) -> Result<ContentRef, String> {

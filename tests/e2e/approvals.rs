@@ -607,7 +607,7 @@ fn long_tool_result_is_cut_for_the_model_and_kept_in_full() {
     assert!(tool_result.chars().count() <= 31_000);
     // The result states the size of the cut and keeps both ends.
     assert!(
-        tool_result.contains("\n[… ") && tool_result.contains(" characters cut …]\n"),
+        tool_result.contains("\n[… ") && tool_result.contains(" left out here, "),
         "{tool_result}"
     );
     assert!(tool_result.starts_with("many/file-with-a-long-name-00000.txt\n"));

@@ -182,6 +182,48 @@ fn key_in_tool_output_is_redacted_everywhere() {
     );
 }
 
+/// The model reads an output that was cut, in every mode and in a fork too, and nobody is asked.
+#[test]
+fn a_long_output_is_cut_and_read_back_by_its_path() {
+    let world = World::new();
+    let client = world.start();
+    let session = full_session(&client);
+    let command = json!({"command": "seq 20000; exit 3"});
+    world.mock().push(Reply::tool("bash", command));
+    client.ask(&session, "count");
+    let body = String::from_utf8_lossy(&world.wait_for_request(1).raw).into_owned();
+    let (_, rest) = body.split_once("1\\n2\\n3\\n").expect("the start of the output");
+    let (output, _) = rest
+        .split_once(" bytes; ")
+        .expect("the length of the whole output");
+    assert!(output.len() < 14_000, "{} bytes, with escapes", output.len());
+    assert!(output.contains("\\n20000\\nexit code: 3\\n[the whole output has 108894"));
+    let (_, rest) = rest
+        .split_once("read_file and grep take the path `")
+        .expect("the path");
+    let (path, _) = rest.split_once('`').unwrap();
+    let read_back = |session: &str| {
+        let before = world.requests();
+        let read = json!({"path": path, "offset": 12_345, "limit": 1});
+        let search = json!({"path": path, "pattern": "^1999[89]$"});
+        world
+            .mock()
+            .push(Reply::tool("read_file", read).call("grep", search));
+        client.ask(session, "look");
+        String::from_utf8_lossy(&world.wait_for_request(before + 1).raw).into_owned()
+    };
+    let fork: serde_json::Value = client.call("agent/forkSession", json!({"sessionId": session}));
+    let _: serde_json::Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "plan"}));
+    for session in [&session, fork["sessionId"].as_str().unwrap()] {
+        let body = read_back(session);
+        assert!(body.contains("12345\\t12345\\n"));
+        assert!(body.contains(&format!("{path}:19998:19998\\n{path}:19999:19999\\n")));
+    }
+    // Another session has no such output.
+    let body = read_back(&client.session());
+    assert!(body.contains("there is no such output in this session"));
+}
+
 #[test]
 fn on_cancel_setting_comes_from_the_sessions_own_folder() {
     let world = World::new();
@@ -300,7 +342,12 @@ fn cancel_of_a_flooding_command_keeps_its_output_and_its_stages() {
         assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools", "{name}");
         assert_eq!(client.processes(), 1, "{name}: only the server is left");
         let tool_call = client.tool_call(&session, "cancelled");
-        let output = tool_call.text("output");
+        // Behind it is where the whole output can be read.
+        let output = tool_call
+            .text("output")
+            .split("\n[the whole output has ")
+            .next()
+            .unwrap();
         let last = match on_cancel {
             "finish" => "finished\ncanceled while it ran",
             _ => "interrupted\ncanceled while it ran\nexit code: 3",
