@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::run_command::{self, not_started};
+use super::run_command::{self, Overtime, not_started};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Confinement, Effect};
@@ -28,8 +28,8 @@ pub struct Bash;
 pub struct BashInput {
     /// The command, as bash reads it. Several lines are fine.
     command: String,
-    /// Seconds after which it is stopped. Default: 120, or what the settings say; at most 600. Not for
-    /// the background.
+    /// Seconds after which it goes on in the background, if it still runs. Default: 120, or what the
+    /// settings say; at most 600.
     timeout_s: Option<f64>,
     /// Start it and go on at once, for what has to run longer, such as a server. Read what it writes
     /// with `bash_output`, end it with `bash_kill`. Default: false.
@@ -50,7 +50,7 @@ impl Tool for Bash {
         (standard output and error together) and its exit code if that is not 0. Every call is a shell of \
         its own: directories and variables do not carry over. There is no terminal and no input, so nothing \
         may ask. Processes that are left when the command ends are killed; for servers and watchers use \
-        background. Commands may run in a sandbox: there they write only in the workspace, in /tmp and in \
+        background. A command that still runs at its time limit goes on in the background, and the result says so. Commands may run in a sandbox: there they write only in the workspace, in /tmp and in \
         caches of build tools, read no keys, and have no network. The result says if it refused something. \
         Of output beyond about 11 KB you get the start and the end, and a path for \
         read_file and grep to the whole. To read, find or change files use the tools made for it.";
@@ -95,7 +95,11 @@ impl Tool for Bash {
             return in_background(&input, &cx).await;
         }
         let limit = time_limit(input.timeout_s, cx.time_limit);
-        let done = run_command::run_to_end(build_command(&input, &cx), limit, &cx).await?;
+        let overtime = Overtime::GoOn {
+            title: background_title(&input),
+            max_limit: max_time_limit(cx.time_limit),
+        };
+        let done = run_command::run_to_end(build_command(&input, &cx), limit, overtime, &cx).await?;
         Ok(done.output)
     }
 }
@@ -104,21 +108,29 @@ fn build_command(input: &BashInput, cx: &ToolContext) -> Command {
     run_command::prepare_command(Command::from_script(&*input.command), cx)
 }
 
+/// Returns the line for the list of background processes.
+fn background_title(input: &BashInput) -> String {
+    one_line(&reveal_hidden_characters(&input.command), 120)
+}
+
+/// Returns the longest time limit that a call may request. A configured limit above the maximum raises the maximum.
+fn max_time_limit(configured: Option<Duration>) -> Duration {
+    MAX_TIMEOUT.max(configured.unwrap_or(DEFAULT_TIMEOUT))
+}
+
 /// Returns the time limit of a command, from the requested and the configured one.
 fn time_limit(requested: Option<f64>, configured: Option<Duration>) -> Duration {
-    let usual = configured.unwrap_or(DEFAULT_TIMEOUT);
-    // A configured limit above the maximum raises the maximum.
-    let most = MAX_TIMEOUT.max(usual);
+    let most = max_time_limit(configured);
     match requested {
         Some(seconds) => Duration::try_from_secs_f64(seconds.max(0.0))
             .unwrap_or(most)
             .clamp(MIN_TIMEOUT, most),
-        None => usual,
+        None => configured.unwrap_or(DEFAULT_TIMEOUT),
     }
 }
 
 async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-    let title = one_line(&reveal_hidden_characters(&input.command), 120);
+    let title = background_title(input);
     let launcher = cx.workspace.shared().launcher();
     let background = cx.workspace.background();
     let command = build_command(input, cx);

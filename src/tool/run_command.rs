@@ -1,8 +1,10 @@
 //! Runs a command for a tool: its output as it arrives, its time limit, and the stages of a stop.
 //!
 //! Enforces the time limit and stops the processes itself, so that a cancel still returns the output so far (R-CANCEL).
-//! Once there is a result, no process of the command is left (I8). Must not judge commands; approval does that before.
+//! Once there is a result, no process of the command is left (I8), unless the command went on in the background at its
+//! time limit. Must not judge commands; approval does that before.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -15,10 +17,8 @@ use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
 use crate::proxy::ProxyReport;
-use crate::workspace::WatchedCommand;
-use crate::workspace::process::{
-    Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, StopMode,
-};
+use crate::workspace::process::{Child, Command, CommandEnd, ExitStatus, Output, SpawnError, StopMode};
+use crate::workspace::{StartedCommand, StopOnCancel, WatchedCommand};
 
 /// How long the changes of a canceled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
@@ -44,13 +44,27 @@ pub(super) fn prepare_command(command: Command, cx: &ToolContext) -> Command {
 pub(super) struct CommandDone {
     /// The output, with the way it ended if that is worth reporting.
     pub(super) output: ToolOutput,
-    pub(super) status: ExitStatus,
+    /// `None` if it goes on in the background.
+    pub(super) status: Option<ExitStatus>,
+}
+
+/// What happens to a command that reaches its time limit.
+pub(super) enum Overtime {
+    Stop,
+    /// It goes on in the background if there is room, else it is stopped.
+    GoOn {
+        /// For the list of background processes.
+        title: String,
+        /// The longest time limit that a call may set.
+        max_limit: Duration,
+    },
 }
 
 /// Runs a command from [`prepare_command`] to its end, for at most `limit`.
 pub(super) async fn run_to_end(
     command: Command,
     limit: Duration,
+    overtime: Overtime,
     cx: &ToolContext,
 ) -> Result<CommandDone, ToolError> {
     let launcher = cx.workspace.shared().launcher();
@@ -69,16 +83,15 @@ pub(super) async fn run_to_end(
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
     let time_limit = command_network::sleep_unless_asking(limit, network.as_deref());
-    let mut result = RunningCommand::new(child, cx)
-        .wait_with_limit(limit, time_limit, cx)
+    let mut result = RunningCommand::new(child, watched, network.clone(), cx)
+        .wait_with_limit((limit, overtime), time_limit, cx)
         .await;
     if let (true, Ok(done)) = (confined, &mut result) {
         let refused = network.as_deref().map(ProxyReport::take_refusals);
-        let has_failed = done.status != ExitStatus::Code(0);
+        let has_failed = done.status.is_some_and(|status| status != ExitStatus::Code(0));
         let note = explain_refusals(&done.output.text, has_failed, refused.as_deref());
         append_notes(&mut done.output, note.into_iter().collect());
     }
-    drop(watched);
     let notes = created_files::settle_created_files(cx).await;
     match &mut result {
         Ok(done) => append_notes(&mut done.output, notes),
@@ -199,9 +212,7 @@ pub(super) fn not_started(error: SpawnError) -> ToolError {
 
 /// A running command.
 struct RunningCommand {
-    process: Process,
-    output: Output,
-    decoder: Decoder,
+    started: StartedCommand,
     text: CommandText,
 }
 
@@ -213,11 +224,20 @@ enum FirstEvent {
 }
 
 impl RunningCommand {
-    fn new(child: Child, cx: &ToolContext) -> Self {
+    fn new(
+        child: Child,
+        watched: Option<WatchedCommand>,
+        network: Option<Arc<ProxyReport>>,
+        cx: &ToolContext,
+    ) -> Self {
         Self {
-            process: child.process,
-            output: child.output,
-            decoder: Decoder::default(),
+            started: StartedCommand {
+                process: child.process,
+                output: child.output,
+                decoder: Decoder::default(),
+                watched,
+                network,
+            },
             text: CommandText::new(cx.content_sink.clone(), format!("{}-output.txt", cx.call)),
         }
     }
@@ -225,14 +245,14 @@ impl RunningCommand {
     /// Waits until it ends, or until `time_limit` does, which is `limit` without pauses.
     async fn wait_with_limit(
         mut self,
-        limit: Duration,
+        (limit, overtime): (Duration, Overtime),
         time_limit: impl Future<Output = ()>,
         cx: &ToolContext,
     ) -> Result<CommandDone, ToolError> {
         let first = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => FirstEvent::Cancelled,
-            () = time_limit => match self.process.wait_until_gone().now_or_never() {
+            () = time_limit => match self.started.process.wait_until_gone().now_or_never() {
                 // It ended in time; only its output still waits for a slow client.
                 Some(ending) => {
                     self.drain_output().await;
@@ -245,20 +265,14 @@ impl RunningCommand {
         match first {
             FirstEvent::Ended(ending) => Ok(CommandDone {
                 output: self.into_output(None, ending).await,
-                status: ending.status,
+                status: Some(ending.status),
             }),
-            FirstEvent::TimedOut => {
-                let ending = self.stop(StopMode::Interrupt, cx).await;
-                let note = format!("timed out after {} s and was stopped", limit.as_secs_f64());
-                let result = self.into_output(Some(note), ending).await;
-                Ok(CommandDone {
-                    output: ToolOutput {
-                        timed_out: true,
-                        ..result
-                    },
-                    status: ending.status,
-                })
-            }
+            FirstEvent::TimedOut => match overtime {
+                Overtime::Stop => Ok(self.stop_overtime(limit, "", cx).await),
+                Overtime::GoOn { title, max_limit } => {
+                    Ok(self.go_on_in_background(limit, (&title, max_limit), cx).await)
+                }
+            },
             FirstEvent::Cancelled => {
                 let ending = self.stop(cx.workspace.on_cancel().into(), cx).await;
                 let note = "canceled while it ran".to_owned();
@@ -269,6 +283,72 @@ impl RunningCommand {
         }
     }
 
+    /// Stops it at its time limit. `reason` says why it was not moved to the background, if it was to be.
+    async fn stop_overtime(mut self, limit: Duration, reason: &str, cx: &ToolContext) -> CommandDone {
+        let ending = self.stop(StopMode::Interrupt, cx).await;
+        let note = format!(
+            "timed out after {} s and was stopped{reason}",
+            limit.as_secs_f64()
+        );
+        let result = self.into_output(Some(note), ending).await;
+        CommandDone {
+            output: ToolOutput {
+                timed_out: true,
+                ..result
+            },
+            status: Some(ending.status),
+        }
+    }
+
+    /// Moves it to the background at its time limit, or stops it if it cannot go on there.
+    async fn go_on_in_background(
+        self,
+        limit: Duration,
+        (title, max_limit): (&str, Duration),
+        cx: &ToolContext,
+    ) -> CommandDone {
+        // Nobody asked for it to outlive the turn, so a user who cancels the turn ends it too.
+        let stop = StopOnCancel {
+            cancel: cx.cancel.clone(),
+            mode: cx.workspace.on_cancel().into(),
+        };
+        let Self { started, text } = self;
+        let status = match cx.workspace.background().adopt(started, title, Some(stop)) {
+            Ok(status) => status,
+            Err((error, started)) => {
+                let running = Self {
+                    started: *started,
+                    text,
+                };
+                let reason = format!(
+                    ", because it could not go on in the background: {error}. For more time set timeout_s (at most {})",
+                    max_limit.as_secs_f64()
+                );
+                return running.stop_overtime(limit, &reason, cx).await;
+            }
+        };
+        let gathered = text.finish().await;
+        let note = format!(
+            "[still running after {limit} s, so it goes on in the background as {id} (process {pid}). Read what it \
+             writes from now on with bash_output, whose wait_s waits for its end; end it with bash_kill. It ends with \
+             the session at the latest, or if this turn is canceled. For more time in the foreground set timeout_s (at \
+             most {most})]",
+            limit = limit.as_secs_f64(),
+            id = status.id,
+            pid = status.pid,
+            most = max_limit.as_secs_f64(),
+        );
+        CommandDone {
+            output: ToolOutput {
+                text: with_notes(&gathered.text, [note]),
+                paged: true,
+                full: gathered.full,
+                ..ToolOutput::default()
+            },
+            status: None,
+        }
+    }
+
     /// Passes the output on until nothing of the command is left. A slow client makes the command wait.
     ///
     /// Dropping the future loses nothing of the result.
@@ -276,10 +356,10 @@ impl RunningCommand {
         let mut listening = true;
         loop {
             self.text.wait_for_room().await;
-            let chunk = self.output.next().await;
+            let chunk = self.started.output.next().await;
             let text = match &chunk {
-                Some(chunk) => self.decoder.push(&chunk.bytes),
-                None => self.decoder.finish_text().to_owned(),
+                Some(chunk) => self.started.decoder.push(&chunk.bytes),
+                None => self.started.decoder.finish_text().to_owned(),
             };
             // Into the result first: the send below may be canceled while it waits.
             self.text.push(&text);
@@ -289,7 +369,7 @@ impl RunningCommand {
             }
             if chunk.is_none() {
                 // The command may have closed its output and still run.
-                return self.process.wait_until_gone().await;
+                return self.started.process.wait_until_gone().await;
             }
             yield_to_other_work().await;
         }
@@ -306,12 +386,13 @@ impl RunningCommand {
         } else {
             (mode, &cx.force_cancel)
         };
-        let Self {
+        let Self { started, text } = self;
+        let StartedCommand {
             process,
             output,
             decoder,
-            text,
-        } = self;
+            ..
+        } = started;
         let ending = {
             let mut stop = std::pin::pin!(process.stop(mode, force_cancel));
             tokio::select! {
@@ -329,11 +410,12 @@ impl RunningCommand {
     }
 
     async fn drain_output(&mut self) {
-        drain_into_text(&mut self.output, &mut self.decoder, &mut self.text).await;
+        let started = &mut self.started;
+        drain_into_text(&mut started.output, &mut started.decoder, &mut self.text).await;
     }
 
     async fn into_output(mut self, note: Option<String>, ending: CommandEnd) -> ToolOutput {
-        self.text.push(self.decoder.finish_text());
+        self.text.push(self.started.decoder.finish_text());
         let gathered = self.text.finish().await;
         let is_error = note.is_some();
         let notes = note.into_iter().chain(end_notes(ending));

@@ -14,9 +14,7 @@ use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
 use crate::proxy::ProxyReport;
 use crate::workspace::WatchedCommand;
-use crate::workspace::process::{
-    Child, Command, CommandEnd, Launcher, Output, Process, SpawnError, StopMode,
-};
+use crate::workspace::process::{Command, CommandEnd, Launcher, Output, Process, SpawnError, StopMode};
 
 /// Most background processes of a session, including ended ones that are still listed.
 pub const MAX_BACKGROUND: usize = 16;
@@ -52,6 +50,19 @@ struct BackgroundJob {
     /// What its proxy refused, if it has one.
     network: Option<Arc<ProxyReport>>,
     _reader: AbortOnDrop<()>,
+}
+
+/// A started command that goes on in the background.
+#[derive(Debug)]
+pub struct StartedCommand {
+    pub process: Process,
+    pub output: Output,
+    /// Holds the start of a character whose rest was not read yet.
+    pub decoder: Decoder,
+    /// Dropped once nothing of the command is left.
+    pub watched: Option<WatchedCommand>,
+    /// What its proxy refused, if it has one.
+    pub network: Option<Arc<ProxyReport>>,
 }
 
 /// A snapshot of a background process.
@@ -125,20 +136,16 @@ impl UnreadOutput {
 }
 
 impl BackgroundJob {
-    fn new(
-        id: String,
-        title: &str,
-        child: Child,
-        watched: Option<WatchedCommand>,
-        network: Option<Arc<ProxyReport>>,
-    ) -> Self {
-        let process = Arc::new(child.process);
+    fn new(id: String, title: &str, command: StartedCommand, stop: Option<StopOnCancel>) -> Self {
+        let process = Arc::new(command.process);
         let unread = Arc::new(Mutex::new(UnreadOutput::default()));
+        let (watched, network) = (command.watched, command.network);
         let is_confined = watched.is_some();
         let (tell_end, ending) = watch::channel(None);
-        let output = read_all(child.output, process.clone(), unread.clone());
+        let output = read_all(command.output, command.decoder, process.clone(), unread.clone());
+        let stopping = stop_on_cancel(process.clone(), stop);
         let reader = async move {
-            let ending = output.await;
+            let ending = read_until_ended(output, stopping).await;
             drop(watched);
             // Announce the end last, so that whoever sees it finds the complete output.
             tell_end.send_replace(Some(ending));
@@ -182,8 +189,40 @@ impl BackgroundJob {
     }
 }
 
-async fn read_all(mut output: Output, process: Arc<Process>, unread: Arc<Mutex<UnreadOutput>>) -> CommandEnd {
-    let mut decoder = Decoder::default();
+/// Stops a background process when the turn that started it in the foreground is canceled.
+#[derive(Clone, Debug)]
+pub struct StopOnCancel {
+    pub cancel: CancellationToken,
+    pub mode: StopMode,
+}
+
+async fn stop_on_cancel(process: Arc<Process>, stop: Option<StopOnCancel>) {
+    let Some(StopOnCancel { cancel, mode }) = stop else {
+        return std::future::pending().await;
+    };
+    cancel.cancelled().await;
+    process.stop(mode, &CancellationToken::new()).await;
+}
+
+/// Reads to the end, and meanwhile waits for a reason to stop the process: it could not end while nobody reads.
+async fn read_until_ended(
+    output: impl Future<Output = CommandEnd>,
+    stopping: impl Future<Output = ()>,
+) -> CommandEnd {
+    let mut output = std::pin::pin!(output);
+    tokio::select! {
+        biased;
+        ending = &mut output => ending,
+        () = stopping => output.await,
+    }
+}
+
+async fn read_all(
+    mut output: Output,
+    mut decoder: Decoder,
+    process: Arc<Process>,
+    unread: Arc<Mutex<UnreadOutput>>,
+) -> CommandEnd {
     while let Some(chunk) = output.next().await {
         let text = decoder.push(&chunk.bytes);
         lock(&unread).push(&text);
@@ -210,36 +249,45 @@ impl Background {
         title: &str,
         watched: Option<WatchedCommand>,
     ) -> Result<BackgroundStatus, BackgroundError> {
-        // Check before the spawn too, so that a full list starts nothing. Others may come before `add_job` checks
+        // Check before the spawn too, so that a full list starts nothing. Others may come before `adopt` checks
         // again.
         self.lock_jobs().make_room()?;
         let network = command.proxy_report();
         let child = launcher.spawn_until(cancel, command).await?;
-        match self.add_job(child, title, watched, network) {
+        let started = StartedCommand {
+            process: child.process,
+            output: child.output,
+            decoder: Decoder::default(),
+            watched,
+            network,
+        };
+        match self.adopt(started, title, None) {
             Ok(status) => Ok(status),
-            Err((error, child)) => {
+            Err((error, started)) => {
                 // A process that is on no list would outlive the session (I8).
-                child.process.kill();
-                child.process.wait_until_gone().await;
+                started.process.kill();
+                started.process.wait_until_gone().await;
                 Err(error)
             }
         }
     }
 
-    /// Adds a started process, or returns it if the list filled up or the session ended in the meantime.
-    fn add_job(
+    /// Lets a started command go on in the background until it ends, is killed, or the session ends.
+    ///
+    /// # Errors
+    /// Too many processes are running, or the session is ending. The command is returned, and still runs.
+    pub fn adopt(
         &self,
-        child: Child,
+        command: StartedCommand,
         title: &str,
-        watched: Option<WatchedCommand>,
-        network: Option<Arc<ProxyReport>>,
-    ) -> Result<BackgroundStatus, (BackgroundError, Box<Child>)> {
+        stop: Option<StopOnCancel>,
+    ) -> Result<BackgroundStatus, (BackgroundError, Box<StartedCommand>)> {
         let mut jobs = self.lock_jobs();
         if let Err(error) = jobs.make_room() {
-            return Err((error, Box::new(child)));
+            return Err((error, Box::new(command)));
         }
         jobs.started += 1;
-        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, child, watched, network);
+        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, command, stop);
         let status = job.to_status();
         jobs.list.push(job);
         Ok(status)

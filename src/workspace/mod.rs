@@ -42,6 +42,7 @@ pub mod write;
 
 pub use background::{
     Background, BackgroundError, BackgroundOutput, BackgroundStatus, MAX_BACKGROUND, MAX_UNREAD,
+    StartedCommand, StopOnCancel,
 };
 pub use created_steering::{CreatedSteering, WatchedCommand};
 use git_reader::GitReader;

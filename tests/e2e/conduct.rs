@@ -23,6 +23,14 @@ fn sleeping_command() -> Reply {
     Reply::tool("bash", json!({"command": "sleep 30"}))
 }
 
+/// A tool that is ended at its time limit. A command of `bash` would go on in the background.
+const SLEEPING_TOOL: &str = "[tool.slow]\ndescription = \"Sleeps.\"\ncommand = \"sleep 30\"\neffect = \"read\"\n\
+                             timeout_s = 0.3\n[tool.slow.schema]\nadditionalProperties = false\n";
+
+fn sleeping_tool() -> Reply {
+    Reply::tool("slow", json!({}))
+}
+
 fn full_session(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
@@ -46,7 +54,7 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
     let continued = ["next_turn", "completed", "completed / completed / no error"];
     let degraded = ["next_turn", "completed", "completed / degraded / no error"];
     let failed = ["tool_failed", "tool_failed / failed / tool_execution"];
-    let cases: [(&str, Reply, Vec<&str>); 9] = [
+    let cases: [(&str, Reply, Vec<&str>); 10] = [
         ("", read_missing_file(), continued.to_vec()),
         (
             "tool_failure = \"continue\"",
@@ -59,14 +67,11 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
             degraded.to_vec(),
         ),
         ("tool_failure = \"fail\"", read_missing_file(), failed.to_vec()),
-        ("tool_failure = \"fail\"", sleeping_command(), continued.to_vec()),
+        ("tool_failure = \"fail\"", sleeping_tool(), continued.to_vec()),
         ("tool_timeout = \"fail\"", read_missing_file(), continued.to_vec()),
-        (
-            "tool_timeout = \"degrade\"",
-            sleeping_command(),
-            degraded.to_vec(),
-        ),
-        ("tool_timeout = \"fail\"", sleeping_command(), failed.to_vec()),
+        ("tool_timeout = \"degrade\"", sleeping_tool(), degraded.to_vec()),
+        ("tool_timeout = \"fail\"", sleeping_tool(), failed.to_vec()),
+        ("tool_timeout = \"fail\"", sleeping_command(), continued.to_vec()),
         // A command with a nonzero exit code has failed, although the model reads a result.
         (
             "tool_failure = \"fail\"",
@@ -75,7 +80,7 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
         ),
     ];
     for (agent, reply, wanted) in cases {
-        let world = world(agent, "[tool.bash]\ntimeout_s = 0.3\n");
+        let world = world(agent, &format!("[tool.bash]\ntimeout_s = 0.3\n{SLEEPING_TOOL}"));
         world.mock().push(reply);
         let client = world.start();
         let session = full_session(&client);
@@ -85,7 +90,7 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
             let error = &result["error"];
             let exited = error["cause"].as_str().unwrap().contains("exit code: 3");
             let (tool, failure) = match (agent.contains("timeout"), exited) {
-                (true, _) => ("bash", "timed out"),
+                (true, _) => ("slow", "timed out"),
                 (false, true) => ("bash", "failed"),
                 (false, false) => ("read_file", "failed"),
             };

@@ -74,7 +74,7 @@ fn call_options(input: &Value) -> Vec<String> {
         options.push("keeps running in the background".to_owned());
     }
     if let Some(seconds) = input.get("timeout_s").and_then(Value::as_f64) {
-        options.push(format!("stops after {seconds} s"));
+        options.push(format!("goes on in the background after {seconds} s"));
     }
     options
 }

@@ -286,7 +286,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                 "approvalId": "appr_1", "toolCallId": "call_1", "name": "bash",
                 "input": {"command": "ls \u{202e}txt", "background": true, "timeout_s": 2.5},
                 "title": "cargo test", "cwd": "/shop", "shown": "ls <U+202E>txt",
-                "options": ["keeps running in the background", "stops after 2.5 s"],
+                "options": ["keeps running in the background", "goes on in the background after 2.5 s"],
                 "risk": "high", "why": "commands ask in this mode", "rule": "bash(cargo test*)",
             }),
         ),
