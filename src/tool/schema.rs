@@ -31,10 +31,15 @@ fn generate_schema<T: JsonSchema>() -> Value {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     simplify_schema(&mut schema);
+    if let Value::Object(root) = &mut schema {
+        // It says only that these are the arguments of the tool.
+        root.remove("description");
+    }
     schema
 }
 
-/// Removes what tells a model nothing and what some APIs reject: titles, integer formats, `null`.
+/// Removes what tells a model nothing and what some APIs reject: titles, integer formats, `null`, and choices that are
+/// not a plain `enum`. The field's description has to say what its words mean.
 fn simplify_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -63,11 +68,24 @@ fn simplify_schema(schema: &mut Value) {
                     }
                 }
             }
+            if let Some(words) = list_words(object) {
+                object.remove("oneOf");
+                object.insert("type".to_owned(), "string".into());
+                object.insert("enum".to_owned(), words);
+            }
             object.values_mut().for_each(simplify_schema);
         }
         Value::Array(items) => items.iter_mut().for_each(simplify_schema),
         _ => {}
     }
+}
+
+/// Returns the words of an enumeration whose words are described one by one.
+fn list_words(schema: &Map<String, Value>) -> Option<Value> {
+    let words: Option<Vec<Value>> = (schema.get("oneOf")?.as_array()?.iter())
+        .map(|choice| choice.get("const").filter(|word| word.is_string()).cloned())
+        .collect();
+    words.map(Value::Array)
 }
 
 /// Explains the first mismatch between `input` and the schema, naming the field; `None` if all that is understood fits.
@@ -295,6 +313,7 @@ mod tests {
         kind: Option<SchemaKind>,
     }
 
+    /// The arguments of nothing.
     #[derive(JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "only its schema is looked at")]
@@ -317,8 +336,15 @@ mod tests {
             schema["properties"]["limit"],
             json!({"type": "integer", "description": "How many.", "minimum": 1, "maximum": 9})
         );
+        assert_eq!(
+            schema["properties"]["edits"]["items"]["properties"]["kind"],
+            json!({"type": "string", "description": "A kind.", "enum": ["first", "second"]})
+        );
+        assert_eq!(schema.get("description"), None);
         let text = schema.to_string();
-        for word in ["$ref", "$defs", "$schema", "null", "title", "format"] {
+        for word in [
+            "$ref", "$defs", "$schema", "null", "title", "format", "oneOf", "const",
+        ] {
             assert!(!text.contains(word), "{word} in {text}");
         }
     }

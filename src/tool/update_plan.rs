@@ -29,7 +29,7 @@ pub struct UpdatePlanInput {
 pub struct PlanEntry {
     /// What is to be done, in one short line.
     text: String,
-    /// How far it is.
+    /// How far it is. Usually only one item is `in_progress`.
     status: Status,
 }
 
