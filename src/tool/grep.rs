@@ -1,7 +1,7 @@
 //! `grep`: searches the text of files with ripgrep's libraries.
 //!
 //! Open files are searched with their unsaved text. Files that usually contain secrets are searched only if named
-//! (R-SEC). [`super::walk`] decides which files are visited.
+//! (R-SEC). [`super::walk`] decides which files are visited, and [`super::grep_hits`] what is shown of the matches.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -10,23 +10,22 @@ use std::path::Path;
 use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use ignore::types::{Types, TypesBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
+use super::grep_hits::{GrepOutput, HitCollector, OutputMode};
 use super::output::fail_with_message;
-use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
+use super::walk::{self, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput, stored_output};
+use crate::base::nearest::nearest_few;
 use crate::base::nofollow::{self, FileKind, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{Effect, EffectKind};
 use crate::workspace::{Buffer, ResolvedPath};
 
-/// Longest result, in bytes.
-const MAX_BYTES: usize = 256 << 10;
-/// Longest line shown, in characters.
-const MAX_LINE: usize = 500;
 /// Longest line searched, in bytes; a file with a longer line is not searched to its end.
 const MAX_HEAP: usize = 32 << 20;
 const MAX_CONTEXT: usize = 10;
@@ -38,24 +37,36 @@ pub struct Grep;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrepInput {
-    /// What to look for: a regular expression in Rust's syntax, matched within one line.
+    /// What to look for: a regular expression in Rust's syntax, matched within one line unless multiline is
+    /// set.
     pattern: String,
     /// The folder or file to search in, or a `tool-output:` path, which a result names if it was cut. Default:
     /// the working directory and all other workspace folders.
     path: Option<String>,
     /// Only files whose path matches, like `*.rs` or `src/**/*.ts`, relative to the folder searched.
     glob: Option<String>,
+    /// Only files of this type, by ripgrep's names, like `rust`, `py`, `ts` or `md`.
+    #[serde(rename = "type")]
+    file_type: Option<String>,
     /// Take capitals and small letters as the same. Default: false.
     ignore_case: Option<bool>,
     /// Take the pattern as plain text. Default: false.
     literal: Option<bool>,
     /// Also search in hidden files and folders, whose names start with a dot. Default: false.
     hidden: Option<bool>,
-    /// How many lines to show before and after each match. Default: 0.
+    /// Let a match span several lines; then `.` matches line ends too. Default: false.
+    multiline: Option<bool>,
+    /// What to give: matching lines (`content`), only the paths of files with a match
+    /// (`files_with_matches`), or each such path with the number of matches (`count`). Default: content.
+    output_mode: Option<OutputMode>,
+    /// How many lines to show before and after each match, with `content`. Default: 0.
     #[schemars(range(min = 0, max = 10))]
     context: Option<usize>,
-    /// Give only the paths of the files with a match. Default: false.
-    files_only: Option<bool>,
+    /// How many results to give at most. Default and maximum: 1000.
+    #[schemars(range(min = 1))]
+    limit: Option<usize>,
+    /// How many results to leave out first, to go on where a result ended. Default: 0.
+    offset: Option<usize>,
 }
 
 impl Tool for Grep {
@@ -65,8 +76,8 @@ impl Tool for Grep {
 
     const DESCRIPTION: &'static str = "Searches the text of files for a regular expression and gives the \
         matching lines as path:line:text (lines of context as path-line-text). What .gitignore excludes, \
-        binary files and files that usually hold secrets are left out. Gives at most 1000 lines, or what it \
-        found within 10 seconds. Files open in the editor are searched with their unsaved changes.";
+        binary files and files that usually hold secrets are left out. Gives at most about 12 KB, or what it \
+        found within 10 seconds; the end says how to go on. Files open in the editor are searched with their unsaved changes.";
 
     fn call_title(&self, input: &GrepInput) -> String {
         let location = input
@@ -89,7 +100,10 @@ impl Tool for Grep {
             let bound = WalkBound::new(stop, MAX_TIME);
             GrepSearch::new(&inner, &input, bound)?
                 .run(&input)
-                .map(ToolOutput::text)
+                .map(|text| ToolOutput {
+                    paged: true,
+                    ..ToolOutput::text(text)
+                })
         })
         .await
     }
@@ -110,19 +124,56 @@ impl GrepInput {
     }
 
     fn build_matcher(&self) -> Result<RegexMatcher, ToolError> {
-        RegexMatcherBuilder::new()
+        let multiline = self.is_multiline();
+        let mut builder = RegexMatcherBuilder::new();
+        builder
             .case_insensitive(self.ignore_case.unwrap_or(false))
             .fixed_strings(self.literal.unwrap_or(false))
             .multi_line(true)
-            // With this, a pattern that could match a line end is an error.
-            .line_terminator(Some(b'\n'))
-            .crlf(true)
-            .build(&self.pattern)
-            .map_err(|error| {
-                ToolError::Reported(format!(
-                    "pattern: {error} (a match cannot span lines; set literal for plain text)"
-                ))
-            })
+            .dot_matches_new_line(multiline)
+            // This sets the line terminator too, so that a pattern that could match one is an error.
+            .crlf(true);
+        if multiline {
+            builder.line_terminator(None);
+        }
+        builder.build(&self.pattern).map_err(|error| {
+            let hint = if multiline {
+                "set literal for plain text"
+            } else {
+                "a match cannot span lines unless multiline is set; set literal for plain text"
+            };
+            ToolError::Reported(format!("pattern: {error} ({hint})"))
+        })
+    }
+
+    fn is_multiline(&self) -> bool {
+        self.multiline.unwrap_or(false)
+    }
+
+    fn build_type_filter(&self) -> Result<Option<Types>, ToolError> {
+        let Some(name) = &self.file_type else {
+            return Ok(None);
+        };
+        let mut builder = TypesBuilder::new();
+        builder.add_defaults();
+        let known: Vec<String> = (builder.definitions().iter())
+            .map(|definition| definition.name().to_owned())
+            .collect();
+        // `all` would select every type, which is not what it says.
+        if name == "all" || !known.contains(name) {
+            let near = nearest_few(name, known.iter().map(String::as_str), 3);
+            let hint = match near.as_slice() {
+                [] => String::new(),
+                near => format!("; did you mean {}?", near.join(" or ")),
+            };
+            return fail_with_message(format!(
+                "type: `{name}` is not known{hint}; for other files use glob"
+            ));
+        }
+        let filter = builder.select(name).build();
+        filter
+            .map(Some)
+            .map_err(|error| ToolError::Reported(format!("type: {error}")))
     }
 }
 
@@ -132,6 +183,7 @@ struct GrepSearch<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
     glob: Option<GlobMatcher>,
+    types: Option<Types>,
     bound: WalkBound,
     out: GrepOutput,
     secrets: usize,
@@ -140,24 +192,12 @@ struct GrepSearch<'a> {
     rules: String,
 }
 
-/// The results found so far.
-struct GrepOutput {
-    text: String,
-    /// Matching lines, or files if only those are requested.
-    results: usize,
-    files_only: bool,
-    /// Whether context lines are shown.
-    context: bool,
-    full: bool,
-}
-
 impl<'a> GrepSearch<'a> {
     fn new(cx: &'a ToolContext, input: &GrepInput, bound: WalkBound) -> Result<Self, ToolError> {
-        let files_only = input.files_only.unwrap_or(false);
-        let context = if files_only {
-            0
-        } else {
-            input.context.unwrap_or(0).min(MAX_CONTEXT)
+        let mode = input.output_mode.unwrap_or_default();
+        let context = match mode {
+            OutputMode::Content => input.context.unwrap_or(0).min(MAX_CONTEXT),
+            OutputMode::FilesWithMatches | OutputMode::Count => 0,
         };
         Ok(Self {
             cx,
@@ -165,20 +205,16 @@ impl<'a> GrepSearch<'a> {
             searcher: SearcherBuilder::new()
                 .line_terminator(LineTerminator::crlf())
                 .line_number(true)
+                .multi_line(input.is_multiline())
                 .before_context(context)
                 .after_context(context)
                 .binary_detection(BinaryDetection::quit(0))
                 .heap_limit(Some(MAX_HEAP))
                 .build(),
             glob: input.glob.as_deref().map(walk::build_glob_matcher).transpose()?,
+            types: input.build_type_filter()?,
             bound,
-            out: GrepOutput {
-                text: String::new(),
-                results: 0,
-                files_only,
-                context: context > 0,
-                full: false,
-            },
+            out: GrepOutput::new(mode, context > 0, input.offset.unwrap_or(0), input.limit),
             secrets: 0,
             unreadable: 0,
             rules: String::new(),
@@ -211,13 +247,13 @@ impl<'a> GrepSearch<'a> {
             let mut found = walk::FileWalk::new(self.cx, path, input.hidden.unwrap_or(false), None, &bound);
             for file in found.by_ref() {
                 halt = bound.check_end().or_else(|| self.search_entry(path, &file));
-                if halt.is_some() || self.out.full {
+                if halt.is_some() || self.out.is_full() {
                     break;
                 }
             }
             self.rules.push_str(&found.unusable_rules(self.cx));
             halt = halt.or_else(|| bound.check_end());
-            if halt.is_some() || self.out.full {
+            if halt.is_some() || self.out.is_full() {
                 break 'all;
             }
         }
@@ -230,13 +266,7 @@ impl<'a> GrepSearch<'a> {
             file: stored_output::open(self.cx, name)?,
             bound: &self.bound,
         };
-        let mut hits = HitCollector {
-            out: &mut self.out,
-            cx: self.cx,
-            path: Path::new(path),
-            display_path: Some(path.to_owned()),
-            before: (0, 0),
-        };
+        let mut hits = HitCollector::new(&mut self.out, self.cx, Path::new(path)).with_display_path(path);
         let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
         let halt = searched.err().and_then(|_| self.bound.check_end());
         self.finish(halt)
@@ -252,6 +282,11 @@ impl<'a> GrepSearch<'a> {
 
     fn search_entry(&mut self, start: &Path, path: &Path) -> Option<WalkEnd> {
         let below = path.strip_prefix(start).unwrap_or(path);
+        if let Some(types) = &self.types
+            && !types.matched(path, false).is_whitelist()
+        {
+            return None;
+        }
         if self.glob.as_ref().is_some_and(|glob| !glob.is_match(below)) {
             return None;
         }
@@ -264,14 +299,7 @@ impl<'a> GrepSearch<'a> {
     }
 
     fn search_file(&mut self, path: &Path) -> Option<WalkEnd> {
-        let before = (self.out.text.len(), self.out.results);
-        let mut hits = HitCollector {
-            out: &mut self.out,
-            cx: self.cx,
-            path,
-            display_path: None,
-            before,
-        };
+        let mut hits = HitCollector::new(&mut self.out, self.cx, path);
         let searched =
             match self.cx.workspace.overlay().lookup_buffer(path) {
                 Buffer::Unsaved(document) => {
@@ -301,17 +329,7 @@ impl<'a> GrepSearch<'a> {
     }
 
     fn into_text(self, halted: Option<&str>) -> String {
-        let mut text = self.out.text;
-        if text.is_empty() && halted.is_none() {
-            text.push_str("no matches\n");
-        }
-        if self.out.full {
-            let _ = writeln!(
-                text,
-                "[stopped after {} results; there may be more: narrow the search]",
-                self.out.results
-            );
-        }
+        let mut text = self.out.into_text(halted.is_none());
         if let Some(halted) = halted {
             let _ = writeln!(text, "[{halted}]");
         }
@@ -342,91 +360,6 @@ impl<R: Read> Read for CancelableReader<'_, R> {
             Some(_) => Err(io::Error::other("stopped")),
             None => self.file.read(buffer),
         }
-    }
-}
-
-/// Collects the matches in one file.
-struct HitCollector<'a> {
-    out: &'a mut GrepOutput,
-    cx: &'a ToolContext,
-    path: &'a Path,
-    /// The formatted path; `None` before the first line.
-    display_path: Option<String>,
-    /// Bytes and results before this file, to restore if it is binary.
-    before: (usize, usize),
-}
-
-impl HitCollector<'_> {
-    /// Returns the formatted path. On the first line of a file it also separates the file from the one before.
-    fn path(&mut self) -> String {
-        if self.display_path.is_none() && self.out.context && self.before.0 > 0 {
-            self.out.text.push_str("--\n");
-        }
-        let format_path = || files::display_path(self.cx, self.path);
-        self.display_path.get_or_insert_with(format_path).clone()
-    }
-
-    fn write_line(&mut self, sign: char, number: Option<u64>, bytes: &[u8]) {
-        let text = String::from_utf8_lossy(bytes);
-        let text = text.trim_end_matches(['\n', '\r']);
-        let visible = text
-            .char_indices()
-            .nth(MAX_LINE)
-            .map_or(text, |(at, _)| &text[..at]);
-        let cut = if visible.len() < text.len() {
-            " [… cut …]"
-        } else {
-            ""
-        };
-        let number = number.unwrap_or_default();
-        let path = self.path();
-        let _ = writeln!(self.out.text, "{path}{sign}{number}{sign}{visible}{cut}");
-        self.out.full |= self.out.text.len() > MAX_BYTES;
-    }
-}
-
-impl Sink for HitCollector<'_> {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if self.out.results == MAX_RESULTS {
-            self.out.full = true;
-            return Ok(false);
-        }
-        self.out.results += 1;
-        if self.out.files_only {
-            let path = self.path();
-            let _ = writeln!(self.out.text, "{path}");
-            self.out.full |= self.out.text.len() > MAX_BYTES;
-            // One match is enough, so the search of this file ends.
-            return Ok(false);
-        }
-        self.write_line(':', found.line_number(), found.bytes());
-        Ok(!self.out.full)
-    }
-
-    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        // Context that leads to a match beyond the limit must not be shown without it.
-        if self.out.results == MAX_RESULTS && *context.kind() == grep_searcher::SinkContextKind::Before {
-            self.out.full = true;
-            return Ok(false);
-        }
-        self.write_line('-', context.line_number(), context.bytes());
-        Ok(!self.out.full)
-    }
-
-    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        self.out.text.push_str("--\n");
-        Ok(true)
-    }
-
-    fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
-        // A NUL makes the file binary, so the matches before it are not text either.
-        if end.binary_byte_offset().is_some() {
-            self.out.text.truncate(self.before.0);
-            self.out.results = self.before.1;
-        }
-        Ok(())
     }
 }
 
@@ -480,8 +413,44 @@ mod tests {
                 "src/a.rs-1-fn one() {}\nsrc/a.rs:2:fn two() {}\nsrc/a.rs-3-last\n",
             ),
             (
-                json!({"pattern": "fn", "files_only": true}),
+                json!({"pattern": "fn", "output_mode": "files_with_matches"}),
                 "src/a.rs\nlib/c.rs\n",
+            ),
+            (
+                json!({"pattern": "fn", "output_mode": "count"}),
+                "src/a.rs:2\nlib/c.rs:1\n[3 matches in 2 files]\n",
+            ),
+            (
+                json!({"pattern": "fn", "ignore_case": true, "type": "txt"}),
+                "src/b.txt:1:FN one\n",
+            ),
+            (
+                json!({"pattern": r"one.*last", "multiline": true}),
+                "src/a.rs:1:fn one() {}\nsrc/a.rs:2:fn two() {}\nsrc/a.rs:3:last\n",
+            ),
+            (
+                json!({"pattern": r"^fn two.*\{\}$", "multiline": true}),
+                "src/a.rs:2:fn two() {}\n",
+            ),
+            (
+                json!({"pattern": "fn", "limit": 1, "offset": 1}),
+                "src/a.rs:2:fn two() {}\n[results 2 to 2; there are more: continue with offset 2, or narrow the search]\n",
+            ),
+            (
+                json!({"pattern": "fn", "limit": 1, "offset": 2}),
+                "lib/c.rs:1:fn one\n",
+            ),
+            (
+                json!({"pattern": "fn", "output_mode": "files_with_matches", "limit": 1}),
+                "src/a.rs\n[results 1 to 1; there are more: continue with offset 1, or narrow the search]\n",
+            ),
+            (
+                json!({"pattern": "fn", "output_mode": "count", "offset": 1}),
+                "lib/c.rs:1\n[3 matches in 2 files]\n",
+            ),
+            (
+                json!({"pattern": "fn", "offset": 7}),
+                "no matches from offset 7 on; there are 3\n",
             ),
             (
                 json!({"pattern": "fn one", "path": "target/x.rs"}),
@@ -497,7 +466,14 @@ mod tests {
         }
         for (args, text) in [
             (json!({"pattern": "("}), "unclosed group"),
-            (json!({"pattern": "a\\nb"}), "cannot span lines"),
+            (
+                json!({"pattern": "a\\nb"}),
+                "cannot span lines unless multiline is set",
+            ),
+            (
+                json!({"pattern": "x", "type": "rsut"}),
+                "type: `rsut` is not known; did you mean rust",
+            ),
             (
                 json!({"pattern": "x", "path": "scr"}),
                 "`scr` is not a file or folder. Did you mean `src`?",
@@ -515,6 +491,17 @@ mod tests {
         harness.write("b", "x\n0\n");
         let text = found(&harness, json!({"pattern": "x", "context": 1})).await;
         assert_eq!(text, "a:1:x\na-2-1\n--\na-4-3\na:5:x\n--\nb:1:x\nb-2-0\n");
+        let text = found(
+            &harness,
+            json!({"pattern": "x", "context": 1, "offset": 1, "limit": 1}),
+        )
+        .await;
+        assert_eq!(
+            text,
+            "a-4-3\na:5:x\n[results 2 to 2; there are more: continue with offset 2, or narrow the search]\n"
+        );
+        let text = found(&harness, json!({"pattern": "x", "context": 1, "offset": 2})).await;
+        assert_eq!(text, "b:1:x\nb-2-0\n");
     }
 
     #[tokio::test]
@@ -546,11 +533,20 @@ mod tests {
     #[tokio::test]
     async fn limits_are_stated() {
         let harness = ToolHarness::new();
-        harness.write("many.txt", &"x\n".repeat(MAX_RESULTS + 1));
-        harness.write("more.txt", "x\n");
-        let text = found(&harness, json!({"pattern": "x"})).await;
-        assert_eq!(text.lines().count(), MAX_RESULTS + 1);
-        assert!(text.ends_with("[stopped after 1000 results; there may be more: narrow the search]\n"));
+        harness.write("many.txt", &"x\n".repeat(2_000));
+        // The end is left out, and every result is found once on the way through.
+        let (mut offset, mut lines) = (0, 0);
+        loop {
+            let text = found(&harness, json!({"pattern": "x", "offset": offset})).await;
+            assert!(text.len() < 12_200, "{}", text.len());
+            lines += text.lines().filter(|line| line.starts_with("many.txt:")).count();
+            let Some((_, rest)) = text.split_once("continue with offset ") else {
+                break;
+            };
+            offset = rest.split(',').next().unwrap().parse().unwrap();
+            assert_eq!(lines, offset);
+        }
+        assert_eq!(lines, 2_000);
         harness.write("long.txt", &format!("y{}\n", "z".repeat(1_000)));
         assert!(
             found(&harness, json!({"pattern": "y"}))

@@ -26,6 +26,7 @@ mod files;
 mod git_blobs;
 pub mod glob;
 pub mod grep;
+mod grep_hits;
 pub mod list_dir;
 pub mod mcp_content;
 mod mcp_elicitation;

@@ -1,0 +1,256 @@
+//! What `grep` gives: matching lines, paths, or counts, from an offset on and up to a limit.
+//!
+//! The result ends where the limit is reached, and says how to go on; its middle is never cut. Must not open files:
+//! [`super::grep`] searches, and reports each match here.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::walk::MAX_RESULTS;
+use super::{ToolContext, files};
+
+/// Longest result, in bytes, without the last results' rest and the notes at the end.
+pub(super) const MAX_BYTES: usize = 12_000;
+/// Longest line shown, in characters.
+const MAX_LINE: usize = 500;
+
+/// What a result is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OutputMode {
+    /// A matching line, with its context.
+    #[default]
+    Content,
+    /// A file with a match.
+    FilesWithMatches,
+    /// A file with the number of its matches.
+    Count,
+}
+
+/// The results found so far.
+pub(super) struct GrepOutput {
+    text: String,
+    mode: OutputMode,
+    /// Whether context lines are shown.
+    has_context: bool,
+    /// How many results are left out at the start.
+    offset: usize,
+    limit: usize,
+    /// All results so far, those left out at the start included.
+    results: usize,
+    /// All matches in files that were counted.
+    matches: usize,
+    is_full: bool,
+}
+
+impl GrepOutput {
+    pub(super) fn new(mode: OutputMode, has_context: bool, offset: usize, limit: Option<usize>) -> Self {
+        Self {
+            text: String::new(),
+            mode,
+            has_context,
+            offset,
+            limit: limit.unwrap_or(MAX_RESULTS).clamp(1, MAX_RESULTS),
+            results: 0,
+            matches: 0,
+            is_full: false,
+        }
+    }
+
+    /// Returns whether there are more results than fit.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Counts a result, and returns whether it is shown; `None` if no more fit.
+    fn add_result(&mut self) -> Option<bool> {
+        if self.results >= self.offset.saturating_add(self.limit) || self.text.len() > MAX_BYTES {
+            self.is_full = true;
+            return None;
+        }
+        self.results += 1;
+        Some(self.results > self.offset)
+    }
+
+    /// Returns the results, and a note about what is missing.
+    pub(super) fn into_text(self, is_complete: bool) -> String {
+        let mut text = self.text;
+        if self.is_full {
+            let _ = writeln!(
+                text,
+                "[results {} to {}; there are more: continue with offset {}, or narrow the search]",
+                self.offset + 1,
+                self.results,
+                self.results
+            );
+        } else if text.is_empty() && is_complete {
+            let _ = match self.results {
+                0 => writeln!(text, "no matches"),
+                results => writeln!(
+                    text,
+                    "no matches from offset {} on; there are {results}",
+                    self.offset
+                ),
+            };
+        } else if self.mode == OutputMode::Count && is_complete {
+            let _ = writeln!(text, "[{} matches in {} files]", self.matches, self.results);
+        }
+        text
+    }
+}
+
+/// Collects the matches in one file.
+pub(super) struct HitCollector<'a> {
+    out: &'a mut GrepOutput,
+    cx: &'a ToolContext,
+    path: &'a Path,
+    /// The formatted path; `None` before the first line.
+    display_path: Option<String>,
+    /// Lines and separators before the next match, to show with it.
+    pending: String,
+    /// Whether the last match was shown, so that the lines after it are, too.
+    is_shown: bool,
+    /// The matches in this file.
+    count: usize,
+    /// Bytes and results before this file, to restore if it is binary.
+    before: (usize, usize),
+}
+
+impl<'a> HitCollector<'a> {
+    pub(super) fn new(out: &'a mut GrepOutput, cx: &'a ToolContext, path: &'a Path) -> Self {
+        let before = (out.text.len(), out.results);
+        Self {
+            out,
+            cx,
+            path,
+            display_path: None,
+            pending: String::new(),
+            is_shown: false,
+            count: 0,
+            before,
+        }
+    }
+
+    /// Shows `path` as it is.
+    pub(super) fn with_display_path(mut self, path: &str) -> Self {
+        self.display_path = Some(path.to_owned());
+        self
+    }
+
+    fn format_lines(&mut self, sign: char, first: Option<u64>, bytes: &[u8]) -> String {
+        let path = self
+            .display_path
+            .get_or_insert_with(|| files::display_path(self.cx, self.path));
+        let text = String::from_utf8_lossy(bytes);
+        let mut lines = String::new();
+        for (number, line) in
+            (first.unwrap_or_default()..).zip(text.trim_end_matches(['\n', '\r']).split('\n'))
+        {
+            let line = line.trim_end_matches('\r');
+            let visible = line
+                .char_indices()
+                .nth(MAX_LINE)
+                .map_or(line, |(at, _)| &line[..at]);
+            let cut = if visible.len() < line.len() {
+                " [… cut …]"
+            } else {
+                ""
+            };
+            let _ = writeln!(lines, "{path}{sign}{number}{sign}{visible}{cut}");
+            if lines.len() > MAX_BYTES {
+                lines.push_str("[… the rest of the match is left out …]\n");
+                break;
+            }
+        }
+        lines
+    }
+
+    fn add_line(&mut self, found: &SinkMatch<'_>) -> bool {
+        let Some(is_shown) = self.out.add_result() else {
+            return false;
+        };
+        self.is_shown = is_shown;
+        let mut pending = std::mem::take(&mut self.pending);
+        if is_shown {
+            if self.out.text.len() == self.before.0 {
+                // The first one of this file: what separates it from matches that are left out is not shown.
+                if pending.starts_with("--\n") {
+                    pending.drain(..3);
+                }
+                if self.out.has_context && !self.out.text.is_empty() {
+                    self.out.text.push_str("--\n");
+                }
+            }
+            self.out.text.push_str(&pending);
+            let lines = self.format_lines(':', found.line_number(), found.bytes());
+            self.out.text.push_str(&lines);
+        }
+        true
+    }
+}
+
+impl Sink for HitCollector<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        match self.out.mode {
+            OutputMode::Content => Ok(self.add_line(found)),
+            OutputMode::FilesWithMatches => {
+                if self.out.add_result() == Some(true) {
+                    let path = files::display_path(self.cx, self.path);
+                    let path = self.display_path.as_deref().unwrap_or(&path);
+                    let _ = writeln!(self.out.text, "{path}");
+                }
+                // One match is enough, so the search of this file ends.
+                Ok(false)
+            }
+            OutputMode::Count => {
+                self.count += 1;
+                Ok(true)
+            }
+        }
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        let lines = self.format_lines('-', context.line_number(), context.bytes());
+        match *context.kind() {
+            // It leads to a match that may be left out, or may not fit.
+            SinkContextKind::Before => self.pending.push_str(&lines),
+            SinkContextKind::After | SinkContextKind::Other if self.is_shown => {
+                self.out.text.push_str(&lines);
+            }
+            SinkContextKind::After | SinkContextKind::Other => {}
+        }
+        Ok(true)
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
+        self.pending = "--\n".to_owned();
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
+        // A NUL makes the file binary, so the matches before it are not text either.
+        if end.binary_byte_offset().is_some() {
+            self.out.text.truncate(self.before.0);
+            self.out.results = self.before.1;
+            self.out.is_full = false;
+        } else if self.out.mode == OutputMode::Count
+            && self.count > 0
+            && let Some(is_shown) = self.out.add_result()
+        {
+            self.out.matches += self.count;
+            if is_shown {
+                let path = files::display_path(self.cx, self.path);
+                let path = self.display_path.as_deref().unwrap_or(&path);
+                let _ = writeln!(self.out.text, "{path}:{}", self.count);
+            }
+        }
+        Ok(())
+    }
+}
