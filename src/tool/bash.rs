@@ -7,12 +7,16 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::command_tool::quote_word;
+use super::files;
+use super::output::fail_with_message;
 use super::run_command::{self, Overtime, not_started};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Confinement, Effect};
-use crate::workspace::BackgroundError;
 use crate::workspace::process::Command;
+use crate::workspace::{BackgroundError, ResolvedPath};
 
 /// Longest timeout that a call may request, unless the settings allow more.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
@@ -28,6 +32,8 @@ pub struct Bash;
 pub struct BashInput {
     /// The command, as bash reads it. Several lines are fine.
     command: String,
+    /// A folder inside the workspace to run it in. Default: the working directory.
+    workdir: Option<String>,
     /// Seconds after which it goes on in the background, if it still runs. Default: 120, or what the
     /// settings say; at most 600.
     timeout_s: Option<f64>,
@@ -46,7 +52,7 @@ impl Tool for Bash {
 
     const NAME: &'static str = "bash";
 
-    const DESCRIPTION: &'static str = "Runs a shell command in the working directory and gives its output \
+    const DESCRIPTION: &'static str = "Runs a shell command in the working directory, or in workdir, and gives its output \
         (standard output and error together) and its exit code if that is not 0. Every call is a shell of \
         its own: directories and variables do not carry over. There is no terminal and no input, so nothing \
         may ask. Processes that are left when the command ends are killed; for servers and watchers use \
@@ -57,6 +63,13 @@ impl Tool for Bash {
 
     fn call_title(&self, input: &BashInput) -> String {
         let command = one_line(&reveal_hidden_characters(&input.command), 120);
+        let command = match &input.workdir {
+            Some(folder) => format!(
+                "in {}: {command}",
+                one_line(&reveal_hidden_characters(folder), 60)
+            ),
+            None => command,
+        };
         // Always with the command: a description alone could hide what a user is asked to allow.
         match input.description.as_deref().map(reveal_hidden_characters) {
             Some(description) if !description.trim().is_empty() => {
@@ -66,13 +79,19 @@ impl Tool for Bash {
         }
     }
 
-    fn predict_effect(&self, input: &BashInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &BashInput, cx: &ToolContext) -> Result<Effect, ToolError> {
+        let folder = resolve_folder(input, cx)?;
+        let line = match &folder {
+            Some(folder) => judged_line(cx, folder, &input.command)?,
+            None => input.command.clone(),
+        };
         Ok(Effect {
+            paths: folder.map(|folder| folder.absolute).into_iter().collect(),
             confinement: match input.outside_sandbox {
                 Some(true) => Confinement::Declined,
                 Some(false) | None => Confinement::None,
             },
-            ..Effect::from_command(&*input.command)
+            ..Effect::from_command(line)
         })
     }
 
@@ -99,13 +118,52 @@ impl Tool for Bash {
             title: background_title(&input),
             max_limit: max_time_limit(cx.time_limit),
         };
-        let done = run_command::run_to_end(build_command(&input, &cx), limit, overtime, &cx).await?;
+        let done = run_command::run_to_end(build_command(&input, &cx)?, limit, overtime, &cx).await?;
         Ok(done.output)
     }
 }
 
-fn build_command(input: &BashInput, cx: &ToolContext) -> Command {
-    run_command::prepare_command(Command::from_script(&*input.command), cx)
+fn build_command(input: &BashInput, cx: &ToolContext) -> Result<Command, ToolError> {
+    let command = run_command::prepare_command(Command::from_script(&*input.command), cx);
+    Ok(match resolve_folder(input, cx)? {
+        Some(folder) => command.current_dir(folder.absolute),
+        None => command,
+    })
+}
+
+/// Returns the folder that a call names, which must be inside the workspace.
+fn resolve_folder(input: &BashInput, cx: &ToolContext) -> Result<Option<ResolvedPath>, ToolError> {
+    let Some(given) = input.workdir.as_deref() else {
+        return Ok(None);
+    };
+    let folder = cx.resolve_path(given)?;
+    if !folder.inside {
+        return fail_with_message(format!(
+            "workdir: `{given}` is outside the workspace; leave it out, and begin the command with cd"
+        ));
+    }
+    if nofollow::kind(&folder.absolute) != Some(FileKind::Folder) {
+        let suggestions = files::suggest_similar_paths(cx, &folder.absolute);
+        return fail_with_message(format!("workdir: `{given}` is not a folder{suggestions}"));
+    }
+    Ok(Some(folder))
+}
+
+/// Returns the line by which a command in another folder is judged: as if it changed there first. So its files count
+/// from there, a rule that watches `cd` applies, and a rule for an exact line covers no other folder.
+fn judged_line(cx: &ToolContext, folder: &ResolvedPath, command: &str) -> Result<String, ToolError> {
+    let path = &folder.absolute;
+    if path.to_str().is_none() {
+        // The line would name another folder.
+        return fail_with_message("workdir: the name of the folder is not UTF-8");
+    }
+    let shown = match cx.workspace.format_for_model(&cx.cwd, path) {
+        shown if shown == "." => return Ok(command.to_owned()),
+        shown if cx.cwd.join(&shown) == *path && !shown.starts_with(['-', '~']) => shown,
+        // Another root, or a name with a meaning of its own.
+        _ => path.display().to_string(),
+    };
+    Ok(format!("cd {} && {command}", quote_word(&shown)))
 }
 
 /// Returns the line for the list of background processes.
@@ -133,7 +191,7 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
     let title = background_title(input);
     let launcher = cx.workspace.shared().launcher();
     let background = cx.workspace.background();
-    let command = build_command(input, cx);
+    let command = build_command(input, cx)?;
     let shared = cx.workspace.shared();
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let (command, watched) = run_command::confine_command(command, cx).await?;
@@ -155,6 +213,9 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::testing::ToolHarness;
     use super::*;
 
     #[test]
@@ -182,6 +243,7 @@ mod tests {
     fn the_title_always_shows_the_command() {
         let input = |command: &str, description: Option<&str>| BashInput {
             command: command.to_owned(),
+            workdir: None,
             timeout_s: None,
             background: None,
             outside_sandbox: None,
@@ -197,5 +259,47 @@ mod tests {
             assert_eq!(Bash.call_title(&input(command, description)), want);
         }
         assert!(Bash.call_title(&input(&"x".repeat(1_000), None)).chars().count() <= 120);
+        let elsewhere = BashInput {
+            workdir: Some("sub".to_owned()),
+            ..input("ls", Some("List files"))
+        };
+        assert_eq!(Bash.call_title(&elsewhere), "List files: in sub: ls");
+    }
+
+    #[test]
+    fn a_command_elsewhere_is_judged_as_if_it_changed_there_first() {
+        let harness = ToolHarness::with_folders(&["app", "lib"]);
+        for folder in ["it's here/deep", "-x", "../lib/src"] {
+            std::fs::create_dir_all(harness.path(folder)).unwrap();
+        }
+        harness.write("file", "");
+        std::os::unix::fs::symlink("/tmp", harness.path("leak")).unwrap();
+        std::os::unix::fs::symlink("it's here", harness.path("link")).unwrap();
+        let root = harness.root.display();
+        let lib = harness.root.parent().unwrap().join("lib/src");
+        let lib = lib.display();
+        for (workdir, want) in [
+            (".", "make".to_owned()),
+            ("it's here", r"cd 'it'\''s here' && make".to_owned()),
+            ("link/deep", r"cd 'it'\''s here/deep' && make".to_owned()),
+            ("-x", format!("cd {root}/-x && make")),
+            ("lib/src", format!("cd {lib} && make")),
+        ] {
+            let input = json!({"command": "make", "workdir": workdir});
+            let effect = harness.predict_effect("bash", input).unwrap();
+            assert_eq!((effect.subject, effect.paths.len()), (want, 1));
+        }
+        for (workdir, want) in [
+            ("/tmp", "outside the workspace"),
+            ("leak", "outside the workspace"),
+            ("..", "outside the workspace"),
+            ("file", "is not a folder"),
+            ("it's her", "is not a folder. Did you mean `it's here`?"),
+        ] {
+            let refusal = harness
+                .predict_effect("bash", json!({"command": "make", "workdir": workdir}))
+                .unwrap_err();
+            assert!(refusal.contains(want), "{workdir}: {refusal}");
+        }
     }
 }

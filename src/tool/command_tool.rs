@@ -59,7 +59,7 @@ impl CommandTool {
 }
 
 /// Quotes a word as for a shell, so that rules see the same words as the program.
-fn quote_word(word: &str) -> String {
+pub(super) fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -4,6 +4,7 @@
 //! the question is refused. Running the call is `calls`'s job.
 
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -112,7 +113,7 @@ pub(super) async fn request_permission(
                 name: call.name.clone(),
                 input: call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)),
                 title: call.title.clone(),
-                cwd: cx.services.cwd.display().to_string(),
+                cwd: find_run_folder(cx, &effect).display().to_string(),
                 diff: preview.diff.clone(),
                 risk,
                 why: reason,
@@ -122,6 +123,14 @@ pub(super) async fn request_permission(
             call.uncheckpointed = unkept.is_some();
             ask_for_approval(cx, call, prepared, (approval, effect), preview.locations).await
         }
+    }
+}
+
+/// Returns the folder that a call runs in. A command has no other path.
+fn find_run_folder<'a>(cx: &'a TurnContext, effect: &'a Effect) -> &'a Path {
+    match effect.paths.as_slice() {
+        [folder] if effect.kind == EffectKind::Execute => folder,
+        _ => &cx.services.cwd,
     }
 }
 

@@ -151,20 +151,22 @@ impl WorkspaceShared {
         };
     }
 
-    /// Returns the command, kept from running what a repository around `cwd` names, unless the user trusts the
-    /// folder. The settings say whether git's listing of those names is confined.
+    /// Returns the command, kept from running what a repository around its folder names, unless the user trusts that
+    /// folder and `cwd`, the session's. The settings say whether git's listing of those names is confined.
     pub async fn guard_git(&self, cwd: &Path, settings: &Arc<SandboxSettings>, command: Command) -> Command {
+        let folder = command.folder().to_owned();
         // In a block of its own: the lock must not be held across the await below.
         let trusted = {
             let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
-            // Trust covers everything below a folder.
-            folders.iter().any(|folder| cwd.starts_with(folder))
+            // Trust covers everything below a folder. A command that starts elsewhere can change to `cwd`.
+            let is_trusted = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
+            is_trusted(cwd) && is_trusted(&folder)
         };
         if trusted {
             command
         } else {
             let git = self.git_reader(settings.clone());
-            self.git_guard.guard_command(&git, cwd, command).await
+            self.git_guard.guard_command(&git, &folder, command).await
         }
     }
 

@@ -292,6 +292,9 @@ impl<'a> JudgedCall<'a> {
         for (index, part) in line.commands.iter().enumerate() {
             let is_free = free.get(index).copied().unwrap_or_default();
             match rules.iter().find(|rule| covers_part(rule, part)) {
+                Some(_) if runs_program_elsewhere(line, part) => {
+                    return special("runs a program of the folder that the line changes to".to_owned());
+                }
                 Some(rule) => by = by.or(Some(rule)),
                 None if is_free || is_empty(part) => {}
                 None => return Err(self.explain_not_covered(part, index)),
@@ -352,7 +355,9 @@ impl<'a> JudgedCall<'a> {
                 .any(|rule| covers_part(rule, part) && (!secret || rule.names_secret()));
             let free = free.get(index).copied().unwrap_or_default();
             if free
-                || covered && !(watched && self.explain_part_uncertainty(part).is_some())
+                || covered
+                    && !runs_program_elsewhere(line, part)
+                    && !(watched && self.explain_part_uncertainty(part).is_some())
                 || is_empty(part)
             {
                 continue;
@@ -360,7 +365,10 @@ impl<'a> JudgedCall<'a> {
             let special = findings.iter().any(|finding| finding.part == index);
             let rule = command::offer_command_rule(self.tool, part, special)?;
             // A rule that would not allow this very part must not be offered.
-            if !covers_part(&rule, part) || (secret && !rule.names_secret()) {
+            if !covers_part(&rule, part)
+                || runs_program_elsewhere(line, part)
+                || (secret && !rule.names_secret())
+            {
                 return None;
             }
             let rule = rule.to_string();
@@ -425,6 +433,21 @@ fn covers_part(rule: &Rule, part: &SimpleCommand) -> bool {
                 .iter()
                 .all(|demand| demand.is_matched_by(rule))
     })
+}
+
+/// Returns whether a part names its program by a relative path, and the line changes the folder. A rule was given for the
+/// program of that name in the session's folder, such as `./deploy.sh`.
+fn runs_program_elsewhere(line: &ParsedCommand, part: &SimpleCommand) -> bool {
+    let program = |part: &'_ SimpleCommand| {
+        part.words
+            .first()
+            .and_then(|word| word.as_literal().map(str::to_owned))
+    };
+    let changes_folder = |part: &SimpleCommand| {
+        program(part).is_some_and(|name| matches!(name.as_str(), "cd" | "pushd" | "popd"))
+    };
+    program(part).is_some_and(|name| name.contains('/') && !name.starts_with('/'))
+        && line.commands.iter().any(changes_folder)
 }
 
 /// Returns whether a part only has redirections that read files. A path in `/dev` may be a network connection.

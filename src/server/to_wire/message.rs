@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::sanitize;
 use super::truncate::FieldBudget;
+use crate::base::text::reveal_hidden_characters;
 use crate::domain::{Approval, Block, ImageData, Message, OpenApproval, SessionId};
 use crate::protocol::{
     ApprovalRequestedNotification, EventHeader, Image, MessageBlock, MessageNotification, TruncatedFields,
@@ -72,6 +73,9 @@ fn call_options(input: &Value) -> Vec<String> {
     }
     if input.get("background").and_then(Value::as_bool) == Some(true) {
         options.push("keeps running in the background".to_owned());
+    }
+    if let Some(folder) = input.get("workdir").and_then(Value::as_str) {
+        options.push(format!("runs in the folder {}", reveal_hidden_characters(folder)));
     }
     if let Some(seconds) = input.get("timeout_s").and_then(Value::as_f64) {
         options.push(format!("goes on in the background after {seconds} s"));

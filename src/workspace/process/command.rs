@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::domain::{SandboxMethod, SandboxNetwork};
@@ -108,6 +108,11 @@ impl Command {
         let words = if self.shell { &self.argv[2..] } else { &self.argv };
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
+    }
+
+    /// Returns the directory that it runs in.
+    pub fn folder(&self) -> &Path {
+        &self.cwd
     }
 
     /// Sets the working directory (default `/`).

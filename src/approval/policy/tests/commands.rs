@@ -614,3 +614,32 @@ fn full_without_rules_is_free() {
         );
     }
 }
+
+/// `./deploy.sh` of another folder is another program.
+#[test]
+fn rule_for_a_relative_program_covers_no_other_folder() {
+    let policy = Policy {
+        mode: Mode::Ask,
+        allow: rules(&["bash(./deploy.sh)", "bash(/opt/x)", "bash(make)", "bash(cd *)"]),
+        ..Policy::default()
+    };
+    for (line, want) in [
+        ("./deploy.sh", 'A'),
+        ("cd sub && make", 'A'),
+        ("cd sub && /opt/x", 'A'),
+        ("cd sub && ./deploy.sh", '?'),
+        ("./deploy.sh; cd sub; ./deploy.sh", '?'),
+    ] {
+        let effect = Effect {
+            findings: Some(Vec::new()),
+            ..Effect::from_command(line)
+        };
+        let verdict = judge_tool_call(&policy, "bash", &effect);
+        assert_eq!(letter(&verdict), want, "{line}: {verdict:?}");
+        // It could not settle the question.
+        assert!(
+            !matches!(verdict, Verdict::Ask { rule: Some(_), .. }),
+            "{line}: {verdict:?}"
+        );
+    }
+}
