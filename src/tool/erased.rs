@@ -25,6 +25,11 @@ pub trait DynTool: Send + Sync {
     /// Returns whether repeating a call with the same arguments is the normal way to wait.
     fn is_wait_tool(&self) -> bool;
 
+    /// Returns whether its field `path`, if it has one, names a file or folder of the workspace.
+    fn has_workspace_path(&self) -> bool {
+        false
+    }
+
     /// Returns name, description, and schema for the model.
     fn spec(&self) -> ToolSpec;
 
@@ -77,6 +82,10 @@ impl<T: Tool> DynTool for T {
 
     fn is_wait_tool(&self) -> bool {
         T::WAITS
+    }
+
+    fn has_workspace_path(&self) -> bool {
+        true
     }
 
     fn spec(&self) -> ToolSpec {

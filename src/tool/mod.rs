@@ -27,6 +27,7 @@ mod git_blobs;
 pub mod glob;
 pub mod grep;
 mod grep_hits;
+pub mod lenient;
 pub mod list_dir;
 pub mod mcp_content;
 mod mcp_elicitation;

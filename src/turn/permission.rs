@@ -66,7 +66,7 @@ pub(super) async fn run_permission_hooks(
         }
     };
     let by = by.join("`, `");
-    call.note = Some(format!("[the hook `{by}` changed the arguments to: {input}]"));
+    call.add_note(&format!("[the hook `{by}` changed the arguments to: {input}]"));
     call.input = Ok(Arc::new(input));
     let permission = match prepare_call(cx, call) {
         Ok(prepared) => Permission::Granted(prepared),

@@ -21,7 +21,7 @@ use crate::base::spawn::panic_text;
 use crate::base::text;
 use crate::config::FailurePolicy;
 use crate::domain::{ApprovalId, SandboxPolicy, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult};
-use crate::tool::{PreparedCall, ToolContext, ToolError, ToolProgress};
+use crate::tool::{PreparedCall, ToolContext, ToolError, ToolProgress, lenient};
 use crate::workspace::command_sandbox::CallSandbox;
 
 /// A tool call in progress.
@@ -151,6 +151,17 @@ impl ToolRun {
         self.input.as_deref().map_err(String::as_str)
     }
 
+    /// Adds a note for the model.
+    pub(super) fn add_note(&mut self, note: &str) {
+        match &mut self.note {
+            Some(notes) => {
+                notes.push('\n');
+                notes.push_str(note);
+            }
+            None => self.note = Some(note.to_owned()),
+        }
+    }
+
     /// Returns whether the tool is meant to be called repeatedly while waiting.
     pub(super) fn is_wait_call(&self, cx: &TurnContext) -> bool {
         cx.tools.get(&self.name).is_some_and(|tool| tool.is_wait_tool())
@@ -173,7 +184,8 @@ impl ToolRun {
     }
 }
 
-/// Checks the name and the arguments. The error is for the model.
+/// Checks the name and the arguments, and makes the arguments regular, so that hooks, rules, people, and the tool see the
+/// same ones. The error is for the model.
 pub(super) fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn PreparedCall>, String> {
     let Some(tool) = cx.tools.get(&call.name) else {
         let known = cx.tools.tool_names().join(", ");
@@ -182,14 +194,18 @@ pub(super) fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<d
     let input = call.input.as_ref().map_err(Clone::clone)?;
     // R-TOOL-5: a panic in a tool's argument check is that call's failure, nothing more.
     let checked = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        let prepared = tool.clone().prepare_call(input)?;
+        let (prepared, regular) = lenient::prepare_call(&tool, input, &tool_context(cx, call, None))?;
         let title = text::one_line(&prepared.title(), 200);
-        Ok((prepared, title))
+        Ok((prepared, title, regular))
     }));
     let checked =
         checked.unwrap_or_else(|payload| Err(internal_error_message(call, &panic_text(payload.as_ref()))));
-    let (prepared, title) = checked?;
+    let (prepared, title, regular) = checked?;
     call.title = title;
+    if let Some(regular) = regular {
+        call.input = Ok(Arc::new(regular.arguments));
+        call.add_note(&regular.note);
+    }
     Ok(prepared)
 }
 

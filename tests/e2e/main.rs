@@ -21,6 +21,7 @@ mod tls_server;
 
 mod acp;
 mod approvals;
+mod arguments;
 mod bash;
 mod cancel;
 mod cassettes;
