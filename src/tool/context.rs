@@ -118,6 +118,15 @@ impl ToolContext {
         Ok(resolved)
     }
 
+    /// Opens a stored output of the session by its name. Blocks briefly.
+    ///
+    /// # Errors
+    /// There is no such output, or it cannot be opened.
+    pub(super) fn open_stored_output(&self, name: &str) -> Result<Box<dyn Read + Send>, ToolError> {
+        let opened = self.content_sink.open_reader(name);
+        opened.map_err(|reason| stored_output::explain_unreadable(name, &reason))
+    }
+
     /// Refuses `path`, to which `given` leads, if the call was not judged by it.
     pub(super) fn check_judged(&self, given: &str, path: &Path) -> Result<(), ToolError> {
         match &self.judged {

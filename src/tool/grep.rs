@@ -263,7 +263,7 @@ impl<'a> GrepSearch<'a> {
     fn run_in_stored_output(mut self, path: &str) -> Result<String, ToolError> {
         let name = stored_output::stored_name(path).unwrap_or_default();
         let reader = CancelableReader {
-            file: stored_output::open(self.cx, name)?,
+            file: self.cx.open_stored_output(name)?,
             bound: &self.bound,
         };
         let mut hits = HitCollector::new(&mut self.out, self.cx, Path::new(path)).with_display_path(path);

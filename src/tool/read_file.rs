@@ -96,7 +96,7 @@ impl Tool for ReadFile {
 
 fn read(cx: &ToolContext, input: &ReadFileInput, stop: &CancellationToken) -> Result<ToolOutput, ToolError> {
     if let Some(name) = stored_output::stored_name(&input.path) {
-        let reader = BufReader::new(stored_output::open(cx, name)?);
+        let reader = BufReader::new(cx.open_stored_output(name)?);
         let output = read_stream(input, reader, stop, "the whole output of a call")?;
         return Ok(ToolOutput {
             paged: true,

@@ -4,9 +4,7 @@
 //! folder. So it needs no approval, it stays valid in a fork, and it ends with the session. What was stored is free of
 //! keys already. Must not know how contents are stored.
 
-use std::io::Read;
-
-use super::{ToolContext, ToolError};
+use super::ToolError;
 use crate::base::text::one_line;
 use crate::domain::{ContentRef, Effect};
 
@@ -29,15 +27,9 @@ pub(super) fn build_effect(path: &str) -> Effect {
     }
 }
 
-/// Opens the stored content `name` of the session. Blocks briefly.
-///
-/// # Errors
-/// There is no such content, or it cannot be opened.
-pub(super) fn open(cx: &ToolContext, name: &str) -> Result<Box<dyn Read + Send>, ToolError> {
-    cx.content_sink.open_reader(name).map_err(|reason| {
-        let name = one_line(name, 150);
-        ToolError::Reported(format!("cannot read `{PREFIX}{name}`: {reason}"))
-    })
+/// Returns the error of a call that cannot read the stored content `name`.
+pub(super) fn explain_unreadable(name: &str, reason: &str) -> ToolError {
+    ToolError::Reported(format!("cannot read `{PREFIX}{}`: {reason}", one_line(name, 150)))
 }
 
 /// Returns the error of a tool that was given such a path but needs the path of a file.
