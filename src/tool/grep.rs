@@ -164,10 +164,10 @@ impl GrepInput {
             let near = nearest_few(name, known.iter().map(String::as_str), 3);
             let hint = match near.as_slice() {
                 [] => String::new(),
-                near => format!("; did you mean {}?", near.join(" or ")),
+                near => format!(". Did you mean {}?", near.join(" or ")),
             };
             return fail_with_message(format!(
-                "type: `{name}` is not known{hint}; for other files use glob"
+                "type: `{name}` is not known{hint} (to choose files by name, use glob)"
             ));
         }
         let filter = builder.select(name).build();
@@ -472,7 +472,7 @@ mod tests {
             ),
             (
                 json!({"pattern": "x", "type": "rsut"}),
-                "type: `rsut` is not known; did you mean rust",
+                "type: `rsut` is not known. Did you mean rst or rust? (to choose files by name, use glob)",
             ),
             (
                 json!({"pattern": "x", "path": "scr"}),
