@@ -316,7 +316,7 @@ fn call_rewritten_by_a_hook_is_what_is_approved_and_run() {
 
 #[test]
 fn call_rewritten_by_a_hook_must_match_the_tools_schema() {
-    let world = world(&hook("pre_tool", r#"echo '{"input": {"file": "y"}}'"#));
+    let world = world(&hook("pre_tool", r#"echo '{"input": {"target": "y"}}'"#));
     world.mock().push(write("x"));
     let client = world.start();
     let session = client.session_with(json!({"mode": "full"}));
@@ -325,7 +325,10 @@ fn call_rewritten_by_a_hook_must_match_the_tools_schema() {
     let call = last_call(&client, &session);
     assert_eq!(call["status"], "failed");
     assert!(
-        call["output"].as_str().unwrap().contains("`file`: unknown field"),
+        call["output"]
+            .as_str()
+            .unwrap()
+            .contains("`target`: unknown field"),
         "{call}"
     );
 }
