@@ -52,6 +52,7 @@ fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> 
         tools: server::tool_names(),
         ..build_config_source(shared)
     };
+    use_downloaded_models(&source);
     let trust = match (&command, &source.places) {
         // Fail closed: if the store cannot be read, nothing is trusted.
         (CliCommand::Config { .. } | CliCommand::Doctor { .. } | CliCommand::Mcp { .. }, Some(places)) => {
@@ -84,6 +85,7 @@ fn serve_editor(shared: &GlobalArgs, protocol: EdgeProtocol) -> std::io::Result<
     transport::raise_open_files();
     adopt_orphans();
     let source = build_config_source(shared);
+    use_downloaded_models(&source);
     let Some(places) = source.places.clone() else {
         return Err(std::io::Error::other(
             "no home folder: set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME",
@@ -143,6 +145,13 @@ fn serve_editor(shared: &GlobalArgs, protocol: EdgeProtocol) -> std::io::Result<
 #[expect(clippy::disallowed_methods, reason = "main reads it once and passes it on")]
 fn current_dir() -> std::io::Result<PathBuf> {
     std::env::current_dir()
+}
+
+/// Lets lookups of models use what the user has downloaded.
+fn use_downloaded_models(source: &ConfigSource) {
+    if let Some(places) = &source.places {
+        agentls::provider::models::set_download_file(places.models_file());
+    }
 }
 
 fn build_config_source(shared: &GlobalArgs) -> ConfigSource {

@@ -9,6 +9,7 @@ pub mod backpressure;
 pub mod clock;
 pub mod counters;
 pub mod credential_env;
+pub mod date;
 pub mod error_chain;
 pub mod front_matter;
 pub mod hash;

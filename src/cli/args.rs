@@ -115,7 +115,8 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: Option<ConfigCommand>,
     },
-    /// List the models you can choose. Exit code: 1 when there are none.
+    /// List the models you can choose, or fetch newer data about models. Exit code: 1 when there are none.
+    #[command(args_conflicts_with_subcommands = true)]
     Models {
         /// Do not query providers for their own lists.
         #[arg(long)]
@@ -123,6 +124,9 @@ pub enum CliCommand {
         /// Print JSON: the result of `agent/listModels`.
         #[arg(long)]
         json: bool,
+        /// What to do; list when absent.
+        #[command(subcommand)]
+        command: Option<ModelsCommand>,
     },
     /// Report what is configured, whether it works, and how to fix what does not. Exit code: 1 when a check fails.
     Doctor {
@@ -350,6 +354,19 @@ pub enum SessionsCommand {
         /// The new title.
         #[arg(required = true)]
         title: Vec<String>,
+    },
+}
+
+/// The actions on the data about models.
+#[derive(Debug, Subcommand)]
+pub enum ModelsCommand {
+    /// Fetch newer data about models (windows, prices, abilities), show what differs, and keep it. Nothing else ever
+    /// fetches it. Exit code: 1 when nothing was changed because something is wrong.
+    Update {
+        /// An https:// address or a file: models.dev's api.json, or the models.json of another machine. Default:
+        /// https://models.dev/api.json.
+        #[arg(long, value_name = "URL|FILE")]
+        from: Option<String>,
     },
 }
 

@@ -219,6 +219,7 @@ impl Doctor<'_> {
             return self.report_ok("provider", format!("{label}, replayed from a cassette"));
         }
         self.report_ok("provider", label);
+        self.report(doctor_models::check_catalog(current_day()));
         let spec = provider::build_spec(settings, chosen);
         if let Some(model) = &model {
             let checks = doctor_models::check_model_offline(&spec, model, current_day());

@@ -4,14 +4,18 @@
 
 use serde::Serialize;
 
+use super::models::describe_catalog;
 use crate::provider::models::{
-    KnownList, ModelNaming, Retirement, current_day, list_offered_models, lookup_retirement, plain_name,
-    suggest_model_names,
+    DownloadState, KnownList, ModelNaming, Retirement, catalog_source, current_day, is_deprecated,
+    list_offered_models, lookup_retirement, parse_day, plain_name, suggest_model_names,
 };
 use crate::provider::{ModelList, PriceSource, ProviderSpec};
 
 /// The doctor warns this many days before a retirement.
 const SOON: i64 = 60;
+
+/// The doctor warns if the data about models is older than this many days.
+const OLD_CATALOG: i64 = 90;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +56,21 @@ impl Check {
     }
 }
 
+/// Reports how old the data about models is. Old data has wrong prices and misses new models.
+pub(super) fn check_catalog(today: i64) -> Check {
+    let (date, download) = catalog_source();
+    let text = describe_catalog(today);
+    let todo = Some("run `agentls models update`".to_owned());
+    let is_old = parse_day(date).is_none_or(|day| today - day > OLD_CATALOG);
+    match download {
+        DownloadState::Unreadable(problem) => {
+            Check::new(CheckState::Warn, "model data", format!("{text}: {problem}"), todo)
+        }
+        _ if is_old => Check::new(CheckState::Warn, "model data", text, todo),
+        _ => Check::new(CheckState::Info, "model data", text, None),
+    }
+}
+
 /// Returns the model that a provider uses when none is configured.
 pub(super) fn default_model(provider: &str) -> Option<String> {
     list_offered_models(provider, None, current_day())
@@ -66,6 +85,11 @@ pub(super) fn check_model_offline(spec: &ProviderSpec, model: &str, today: i64) 
     let is_vendor = matches!(spec.model_naming(), ModelNaming::Vendor(_));
     let end = lookup_retirement(model).filter(|end| is_vendor && end.day - today <= SOON);
     findings.extend(end.map(|end| report_retirement(spec, model, end, today)));
+    if is_vendor && end.is_none() && is_deprecated(model) {
+        let todo = other_model(spec, model, None, today);
+        let text = format!("{model} is deprecated by its vendor");
+        findings.push(Check::new(CheckState::Warn, "retirement", text, Some(todo)));
+    }
     findings
 }
 
@@ -102,7 +126,7 @@ fn report_price(spec: &ProviderSpec, model: &str) -> Check {
     Check::new(CheckState::Info, "price", text, todo)
 }
 
-fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Check {
+fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement<'_>, today: i64) -> Check {
     let text = match end.day - today {
         ..=0 => format!("{model} was retired on {}", end.date),
         days => format!("{model} will be retired on {}, in {days} days", end.date),

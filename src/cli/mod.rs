@@ -27,6 +27,7 @@ mod keys;
 mod markdown;
 mod mcp;
 mod models;
+mod models_update;
 mod notification;
 mod piped;
 mod recent_calls;
@@ -45,8 +46,8 @@ mod view;
 mod wrap;
 
 pub use args::{
-    Arguments, CliCommand, ConfigCommand, GlobalArgs, McpAddArguments, McpCommand, RunArguments,
-    SandboxCommand, SessionsCommand,
+    Arguments, CliCommand, ConfigCommand, GlobalArgs, McpAddArguments, McpCommand, ModelsCommand,
+    RunArguments, SandboxCommand, SessionsCommand,
 };
 
 use std::io::IsTerminal;
@@ -55,6 +56,7 @@ use std::path::PathBuf;
 use chat::ChatStart;
 use clap::CommandFactory;
 use client::{Launch, parse_mode};
+use models_update::update_models;
 use run::RunError;
 use screen::Screen;
 use style::{Color, Styler};
@@ -133,8 +135,16 @@ impl CommandContext<'_> {
                 let launch = self.launch(options.folder.take(), "agentls run");
                 Ok(run::run_headless(options, launch.map_err(RunError::Usage)?, env).await?)
             }
-            CliCommand::Models { offline, json } => {
+            CliCommand::Models {
+                offline,
+                json,
+                command,
+            } => {
                 self.check_config_exists()?;
+                if let Some(ModelsCommand::Update { from }) = command {
+                    let mut screen = self.open_stdout();
+                    return Ok(update_models(from.as_deref(), self.source, self.trust, &mut screen).await?);
+                }
                 let launch = self.launch(None, "agentls models")?;
                 Ok(models::list_models(json, offline, &launch, env).await?)
             }

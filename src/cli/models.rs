@@ -10,6 +10,7 @@ use super::style::{Color, Styler, fit_line, format_tokens};
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, Price, ProviderHealth};
+use crate::provider::models::{DownloadState, catalog_source, current_day, parse_day};
 
 /// How to get a working provider.
 pub(super) const PROVIDER_HINT: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
@@ -52,6 +53,7 @@ pub(super) async fn list_models(
         screen
             .write_line(&styler.paint_text(Color::Yellow, "! no model is configured; run `agentls doctor`"));
     }
+    screen.write_line(&styler.paint_text(Color::Dim, &describe_catalog(current_day())));
     Ok(code)
 }
 
@@ -66,6 +68,19 @@ pub(super) fn describe_unhealthy_providers(listed: &ListModelsResult) -> impl It
         let message = provider.message.as_ref()?;
         Some(format!("! {}: {message}", provider.provider))
     })
+}
+
+/// Says where the windows and prices come from, and how old they are. `today` is in days since the epoch.
+pub(super) fn describe_catalog(today: i64) -> String {
+    let (date, download) = catalog_source();
+    let age = parse_day(date).map_or(0, |day| (today - day).max(0));
+    let source = match download {
+        DownloadState::Used { fetched, from } => format!("fetched on {fetched} from {from}"),
+        DownloadState::Absent => "built in".to_owned(),
+        DownloadState::Older { date } => format!("built in; the downloaded ones of {date} are older"),
+        DownloadState::Unreadable(_) => "built in; the downloaded ones cannot be read".to_owned(),
+    };
+    format!("windows and prices as of {date} ({age} days old), {source}")
 }
 
 pub(super) fn format_price(price: Price) -> String {

@@ -45,6 +45,11 @@ impl ConfigPaths {
         ]
     }
 
+    /// Returns the file of the downloaded data about models.
+    pub fn models_file(&self) -> PathBuf {
+        self.data_dir.join("models.json")
+    }
+
     /// Returns the log file for a configuration that names none.
     pub fn log_file(&self) -> PathBuf {
         self.state_dir.join("agentls.log")

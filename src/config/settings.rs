@@ -259,6 +259,7 @@ impl ModelSettings {
             output,
             cache_read: self.cache_read.unwrap_or(input),
             cache_write: self.cache_write.unwrap_or(input),
+            ..Price::default()
         })
     }
 

@@ -48,7 +48,7 @@ pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, 
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use sandbox::{Confinement, SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 pub use tool_call::{ContentRef, FileLocation, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
-pub use usage::{Cost, Price, Usage};
+pub use usage::{Cost, Price, PriceTier, Usage};
 pub use user_request::{
     AgentQuestion, Answers, FieldChoice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
     QuestionField, RequestSubject,

@@ -96,7 +96,7 @@ impl fmt::Display for Cost {
 }
 
 /// The price of a model's tokens, in US dollars per million (R-PROV-7).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Price {
     /// Input that no prompt cache is involved in.
     pub input: f64,
@@ -105,11 +105,33 @@ pub struct Price {
     pub cache_read: f64,
     /// Input written to the prompt cache.
     pub cache_write: f64,
+    /// The prices of calls with long prompts, the shortest first.
+    pub tiers: [Option<PriceTier>; 2],
+}
+
+/// The price of a call whose prompt is long, in US dollars per million. It applies to all of the call's tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PriceTier {
+    /// The prompt has more tokens than this, cached ones included.
+    pub above: u64,
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: f64,
 }
 
 impl Price {
-    /// Returns the price of `usage`, rounded to whole nano-dollars.
+    /// Returns the price of the call that used `usage`, rounded to whole nano-dollars.
     pub fn calculate_cost(&self, usage: &Usage) -> Cost {
+        let prompt = usage.input + usage.cache_read + usage.cache_write;
+        let tiers = self.tiers.iter().flatten();
+        match tiers.filter(|tier| prompt > tier.above).last() {
+            Some(tier) => tier.to_price().calculate_flat_cost(usage),
+            None => self.calculate_flat_cost(usage),
+        }
+    }
+
+    fn calculate_flat_cost(&self, usage: &Usage) -> Cost {
         // One dollar per million tokens is 1,000 nano-dollars per token.
         let nanos = |tokens: u64, price: f64| tokens as f64 * price * 1_000.0;
         let sum = nanos(usage.input, self.input)
@@ -118,6 +140,18 @@ impl Price {
             + nanos(usage.cache_write, self.cache_write);
         // A negative price from a user's table must not reduce the sum below 0.
         Cost(sum.max(0.0).round() as u64)
+    }
+}
+
+impl PriceTier {
+    fn to_price(self) -> Price {
+        Price {
+            input: self.input,
+            output: self.output,
+            cache_read: self.cache_read,
+            cache_write: self.cache_write,
+            tiers: [None; 2],
+        }
     }
 }
 
@@ -132,6 +166,7 @@ mod tests {
             output: 15.0,
             cache_read: 0.3,
             cache_write: 3.75,
+            ..Price::default()
         };
         let usage = Usage {
             input: 1_000_000,
@@ -141,5 +176,37 @@ mod tests {
         };
         assert_eq!(sonnet.calculate_cost(&usage), Cost(4_500_003_000));
         assert_eq!(sonnet.calculate_cost(&usage).to_string(), "$4.50");
+    }
+
+    #[test]
+    fn a_long_prompt_costs_the_higher_tier_for_all_its_tokens() {
+        let tier = PriceTier {
+            above: 272_000,
+            input: 4.0,
+            output: 15.0,
+            cache_read: 0.4,
+            cache_write: 5.0,
+        };
+        let sol = Price {
+            input: 2.0,
+            output: 10.0,
+            cache_read: 0.2,
+            cache_write: 2.5,
+            tiers: [Some(tier), None],
+        };
+        let cost = |input, cache_read| {
+            sol.calculate_cost(&Usage {
+                input,
+                cache_read,
+                output: 1_000_000,
+                ..Usage::default()
+            })
+        };
+        assert_eq!(cost(72_000, 200_000).to_usd(), 10.0 + 0.144 + 0.04);
+        // Cached tokens count towards the size of the prompt.
+        assert_eq!(
+            cost(72_001, 200_000),
+            Cost(15_000_000_000 + 288_004_000 + 80_000_000)
+        );
     }
 }

@@ -19,6 +19,7 @@ mod any_bytes_tests;
 mod body;
 mod call;
 mod cassette;
+mod catalog_fetch;
 pub mod classify;
 mod configured;
 #[cfg(test)]
@@ -45,6 +46,7 @@ mod stream;
 pub use crate::config::ApiKind;
 pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};
 pub use call::CallLimits;
+pub use catalog_fetch::{MAX_CATALOG_SOURCE, fetch_catalog};
 pub use configured::build_spec;
 pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};
 pub use health_tracking::{Health, WatchedProvider};

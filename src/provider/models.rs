@@ -1,24 +1,26 @@
 //! Facts about models: window, output limit, prices and abilities (R-PROV-7).
 //!
-//! Prices are list prices in US dollars per million tokens, in the band for short prompts if there are several.
-//! A cost that the provider reports overrides them, and the configuration may override every number.
-//! Knows no provider's settings and no network. `table` has the facts, `name` takes names apart, `defaults` chooses the
-//! models to offer, and `judge` decides whether a name can be a model.
+//! Prices are list prices in US dollars per million tokens. A cost that the provider reports overrides them, and the
+//! configuration may override every number. Knows no provider's settings and no network. `catalog` has the facts,
+//! `name` takes names apart, `defaults` chooses the models to offer, and `judge` decides whether a name can be a model.
 
+mod catalog;
 mod defaults;
 mod info;
 mod judge;
 mod name;
-mod table;
 
+pub use self::catalog::{
+    CatalogDownload, DownloadState, Retirement, catalog_source, is_deprecated, lookup_retirement, parse_day,
+    set_download_file,
+};
 pub use self::defaults::{current_day, list_offered_models};
 pub use self::info::{ModelInfo, ModelOverride};
 pub use self::judge::{KnownList, ModelNaming, NameVerdict, check_model_name, suggest_model_names};
 pub use self::name::strip_date;
 pub(crate) use self::name::{claude_version, plain_name};
-pub use self::table::{Retirement, lookup_retirement};
 
-use self::table::{ModelRow, TABLE, is_closed};
+use self::catalog::{catalog, is_closed};
 use super::request::Effort;
 use crate::domain::Price;
 
@@ -34,49 +36,53 @@ pub(super) const FREE: Price = Price {
     output: 0.0,
     cache_read: 0.0,
     cache_write: 0.0,
+    tiers: [None; 2],
 };
 
-/// Returns what the table knows about `model`. The name may have a vendor prefix and a date suffix.
+/// Returns what is known about `model`. The name may have a vendor prefix and a date suffix.
 pub fn lookup_model(model: &str) -> ModelInfo {
-    let name = plain_name(model);
-    let free = model.ends_with(":free");
-    if let Some(row) = lookup_row(model) {
-        let info = row.to_model_info();
-        return ModelInfo {
-            price: if free { Some(FREE) } else { info.price },
-            ..info
-        };
-    }
-    // A sibling's abilities are a good guess; its price is not.
-    let family = TABLE
-        .iter()
-        .filter(|row| {
-            name.strip_prefix(row.name)
-                // The dash matters: `gpt-50` is not a sibling of `gpt-5`.
-                .is_some_and(|rest| rest.starts_with('-'))
-        })
-        .max_by_key(|row| row.name.len());
-    match family {
-        Some(row) => ModelInfo {
-            price: free.then_some(FREE),
-            ..row.to_model_info()
+    lookup_model_at(None, model)
+}
+
+/// Returns what is known about `model` at the provider with this section of the catalogue.
+pub(super) fn lookup_model_at(section: Option<&str>, model: &str) -> ModelInfo {
+    let catalog = catalog();
+    let found = catalog.find(section, model);
+    let mut info = match (found, catalog.find_sibling(model)) {
+        (Some(found), _) => {
+            let info = found.row.to_model_info();
+            ModelInfo {
+                price: info.price.filter(|_| found.has_price),
+                ..info
+            }
+        }
+        // A sibling's abilities are a good guess; its price is not.
+        (None, Some(sibling)) => ModelInfo {
+            price: None,
+            ..sibling.to_model_info()
         },
-        None => ModelInfo {
+        (None, None) => ModelInfo {
             window: DEFAULT_WINDOW,
-            max_output: DEFAULT_MAX_OUTPUT,
+            max_output: 0,
             knows_max_output: false,
-            price: free.then_some(FREE),
+            price: None,
             reasoning: false,
             images: true,
             tools: true,
         },
+    };
+    if !info.knows_max_output {
+        info.max_output = DEFAULT_MAX_OUTPUT;
     }
+    if model.ends_with(":free") {
+        info.price = Some(FREE);
+    }
+    info
 }
 
-/// Returns the row of exactly this model.
-fn lookup_row(model: &str) -> Option<&'static ModelRow> {
-    let name = plain_name(model);
-    TABLE.iter().find(|row| row.name == name)
+/// Reports whether `model` is exactly known, so that its name is not a typo.
+fn is_known(model: &str) -> bool {
+    catalog().find(None, model).is_some()
 }
 
 /// Reports whether `model` reasons before it answers, given `effort`. Old Claude models cannot, those from 3.7 do on
@@ -239,19 +245,6 @@ mod tests {
             ("gpt-4o", None),
         ] {
             assert_eq!(claude_version(model), version, "{model}");
-        }
-    }
-
-    #[test]
-    fn every_table_row_is_found_by_its_unique_name() {
-        for row in TABLE {
-            assert_eq!(plain_name(row.name), row.name);
-            assert_eq!(
-                TABLE.iter().filter(|other| other.name == row.name).count(),
-                1,
-                "{}",
-                row.name
-            );
         }
     }
 }

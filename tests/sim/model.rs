@@ -32,6 +32,7 @@ pub(super) const PRICE: Price = Price {
     output: 1.0,
     cache_read: 0.1,
     cache_write: 0.1,
+    tiers: [None; 2],
 };
 
 /// The tool that loads deferred definitions.

@@ -1,89 +1,195 @@
-//! Chooses the models to offer for a provider: the newest of each family, so that no list of names goes stale.
+//! Chooses the models to offer for a provider, by role and not by name, so that no list of names goes stale.
 //!
-//! A family is a pattern with `*` for the version. The provider's own list decides if it is known, otherwise the
-//! table. Requests nothing itself: see `probe` for the list.
+//! The default is the most capable current model at a medium price that thinks. The catalogue decides which family that
+//! is, and the provider's own list, if it is known, which version. Requests nothing itself: see `probe` for the list.
 
-use super::strip_date;
-use super::table::{PROVIDERS_WITH_RETIREMENTS, TABLE, lookup_retirement};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::catalog::{CatalogModel, catalog, lookup_retirement, parse_day};
+use super::name::version_pattern;
 use crate::base::clock;
 
-/// The families to offer for each preset provider. The first one contains the default model.
-#[rustfmt::skip]
-const FAMILIES: &[(&str, &[&str])] = &[
-    ("anthropic", &["claude-sonnet-*", "claude-opus-*", "claude-haiku-*", "claude-fable-*"]),
-    ("openai", &["gpt-*-sol", "gpt-*-terra", "gpt-*-luna", "gpt-*-astra"]),
-    ("openai-responses", &["gpt-*-sol", "gpt-*-terra", "gpt-*-luna", "gpt-*-astra"]),
-    ("openrouter", &[
-        "anthropic/claude-sonnet-*", "anthropic/claude-opus-*", "openai/gpt-*-sol", "google/gemini-*-flash",
-        "deepseek/deepseek-v*-flash",
-    ]),
-    ("deepseek", &["deepseek-flash", "deepseek-v*-pro"]),
+/// A medium price: at most this many US dollars per million output tokens.
+const MEDIUM_PRICE: f64 = 15.0;
+
+/// A family is current if its newest version is at most this many days older than the provider's newest model.
+const CURRENT_DAYS: i64 = 180;
+
+/// The most models that are offered for a provider, and vendors for a gateway.
+const MAX_OFFERED: usize = 5;
+
+/// Words in names of models that are not for everyone, or that change without notice.
+const UNSTABLE_WORDS: [&str; 16] = [
+    "preview",
+    "beta",
+    "exp",
+    "latest",
+    "fast",
+    "highspeed",
+    "free",
+    "image",
+    "live",
+    "vision",
+    "cyber",
+    "safeguard",
+    "non",
+    "thinking",
+    "customtools",
+    "search",
 ];
+
+/// The section of the catalogue for each provider that agentls knows by name, if the two differ.
+const SECTION_NAMES: [(&str, &str); 1] = [("openai-responses", "openai")];
+
+/// A gateway, and what it puts before the names of the vendors that it offers first.
+const GATEWAY: &str = "openrouter";
+const GATEWAY_VENDORS: [&str; MAX_OFFERED] = ["anthropic/", "openai/", "google/", "deepseek/", "z-ai/"];
+
+/// The provider names that stand for the vendors' own addresses, where retirements apply.
+const PROVIDERS_WITH_RETIREMENTS: [&str; 4] = ["anthropic", "openai", "openai-responses", "deepseek"];
 
 /// Returns today in days since the epoch, UTC.
 pub fn current_day() -> i64 {
     clock::wall_ms().div_euclid(86_400_000)
 }
 
-/// Returns the models to offer for a preset provider, the default first; nothing for other providers. `list` is the
-/// provider's own list, if known. `today` is in days since the epoch; models retired by then are omitted.
+/// Returns the models to offer for a provider that agentls knows by name: the default, the cheapest, then others;
+/// nothing for other providers. `list` is the provider's own list, if known. `today` is in days since the epoch; models
+/// retired by then are omitted.
 pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
-    let families = FAMILIES.iter().find(|(name, _)| *name == provider);
-    let families = families.map_or(&[][..], |(_, families)| families);
+    let section = SECTION_NAMES.iter().find(|(name, _)| *name == provider);
+    let section = section.map_or(provider, |(_, section)| section);
     let own_address = PROVIDERS_WITH_RETIREMENTS.contains(&provider);
     let is_retired = |name: &str| own_address && lookup_retirement(name).is_some_and(|end| end.day <= today);
-    let newest = |names: &[String]| -> Vec<String> {
-        let of_family = |family: &&str| {
-            let versions = names.iter().filter(|name| !is_retired(name)).filter_map(|name| {
-                let version = version_in(family, name)?;
-                // Of equal versions the shorter name wins: the one without a date.
-                Some((version, std::cmp::Reverse(name.len()), name))
-            });
-            versions.max().map(|(_, _, name)| name.clone())
-        };
-        families.iter().filter_map(of_family).collect()
+    let families = if section == GATEWAY {
+        let vendors = GATEWAY_VENDORS.iter();
+        let defaults =
+            vendors.filter_map(|vendor| rank_families(section, vendor, is_retired).into_iter().next());
+        defaults.collect()
+    } else {
+        rank_families(section, "", is_retired)
     };
-    let listed = list.map(&newest).unwrap_or_default();
+    let newest = |names: &[&str]| -> Vec<String> {
+        let newest_of = |family: &Family| newest_version(&family.pattern, names, is_retired);
+        let offered = families.iter().filter_map(newest_of).take(MAX_OFFERED);
+        offered.map(str::to_owned).collect()
+    };
+    let listed: Vec<&str> = list.unwrap_or_default().iter().map(String::as_str).collect();
+    let listed = newest(&listed);
     if !listed.is_empty() {
         return listed;
     }
-    // A list without any of these families says nothing, so the table decides.
-    let vendors = families.iter().filter_map(|family| family.split_once('/'));
-    let mut names: Vec<String> = TABLE.iter().map(|row| row.name.to_owned()).collect();
-    names.extend(vendors.flat_map(|(vendor, _)| {
-        let rows = TABLE.iter();
-        rows.map(move |row| format!("{vendor}/{}", to_openrouter_name(row.name)))
-    }));
-    newest(&names)
+    // A list without any of these families says nothing, so the catalogue decides.
+    newest(&catalog().section(section).map(|(id, _)| id).collect::<Vec<_>>())
 }
 
-/// Converts the name of a Claude model to OpenRouter's: `claude-sonnet-4-5` → `claude-sonnet-4.5`.
-fn to_openrouter_name(name: &str) -> String {
-    let parts = name.rsplit_once('-').filter(|(before, minor)| {
-        let ends_in_digit = before.ends_with(|last: char| last.is_ascii_digit());
-        name.starts_with("claude-") && ends_in_digit && minor.parse::<u32>().is_ok()
-    });
-    parts.map_or_else(|| name.to_owned(), |(before, minor)| format!("{before}.{minor}"))
+/// A family of models, such as `claude-sonnet-*`.
+struct Family {
+    pattern: String,
+    /// The price of output of its newest version.
+    price: f64,
+    /// The day on which its newest version was released; `None` if it is newer than the snapshot.
+    released: Option<i64>,
 }
 
-/// Returns the version of `name` if it belongs to `family`; an empty one for a family without a `*`.
-fn version_in(family: &str, name: &str) -> Option<Vec<u32>> {
-    let Some((prefix, suffix)) = family.split_once('*') else {
-        return (family == name).then(Vec::new);
+/// Returns the current families of models that think, the default one first, then the cheapest, then by falling price.
+fn rank_families(section: &str, prefix: &str, is_retired: impl Fn(&str) -> bool) -> Vec<Family> {
+    let mut newest: BTreeMap<String, (Vec<u32>, Family)> = BTreeMap::new();
+    let stable = catalog()
+        .section(section)
+        .filter(|(id, row)| id.starts_with(prefix) && is_offerable(id, row) && !is_retired(id));
+    for (id, row) in stable {
+        let (pattern, version) = version_pattern(id);
+        let family = Family {
+            pattern: pattern.clone(),
+            price: row.list_price().map_or(0.0, |price| price.output),
+            released: release_day(row),
+        };
+        match newest.get(&pattern) {
+            Some((known, _)) if *known >= version => {}
+            _ => {
+                newest.insert(pattern, (version, family));
+            }
+        }
+    }
+    let mut families: Vec<Family> = newest.into_values().map(|(_, family)| family).collect();
+    let latest = families.iter().filter_map(|family| family.released).max();
+    let is_current = |family: &Family| {
+        family
+            .released
+            .zip(latest)
+            .is_none_or(|(day, latest)| latest - day <= CURRENT_DAYS)
     };
-    let version = strip_date(name).strip_prefix(prefix)?.strip_suffix(suffix)?;
-    // Anything other than short numbers is a variant or a preview.
-    let numbers = version.split(['.', '-']).map(|part| match part.len() {
-        1..=3 => part.parse().ok(),
-        _ => None,
+    families.retain(is_current);
+    families.sort_by(|a, b| b.price.total_cmp(&a.price).then(b.released.cmp(&a.released)));
+    // If even the cheapest is expensive, it is the default.
+    let medium = families.iter().position(|family| family.price <= MEDIUM_PRICE);
+    let Some(default) = medium.or(families.len().checked_sub(1)) else {
+        return families;
+    };
+    let default = families.remove(default);
+    let cheapest = families.pop();
+    [Some(default), cheapest]
+        .into_iter()
+        .flatten()
+        .chain(families)
+        .collect()
+}
+
+/// Returns the day of a release; `None` for a model that is newer than the snapshot.
+fn release_day(row: &CatalogModel) -> Option<i64> {
+    let date = row.released.as_str();
+    // Of some old models, only the month is known.
+    let day = parse_day(date).or_else(|| parse_day(&format!("{date}-01")));
+    (!date.is_empty()).then(|| day.unwrap_or_default())
+}
+
+/// Reports whether a model is stable, priced, and thinks.
+fn is_offerable(id: &str, row: &CatalogModel) -> bool {
+    let name = id.to_ascii_lowercase();
+    let is_unstable = name.contains(':')
+        || name
+            .split(['-', '/', '.'])
+            .any(|word| UNSTABLE_WORDS.contains(&word));
+    let is_priced = row.list_price().is_some_and(|price| price.output > 0.0);
+    !is_unstable && is_priced && !row.deprecated && !row.reasoning.is_empty()
+}
+
+/// Returns the newest version of a family among `names`.
+fn newest_version<'a>(
+    pattern: &str,
+    names: &[&'a str],
+    is_retired: impl Fn(&str) -> bool,
+) -> Option<&'a str> {
+    let versions = names.iter().filter(|name| !is_retired(name)).filter_map(|name| {
+        let (of, version) = version_pattern(name);
+        // Of equal versions the shorter name wins: the one without a date.
+        (of == pattern).then_some((version, Reverse(name.len()), *name))
     });
-    numbers.collect()
+    versions.max().map(|(_, _, name)| name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::models::lookup_model;
+    use crate::provider::models::catalog::overlay_day;
+
+    /// The providers that have defaults.
+    const PROVIDERS: [&str; 12] = [
+        "anthropic",
+        "openai",
+        "openai-responses",
+        "openrouter",
+        "deepseek",
+        "google",
+        "xai",
+        "mistral",
+        "zai",
+        "moonshotai",
+        "alibaba",
+        "minimax",
+    ];
 
     /// Returns the offered models that are retired on a day.
     fn stale(offered: &[(&str, &str)], today: i64) -> Vec<String> {
@@ -97,9 +203,9 @@ mod tests {
     #[test]
     fn no_offered_model_is_past_its_retirement() {
         // Day 0 is before every retirement, so nothing is omitted silently.
-        let all: Vec<(&str, String)> = FAMILIES
+        let all: Vec<(&str, String)> = PROVIDERS
             .iter()
-            .flat_map(|(provider, _)| {
+            .flat_map(|provider| {
                 let names = list_offered_models(provider, None, 0).into_iter();
                 names.map(move |name| (*provider, name))
             })
@@ -108,7 +214,7 @@ mod tests {
             .iter()
             .map(|(provider, name)| (*provider, name.as_str()))
             .collect();
-        assert_eq!(stale(&all, current_day()), [""; 0]);
+        assert_eq!(stale(&all, overlay_day()), [""; 0]);
         // The check finds the default of an older table.
         let end = lookup_retirement("claude-sonnet-4").unwrap();
         let old = [("anthropic", "claude-sonnet-4-20250514")];
@@ -117,16 +223,48 @@ mod tests {
     }
 
     #[test]
-    fn every_offered_model_is_in_the_table() {
-        for (provider, families) in FAMILIES {
-            let names = list_offered_models(provider, None, current_day());
-            assert_eq!(names.len(), families.len(), "{provider}: {names:?}");
-            for name in names {
-                assert_ne!(lookup_model(&name), lookup_model("made-up"), "{name}");
-                assert_eq!(strip_date(&name), name);
-            }
+    fn every_provider_offers_a_medium_default_then_the_cheapest() {
+        let offered = |provider| list_offered_models(provider, None, overlay_day());
+        for (provider, first) in [
+            (
+                "anthropic",
+                &[
+                    "claude-sonnet-5-5",
+                    "claude-haiku-5-5",
+                    "claude-fable-5-1",
+                    "claude-opus-5-5",
+                ][..],
+            ),
+            ("openai", &["gpt-6.1-sol", "gpt-6-luna"]),
+            ("openai-responses", &["gpt-6.1-sol", "gpt-6-luna"]),
+            (
+                "openrouter",
+                &["anthropic/claude-sonnet-5.5", "openai/gpt-6.1-sol"],
+            ),
+            ("deepseek", &["deepseek-v4-pro", "deepseek-flash"]),
+            ("google", &["gemini-3.8-flash"]),
+            ("xai", &["grok-4.7"]),
+            ("mistral", &["mistral-medium-2604"]),
+            ("zai", &["glm-5.3"]),
+            ("moonshotai", &["kimi-k3"]),
+            ("minimax", &["MiniMax-M3"]),
+        ] {
+            let names = offered(provider);
+            assert!(names.len() <= MAX_OFFERED);
+            assert_eq!(
+                names.get(..first.len()),
+                Some(
+                    first
+                        .iter()
+                        .map(|name| (*name).to_owned())
+                        .collect::<Vec<_>>()
+                        .as_slice()
+                ),
+                "{provider}: {names:?}"
+            );
         }
-        assert!(list_offered_models("work", None, 0).is_empty());
+        assert!(offered("alibaba").len() > 1);
+        assert!(offered("work").is_empty());
     }
 
     #[test]
@@ -169,8 +307,8 @@ mod tests {
             "gpt-10-sol"
         );
         assert_eq!(
-            default("deepseek", &["deepseek-v4-pro", "deepseek-flash"]),
-            "deepseek-flash"
+            default("deepseek", &["deepseek-v5-pro", "deepseek-flash"]),
+            "deepseek-v5-pro"
         );
         // A list without any model of the families falls back to the table.
         let known = list_offered_models("anthropic", None, current_day());
@@ -190,17 +328,5 @@ mod tests {
         // A gateway may get the model from elsewhere.
         let names = ["anthropic/claude-opus-4-1".to_owned()];
         assert_eq!(list_offered_models("openrouter", Some(&names), end.day), names);
-    }
-
-    #[test]
-    fn openrouter_writes_versions_with_dots() {
-        for (name, there) in [
-            ("claude-sonnet-5-5", "claude-sonnet-5.5"),
-            ("claude-sonnet-5", "claude-sonnet-5"),
-            ("claude-3-7-sonnet", "claude-3-7-sonnet"),
-            ("gpt-6.1-sol", "gpt-6.1-sol"),
-        ] {
-            assert_eq!(to_openrouter_name(name), there);
-        }
     }
 }

@@ -5,9 +5,9 @@
 
 use std::sync::LazyLock;
 
+use super::catalog::{catalog, lookup_retirement};
 use super::defaults::list_offered_models;
-use super::table::{TABLE, lookup_retirement};
-use super::{lookup_row, plain_name};
+use super::{is_known, plain_name};
 use crate::base::nearest::nearest_few;
 
 /// How many names an error suggests.
@@ -66,7 +66,7 @@ pub fn check_model_name(
         ModelNaming::Vendor(families) => has_family(model, families),
         ModelNaming::Gateway | ModelNaming::Free => true,
     };
-    if is_ours && !is_retired && lookup_row(model).is_some() {
+    if is_ours && !is_retired && is_known(model) {
         return NameVerdict::Accept;
     }
     let is_similar = match naming {
@@ -100,7 +100,7 @@ pub fn suggest_model_names(
     let mut names = offered.clone();
     match listed {
         Some(listed) => names.extend(listed.iter().cloned()),
-        None => names.extend(TABLE.iter().map(|row| row.name.to_owned()).filter(|name| {
+        None => names.extend(catalog().vendor_names().map(str::to_owned).filter(|name| {
             let is_ours = match naming {
                 ModelNaming::Vendor(families) => has_family(name, families),
                 ModelNaming::Gateway | ModelNaming::Free => true,
@@ -123,16 +123,16 @@ fn has_family(model: &str, families: &[&str]) -> bool {
     families.iter().any(|family| name.starts_with(family))
 }
 
-/// Reports whether `model` is similar to a name in the table from these families.
+/// Reports whether `model` is similar to a vendor's name from these families.
 fn is_similar(model: &str, families: &[&str]) -> bool {
-    let rows = TABLE.iter().map(|row| row.name);
-    let rows = rows.filter(|name| has_family(name, families));
-    !nearest_few(&plain_name(model), rows, 1).is_empty()
+    let names = catalog().vendor_names();
+    let names = names.filter(|name| has_family(name, families));
+    !nearest_few(&plain_name(model), names, 1).is_empty()
 }
 
-/// The words in the table's names that are long enough to compare.
+/// The words in the vendors' names that are long enough to compare.
 static WORDS: LazyLock<std::collections::BTreeSet<&'static str>> = LazyLock::new(|| {
-    let words = TABLE.iter().flat_map(|row| row.name.split(['-', '.']));
+    let words = catalog().vendor_names().flat_map(|name| name.split(['-', '.']));
     words.filter(|word| is_word(word)).collect()
 });
 
@@ -140,7 +140,7 @@ fn is_word(word: &str) -> bool {
     word.len() >= 4 && word.bytes().all(|b| b.is_ascii_lowercase())
 }
 
-/// Reports whether `model` looks misspelled, like `claude-sonet-9`. Every long word must be in the table or one edit
+/// Reports whether `model` looks misspelled, like `claude-sonet-9`. Every long word must be known or one edit
 /// away from one that is, and at least one must be misspelled.
 fn is_misspelled(model: &str) -> bool {
     let name = plain_name(model);
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn real_model_names_are_not_misspellings() {
-        for row in TABLE {
-            assert!(!is_misspelled(row.name), "{}", row.name);
+        for name in catalog().vendor_names() {
+            assert!(!is_misspelled(name), "{name}");
         }
         for name in [
             "mixtral-8x7b",

@@ -61,3 +61,51 @@ pub(crate) fn claude_version(model: &str) -> Option<(u32, u32)> {
     let minor = numbers.next().and_then(|part| part.parse().ok()).unwrap_or(0);
     Some((major, minor))
 }
+
+/// Returns the plain names under which `model` may be listed, the most specific first. Ollama puts the size after a
+/// colon (`gpt-oss:20b`), where others use a dash.
+pub(super) fn lookup_names(model: &str) -> Vec<String> {
+    let plain = plain_name(model);
+    let tagged = model.rsplit('/').next().and_then(|name| name.split_once(':'));
+    let tagged = tagged.filter(|(_, tag)| !tag.is_empty() && *tag != "latest");
+    let sized = tagged.map(|(name, tag)| plain_name(&format!("{name}-{tag}")));
+    let mut names: Vec<String> = sized.into_iter().chain([plain]).collect();
+    names.dedup();
+    names
+}
+
+/// Splits a name into its family, with `*` for the version, and the version: `gpt-6.1-sol` → (`gpt-*-sol`, [6, 1]).
+/// A name without a version is its own family. A date at the end does not count.
+pub(super) fn version_pattern(name: &str) -> (String, Vec<u32>) {
+    let name = strip_date(name);
+    let parts: Vec<&str> = name.split('-').collect();
+    for (at, part) in parts.iter().enumerate() {
+        let Some((letters, mut version)) = split_version(part) else {
+            continue;
+        };
+        let rest = parts[at + 1..].iter();
+        // More digits than that are a date.
+        let more = rest.map_while(|part| (part.len() <= 3).then(|| part.parse().ok()).flatten());
+        version.extend(more.collect::<Vec<u32>>());
+        let minors = version.len() - part[letters.len()..].split('.').count();
+        let family = format!("{letters}*");
+        let family: Vec<&str> = parts[..at]
+            .iter()
+            .copied()
+            .chain([family.as_str()])
+            .chain(parts[at + 1 + minors..].iter().copied())
+            .collect();
+        return (family.join("-"), version);
+    }
+    (name.to_owned(), Vec::new())
+}
+
+/// Splits `k2.6` into `k` and [2, 6]; `None` for a part that does not end with a version, such as `120b`.
+fn split_version(part: &str) -> Option<(&str, Vec<u32>)> {
+    let at = part.find(|c: char| c.is_ascii_digit())?;
+    let numbers = part[at..].split('.');
+    let version: Option<Vec<u32>> = numbers
+        .map(|number| (number.len() <= 4).then(|| number.parse().ok()).flatten())
+        .collect();
+    Some((&part[..at], version?))
+}

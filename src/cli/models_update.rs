@@ -1,0 +1,96 @@
+//! `agentls models update`: fetches newer data about models, shows the difference, and stores it.
+//!
+//! The only place that fetches such data. Nothing is changed if anything is wrong with it.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::screen::Screen;
+use super::style::Color;
+use crate::base::date::format_date;
+use crate::config::{ConfigSource, Trust};
+use crate::provider::models::{CatalogDownload, catalog_source, current_day};
+use crate::provider::{MAX_CATALOG_SOURCE, fetch_catalog};
+
+/// Where the data comes from unless `--from` names another place.
+pub(super) const DEFAULT_SOURCE: &str = "https://models.dev/api.json";
+
+/// How many names of a kind are shown.
+const SHOWN: usize = 12;
+
+/// Runs the command.
+///
+/// # Errors
+/// Says why nothing was changed.
+pub(super) async fn update_models(
+    from: Option<&str>,
+    source: &ConfigSource,
+    trust: &Trust,
+    screen: &mut Screen,
+) -> Result<i32, String> {
+    let places = source.places.as_ref();
+    let file = places
+        .ok_or("no home folder: set HOME or XDG_DATA_HOME")?
+        .models_file();
+    let from = from.unwrap_or(DEFAULT_SOURCE);
+    let unchanged = |problem: String| format!("{problem}\nnothing was changed");
+    let text = if from.contains("://") {
+        let network = &source.load_settings(None, trust).settings.network;
+        screen.set_status(&format!("fetching {from} …"));
+        fetch_catalog(from, network).await.map_err(unchanged)?
+    } else {
+        read_bounded(Path::new(from)).map_err(|error| unchanged(format!("{from}: {error}")))?
+    };
+    let (in_use, _) = catalog_source();
+    let new = CatalogDownload::parse(&text, from, &format_date(current_day()))
+        .map_err(|problem| unchanged(format!("{from} cannot be used: {problem}")))?;
+    if new.date() < in_use {
+        let problem = format!(
+            "{from} is of {}, and the data in use is newer: {in_use}",
+            new.date()
+        );
+        return Err(unchanged(problem));
+    }
+    let difference = new.compare();
+    for (what, names) in [
+        ("new", &difference.added),
+        ("changed", &difference.changed),
+        ("no longer listed", &difference.removed),
+    ] {
+        if names.is_empty() {
+            continue;
+        }
+        screen.write_line(
+            &screen
+                .styler
+                .paint_text(Color::Bold, &format!("{} {what}:", names.len())),
+        );
+        for name in names.iter().take(SHOWN) {
+            screen.write_line(&format!("  {name}"));
+        }
+        if names.len() > SHOWN {
+            screen.write_line(&format!("  and {} more", names.len() - SHOWN));
+        }
+    }
+    let path = file.display();
+    new.store(&file)
+        .map_err(|error| unchanged(format!("{path} cannot be written: {error}")))?;
+    screen.write_line(&format!(
+        "{} models as of {} are in {path}; servers use them after a restart",
+        new.count_models(),
+        new.date()
+    ));
+    screen.write_line(&format!("from {from}, sha256 {}", new.sha256()));
+    Ok(0)
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let limit = MAX_CATALOG_SOURCE as u64;
+    fs::File::open(path)?.take(limit + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > limit {
+        return Err(io::Error::other(format!("it is larger than {} MB", limit >> 20)));
+    }
+    Ok(text)
+}
