@@ -50,6 +50,7 @@ fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
             schema: json!({"type": "object"}).into(),
         }]),
         max_output_tokens: 1_000,
+        is_limit_assumed: false,
         effort: None,
     })
 }

@@ -27,8 +27,9 @@ use crate::domain::Price;
 /// The assumed window of an unknown model, in tokens (R-CTX-1).
 pub const DEFAULT_WINDOW: u64 = 200_000;
 
-/// The assumed output limit of an unknown model, in tokens.
-pub const DEFAULT_MAX_OUTPUT: u32 = 8_192;
+/// The assumed output limit of an unknown model, in tokens. A smaller one would cut off large files, which cannot be
+/// continued; an API that allows less says so.
+pub const DEFAULT_MAX_OUTPUT: u32 = 32_000;
 
 /// The price of a free model.
 pub(super) const FREE: Price = Price {

@@ -21,6 +21,8 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolSpec]>,
     /// In tokens.
     pub max_output_tokens: u32,
+    /// The limit is only assumed, so it is left out where the API allows that. A model then writes as much as it can.
+    pub is_limit_assumed: bool,
     /// How much the model reasons; `None` leaves that to the API.
     pub effort: Option<Effort>,
 }
@@ -381,6 +383,7 @@ pub(crate) mod tests {
                 schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}).into(),
             }]),
             max_output_tokens: 4_096,
+            is_limit_assumed: false,
             effort: None,
         }
     }

@@ -359,6 +359,7 @@ fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<ModelRequest>
         messages: vec![HistoryItem::new(Message::user_text(transcript))],
         tools: Arc::new([]),
         max_output_tokens: longest.min(model.info.max_output),
+        is_limit_assumed: false,
         effort: None,
     })
 }

@@ -98,6 +98,7 @@ pub(super) async fn final_summary(
         messages: vec![HistoryItem::new(transcript)],
         tools: Arc::default(),
         max_output_tokens: state.max_output,
+        is_limit_assumed: state.is_output_assumed(),
         effort: model.effort,
     });
     // An auxiliary call never falls back: what `without` says happens instead.

@@ -17,7 +17,11 @@ use crate::provider::{HistoryItem, is_thinking_enabled};
 /// Failed summaries in a row after which automatic compaction is disabled for the session (R-CTX-2).
 pub(super) const MAX_FAILED_COMPACTIONS: u32 = 3;
 
-/// The output limit of a first request, in tokens (R-LOOP-1).
+/// The output limit of a first request, in tokens (R-LOOP-1). The limit itself costs nothing; an answer that was cut off
+/// does.
+const FIRST_OUTPUT: u32 = 32_000;
+
+/// The output limit after a rejected one, if the provider does not name its own, in tokens.
 const SMALL_OUTPUT: u32 = 8_000;
 
 /// The output limit after a truncated answer, and with reasoning on, in tokens (R-LOOP-1).
@@ -197,6 +201,12 @@ impl LoopState {
         self.max_output.min(available)
     }
 
+    /// Returns whether the output limit is only an assumption about an unknown model.
+    pub(super) fn is_output_assumed(&self) -> bool {
+        let info = &self.model.info;
+        !info.knows_max_output && self.max_output <= info.max_output
+    }
+
     /// Returns whether automatic compaction is on.
     pub(super) fn auto_compact(&self) -> bool {
         self.compaction.is_automatic
@@ -265,7 +275,7 @@ fn first_output(model: &ResolvedModel) -> u32 {
     let wanted = if is_thinking_enabled(&model.model, model.effort) {
         LARGE_OUTPUT
     } else {
-        SMALL_OUTPUT
+        FIRST_OUTPUT
     };
     wanted.min(model.info.max_output)
 }
@@ -294,18 +304,16 @@ mod tests {
     fn the_output_limit_grows_as_far_as_model_and_window_allow() {
         // (cap, window, context, escalations, first, then)
         let cases = [
-            (128_000, 200_000, 10_000, 1, 8_000, Some(64_000)),
-            (32_000, 200_000, 10_000, 1, 8_000, Some(32_000)),
-            (8_000, 200_000, 10_000, 1, 8_000, None),
-            // Like a model that we do not know: the gain is not worth another answer.
-            (8_192, 200_000, 10_000, 1, 8_000, None),
-            (10_000, 200_000, 10_000, 1, 8_000, None),
-            (10_001, 200_000, 10_000, 1, 8_000, Some(10_001)),
+            (128_000, 200_000, 10_000, 1, 32_000, Some(64_000)),
+            (32_000, 200_000, 10_000, 1, 32_000, None),
+            // The gain is not worth another answer.
+            (40_000, 200_000, 10_000, 1, 32_000, None),
+            (40_001, 200_000, 10_000, 1, 32_000, Some(40_001)),
             (4_096, 200_000, 10_000, 1, 4_096, None),
-            (128_000, 200_000, 180_000, 1, 8_000, Some(19_000)),
-            (128_000, 200_000, 191_500, 1, 8_000, None),
-            (128_000, 200_000, 199_999, 1, 8_000, None),
-            (128_000, 200_000, 10_000, 3, 8_000, Some(16_000)),
+            (128_000, 200_000, 150_000, 1, 32_000, Some(49_000)),
+            (128_000, 200_000, 159_000, 1, 32_000, None),
+            (128_000, 200_000, 199_999, 1, 32_000, None),
+            (128_000, 200_000, 10_000, 3, 32_000, Some(64_000)),
         ];
         for (cap, window, context, escalations, first, then) in cases {
             let mut state = LoopState::new(model(window, cap), 0, true);
@@ -333,7 +341,7 @@ mod tests {
             let (first, then) = if thinks {
                 (64_000, None)
             } else {
-                (8_000, Some(64_000))
+                (32_000, Some(64_000))
             };
             assert_eq!(state.max_output, first, "{name}");
             assert_eq!(state.larger_output(1), then, "{name}");

@@ -75,6 +75,7 @@ async fn ask_within_output_limit(
             messages: items.to_vec(),
             tools: cx.tools.tool_specs(),
             max_output_tokens: state.output_for(items),
+            is_limit_assumed: state.is_output_assumed(),
             effort: state.model.effort,
         });
         let requested = request.max_output_tokens;

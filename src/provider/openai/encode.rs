@@ -42,7 +42,10 @@ fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str,
         Flavour::OpenAi => "max_completion_tokens",
         Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "max_tokens",
     };
-    let mut options = vec![(limit, json!(request.max_output_tokens))];
+    let mut options = Vec::new();
+    if !request.is_limit_assumed {
+        options.push((limit, json!(request.max_output_tokens)));
+    }
     // Mistral always sends the usage, and refuses unknown fields.
     if flavour != Flavour::Mistral {
         options.push(("stream_options", json!({"include_usage": true})));
@@ -469,6 +472,11 @@ mod tests {
         assert_eq!(router["reasoning"]["effort"], "low");
         assert_eq!(router["usage"]["include"], true);
         assert_eq!(router["max_tokens"], request.max_output_tokens);
+        request.is_limit_assumed = true;
+        for flavour in [Flavour::OpenAi, Flavour::OpenRouter, Flavour::Mistral] {
+            let body = json_of(&request, flavour);
+            assert!(body.get("max_tokens").is_none() && body.get("max_completion_tokens").is_none());
+        }
     }
 
     #[test]

@@ -68,7 +68,10 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
 }
 
 fn build_options(request: &ModelRequest) -> Vec<(&'static str, Value)> {
-    let mut options = vec![("max_output_tokens", json!(request.max_output_tokens))];
+    let mut options = Vec::new();
+    if !request.is_limit_assumed {
+        options.push(("max_output_tokens", json!(request.max_output_tokens)));
+    }
     // Models that do not reason refuse this option.
     if is_thinking_enabled(&request.model, request.effort) {
         options.push(("include", json!(["reasoning.encrypted_content"])));

@@ -265,13 +265,14 @@ fn session_metrics(snapshot: &SessionSnapshot) -> SessionMetrics {
 }
 
 fn model_to_wire(model: crate::session::ListedModel) -> wire::ModelInfo {
+    let known_limit = model.info.as_ref().filter(|info| info.knows_max_output);
     wire::ModelInfo {
         model: format!("{}/{}", model.provider, model.model),
         provider: model.provider,
         current: model.current,
         listed: model.listed,
         context_window: model.info.as_ref().map(|info| info.window),
-        max_output_tokens: model.info.as_ref().map(|info| u64::from(info.max_output)),
+        max_output_tokens: known_limit.map(|info| u64::from(info.max_output)),
         price: model.info.and_then(|info| info.price).map(|price| wire::Price {
             input: price.input,
             output: price.output,
