@@ -9,72 +9,134 @@ pub(super) struct ProviderPreset {
     pub(super) base_url: &'static str,
     /// The variable that usually contains the key; `None` if the provider needs none.
     pub(super) key_variable: Option<&'static str>,
-    /// It can be selected without being configured.
-    pub(super) offered: bool,
+    pub(super) availability: Availability,
 }
 
-const fn new_keyed_preset(name: &'static str, base_url: &'static str, key: &'static str) -> ProviderPreset {
+/// When a provider can be selected without a table of its own in the configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Availability {
+    /// Always.
+    Always,
+    /// If its key is in the environment, or an agent names it. Until then, its name may be the first part of a model's
+    /// name at a gateway, such as `google/gemini-3.8-flash`.
+    WithKey,
+    /// Never.
+    Configured,
+}
+
+const fn preset(name: &'static str, base_url: &'static str, key: Option<&'static str>) -> ProviderPreset {
     ProviderPreset {
         name,
         kind: ApiKind::OpenAi,
         base_url,
-        key_variable: Some(key),
-        offered: true,
+        key_variable: key,
+        availability: Availability::Always,
     }
 }
 
-const fn new_local_preset(name: &'static str, base_url: &'static str) -> ProviderPreset {
+/// A provider that is available only with its key.
+const fn other(name: &'static str, base_url: &'static str, key: &'static str) -> ProviderPreset {
     ProviderPreset {
-        name,
-        kind: ApiKind::OpenAi,
-        base_url,
-        key_variable: None,
-        offered: true,
+        availability: Availability::WithKey,
+        ..preset(name, base_url, Some(key))
     }
 }
 
 /// The presets. A key in the environment can select the first [`BY_KEY`], in this order.
-pub(super) const PROVIDER_PRESETS: [ProviderPreset; 12] = [
+#[rustfmt::skip]
+pub(super) const PROVIDER_PRESETS: [ProviderPreset; 51] = [
     ProviderPreset {
-        name: "anthropic",
         kind: ApiKind::Anthropic,
-        base_url: "https://api.anthropic.com",
-        key_variable: Some("ANTHROPIC_API_KEY"),
-        offered: true,
+        ..preset("anthropic", "https://api.anthropic.com", Some("ANTHROPIC_API_KEY"))
     },
-    new_keyed_preset("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
-    new_keyed_preset("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    new_local_preset("ollama", "http://127.0.0.1:11434/v1"),
-    new_keyed_preset("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    new_keyed_preset("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    new_keyed_preset("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    new_keyed_preset("eachlabs", "https://api.eachlabs.ai/v1", "EACHLABS_API_KEY"),
-    new_local_preset("lmstudio", "http://127.0.0.1:1234/v1"),
-    new_local_preset("vllm", "http://127.0.0.1:8000/v1"),
-    new_local_preset("llamacpp", "http://127.0.0.1:8080/v1"),
+    preset("openai", "https://api.openai.com/v1", Some("OPENAI_API_KEY")),
+    preset("openrouter", "https://openrouter.ai/api/v1", Some("OPENROUTER_API_KEY")),
+    preset("ollama", "http://127.0.0.1:11434/v1", None),
+    preset("deepseek", "https://api.deepseek.com/v1", Some("DEEPSEEK_API_KEY")),
+    preset("groq", "https://api.groq.com/openai/v1", Some("GROQ_API_KEY")),
+    preset("mistral", "https://api.mistral.ai/v1", Some("MISTRAL_API_KEY")),
+    preset("eachlabs", "https://api.eachlabs.ai/v1", Some("EACHLABS_API_KEY")),
+    preset("lmstudio", "http://127.0.0.1:1234/v1", None),
+    preset("vllm", "http://127.0.0.1:8000/v1", None),
+    preset("llamacpp", "http://127.0.0.1:8080/v1", None),
     // The other API of `openai`, with the same key.
     ProviderPreset {
-        name: "openai-responses",
         kind: ApiKind::Responses,
-        base_url: "https://api.openai.com/v1",
-        key_variable: Some("OPENAI_API_KEY"),
-        offered: false,
+        availability: Availability::Configured,
+        ..preset("openai-responses", "https://api.openai.com/v1", Some("OPENAI_API_KEY"))
+    },
+    // Addresses and variables from models.dev and the providers' own pages.
+    other("alibaba", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
+    other("alibaba-cn", "https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
+    other("baseten", "https://inference.baseten.co/v1", "BASETEN_API_KEY"),
+    other("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    other("chutes", "https://llm.chutes.ai/v1", "CHUTES_API_KEY"),
+    other("cohere", "https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
+    other("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    other("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    other("friendli", "https://api.friendli.ai/serverless/v1", "FRIENDLI_TOKEN"),
+    other("google", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    other("helicone", "https://ai-gateway.helicone.ai/v1", "HELICONE_API_KEY"),
+    other("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN"),
+    other("inception", "https://api.inceptionlabs.ai/v1", "INCEPTION_API_KEY"),
+    other("kimi-code", "https://api.kimi.ai/coding/v1", "KIMI_API_KEY"),
+    other("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    other("moonshot-cn", "https://api.moonshot.cn/v1", "MOONSHOT_API_KEY"),
+    other("nebius", "https://api.tokenfactory.nebius.com/v1", "NEBIUS_API_KEY"),
+    other("novita", "https://api.novita.ai/openai", "NOVITA_API_KEY"),
+    other("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    other("ollama-cloud", "https://ollama.com/v1", "OLLAMA_API_KEY"),
+    other("opencode-zen", "https://opencode.ai/zen/v1", "OPENCODE_API_KEY"),
+    other("ovhcloud", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", "OVHCLOUD_API_KEY"),
+    other("poe", "https://api.poe.com/v1", "POE_API_KEY"),
+    other("requesty", "https://router.requesty.ai/v1", "REQUESTY_API_KEY"),
+    other("scaleway", "https://api.scaleway.ai/v1", "SCALEWAY_API_KEY"),
+    other("siliconflow", "https://api.siliconflow.com/v1", "SILICONFLOW_API_KEY"),
+    other("stepfun", "https://api.stepfun.com/v1", "STEPFUN_API_KEY"),
+    other("synthetic", "https://api.synthetic.new/openai/v1", "SYNTHETIC_API_KEY"),
+    other("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    other("upstage", "https://api.upstage.ai/v1/solar", "UPSTAGE_API_KEY"),
+    other("vercel", "https://ai-gateway.vercel.sh/v1", "AI_GATEWAY_API_KEY"),
+    other("wandb", "https://api.inference.wandb.ai/v1", "WANDB_API_KEY"),
+    other("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+    other("xiaomi", "https://api.xiaomimimo.com/v1", "XIAOMI_API_KEY"),
+    other("zai", "https://api.z.ai/api/paas/v4", "ZHIPU_API_KEY"),
+    other("zai-coding-plan", "https://api.z.ai/api/coding/paas/v4", "ZHIPU_API_KEY"),
+    other("zhipuai", "https://open.bigmodel.cn/api/paas/v4", "ZHIPU_API_KEY"),
+    // These speak Anthropic's API.
+    ProviderPreset {
+        kind: ApiKind::Anthropic,
+        ..other("minimax", "https://api.minimax.io/anthropic", "MINIMAX_API_KEY")
+    },
+    ProviderPreset {
+        kind: ApiKind::Anthropic,
+        ..other("minimax-cn", "https://api.minimax.cn/anthropic", "MINIMAX_API_KEY")
     },
 ];
 
 /// How many presets of [`PROVIDER_PRESETS`] a key in the environment can select without any configuration.
 pub(super) const BY_KEY: usize = 3;
 
-/// Variables that usually contain API keys. No child process gets them, unless `pass_env` lists them.
-pub const KEY_VARIABLES: [&str; 7] = [
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "DEEPSEEK_API_KEY",
-    "GROQ_API_KEY",
-    "MISTRAL_API_KEY",
-    "EACHLABS_API_KEY",
-];
+/// Returns the variables that usually contain API keys, each once. No child process gets them, unless `pass_env` lists
+/// them.
+pub fn key_variables() -> Vec<&'static str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in PROVIDER_PRESETS.iter().filter_map(|known| known.key_variable) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Returns the name of the preset whose address has this host; for a vendor with several, the first.
+pub fn preset_at(host: &str) -> Option<&'static str> {
+    let is_there = |known: &&ProviderPreset| {
+        let rest = known.base_url.split_once("//").map(|(_, rest)| rest);
+        known.key_variable.is_some() && rest.and_then(|rest| rest.split('/').next()) == Some(host)
+    };
+    PROVIDER_PRESETS.iter().find(is_there).map(|known| known.name)
+}
 
 /// Returns the preset with this name.
 pub(super) fn find_preset(name: &str) -> Option<&'static ProviderPreset> {
@@ -83,7 +145,9 @@ pub(super) fn find_preset(name: &str) -> Option<&'static ProviderPreset> {
 
 /// Returns the providers whose key this variable usually contains.
 pub fn providers_of_key(variable: &str) -> impl Iterator<Item = &'static str> {
-    let holds = move |known: &&ProviderPreset| known.offered && known.key_variable == Some(variable);
+    let holds = move |known: &&ProviderPreset| {
+        known.availability != Availability::Configured && known.key_variable == Some(variable)
+    };
     PROVIDER_PRESETS.iter().filter(holds).map(|known| known.name)
 }
 
@@ -92,20 +156,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_variable_is_kept_from_children() {
-        let offered = PROVIDER_PRESETS.iter().filter(|known| known.offered);
-        let named: Vec<_> = offered.filter_map(|known| known.key_variable).collect();
-        assert_eq!(named, KEY_VARIABLES);
-        assert!(
-            PROVIDER_PRESETS
-                .iter()
-                .filter_map(|known| known.key_variable)
-                .all(|name| KEY_VARIABLES.contains(&name))
-        );
-        assert!(
-            PROVIDER_PRESETS[..BY_KEY]
-                .iter()
-                .all(|known| known.key_variable.is_some())
-        );
+    fn presets_are_complete_and_unique() {
+        for (at, known) in PROVIDER_PRESETS.iter().enumerate() {
+            let url = url::Url::parse(known.base_url).unwrap();
+            assert_eq!(url.scheme() == "http", known.key_variable.is_none(), "{}", known.name);
+            assert!(!known.base_url.ends_with('/'), "{}", known.name);
+            assert!(PROVIDER_PRESETS[..at].iter().all(|other| other.name != known.name), "{}", known.name);
+        }
+        assert!(PROVIDER_PRESETS[..BY_KEY].iter().all(|known| known.key_variable.is_some()));
+        assert_eq!(preset_at("api.z.ai"), Some("zai"));
+        assert_eq!(preset_at("api.openai.com"), Some("openai"));
+        assert_eq!(preset_at("127.0.0.1:1234"), None);
     }
 }

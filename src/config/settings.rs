@@ -25,7 +25,7 @@ use crate::base::credential_env::is_credential;
 use crate::domain::Price;
 
 use super::env::Env;
-use super::names::KEY_VARIABLES;
+use super::names::key_variables;
 use super::untrusted::Untrusted;
 use super::values::{Milliseconds, Seconds, StringList};
 
@@ -151,7 +151,7 @@ impl Settings {
             .chain(bearer)
             .chain(found.flatten())
             .filter(|name| !harmless(name))
-            .chain(KEY_VARIABLES)
+            .chain(key_variables())
             .filter(|name| !self.tools.bash.pass_env.iter().any(|passed| passed == name))
             .map(str::to_owned)
             .collect()

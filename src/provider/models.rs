@@ -20,6 +20,7 @@ pub use self::judge::{KnownList, ModelNaming, NameVerdict, check_model_name, sug
 pub use self::name::strip_date;
 pub(crate) use self::name::{claude_version, plain_name};
 
+pub(super) use self::catalog::{ReasoningField, section_of};
 use self::catalog::{catalog, is_closed};
 use super::request::Effort;
 use crate::domain::Price;
@@ -81,6 +82,13 @@ pub(super) fn lookup_model_at(section: Option<&str>, model: &str) -> ModelInfo {
     info
 }
 
+/// Returns the field in which the reasoning of `model` must go back within a tool loop.
+pub(super) fn reasoning_field(section: &str, model: &str) -> Option<ReasoningField> {
+    let catalog = catalog();
+    let found = catalog.find(Some(section), model).map(|found| found.row);
+    found.or_else(|| catalog.find_sibling(model))?.gives_back
+}
+
 /// Reports whether `model` is exactly known, so that its name is not a typo.
 fn is_known(model: &str) -> bool {
     catalog().find(None, model).is_some()
@@ -98,7 +106,7 @@ pub fn is_thinking_enabled(model: &str, effort: Option<Effort>) -> bool {
 
 /// Returns what is known about `model` on a server in the user's own machine or network. Such a server can only
 /// relay a model with closed weights, so that one keeps its price. All others are free.
-pub fn lookup_local(model: &str) -> ModelInfo {
+pub(super) fn lookup_local(model: &str) -> ModelInfo {
     let info = lookup_model(model);
     if is_closed(model) {
         info

@@ -19,14 +19,14 @@ use super::anthropic::Anthropic;
 use super::call::CallLimits;
 use super::error::{Failure, ProviderError, ProviderFault};
 use super::http::{Http, HttpSettings};
-use super::models::{FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, lookup_local, lookup_model};
+use super::models::{FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, lookup_local, lookup_model, lookup_model_at, section_of};
 use super::openai::{Flavour, OpenAi};
 use super::record::RecordingProvider;
 use super::responses::Responses;
 use super::retry::RetryPolicy;
 use super::script::Script;
 use crate::config::ApiKind;
-use crate::config::{Redactor, long_words};
+use crate::config::{Redactor, long_words, preset_at};
 use crate::domain::circuit::CircuitPolicy;
 
 /// Concurrent calls over all providers of a server.
@@ -123,8 +123,16 @@ impl ProviderSpec {
         if self.is_local() {
             lookup_local(model)
         } else {
-            lookup_model(model)
+            lookup_model_at(Some(self.catalog_section()), model)
         }
+    }
+
+    /// Returns the section of the catalogue for this provider: by its address, so that the name does not matter, or
+    /// else by its name, so that a proxy in front of a vendor does not matter.
+    fn catalog_section(&self) -> &str {
+        let address = self.resolve_base_url().ok();
+        let known = address.as_ref().and_then(Url::host_str).and_then(preset_at);
+        section_of(known.unwrap_or(&self.name))
     }
 
     fn is_local(&self) -> bool {
@@ -325,6 +333,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
                 headers,
                 limits,
                 flavour,
+                section: spec.catalog_section().to_owned(),
             })
         }
     })

@@ -14,7 +14,7 @@ use secrecy::ExposeSecret;
 use super::Doctor;
 use crate::base::private::NO_FOLLOW;
 use crate::cli::doctor_models::{Check, CheckState, default_model};
-use crate::config::{DefaultChoice, KEY_VARIABLES, Settings, providers_of_key, select_default};
+use crate::config::{DefaultChoice, Settings, key_variables, providers_of_key, select_default};
 use crate::domain::SandboxLevel;
 use crate::workspace::command_sandbox::SandboxDetection;
 use crate::workspace::process::find_own_program;
@@ -80,12 +80,12 @@ impl Doctor<'_> {
     pub(super) fn check_keys(&mut self, settings: &Settings) {
         let env = &self.source.env;
         let is_set = |name: &&str| env.non_empty(name).is_some();
-        let set: Vec<&str> = KEY_VARIABLES.into_iter().filter(is_set).collect();
+        let set: Vec<&str> = key_variables().into_iter().filter(is_set).collect();
         let found = match set.as_slice() {
             [] => "no key variable of a known provider is set".to_owned(),
             set => format!("in the environment: {}", set.join(", ")),
         };
-        let empty = KEY_VARIABLES
+        let empty = key_variables()
             .into_iter()
             .filter(|name| env.get(name).is_some() && env.non_empty(name).is_none());
         let empty: Vec<&str> = empty.collect();
@@ -149,7 +149,7 @@ impl Doctor<'_> {
                 None => (
                     CheckState::Warn,
                     format!("{variable} is set, but does not select a provider"),
-                    format!("{todo}; also name a model with --model or [agent.default] model"),
+                    todo,
                 ),
             };
             Check::new(state, "keys", found, Some(hint))

@@ -10,14 +10,29 @@ use url::{Host, Url};
 use super::resolver::Resolver;
 use crate::config::api_kind::ApiKind;
 use crate::config::diagnostics::{Diagnostic, nearest_name};
-use crate::config::names::{PROVIDER_PRESETS, find_preset};
+use crate::config::names::{Availability, PROVIDER_PRESETS, ProviderPreset, find_preset};
 use crate::config::settings::{ProviderSettings, Settings};
 use crate::config::tree::join_keys;
 
 impl Resolver<'_> {
     pub(super) fn resolve_providers(&mut self, settings: &mut Settings) {
         let mut stated = std::mem::take(&mut settings.providers);
-        for known in PROVIDER_PRESETS.iter().filter(|known| known.offered) {
+        let is_named = |name: &str| {
+            let agents = settings.agents.values();
+            let routes = agents.clone().flat_map(|agent| agent.iter_route());
+            let mut named = agents.filter_map(|agent| agent.provider.as_deref()).chain(routes.map(|(name, _)| name));
+            named.any(|named| named == name)
+        };
+        let has_key = |known: &ProviderPreset| {
+            let mut variable = known.key_variable.iter();
+            variable.any(|variable| self.inputs.env.non_empty(variable).is_some())
+        };
+        let is_available = |known: &&ProviderPreset| match known.availability {
+            Availability::Always => true,
+            Availability::WithKey => has_key(known) || is_named(known.name),
+            Availability::Configured => false,
+        };
+        for known in PROVIDER_PRESETS.iter().filter(is_available) {
             stated.entry(known.name.to_owned()).or_default();
         }
         for (name, mut provider) in stated {

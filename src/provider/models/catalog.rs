@@ -16,6 +16,7 @@ use std::sync::{LazyLock, OnceLock};
 use serde::{Deserialize, Serialize};
 
 pub use self::download::{CatalogDownload, DownloadState};
+pub(in crate::provider) use self::row::ReasoningField;
 pub(super) use self::row::{CatalogModel, Section};
 use super::name::{is_digit_after, lookup_names, plain_name, version_pattern};
 use crate::provider::classify::days_since_epoch;
@@ -44,6 +45,20 @@ const SECTIONS: [&str; 19] = [
     "openrouter",
     // Names that only Ollama uses; see the overlay.
     "ollama",
+];
+
+/// The sections of providers that have another name in agentls than in models.dev, or none of their own.
+const SECTION_NAMES: [(&str, &str); 10] = [
+    ("openai-responses", "openai"),
+    ("alibaba-cn", "alibaba"),
+    ("fireworks", "fireworks-ai"),
+    ("kimi-code", "moonshotai"),
+    ("minimax-cn", "minimax"),
+    ("moonshot", "moonshotai"),
+    ("moonshot-cn", "moonshotai"),
+    ("together", "togetherai"),
+    ("zai-coding-plan", "zai"),
+    ("zhipuai", "zai"),
 ];
 
 /// How many of [`SECTIONS`] are vendors.
@@ -113,6 +128,12 @@ pub fn set_download_file(file: PathBuf) {
 /// Returns the catalogue in use, decoded at the first call.
 pub(super) fn catalog() -> &'static CatalogIndex {
     &CATALOG
+}
+
+/// Returns the section of a provider that agentls knows by this name; the name itself for others.
+pub(in crate::provider) fn section_of(provider: &str) -> &str {
+    let known = SECTION_NAMES.iter().find(|(name, _)| *name == provider);
+    known.map_or(provider, |(_, section)| section)
 }
 
 /// Returns the date of the catalogue in use, and what became of a downloaded one.

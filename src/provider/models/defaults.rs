@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::catalog::{CatalogModel, catalog, lookup_retirement, parse_day};
+use super::catalog::{CatalogModel, catalog, lookup_retirement, parse_day, section_of};
 use super::name::version_pattern;
 use crate::base::clock;
 
@@ -39,9 +39,6 @@ const UNSTABLE_WORDS: [&str; 16] = [
     "search",
 ];
 
-/// The section of the catalogue for each provider that agentls knows by name, if the two differ.
-const SECTION_NAMES: [(&str, &str); 1] = [("openai-responses", "openai")];
-
 /// A gateway, and what it puts before the names of the vendors that it offers first.
 const GATEWAY: &str = "openrouter";
 const GATEWAY_VENDORS: [&str; MAX_OFFERED] = ["anthropic/", "openai/", "google/", "deepseek/", "z-ai/"];
@@ -58,8 +55,7 @@ pub fn current_day() -> i64 {
 /// nothing for other providers. `list` is the provider's own list, if known. `today` is in days since the epoch; models
 /// retired by then are omitted.
 pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
-    let section = SECTION_NAMES.iter().find(|(name, _)| *name == provider);
-    let section = section.map_or(provider, |(_, section)| section);
+    let section = section_of(provider);
     let own_address = PROVIDERS_WITH_RETIREMENTS.contains(&provider);
     let is_retired = |name: &str| own_address && lookup_retirement(name).is_some_and(|end| end.day <= today);
     let families = if section == GATEWAY {
@@ -186,7 +182,7 @@ mod tests {
         "xai",
         "mistral",
         "zai",
-        "moonshotai",
+        "moonshot",
         "alibaba",
         "minimax",
     ];
@@ -246,7 +242,7 @@ mod tests {
             ("xai", &["grok-4.7"]),
             ("mistral", &["mistral-medium-2604"]),
             ("zai", &["glm-5.3"]),
-            ("moonshotai", &["kimi-k3"]),
+            ("moonshot", &["kimi-k3"]),
             ("minimax", &["MiniMax-M3"]),
         ] {
             let names = offered(provider);

@@ -9,10 +9,17 @@ use super::flavour::Flavour;
 use super::opaque;
 use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::BodyPieces;
+use crate::provider::models::ReasoningField;
 use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
 
-/// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
-pub(super) fn build_body(request: &ModelRequest, flavour: Flavour, origin: &str) -> BodyPieces {
+/// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`. `gives_back` is the
+/// field in which the model needs its reasoning back, as far as the catalogue knows.
+pub(super) fn build_body(
+    request: &ModelRequest,
+    flavour: Flavour,
+    origin: &str,
+    gives_back: Option<ReasoningField>,
+) -> BodyPieces {
     let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
@@ -31,7 +38,7 @@ pub(super) fn build_body(request: &ModelRequest, flavour: Flavour, origin: &str)
         body.push_raw("]");
     }
     body.push_raw(",\"messages\":[");
-    write_messages(request, flavour, origin, &mut body);
+    write_messages(request, flavour, origin, gives_back, &mut body);
     body.push_raw("]}");
     body
 }
@@ -64,17 +71,24 @@ fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str,
     options
 }
 
-fn write_messages(request: &ModelRequest, flavour: Flavour, origin: &str, body: &mut BodyPieces) {
+fn write_messages(
+    request: &ModelRequest,
+    flavour: Flavour,
+    origin: &str,
+    gives_back: Option<ReasoningField>,
+    body: &mut BodyPieces,
+) {
     let mut first = true;
     let mut comma = |body: &mut BodyPieces| body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
     if !request.system.trim().is_empty() {
         comma(body);
         body.push_json(&json!({"role": "system", "content": &*request.system}));
     }
-    let dialect = match flavour {
-        Flavour::OpenAi | Flavour::OpenRouter | Flavour::Other => Dialect::Plain,
-        Flavour::Mistral => Dialect::ShortIds,
-        Flavour::ReasoningBack => Dialect::ReasoningBack,
+    let dialect = match (flavour, gives_back) {
+        (Flavour::Mistral, _) => Dialect::ShortIds,
+        (Flavour::ReasoningBack, _) | (_, Some(ReasoningField::ReasoningContent)) => Dialect::ReasoningBack,
+        // What comes in `reasoning_details` is opaque, and goes back at every server.
+        (_, None | Some(ReasoningField::ReasoningDetails)) => Dialect::Plain,
     };
     let mut before = None;
     for (item, calls) in request.with_calls() {
@@ -327,7 +341,7 @@ mod tests {
     use crate::provider::request::tests::{ORIGIN, build_call_history, build_request, every_block};
 
     fn json_of(request: &ModelRequest, flavour: Flavour) -> Value {
-        serde_json::from_str(&build_body(request, flavour, ORIGIN).text()).unwrap()
+        serde_json::from_str(&build_body(request, flavour, ORIGIN, None).text()).unwrap()
     }
 
     #[test]
@@ -457,6 +471,27 @@ mod tests {
             messages[1].content.insert(0, thought);
             let body = json_of(&build_request("m", messages), Flavour::ReasoningBack);
             assert_eq!(body["messages"][2]["reasoning_content"], expected);
+        }
+    }
+
+    #[test]
+    fn reasoning_goes_back_if_the_catalogue_says_so() {
+        let mut messages = build_call_history("c", ORIGIN);
+        let thought = Block::Reasoning {
+            text: "hm".into(),
+            signature: None,
+            redacted: false,
+        };
+        messages[1].content.insert(0, thought);
+        let request = build_request("m", messages);
+        for (field, expected) in [
+            (Some(ReasoningField::ReasoningContent), json!("hm")),
+            (Some(ReasoningField::ReasoningDetails), Value::Null),
+            (None, Value::Null),
+        ] {
+            let text = build_body(&request, Flavour::Other, ORIGIN, field).text();
+            let body: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(body["messages"][2]["reasoning_content"], expected, "{field:?}");
         }
     }
 

@@ -23,7 +23,7 @@ use super::call::{CallLimits, StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
-use super::models::is_thinking_enabled;
+use super::models::{is_thinking_enabled, reasoning_field};
 use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
@@ -35,6 +35,8 @@ pub(crate) struct OpenAi {
     pub(crate) headers: HeaderMap,
     pub(crate) limits: CallLimits,
     pub(crate) flavour: Flavour,
+    /// The section of the catalogue that has the server's models.
+    pub(crate) section: String,
 }
 
 impl OpenAi {
@@ -72,7 +74,12 @@ impl Provider for OpenAi {
         let call = StreamCall {
             url: build_endpoint_url(&self.account.base, "chat/completions"),
             headers: self.headers.clone(),
-            body: encode::build_body(&request, self.flavour, &self.model_origin(&request.model)),
+            body: encode::build_body(
+                &request,
+                self.flavour,
+                &self.model_origin(&request.model),
+                reasoning_field(&self.section, &request.model),
+            ),
             decoder: StreamDecoder::new(ChatDecoder::default()),
             limits: self.limits.for_call(self.account.is_local(), thinks, silent),
             model: request.model.clone(),
