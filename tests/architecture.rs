@@ -313,8 +313,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "the program of a server, as its start finds it",
     ),
     ("cli/mcp/edit.rs", "the user's own config file"),
+    ("cli/models_update.rs", "a file that the user names"),
     ("oauth/store.rs", "the data folder"),
     ("observe/rolling.rs", "logs"),
+    ("provider/models/catalog/download.rs", "the data folder"),
     ("provider/record.rs", "recordings, where the person says"),
     ("provider/script.rs", "a script that the person names"),
     (

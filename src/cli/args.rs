@@ -365,7 +365,7 @@ pub enum ModelsCommand {
     Update {
         /// An https:// address or a file: models.dev's api.json, or the models.json of another machine. Default:
         /// https://models.dev/api.json.
-        #[arg(long, value_name = "URL|FILE")]
+        #[arg(long, value_name = "SOURCE")]
         from: Option<String>,
     },
 }

@@ -225,10 +225,25 @@ impl Doctor<'_> {
             let checks = doctor_models::check_model_offline(&spec, model, current_day());
             checks.into_iter().for_each(|check| self.report(check));
         }
+        self.check_other_models(settings, &name, model.as_deref());
         if offline {
             return self.report_info("reachable", "not asked (--offline)");
         }
         self.probe_provider(&spec, model.as_deref()).await;
+    }
+
+    /// Warns of retired models that the configuration names, apart from the chosen one.
+    fn check_other_models(&mut self, settings: &Settings, chosen: &str, chosen_model: Option<&str>) {
+        let today = current_day();
+        for provider in settings.providers.values().filter(|provider| provider.configured) {
+            let spec = provider::build_spec(settings, provider);
+            let named = [&provider.model, &provider.fallback_model].into_iter().flatten();
+            let others =
+                named.filter(|model| provider.name != chosen || Some(model.as_str()) != chosen_model);
+            for check in others.filter_map(|model| doctor_models::check_retirement(&spec, model, today)) {
+                self.report(check);
+            }
+        }
     }
 
     async fn probe_provider(&mut self, chosen: &ProviderSpec, model: Option<&str>) {

@@ -80,17 +80,27 @@ pub(super) fn default_model(provider: &str) -> Option<String> {
 
 /// Returns what is known about `model` without any request.
 pub(super) fn check_model_offline(spec: &ProviderSpec, model: &str, today: i64) -> Vec<Check> {
-    let mut findings = vec![report_price(spec, model)];
+    let price = report_price(spec, model);
+    std::iter::once(price)
+        .chain(check_retirement(spec, model, today))
+        .collect()
+}
+
+/// Reports a model that its vendor has retired, will retire soon, or advises against.
+pub(super) fn check_retirement(spec: &ProviderSpec, model: &str, today: i64) -> Option<Check> {
     // Only a vendor retires its models; a local server or a gateway may keep them.
-    let is_vendor = matches!(spec.model_naming(), ModelNaming::Vendor(_));
-    let end = lookup_retirement(model).filter(|end| is_vendor && end.day - today <= SOON);
-    findings.extend(end.map(|end| report_retirement(spec, model, end, today)));
-    if is_vendor && end.is_none() && is_deprecated(model) {
-        let todo = other_model(spec, model, None, today);
-        let text = format!("{model} is deprecated by its vendor");
-        findings.push(Check::new(CheckState::Warn, "retirement", text, Some(todo)));
+    if !matches!(spec.model_naming(), ModelNaming::Vendor(_)) {
+        return None;
     }
-    findings
+    match lookup_retirement(model) {
+        Some(end) if end.day - today <= SOON => Some(report_retirement(spec, model, end, today)),
+        None if is_deprecated(model) => {
+            let todo = other_model(spec, model, None, today);
+            let text = format!("{model} is deprecated by its vendor");
+            Some(Check::new(CheckState::Warn, "retirement", text, Some(todo)))
+        }
+        _ => None,
+    }
 }
 
 /// Reports whether the provider's own list contains `model`.
@@ -241,6 +251,7 @@ mod tests {
         let list = ModelList {
             chat: names.clone(),
             names,
+            ..ModelList::default()
         };
         for model in ["claude-sonnet-5", "claude-haiku-4-5", "claude-haiku-4-5-20251001"] {
             assert_eq!(

@@ -10,7 +10,7 @@ use super::screen::Screen;
 use super::style::Color;
 use crate::base::date::format_date;
 use crate::config::{ConfigSource, Trust};
-use crate::provider::models::{CatalogDownload, catalog_source, current_day};
+use crate::provider::models::{CatalogDownload, catalog_source, compare_download, current_day};
 use crate::provider::{MAX_CATALOG_SOURCE, fetch_catalog};
 
 /// Where the data comes from unless `--from` names another place.
@@ -52,7 +52,7 @@ pub(super) async fn update_models(
         );
         return Err(unchanged(problem));
     }
-    let difference = new.compare();
+    let difference = compare_download(&new);
     for (what, names) in [
         ("new", &difference.added),
         ("changed", &difference.changed),

@@ -159,11 +159,26 @@ mod tests {
     fn presets_are_complete_and_unique() {
         for (at, known) in PROVIDER_PRESETS.iter().enumerate() {
             let url = url::Url::parse(known.base_url).unwrap();
-            assert_eq!(url.scheme() == "http", known.key_variable.is_none(), "{}", known.name);
+            assert_eq!(
+                url.scheme() == "http",
+                known.key_variable.is_none(),
+                "{}",
+                known.name
+            );
             assert!(!known.base_url.ends_with('/'), "{}", known.name);
-            assert!(PROVIDER_PRESETS[..at].iter().all(|other| other.name != known.name), "{}", known.name);
+            assert!(
+                PROVIDER_PRESETS[..at]
+                    .iter()
+                    .all(|other| other.name != known.name),
+                "{}",
+                known.name
+            );
         }
-        assert!(PROVIDER_PRESETS[..BY_KEY].iter().all(|known| known.key_variable.is_some()));
+        assert!(
+            PROVIDER_PRESETS[..BY_KEY]
+                .iter()
+                .all(|known| known.key_variable.is_some())
+        );
         assert_eq!(preset_at("api.z.ai"), Some("zai"));
         assert_eq!(preset_at("api.openai.com"), Some("openai"));
         assert_eq!(preset_at("127.0.0.1:1234"), None);

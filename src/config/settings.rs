@@ -49,9 +49,9 @@ const SHORTEST_KEY: usize = 16;
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ConfigFile")]
 pub struct Settings {
-    /// LLM providers by name. `anthropic`, `openai`, `openai-responses`, `openrouter`, `ollama`, `deepseek`, `groq`,
-    /// `mistral`, `eachlabs`, `lmstudio`, `vllm` and `llamacpp` have a preset `kind` and `base_url`. Without
-    /// `api_key`, the first nine except `ollama` take their key from the environment (`ANTHROPIC_API_KEY` and so on).
+    /// LLM providers by name. Some fifty well-known ones, such as `anthropic`, `openai`, `openrouter`, `google`, and
+    /// `ollama`, have a preset `kind` and `base_url`, and without `api_key` they take their key from its usual variable,
+    /// such as `ANTHROPIC_API_KEY`. The page about providers lists them.
     // After `resolve`, presets are here too, and unusable ones are in `broken_providers` instead.
     #[serde(rename = "provider")]
     pub providers: BTreeMap<String, ProviderSettings>,

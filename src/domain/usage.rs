@@ -124,8 +124,8 @@ impl Price {
     /// Returns the price of the call that used `usage`, rounded to whole nano-dollars.
     pub fn calculate_cost(&self, usage: &Usage) -> Cost {
         let prompt = usage.input + usage.cache_read + usage.cache_write;
-        let tiers = self.tiers.iter().flatten();
-        match tiers.filter(|tier| prompt > tier.above).last() {
+        let mut tiers = self.tiers.iter().flatten();
+        match tiers.rfind(|tier| prompt > tier.above) {
             Some(tier) => tier.to_price().calculate_flat_cost(usage),
             None => self.calculate_flat_cost(usage),
         }

@@ -11,8 +11,8 @@ mod judge;
 mod name;
 
 pub use self::catalog::{
-    CatalogDownload, DownloadState, Retirement, catalog_source, is_deprecated, lookup_retirement, parse_day,
-    set_download_file,
+    CatalogDifference, CatalogDownload, DownloadState, Retirement, catalog_source, compare_download,
+    is_deprecated, lookup_retirement, parse_day, set_download_file,
 };
 pub use self::defaults::{current_day, list_offered_models};
 pub use self::info::{ModelInfo, ModelOverride};
@@ -131,6 +131,7 @@ pub enum PriceSource {
 
 #[cfg(test)]
 mod tests {
+    use super::name::version_pattern;
     use super::*;
 
     #[test]
@@ -174,11 +175,11 @@ mod tests {
 
     #[test]
     fn an_unlisted_model_gets_no_price_from_its_family() {
-        let info = lookup_model("gpt-5-pro");
+        let info = lookup_model("gpt-5-ultra");
         assert_eq!((info.price, info.window), (None, 400_000));
         let unknown = lookup_model("made-up");
         assert_eq!((unknown.price, unknown.window), (None, DEFAULT_WINDOW));
-        assert_eq!(lookup_model("gpt-50").window, DEFAULT_WINDOW);
+        assert_eq!(lookup_model("llama3.1x").window, DEFAULT_WINDOW);
     }
 
     #[test]
@@ -193,7 +194,7 @@ mod tests {
         ] {
             assert_eq!(lookup_local(model).price, Some(FREE), "{model}");
         }
-        assert_eq!(lookup_local("qwen3:8b").window, 128_000);
+        assert_eq!(lookup_local("qwen3:latest").window, 40_960);
         assert_eq!(lookup_model("deepseek/deepseek-chat:free").price, Some(FREE));
     }
 
@@ -241,6 +242,28 @@ mod tests {
             (info.window, info.price, info.max_output),
             (7, Some(FREE), 16_384)
         );
+    }
+
+    #[test]
+    fn names_are_split_into_family_and_version() {
+        for (model, family, version) in [
+            ("claude-sonnet-5-5", "claude-sonnet-*", &[5, 5][..]),
+            ("claude-3-7-sonnet-20250219", "claude-*-sonnet", &[3, 7]),
+            ("openai/gpt-6.1-sol", "openai/gpt-*-sol", &[6, 1]),
+            ("kimi-k2.7-code", "kimi-k*-code", &[2, 7]),
+            ("MiniMax-M3", "MiniMax-M*", &[3]),
+            ("mistral-medium-2604", "mistral-medium-*", &[2604]),
+            ("deepseek-v4-pro-0813", "deepseek-v*-pro", &[4]),
+            ("gpt-4-0613", "gpt-*", &[4]),
+            ("gpt-oss-120b", "gpt-oss-120b", &[]),
+            ("deepseek-flash", "deepseek-flash", &[]),
+        ] {
+            assert_eq!(
+                version_pattern(model),
+                (family.to_owned(), version.to_vec()),
+                "{model}"
+            );
+        }
     }
 
     #[test]

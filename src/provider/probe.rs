@@ -15,6 +15,8 @@ use super::anthropic::Anthropic;
 use super::call::{read_error_response, timed_out};
 use super::error::{Failure, ProviderError, TimeoutPhase};
 use super::http::{Http, HttpSettings, no_response};
+use super::list_facts::{ModelList, read_facts};
+use super::models::ModelOverride;
 use super::openai::{Flavour, OpenAi};
 use super::registry::{ProviderSpec, unusable_provider_error};
 use crate::base::text;
@@ -30,15 +32,6 @@ const MAX_NAMES: usize = 2_000;
 
 /// Longer model names are skipped, in bytes.
 const MAX_NAME: usize = 200;
-
-/// The models that a provider lists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelList {
-    /// All names, in the provider's order.
-    pub names: Vec<String>,
-    /// The names of chat models, as far as the list reveals that.
-    pub chat: Vec<String>,
-}
 
 /// Returns the models of the server at `base_url`, in its order (Ollama: newest first). `None` if it does not answer
 /// within `limit`.
@@ -85,7 +78,7 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
 }
 
 /// What a probe has confirmed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ProbeResult {
     /// The address and the key work; the provider lists these models.
     Models(ModelList),
@@ -240,6 +233,10 @@ fn read_list(answer: &Value) -> Option<ModelList> {
         }
         if is_chat(name, entry) {
             list.chat.push(name.to_owned());
+        }
+        let facts = read_facts(entry);
+        if facts != ModelOverride::default() {
+            list.facts.insert(name.to_owned(), facts);
         }
         list.names.push(name.to_owned());
     }

@@ -19,7 +19,11 @@ use super::anthropic::Anthropic;
 use super::call::CallLimits;
 use super::error::{Failure, ProviderError, ProviderFault};
 use super::http::{Http, HttpSettings};
-use super::models::{FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, lookup_local, lookup_model, lookup_model_at, section_of};
+use super::list_facts::ModelList;
+use super::models::{
+    FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, lookup_local, lookup_model, lookup_model_at,
+    section_of,
+};
 use super::openai::{Flavour, OpenAi};
 use super::record::RecordingProvider;
 use super::responses::Responses;
@@ -54,8 +58,10 @@ pub struct ProviderSpec {
     pub proxy: Option<SecretString>,
     /// Hosts that bypass the proxy, separated by commas as in `NO_PROXY`.
     pub no_proxy: Option<String>,
-    /// Corrections to the model table, by full model name.
+    /// The user's corrections to the facts about models, by full model name.
     pub models: BTreeMap<String, ModelOverride>,
+    /// The provider's own list, if it was read. It knows better than the catalogue, and the user knows better still.
+    pub list: Option<Arc<ModelList>>,
     /// The file that [`ApiKind::Script`] replays.
     pub cassette: Option<PathBuf>,
     /// Shared by every user of the account.
@@ -84,6 +90,7 @@ impl ProviderSpec {
             proxy: None,
             no_proxy: None,
             models: BTreeMap::new(),
+            list: None,
             cassette: None,
             record: None,
             redactor: Redactor::default(),
@@ -93,7 +100,7 @@ impl ProviderSpec {
     /// Returns what is known about `model` at this provider. A model that runs on a local engine is free. A vendor's
     /// model keeps its price even behind a local proxy, so that spending limits hold there.
     pub fn model_info(&self, model: &str) -> ModelInfo {
-        let known = self.listed_info(model);
+        let known = self.unconfigured_info(model);
         self.models.get(model).map_or(known, |better| better.apply(known))
     }
 
@@ -106,14 +113,30 @@ impl ProviderSpec {
         {
             return PriceSource::Configured;
         }
-        match self.listed_info(model).price {
+        match self.unconfigured_info(model).price {
             None => PriceSource::Unknown,
             Some(FREE) => PriceSource::Free,
             Some(_) => PriceSource::List,
         }
     }
 
-    fn listed_info(&self, model: &str) -> ModelInfo {
+    /// Returns what the provider's own list says, and else the catalogue.
+    fn unconfigured_info(&self, model: &str) -> ModelInfo {
+        let known = self.catalog_info(model);
+        let Some(facts) = self.list.as_ref().and_then(|list| list.facts.get(model)) else {
+            return known;
+        };
+        let mut info = facts.apply(known);
+        if let (Some(listed), Some(known)) = (&mut info.price, known.price)
+            && (listed.input, listed.output) == (known.input, known.output)
+        {
+            // Lists lack the prices of long prompts.
+            listed.tiers = known.tiers;
+        }
+        info
+    }
+
+    fn catalog_info(&self, model: &str) -> ModelInfo {
         if self.kind == ApiKind::Script {
             return ModelInfo {
                 price: Some(FREE),
@@ -465,6 +488,62 @@ mod tests {
     }
 
     #[test]
+    fn the_own_list_overrides_the_catalogue_and_the_user_overrides_both() {
+        let listed = |input, output| ModelOverride {
+            window: Some(300_000),
+            price: Some(crate::domain::Price {
+                input,
+                output,
+                ..Default::default()
+            }),
+            ..ModelOverride::default()
+        };
+        let facts = [
+            ("gpt-6.1-sol", listed(2.0, 10.0)),
+            ("gpt-6-luna", listed(9.0, 9.0)),
+        ];
+        let list = ModelList {
+            facts: facts.map(|(name, facts)| (name.to_owned(), facts)).into(),
+            ..ModelList::default()
+        };
+        let mut spec = ProviderSpec {
+            list: Some(Arc::new(list)),
+            ..ProviderSpec::new("openai", ApiKind::Responses)
+        };
+        let sol = spec.model_info("gpt-6.1-sol");
+        assert_eq!((sol.window, sol.max_output), (300_000, 128_000));
+        // The list has no prices for long prompts, but the same base price.
+        assert_eq!(
+            sol.price.unwrap().tiers,
+            lookup_model("gpt-6.1-sol").price.unwrap().tiers
+        );
+        assert_eq!(spec.model_info("gpt-6-luna").price.unwrap().tiers, [None; 2]);
+        let user = ModelOverride {
+            window: Some(9),
+            ..ModelOverride::default()
+        };
+        spec.models.insert("gpt-6.1-sol".to_owned(), user);
+        assert_eq!(spec.model_info("gpt-6.1-sol").window, 9);
+    }
+
+    #[test]
+    fn a_host_has_its_own_prices_under_any_name() {
+        let price = |name: &str, url: Option<&str>| {
+            let spec = ProviderSpec {
+                base_url: url.map(str::to_owned),
+                ..ProviderSpec::new(name, ApiKind::OpenAi)
+            };
+            spec.model_info("openai/gpt-oss-120b")
+                .price
+                .map(|price| price.output)
+        };
+        let groq = Some("https://api.groq.com/openai/v1");
+        assert_eq!(price("fast", groq), Some(0.6));
+        assert_eq!(price("groq", Some("https://proxy.example.com/v1")), Some(0.6));
+        assert_eq!(price("work", Some("https://llm.example.com/v1")), None);
+    }
+
+    #[test]
     fn a_vendor_model_keeps_its_price_at_every_address() {
         let claude = lookup_model("claude-sonnet-5").price;
         for (kind, address, free) in [
@@ -493,7 +572,7 @@ mod tests {
                 (None, PriceSource::Unknown),
                 "{address}"
             );
-            for model in ["made-up", "qwen3:8b", "gpt-oss:20b"] {
+            for model in ["made-up", "qwen3:latest", "gpt-oss:20b"] {
                 let local = if free {
                     (Some(FREE), PriceSource::Free)
                 } else {

@@ -345,6 +345,7 @@ impl Models {
                 .get_or_create(&settings.name, &settings.base_url, key, policy),
             // This redactor also knows the editor's keys.
             redactor: self.keys.redactor().clone(),
+            list: self.find_list(settings),
             ..provider::build_spec(&self.settings, settings)
         }
     }

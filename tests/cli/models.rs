@@ -164,7 +164,10 @@ fn models_are_fetched_from_an_address_within_bounds() {
 #[test]
 fn doctor_warns_of_downloaded_models_that_it_cannot_read() {
     let world = World::new();
-    world.configure("[provider.anthropic]\napi_key = \"sk-canary-012345\"\nmodel = \"claude-opus-4-1\"\n");
+    world.configure(
+        "[provider.anthropic]\napi_key = \"sk-canary-012345\"\nmodel = \"claude-opus-4-1\"\n\
+         [provider.openai]\napi_key = \"sk-canary-543210\"\nfallback_model = \"o3-mini\"\n",
+    );
     let file = world.models_file();
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "{").unwrap();
@@ -172,5 +175,7 @@ fn doctor_warns_of_downloaded_models_that_it_cannot_read() {
         .run(&["doctor", "--offline"])
         .assert_stdout("! model data")
         .assert_stdout("run `agentls models update`")
-        .assert_stdout("claude-opus-4-1 was retired on 2026-08-05");
+        .assert_stdout("claude-opus-4-1 was retired on 2026-08-05")
+        // Not only the model that is used.
+        .assert_stdout("o3-mini was retired on 2026-10-23");
 }

@@ -20,7 +20,9 @@ impl Resolver<'_> {
         let is_named = |name: &str| {
             let agents = settings.agents.values();
             let routes = agents.clone().flat_map(|agent| agent.iter_route());
-            let mut named = agents.filter_map(|agent| agent.provider.as_deref()).chain(routes.map(|(name, _)| name));
+            let mut named = agents
+                .filter_map(|agent| agent.provider.as_deref())
+                .chain(routes.map(|(name, _)| name));
             named.any(|named| named == name)
         };
         let has_key = |known: &ProviderPreset| {

@@ -1,6 +1,6 @@
 //! Chooses the models to offer for a provider, by role and not by name, so that no list of names goes stale.
 //!
-//! The default is the most capable current model at a medium price that thinks. The catalogue decides which family that
+//! The default is the newest of the capable models at a medium price that think. The catalogue decides which family that
 //! is, and the provider's own list, if it is known, which version. Requests nothing itself: see `probe` for the list.
 
 use std::cmp::Reverse;
@@ -12,6 +12,9 @@ use crate::base::clock;
 
 /// A medium price: at most this many US dollars per million output tokens.
 const MEDIUM_PRICE: f64 = 15.0;
+
+/// A model is as capable as the most expensive one at a medium price if it costs at least this share of it.
+const CAPABLE_SHARE: f64 = 0.6;
 
 /// A family is current if its newest version is at most this many days older than the provider's newest model.
 const CURRENT_DAYS: i64 = 180;
@@ -58,11 +61,17 @@ pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) 
     let section = section_of(provider);
     let own_address = PROVIDERS_WITH_RETIREMENTS.contains(&provider);
     let is_retired = |name: &str| own_address && lookup_retirement(name).is_some_and(|end| end.day <= today);
-    let families = if section == GATEWAY {
-        let vendors = GATEWAY_VENDORS.iter();
-        let defaults =
-            vendors.filter_map(|vendor| rank_families(section, vendor, is_retired).into_iter().next());
-        defaults.collect()
+    let families: Vec<Family> = if section == GATEWAY {
+        let ranked = GATEWAY_VENDORS
+            .iter()
+            .map(|vendor| rank_families(section, vendor, is_retired));
+        let (mut defaults, mut others) = (Vec::new(), Vec::new());
+        for families in ranked {
+            let mut families = families.into_iter();
+            defaults.extend(families.next());
+            others.extend(families);
+        }
+        defaults.into_iter().chain(others).collect()
     } else {
         rank_families(section, "", is_retired)
     };
@@ -120,11 +129,21 @@ fn rank_families(section: &str, prefix: &str, is_retired: impl Fn(&str) -> bool)
     families.retain(is_current);
     families.sort_by(|a, b| b.price.total_cmp(&a.price).then(b.released.cmp(&a.released)));
     // If even the cheapest is expensive, it is the default.
-    let medium = families.iter().position(|family| family.price <= MEDIUM_PRICE);
-    let Some(default) = medium.or(families.len().checked_sub(1)) else {
+    let medium = families
+        .iter()
+        .find(|family| family.price <= MEDIUM_PRICE)
+        .or(families.last());
+    let Some(limit) = medium.map(|family| family.price) else {
         return families;
     };
-    let default = families.remove(default);
+    let is_capable = |family: &Family| family.price <= limit && family.price >= limit * CAPABLE_SHARE;
+    let capable = families
+        .iter()
+        .enumerate()
+        .filter(|(_, family)| is_capable(family));
+    let newest = capable
+        .max_by_key(|(_, family)| (family.released.unwrap_or(i64::MAX), Reverse(family.pattern.len())));
+    let default = families.remove(newest.map_or(0, |(at, _)| at));
     let cheapest = families.pop();
     [Some(default), cheapest]
         .into_iter()
@@ -237,7 +256,7 @@ mod tests {
                 "openrouter",
                 &["anthropic/claude-sonnet-5.5", "openai/gpt-6.1-sol"],
             ),
-            ("deepseek", &["deepseek-v4-pro", "deepseek-flash"]),
+            ("deepseek", &["deepseek-flash", "deepseek-v4-pro"]),
             ("google", &["gemini-3.8-flash"]),
             ("xai", &["grok-4.7"]),
             ("mistral", &["mistral-medium-2604"]),
@@ -303,8 +322,8 @@ mod tests {
             "gpt-10-sol"
         );
         assert_eq!(
-            default("deepseek", &["deepseek-v5-pro", "deepseek-flash"]),
-            "deepseek-v5-pro"
+            default("deepseek", &["deepseek-flash", "deepseek-v4-pro"]),
+            "deepseek-flash"
         );
         // A list without any model of the families falls back to the table.
         let known = list_offered_models("anthropic", None, current_day());

@@ -198,7 +198,7 @@ mod tests {
                 "claude-sonet-9",
                 CLAUDE,
                 missing,
-                "claude-sonnet-5 claude-sonnet-5-5 claude-sonnet-4-6",
+                "claude-sonnet-5 claude-sonnet-5-5 claude-sonnet-4-5",
             ),
             ("claude-sonet-9", CLAUDE, list, "claude-sonnet-7"),
             ("claude-sonnet-7", CLAUDE, list, "yes"),
@@ -207,7 +207,7 @@ mod tests {
             ("frobnicate", CLAUDE, not_asked, "yes"),
             ("gpt-5.2", CLAUDE, list, "claude-sonnet-7 claude-opus-7"),
             ("gpt-5.2", GPT, not_asked, "yes"),
-            ("gpt-5.22", GPT, missing, "gpt-5.2 gpt-5.5 gpt-5.4"),
+            ("gpt-5.22", GPT, missing, "gpt-5.2 gpt-5.6 gpt-5.1"),
             // The vendor has retired it; a gateway may still have it.
             ("claude-sonnet-4-20250514", CLAUDE, not_asked, "ask"),
             ("claude-sonnet-4-20250514", ModelNaming::Gateway, not_asked, "yes"),

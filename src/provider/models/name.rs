@@ -83,17 +83,25 @@ pub(super) fn version_pattern(name: &str) -> (String, Vec<u32>) {
         let Some((letters, mut version)) = split_version(part) else {
             continue;
         };
-        let rest = parts[at + 1..].iter();
+        let following = parts[at + 1..].iter();
         // More digits than that are a date.
-        let more = rest.map_while(|part| (part.len() <= 3).then(|| part.parse().ok()).flatten());
+        let more = following.map_while(|part| (part.len() <= 3).then(|| part.parse().ok()).flatten());
         version.extend(more.collect::<Vec<u32>>());
         let minors = version.len() - part[letters.len()..].split('.').count();
+        let mut rest = &parts[at + 1 + minors..];
+        if let [before @ .., last] = rest
+            && last.len() == 4
+            && last.bytes().all(|b| b.is_ascii_digit())
+        {
+            // A month and a day.
+            rest = before;
+        }
         let family = format!("{letters}*");
         let family: Vec<&str> = parts[..at]
             .iter()
             .copied()
             .chain([family.as_str()])
-            .chain(parts[at + 1 + minors..].iter().copied())
+            .chain(rest.iter().copied())
             .collect();
         return (family.join("-"), version);
     }

@@ -9,33 +9,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Catalog, CatalogIndex, Overlay, catalog, reduce};
+use super::data::{Catalog, DownloadState};
+use super::index::{CatalogIndex, Overlay};
+use super::reduce;
 use crate::base::hash::sha256;
 use crate::base::private::NO_FOLLOW;
 
 /// The largest stored catalogue that is read, in bytes. The data of models.dev takes a twentieth of that.
 const MAX_FILE: u64 = 4 << 20;
-
-/// What became of the downloaded catalogue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DownloadState {
-    /// There is none.
-    Absent,
-    /// It is in use.
-    Used {
-        /// The day on which it was fetched.
-        fetched: String,
-        /// Where it came from.
-        from: String,
-    },
-    /// The built-in catalogue is newer than the downloaded one.
-    Older {
-        /// The day of its newest entry.
-        date: String,
-    },
-    /// It cannot be read; contains the reason.
-    Unreadable(String),
-}
 
 /// A downloaded catalogue as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -133,10 +114,10 @@ impl CatalogDownload {
     }
 
     /// Compares it with the catalogue in use.
-    pub fn compare(&self) -> CatalogDifference {
+    pub(in crate::provider::models) fn compare(&self, in_use: &CatalogIndex) -> CatalogDifference {
         let mut difference = CatalogDifference::default();
         for (provider, section) in &self.catalog.providers {
-            let known = catalog().providers.get(provider);
+            let known = in_use.providers.get(provider);
             for (id, row) in section {
                 let name = format!("{provider}/{id}");
                 match known.and_then(|known| known.get(id)) {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::row::{CatalogModel, ReasoningField, Section};
-use super::{Catalog, SECTIONS};
+use super::data::{Catalog, CatalogModel, ReasoningField, SECTIONS, Section, parse_day};
 
 /// The most models of a section. More are a mistake, or an attack.
 const MAX_MODELS: usize = 5_000;
@@ -104,7 +103,7 @@ pub(super) fn reduce(text: &[u8]) -> Result<Catalog, String> {
                 continue;
             }
             let newest = model.last_updated.as_str().max(&model.release_date);
-            if super::parse_day(newest).is_some() && *newest > *catalog.date {
+            if parse_day(newest).is_some() && *newest > *catalog.date {
                 catalog.date = newest.to_owned();
             }
             section.insert(id, reduce_model(&model));

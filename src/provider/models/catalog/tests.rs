@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::data::SECTIONS;
 use super::*;
 use crate::provider::models::name::lookup_names;
 use crate::provider::models::{ModelInfo, lookup_model, lookup_model_at};

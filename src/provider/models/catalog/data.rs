@@ -1,11 +1,50 @@
-//! One model of the catalogue, in the compact form that is stored. Plain data; knows no other model.
+//! The data of the catalogue in the compact form that is stored. Plain data; knows no lookups.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Price, PriceTier};
-use crate::provider::models::ModelInfo;
+use crate::provider::classify::days_since_epoch;
+use crate::provider::models::info::ModelInfo;
+
+/// The sections of the catalogue, by models.dev's names. Where several have a model, the first one counts.
+pub(in crate::provider::models) const SECTIONS: [&str; 19] = [
+    // The vendors, whose prices are list prices.
+    "anthropic",
+    "openai",
+    "google",
+    "deepseek",
+    "mistral",
+    "xai",
+    "zai",
+    "moonshotai",
+    "alibaba",
+    "minimax",
+    // Hosts of others' models.
+    "groq",
+    "cerebras",
+    "togetherai",
+    "fireworks-ai",
+    "deepinfra",
+    "huggingface",
+    "nvidia",
+    "openrouter",
+    // Names that only Ollama uses; see the overlay.
+    "ollama",
+];
+
+/// How many of [`SECTIONS`] are vendors.
+pub(in crate::provider::models) const VENDORS: usize = 10;
+
+/// Reduced model data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::provider::models) struct Catalog {
+    /// The day of the newest entry, such as `2026-09-30`.
+    pub(in crate::provider::models) date: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(in crate::provider::models) providers: BTreeMap<String, Section>,
+}
 
 /// The models of a provider by the names that it uses.
 pub(in crate::provider::models) type Section = BTreeMap<String, CatalogModel>;
@@ -96,4 +135,32 @@ fn read_prices(prices: &[f64]) -> Option<[f64; 4]> {
     let (input, output) = (*prices.first()?, *prices.get(1)?);
     let cached = |at: usize| prices.get(at).copied().unwrap_or(input);
     Some([input, output, cached(2), cached(3)])
+}
+
+/// What became of the downloaded catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DownloadState {
+    /// There is none.
+    Absent,
+    /// It is in use.
+    Used {
+        /// The day on which it was fetched.
+        fetched: String,
+        /// Where it came from.
+        from: String,
+    },
+    /// The built-in catalogue is newer than the downloaded one.
+    Older {
+        /// The day of its newest entry.
+        date: String,
+    },
+    /// It cannot be read; contains the reason.
+    Unreadable(String),
+}
+
+/// Returns the day of a date like `2026-12-11`, in days since the epoch.
+pub fn parse_day(date: &str) -> Option<i64> {
+    let mut parts = date.splitn(3, '-').map(str::parse);
+    let mut part = || parts.next()?.ok();
+    days_since_epoch(part()?, part()?, part()?)
 }

@@ -1,0 +1,136 @@
+//! A provider's own list of models, and what it says about them: windows, limits, prices, and abilities.
+//!
+//! Every provider has other fields; what is missing or implausible is left out, so that the catalogue decides. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::models::ModelOverride;
+use crate::domain::Price;
+
+/// The fields that contain the window, by frequency (OpenRouter, Groq, Mistral, vLLM, Anthropic).
+const WINDOW_FIELDS: [&str; 5] = [
+    "context_length",
+    "context_window",
+    "max_context_length",
+    "max_model_len",
+    "max_input_tokens",
+];
+
+/// The fields that contain the output limit (OpenRouter and Groq, others, Anthropic).
+const OUTPUT_FIELDS: [&str; 3] = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
+
+/// The plausible windows in tokens. Some lists have a 0 for "unknown".
+const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_024..=100_000_000;
+
+/// The models that a provider lists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelList {
+    /// All names, in the provider's order.
+    pub names: Vec<String>,
+    /// The names of chat models, as far as the list reveals that.
+    pub chat: Vec<String>,
+    /// What the list says about its models, by name.
+    pub facts: BTreeMap<String, ModelOverride>,
+}
+
+/// Reads one entry of a list.
+pub(super) fn read_facts(entry: &Value) -> ModelOverride {
+    let window = WINDOW_FIELDS.iter().find_map(|name| entry[*name].as_u64());
+    // OpenRouter's best provider may have a smaller window than the model.
+    let served = entry["top_provider"]["context_length"].as_u64();
+    let window = window.map(|window| served.map_or(window, |served| served.min(window)));
+    let window = window.filter(|window| PLAUSIBLE.contains(window));
+    let outputs = [&entry["top_provider"], entry];
+    let output = outputs
+        .iter()
+        .find_map(|at| OUTPUT_FIELDS.iter().find_map(|name| at[*name].as_u64()));
+    let output =
+        output.filter(|output| PLAUSIBLE.contains(output) && window.is_none_or(|window| *output <= window));
+    let parameters = entry["supported_parameters"].as_array();
+    let has_parameter = |name: &str| parameters.map(|all| all.iter().any(|parameter| parameter == name));
+    let kinds = entry["architecture"]["input_modalities"].as_array();
+    ModelOverride {
+        window,
+        max_output: output.and_then(|output| u32::try_from(output).ok()),
+        price: read_price(&entry["pricing"]),
+        reasoning: has_parameter("reasoning"),
+        images: kinds.map(|kinds| kinds.iter().any(|kind| kind == "image")),
+        tools: has_parameter("tools"),
+    }
+}
+
+/// Reads prices as OpenRouter writes them: dollars per token, as text. Other notations are ambiguous.
+fn read_price(pricing: &Value) -> Option<Price> {
+    let price = |name: &str| {
+        let price: f64 = pricing[name].as_str()?.parse().ok()?;
+        // A price of -1 means that it depends on the model that a router chooses. Rounding removes the noise of the
+        // multiplication.
+        (0.0..1.0).contains(&price).then(|| (price * 1e12).round() / 1e6)
+    };
+    let (input, output) = (price("prompt")?, price("completion")?);
+    Some(Price {
+        input,
+        output,
+        cache_read: price("input_cache_read").unwrap_or(input),
+        cache_write: price("input_cache_write").unwrap_or(input),
+        ..Price::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn facts_are_read_in_the_notations_of_several_providers() {
+        let openrouter = json!({
+            "id": "z-ai/glm-9", "context_length": 1_000_000,
+            "architecture": {"input_modalities": ["text", "image"]},
+            "pricing": {"prompt": "0.0000014", "completion": "0.0000044", "input_cache_read": "0.00000026"},
+            "top_provider": {"context_length": 200_000, "max_completion_tokens": 65_536},
+            "supported_parameters": ["tools", "max_tokens"],
+        });
+        let price = Price {
+            input: 1.4,
+            output: 4.4,
+            cache_read: 0.26,
+            cache_write: 1.4,
+            ..Price::default()
+        };
+        assert_eq!(
+            read_facts(&openrouter),
+            ModelOverride {
+                window: Some(200_000),
+                max_output: Some(65_536),
+                price: Some(price),
+                reasoning: Some(false),
+                images: Some(true),
+                tools: Some(true),
+            }
+        );
+        let sizes = |entry: Value| {
+            let facts = read_facts(&entry);
+            (facts.window, facts.max_output)
+        };
+        let groq = json!({"context_window": 131_072, "max_completion_tokens": 32_768});
+        assert_eq!(sizes(groq), (Some(131_072), Some(32_768)));
+        assert_eq!(sizes(json!({"max_model_len": 40_960})), (Some(40_960), None));
+        assert_eq!(
+            sizes(json!({"context_length": 0, "max_tokens": "many"})),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn unclear_facts_are_left_out() {
+        let router = json!({"pricing": {"prompt": "-1", "completion": "-1"}});
+        assert_eq!(read_facts(&router), ModelOverride::default());
+        // Per million tokens, not per token.
+        let numbers = json!({"pricing": {"prompt": 0.5, "completion": 1.5}});
+        assert_eq!(read_facts(&numbers), ModelOverride::default());
+    }
+}
