@@ -482,10 +482,10 @@ pub fn describe_work(items: &[Arc<HistoryItem>], range: CompactionRange, process
 }
 
 /// Returns the arguments of the calls that `wanted` selects by name and that did not fail.
-fn find_succeeded_calls<'a>(
-    items: &'a [Arc<HistoryItem>],
+fn find_succeeded_calls(
+    items: &[Arc<HistoryItem>],
     wanted: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = &'a Value> {
+) -> impl Iterator<Item = &Value> {
     let blocks = || items.iter().flat_map(|item| &item.message.content);
     let failed: BTreeSet<&ToolCallId> = blocks()
         .filter_map(|block| match block {
