@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::base::text::{cut_middle, one_line};
+use crate::context::environment::is_environment_note;
 use crate::context::tokens::{estimate_message_tokens, estimate_result_tokens};
 use crate::domain::{Block, Compaction, Message, MessageId, Role, Summary, ToolCallId, ToolResult};
 use crate::provider::HistoryItem;
@@ -344,6 +345,10 @@ pub fn format_transcript(items: &[Arc<HistoryItem>]) -> String {
 }
 
 fn write_message(text: &mut String, message: &Message) {
+    // What still holds is told again after the compaction.
+    if is_environment_note(message) {
+        return;
+    }
     let speaker = match message.role {
         Role::User => "User",
         Role::Assistant => "Agent",

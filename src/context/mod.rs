@@ -4,12 +4,16 @@
 //! that `workspace` read. Start with `history`.
 
 pub mod compact;
+mod environment;
 mod history;
 mod prompts;
 mod sandbox;
 mod system;
 mod tokens;
 
+pub use environment::{
+    Fact, build_environment_note, describe_mode, has_environment_note, is_environment_note,
+};
 pub use history::{History, OpenCall};
 pub use prompts::built_in_prompt;
 pub use sandbox::describe_sandbox;

@@ -5,7 +5,6 @@
 //! with the information whether the user trusts them.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::prompts::built_in_prompt;
@@ -46,11 +45,6 @@ impl From<&str> for SystemText {
 pub struct SystemInputs<'a> {
     /// The configured agent's instructions, which replace the base ones.
     pub agent_prompt: Option<String>,
-    pub cwd: PathBuf,
-    /// The workspace folders, as name and path.
-    pub roots: Vec<(String, PathBuf)>,
-    /// What the sandbox of commands allows, if there is one.
-    pub sandbox: Option<&'a str>,
     /// Instruction files, in prompt order (R-LOOP-5).
     pub instructions: &'a [Instruction],
     /// The skills to list.
@@ -79,17 +73,9 @@ const AGENTS: &str = "Agents that delegate can name:";
 pub fn system_prompt(inputs: &SystemInputs<'_>) -> SystemText {
     let own = inputs.agent_prompt.as_deref();
     let own = own.map(|own| format!("{}\n\n{MATERIAL}\n", own.trim_end()).into());
-    let mut prompt = String::from("\nEnvironment:\n");
-    // Writing to a string cannot fail.
-    let _ = writeln!(prompt, "- working directory: {}", inputs.cwd.display());
-    for (name, path) in &inputs.roots {
-        let _ = writeln!(prompt, "- workspace folder {name}: {}", path.display());
-    }
-    let _ = writeln!(prompt, "- platform: {}", std::env::consts::OS);
-    if let Some(sandbox) = inputs.sandbox {
-        let _ = writeln!(prompt, "- {sandbox}");
-    }
+    let mut prompt = String::new();
     if !inputs.instructions.is_empty() {
+        // Writing to a string cannot fail.
         let _ = write!(prompt, "\n{FROM_FILES}\n");
     }
     for file in inputs.instructions {
@@ -150,28 +136,19 @@ mod tests {
         let skills = Skills::default();
         let inputs = |agent_prompt: Option<&str>, instructions| SystemInputs {
             agent_prompt: agent_prompt.map(str::to_owned),
-            cwd: "/w".into(),
-            roots: vec![("w".to_owned(), "/w".into())],
-            sandbox: None,
             instructions,
             skills: &skills,
             agents: &[],
         };
         let plain = system_prompt(&inputs(None, &[]));
         for model in ["claude-opus-5", "gpt-6", "glm-5"] {
-            let (built_in, plain) = (built_in_prompt(model), plain.for_model(model));
-            assert!(
-                plain.starts_with(&format!("{built_in}\nEnvironment:\n")),
-                "{plain}"
-            );
+            let built_in = built_in_prompt(model);
+            assert_eq!(plain.for_model(model), built_in);
             assert!(built_in.contains(MATERIAL));
-            assert!(plain.ends_with(&format!("- platform: {}\n", std::env::consts::OS)));
         }
         let prompt = system_prompt(&inputs(Some("Be brief.\n"), &files)).for_model("gpt-6");
         assert!(
-            prompt.starts_with(&format!(
-                "Be brief.\n\n{MATERIAL}\n\nEnvironment:\n- working directory: /w\n"
-            )),
+            prompt.starts_with(&format!("Be brief.\n\n{MATERIAL}\n\n{FROM_FILES}\n")),
             "{prompt}"
         );
         let soul = prompt

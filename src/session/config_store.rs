@@ -17,7 +17,7 @@ use crate::config::{
     self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, McpServerSettings,
     Redactor, SandboxSettings, Settings, Trust,
 };
-use crate::domain::{Mode, SandboxPolicy, SessionId};
+use crate::domain::{Mode, SessionId};
 use crate::mcp::{McpFolder, McpManager, McpRegistration};
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
@@ -364,7 +364,8 @@ impl SettingsSource for ConfigStore {
                 }),
                 tool_cooldowns: Arc::new(move |tool| tools.cooldown_for(tool)),
                 sandbox: folder.sandbox.clone(),
-                command_policy: SandboxPolicy::default(),
+                mode: Mode::default(),
+                describes_environment: true,
                 hooks: Hooks::new(settings.hooks.values().cloned().collect(), Arc::new(HookCommands)),
                 policy: AgentPolicy {
                     planning: agent.planning,

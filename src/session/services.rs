@@ -64,7 +64,7 @@ impl Services {
             own => Arc::new(self.tools.with_tools(own)),
         };
         let mut missing = Vec::new();
-        // R-BUDGET: the flag for questions about limits governs `ask_user` too.
+        // R-BUDGET: the flag for questions about limits governs the tools that ask too.
         if !(self.questions)() {
             missing.push(AskUser::NAME);
         }

@@ -207,7 +207,7 @@ impl SubagentSpawner {
                     ..profile.turn.limits
                 },
                 hooks: profile.turn.hooks.of_subagent(),
-                command_policy: cx.settings.command_policy,
+                mode: cx.settings.mode,
                 tool_timeouts: cx.settings.tool_timeouts,
                 tool_cooldowns: cx.settings.tool_cooldowns,
                 ..profile.turn

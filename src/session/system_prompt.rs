@@ -36,19 +36,14 @@ impl ConfigStore {
         session: &SessionInfo,
         agent: &AgentSettings,
     ) -> SystemPromptSource {
-        let roots = self.workspace_roots();
         let mut sources = self.prompt_sources(session);
         sources.prompt_file.clone_from(&agent.prompt_file);
         let agent_prompt = agent.system_prompt.clone();
-        let cwd = session.cwd.clone();
         let agents = self.delegable_agents(session, agent);
-        SystemPromptSource::Files(Arc::new(move |sandbox| {
+        SystemPromptSource::Files(Arc::new(move || {
             let found = sources.load_instructions();
             let system = system_prompt(&SystemInputs {
                 agent_prompt: found.prompt.clone().or_else(|| agent_prompt.clone()),
-                cwd: cwd.clone(),
-                roots: roots.clone(),
-                sandbox,
                 instructions: &found.texts,
                 skills: &found.skills,
                 agents: &agents,

@@ -89,6 +89,7 @@ impl Actor {
         let _ = reply.send(StepInput {
             items: self.state.history.to_messages(),
             failed_compactions: self.state.turns.failed_compactions,
+            mode: Some(self.state.choice.mode),
         });
     }
 

@@ -105,7 +105,7 @@ impl Actor {
                     model: self.state.choice.model.clone(),
                     effort: self.state.choice.effort,
                 },
-                command_policy: self.state.choice.mode.sandbox_policy(),
+                mode: self.state.choice.mode,
                 ..profile.turn.clone()
             },
             resumption: Resumption {

@@ -76,18 +76,24 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
     Ok(!full && !lacks_floor(state, &items))
 }
 
-async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
+/// Begins a step, and returns the history that it sends.
+pub(super) async fn begin(
+    cx: &TurnContext,
+    state: &mut LoopState,
+) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
     let step_input = cx.link.begin_step().await?;
     // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
     state.compaction.failures = step_input.failed_compactions;
+    state.environment.mode = step_input.mode.unwrap_or(cx.settings.mode);
     state.used.context = state.estimate_tokens(&step_input.items);
     Ok(step_input.items)
 }
 
 /// Returns whether what compaction cannot remove exceeds the window: system prompt, tools, and the last message.
 pub(super) fn lacks_floor(state: &LoopState, items: &[Arc<HistoryItem>]) -> bool {
-    let last = items.last().map_or(&items[..0], std::slice::from_ref);
-    state.estimate_tokens(last) > state.model.info.window
+    // Notes of ours may follow the message that counts.
+    let from = items.iter().rposition(|item| !item.message.hidden).unwrap_or(0);
+    state.estimate_tokens(&items[from..]) > state.model.info.window
 }
 
 /// Returns the outcome of a turn whose next request cannot fit.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::admission::ProviderAccess;
 use super::calibration::TokenCalibration;
+use super::environment_state::EnvironmentState;
 use super::model_choice::ResolvedModel;
 use super::policy::PolicyState;
 use super::route::Route;
@@ -88,6 +89,7 @@ pub(super) struct LoopState {
     pub(super) conduct: PolicyState,
     tokens: TokenEstimator,
     pub(super) compaction: CompactionState,
+    pub(super) environment: EnvironmentState,
     /// Steps that the user granted beyond the limit.
     more_steps: u32,
     pub(super) route: Route,
@@ -113,6 +115,7 @@ impl LoopState {
                 correction: 1.0,
                 calibration: Arc::default(),
             },
+            environment: EnvironmentState::default(),
             compaction: CompactionState {
                 is_automatic: auto_compact,
                 failures: 0,

@@ -18,6 +18,8 @@ mod circuit;
 mod compact;
 mod context;
 mod emit;
+mod environment;
+mod environment_state;
 mod failure_policy;
 mod hook_command;
 mod hook_output;

@@ -14,6 +14,7 @@ use super::compact::{
 };
 use super::context::{TurnContext, TurnTask};
 use super::emit::{emit_transition, emit_warning, push_hidden_message, retract_output};
+use super::environment::describe_environment;
 use super::limits::{at_step_limit, summarize_at_limit};
 use super::loop_state::{LoopState, recovery_prompt, target_prompt};
 use super::model_choice::ResolvedModel;
@@ -175,6 +176,8 @@ async fn take_step(
     }
     refresh_tools(cx, state);
     let items = fit_history(cx, state).await?;
+    // Boxed, because the compiler limits how deep futures may nest.
+    let items = Box::pin(describe_environment(cx, state, items)).await?;
     let items = strip_unsupported_images(cx, state, items).await?;
     let end = match no_room(cx, state, &items) {
         Some(end) => end,

@@ -15,7 +15,7 @@ use crate::base::CancellationToken;
 use crate::base::backpressure::{Permit, SessionBudget};
 use crate::domain::{
     AgentQuestion, Answers, Approval, ApprovalId, Block, Decision, Delta, Effect, Event, Inquiry,
-    InquiryReply, LimitReached, RequestSubject, SandboxPolicy, ToolCallId,
+    InquiryReply, LimitReached, Mode, RequestSubject, SandboxPolicy, ToolCallId,
 };
 use crate::provider::HistoryItem;
 use crate::tool::UserPrompt;
@@ -168,6 +168,8 @@ pub struct StepInput {
     pub items: Vec<Arc<HistoryItem>>,
     /// Compactions of the session that failed in a row.
     pub failed_compactions: u32,
+    /// The session's mode; `None` in a sub-agent, which keeps the mode of its turn's start.
+    pub mode: Option<Mode>,
 }
 
 /// The turn's end of the channel to the session's actor.

@@ -10,7 +10,7 @@ use super::model_choice::{ModelChoice, ModelSource};
 use super::transition::TurnLimits;
 use crate::config::{FailurePolicy, SandboxSettings};
 use crate::context::SystemText;
-use crate::domain::{InstructionFile, SandboxPolicy};
+use crate::domain::{InstructionFile, Mode};
 use crate::workspace::prompts::Skills;
 
 /// What a turn may do, and how.
@@ -31,8 +31,10 @@ pub struct TurnSettings {
     pub tool_cooldowns: ToolCooldowns,
     /// The sandbox of commands.
     pub sandbox: Arc<SandboxSettings>,
-    /// What the session's mode let confined commands do when the turn started.
-    pub command_policy: SandboxPolicy,
+    /// The session's mode when the turn started.
+    pub mode: Mode,
+    /// The model is told about mode, sandbox, folder, system, and git.
+    pub describes_environment: bool,
     /// The user's commands that run at certain points of the turn.
     pub hooks: Hooks,
     /// Planning, reflection and failure policies.
@@ -124,8 +126,8 @@ pub enum SystemPromptSource {
     Files(SystemPromptReader),
 }
 
-/// Builds a system prompt; gets what the sandbox of commands allows, if there is one.
-pub type SystemPromptReader = Arc<dyn Fn(Option<&str>) -> SystemPrompt + Send + Sync>;
+/// Builds a system prompt.
+pub type SystemPromptReader = Arc<dyn Fn() -> SystemPrompt + Send + Sync>;
 
 impl From<&str> for SystemPromptSource {
     fn from(text: &str) -> Self {

@@ -9,10 +9,7 @@ use super::context::TurnContext;
 use super::emit::emit_warning;
 use super::session_link::TurnStopped;
 use super::settings::SystemPromptSource;
-use crate::context::describe_sandbox;
-use crate::domain::{Event, InstructionFile, SandboxPolicy};
-use crate::tool::Tool;
-use crate::tool::bash::Bash;
+use crate::domain::{Event, InstructionFile};
 
 /// The code of the warning that an instruction file has changed.
 const CHANGED: &str = "instructions_changed";
@@ -33,8 +30,7 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped>
         }
         SystemPromptSource::Files(read) => read.clone(),
     };
-    let sandbox = describe_commands(cx).await;
-    let read = tokio::task::spawn_blocking(move || read(sandbox.as_deref()));
+    let read = tokio::task::spawn_blocking(move || read());
     // A cancel abandons a reader that hangs, for example on a network folder.
     let briefing = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(TurnStopped),
@@ -53,17 +49,6 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped>
         emit_warning(cx, code, message).await?;
     }
     Ok(())
-}
-
-/// Describes the sandbox of commands, if the agent can run some.
-async fn describe_commands(cx: &TurnContext) -> Option<String> {
-    let settings = &cx.settings.sandbox;
-    let is_confined = settings.enabled && cx.settings.command_policy != SandboxPolicy::Off;
-    if !is_confined || cx.tools.get(Bash::NAME).is_none() {
-        return None;
-    }
-    let detected = cx.workspace.shared().sandbox().detect().await;
-    describe_sandbox(settings, cx.settings.command_policy, detected.method)
 }
 
 /// Returns the warnings about changes and new problems, as code and message.

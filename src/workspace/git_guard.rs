@@ -256,7 +256,7 @@ fn has_only_samples(hooks: &Path) -> bool {
 }
 
 /// Returns the nearest folder with a repository, as git finds it.
-fn find_work_tree(cwd: &Path) -> Option<PathBuf> {
+pub(super) fn find_work_tree(cwd: &Path) -> Option<PathBuf> {
     let cwd = real_path(cwd).ok()?;
     let mut folders = cwd.ancestors();
     let root = folders.find(|folder| nofollow::kind(&folder.join(".git")).is_some());

@@ -23,6 +23,7 @@ mod git_folder;
 mod git_guard;
 pub mod git_index;
 mod git_reader;
+pub mod git_summary;
 pub mod ignore_rules;
 pub mod load;
 pub mod overlay;

@@ -44,7 +44,7 @@ impl World {
                 .collect();
             events
                 .into_iter()
-                .filter(|event| event["params"]["role"] == "user")
+                .filter(|event| event["params"]["role"] == "user" && event["params"]["hidden"] != true)
         });
         messages
             .map(|event| {

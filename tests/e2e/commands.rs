@@ -10,7 +10,7 @@ fn user_messages(client: &Client, session: &str) -> Vec<String> {
     let notes = client.all(session, "agent/message");
     let of_user = notes
         .iter()
-        .filter(|notification| notification.text("role") == "user");
+        .filter(|notification| notification.text("role") == "user" && notification.params["hidden"] != true);
     of_user
         .map(|notification| {
             notification.params["content"][0]["text"]

@@ -335,13 +335,13 @@ fn planning_asks_for_a_plan_at_the_first_prompt_only() {
         "{last_text}"
     );
     assert!(String::from_utf8_lossy(&world.wait_for_request(0).raw).contains("build it"));
-    // The planning message is hidden and sent only once, even after a restart.
+    // The planning message and the note about the environment are hidden and sent only once, even after a restart.
     let hidden: Vec<bool> = client
         .all(&session, "agent/message")
         .iter()
         .map(|notification| notification.params["hidden"] == true)
         .collect();
-    assert_eq!(hidden, [false, true, false]);
+    assert_eq!(hidden, [false, true, true, false]);
     client.ask(&session, "more");
     drop(client);
     let client = world.start();

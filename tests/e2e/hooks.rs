@@ -446,7 +446,8 @@ fn stop_hook_is_overruled_after_three_objections() {
         .filter(|notification| notification.text("role") == "user")
         .map(|notification| notification.params["hidden"] == true)
         .collect();
-    assert_eq!(hidden, [false, true, true, true]);
+    // The first one is the note about the environment.
+    assert_eq!(hidden, [false, true, true, true, true]);
 }
 
 #[test]

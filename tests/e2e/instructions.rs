@@ -75,14 +75,7 @@ fn user_and_workspace_files_form_the_system_prompt() {
             .find(text)
             .unwrap_or_else(|| panic!("{text:?} is not in {prompt}"))
     };
-    let places = [
-        "working directory",
-        "called Ada",
-        "small functions",
-        "make check",
-        "Use grep",
-    ]
-    .map(at);
+    let places = ["called Ada", "small functions", "make check", "Use grep"].map(at);
     assert!(places.is_sorted(), "{prompt}");
     assert!(!prompt.contains('\r'));
     // Files of an untrusted folder are included, and labeled as untrusted.

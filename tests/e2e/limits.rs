@@ -312,7 +312,7 @@ fn call_that_would_exceed_the_session_limit_is_not_made() {
     );
     assert_eq!(
         result["error"]["message"],
-        "session cost $5.12 exceeds limit $5.00"
+        "session cost $5.13 exceeds limit $5.00"
     );
     assert_eq!(world.requests(), 1);
     assert_eq!(
@@ -764,7 +764,7 @@ fn untrusted_folder_can_lower_limits_but_not_raise_them() {
     let world = expensive_world("max_session_cost = 9.0", "");
     world.write(
         ".agentls/config.toml",
-        "[agent.default]\nmax_session_cost = 900.0\nmax_turn_cost = 4.0\n",
+        "[agent.default]\nmax_session_cost = 900.0\nmax_turn_cost = 4.5\n",
     );
     let client = world.start();
     let session = expensive_session(&client);

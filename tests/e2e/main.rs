@@ -34,6 +34,7 @@ mod credentials;
 mod delegate;
 mod diagnostics;
 mod editor;
+mod environment;
 mod faults;
 mod flood;
 mod git;

@@ -41,6 +41,8 @@ fn answer_streams_and_completes_the_prompt() {
             "agent/sessionUpdated",
             "agent/message",
             "agent/sessionUpdated",
+            // The hidden note about the environment.
+            "agent/message",
             "agent/usage",
             "agent/message",
             "agent/transition",
@@ -292,7 +294,9 @@ fn references_include_the_editors_unsaved_text() {
         let shown_messages = client.all(&session, "agent/message");
         let message = shown_messages
             .iter()
-            .rfind(|notification| notification.params["role"] == "user")
+            .rfind(|notification| {
+                notification.params["role"] == "user" && notification.params["hidden"] != true
+            })
             .unwrap();
         assert_eq!(message.params["content"][1]["path"], "src/a.rs", "{name}");
     }

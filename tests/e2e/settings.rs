@@ -289,15 +289,13 @@ fn workspace_folder_changes_update_trust_and_file_access() {
         assert_eq!(approvals, usize::from(!inside), "inside: {inside}");
         std::fs::remove_file(second.join("file")).unwrap();
     }
-    // The system prompt lists the folders, so each change misses the prompt cache.
-    let failures = world.mock().take_failures();
+    // Notes tell the folders, so that no change misses the prompt cache.
+    let request = world.wait_for_request(world.requests() - 1);
+    let notes = request.environment_notes();
     assert!(
-        failures
-            .iter()
-            .all(|failure| failure.contains("prompt cache misses")),
-        "{failures:?}"
+        notes.last().unwrap().contains("Changed:\n- workspace folders: "),
+        "{notes:?}"
     );
-    assert!(!failures.is_empty());
 }
 
 #[test]

@@ -23,7 +23,7 @@ use agentls::base::sim_schedule::{self, YieldRate};
 use agentls::base::spawn::{AbortOnDrop, spawn};
 use agentls::base::{clock, random};
 use agentls::config::SandboxSettings;
-use agentls::domain::{Mode, SandboxPolicy, SessionId};
+use agentls::domain::{Mode, SessionId};
 use agentls::mcp::McpManager;
 use agentls::provider::{Accounts, CallSlots};
 use agentls::session::{
@@ -356,7 +356,8 @@ impl SettingsSource for SimProfiles {
                     enabled: false,
                     ..SandboxSettings::default()
                 }),
-                command_policy: SandboxPolicy::default(),
+                mode: Mode::default(),
+                describes_environment: false,
                 hooks: build_hooks(&self.0),
                 policy: self.0.settings.policies,
             },

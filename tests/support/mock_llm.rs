@@ -68,8 +68,9 @@ pub struct RecordedRequest {
     pub path: String,
     /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The parsed body.
+    /// The parsed body, without the notes about the environment.
     pub body: Value,
+    environment_notes: Vec<String>,
     /// The body as received.
     pub raw: Bytes,
     /// The time at which it was complete.
@@ -121,24 +122,52 @@ impl RecordedRequest {
 
     /// Returns the messages of the request; in the Responses API, its items.
     pub fn messages(&self) -> &[Value] {
-        let key = match self.api {
-            Api::Anthropic | Api::OpenAi => "messages",
-            Api::Responses => "input",
-        };
-        self.body[key].as_array().map(Vec::as_slice).unwrap_or_default()
+        self.body[messages_key(self.api)]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
     }
 
     /// Returns the joined text blocks of the last message.
     pub fn last_text(&self) -> String {
         let last = self.messages().last();
-        let Some(content) = last.map(|message| &message["content"]) else {
-            return String::new();
-        };
-        match content {
-            Value::String(text) => text.clone(),
-            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
-            _ => String::new(),
-        }
+        last.map(|message| texts_of(message).concat()).unwrap_or_default()
+    }
+
+    /// Returns the notes about the environment.
+    pub fn environment_notes(&self) -> &[String] {
+        &self.environment_notes
+    }
+}
+
+fn texts_of(message: &Value) -> Vec<&str> {
+    match &message["content"] {
+        Value::String(text) => vec![text],
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Takes the messages that only tell the model about its environment out of a body.
+fn take_environment_notes(api: Api, body: &mut Value) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(messages) = body.get_mut(messages_key(api)).and_then(Value::as_array_mut) {
+        messages.retain(|message| match texts_of(message)[..] {
+            [text] if text.starts_with("<environment>\nFrom agentls") => {
+                notes.push(text.to_owned());
+                false
+            }
+            _ => true,
+        });
+    }
+    notes
+}
+
+/// Returns the key of a request's messages.
+fn messages_key(api: Api) -> &'static str {
+    match api {
+        Api::Anthropic | Api::OpenAi => "messages",
+        Api::Responses => "input",
     }
 }
 
@@ -567,7 +596,7 @@ fn record(
     connection: usize,
 ) -> (Arc<RecordedRequest>, Prepared) {
     let mut state = shared.state.lock().expect("the mock's state");
-    let (body, mut wrong) = if state.checked {
+    let (mut body, mut wrong) = if state.checked {
         check::request(api, &raw, state.paused)
     } else {
         (serde_json::from_slice(&raw).unwrap_or(Value::Null), Vec::new())
@@ -584,6 +613,7 @@ fn record(
     if state.checked {
         wrong.extend(check::foreign_proofs(api, &body, &state.proofs));
     }
+    let environment_notes = take_environment_notes(api, &mut body);
     let index = state.requests.len();
     let recorded = Arc::new(RecordedRequest {
         index,
@@ -591,6 +621,7 @@ fn record(
         path,
         headers,
         body,
+        environment_notes,
         raw: raw.clone(),
         at: now(),
         connection,

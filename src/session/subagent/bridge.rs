@@ -267,6 +267,7 @@ impl SubagentBridge {
         let input = StepInput {
             items: self.transcript.history.to_messages(),
             failed_compactions: self.transcript.failed_compactions,
+            mode: self.read_only.then_some(Mode::Plan),
         };
         let (may_step, goes_on) = oneshot::channel();
         self.clock.pause();

@@ -14,8 +14,8 @@ use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::{
-    AgentError, Block, DeltaEnvelope, Effect, Envelope, Event, EventSink, Mode, SandboxPolicy, SessionId,
-    TerminalReason, ToolCallStatus,
+    AgentError, Block, DeltaEnvelope, Effect, Envelope, Event, EventSink, Mode, SessionId, TerminalReason,
+    ToolCallStatus,
 };
 use crate::provider::{CallSlots, ModelInfo, Provider, RetryPolicy, Script};
 use crate::session::*;
@@ -110,7 +110,8 @@ impl SettingsSource for Fixed {
                 },
                 tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
                 sandbox: Arc::default(),
-                command_policy: SandboxPolicy::default(),
+                mode: Mode::default(),
+                describes_environment: false,
                 hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
                 policy: AgentPolicy::default(),
             },

@@ -315,9 +315,13 @@ pub(super) fn prefix(
     const SUMMARY: &str = "[Previous conversation summary]";
     let key = format!("{model}\n{}", prefix.messages.first()?);
     let group = known.entry(key).or_default();
-    // A single message may start another conversation that begins with the same words.
+    // Without an answer, it may start another conversation that begins with the same words.
+    let is_start = prefix
+        .messages
+        .iter()
+        .all(|message| message.contains("\"role\":\"user\""));
     let fits = group.is_empty()
-        || prefix.messages.len() == 1
+        || is_start
         || prefix.messages.iter().any(|message| message.contains(SUMMARY))
         || group
             .iter()
