@@ -211,9 +211,10 @@ impl<'a> JudgedCall<'a> {
 
     fn denied_by_plan() -> Verdict {
         Verdict::Deny {
-            reason: "plan mode is read only: no writes, no network, and only commands that read; say in the plan what \
-                  you would do"
-                .to_owned(),
+            reason:
+                "plan mode is read only: no writes, no network, and only commands that read; put it into \
+                  the plan instead"
+                    .to_owned(),
         }
     }
 

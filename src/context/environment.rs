@@ -109,7 +109,9 @@ pub fn describe_mode(mode: Mode) -> &'static str {
         Mode::Plan => {
             "plan. You read and prepare a plan; you change nothing. Free: reading in the workspace, and commands that \
              only read, such as ls, cat, rg, git log, git diff. Denied: edits, all other commands, the network. Asks the \
-             person: files outside the workspace, and files that look like secrets."
+             person: files outside the workspace, and files that look like secrets. Find out what the plan needs. Ask \
+             what only the person can decide. Then present the whole plan with present_plan; only the person's answer \
+             ends plan mode. Without that tool, end with the plan as your last message."
         }
         Mode::Ask => {
             "ask. Free: reading in the workspace, and commands that only read. Asks the person: edits, all other \

@@ -10,8 +10,12 @@ use tokio::sync::oneshot;
 use super::active_turn::ActiveTurn;
 use super::actor::Actor;
 use super::command::{CommandError, InquiryAnswer, Reply};
-use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, RequestSubject, ResolvedBy, ToolCallId};
+use crate::domain::{
+    Cost, Event, Inquiry, InquiryId, InquiryReply, Mode, RequestSubject, ResolvedBy, ToolCallId,
+};
 use crate::store::{PendingEvent, PendingKey};
+use crate::tool::Tool;
+use crate::tool::present_plan::{PresentPlan, chosen_mode};
 use crate::turn::InquiryRequest;
 
 fn new(subject: RequestSubject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
@@ -129,9 +133,36 @@ impl Actor {
             by,
         };
         self.record_with(event, None, vec![PendingKey::for_reply(&id)], Vec::new(), done);
+        if by == ResolvedBy::Person {
+            self.leave_plan_mode(&inquiry, &inquiry_reply);
+        }
         self.questions.answer_inquiry(&id, &inquiry_reply);
         self.clock_answered(&inquiry, &inquiry_reply);
         self.run_clock();
+    }
+
+    /// Sets the mode that the user chose when the agent presented its plan. Before the tool hears of it, so that what
+    /// the model does next is judged by that mode.
+    fn leave_plan_mode(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
+        let call = inquiry
+            .tool_call()
+            .and_then(|call| self.state.open.calls.get(call));
+        // Only our own tool: a question of another one, or of an MCP server, must not loosen the mode.
+        let is_plan = inquiry.parent.is_none() && call.is_some_and(|call| call.name == PresentPlan::NAME);
+        let InquiryReply::Answers(answers) = reply else {
+            return;
+        };
+        let Some(mode) = chosen_mode(answers).filter(|_| is_plan && self.state.choice.mode == Mode::Plan)
+        else {
+            return;
+        };
+        self.record_event(Event::SessionUpdated {
+            title: None,
+            mode: Some(mode),
+            model: None,
+            effort: None,
+        });
+        self.rejudge_open_approvals();
     }
 
     /// Settles all open inquiries without an answer, because the turn has ended or a new prompt was sent.

@@ -19,6 +19,7 @@ use crate::provider::CallSlots;
 use crate::store::{Store, StoreError, StoreHandle, StoreHealth};
 use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
+use crate::tool::present_plan::PresentPlan;
 use crate::tool::{DynTool, EditorLink, LoadedTools, McpToolSource, Registry, Tool, ToolSource, TurnTools};
 use crate::turn::{Budgets, Ledger, TurnSettings};
 use crate::workspace::prompts::Sources;
@@ -66,7 +67,7 @@ impl Services {
         let mut missing = Vec::new();
         // R-BUDGET: the flag for questions about limits governs the tools that ask too.
         if !(self.questions)() {
-            missing.push(AskUser::NAME);
+            missing.extend([AskUser::NAME, PresentPlan::NAME]);
         }
         if !self.editor.abilities().diagnostics {
             missing.push(Diagnostics::NAME);

@@ -24,6 +24,7 @@ use crate::base::spawn::{TaskError, spawn};
 use crate::config::StringList;
 use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
+use crate::tool::present_plan::PresentPlan;
 use crate::tool::{ChildState, LoadedTools, Spawner, SubagentJob, SubagentReport, Tool, TurnTools};
 use crate::turn::{
     ModelChoice, Resumption, SessionLink, SystemPromptSource, TurnContext, TurnFinish, TurnLimits,
@@ -213,6 +214,8 @@ impl SubagentSpawner {
                 ..profile.turn
             };
         }
+        // A sub-agent reports to its parent, and only the session's own plan can change the session's mode.
+        cx.tools = cx.tools.filter_fixed(|tool| tool != PresentPlan::NAME);
         if cx.depth >= DEEPEST {
             // R-SUB: at the depth limit the tool is not even offered.
             cx.tools = cx.tools.filter_fixed(|tool| tool != Delegate::NAME);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::create_builtin_tools;
 use super::testing::ToolHarness;
+use crate::domain::SandboxPolicy;
 use crate::workspace::prompts::Sources;
 
 /// Returns valid arguments for the tool.
@@ -23,6 +24,7 @@ fn sample(name: &str) -> Value {
         "update_plan" => json!({"items": [{"text": "x", "status": "pending"}]}),
         "delegate" => json!({"prompt": "look around"}),
         "ask_user" => json!({"question": "which?"}),
+        "present_plan" => json!({"plan": "1. x"}),
         "read_skill" => json!({"name": "a"}),
         "web_fetch" => json!({"url": "https://example.com/"}),
         "diagnostics" => json!({}),
@@ -38,6 +40,8 @@ fn create_harness() -> ToolHarness {
         user: Some(harness.root.clone()),
         ..Sources::default()
     };
+    // As in plan mode, without which there is no plan to present.
+    harness.cx.sandbox.policy = SandboxPolicy::ReadOnly;
     harness.cx.skills = sources.load_instructions().skills;
     harness
 }

@@ -33,6 +33,7 @@ pub mod mcp_content;
 mod mcp_elicitation;
 pub mod mcp_tool;
 mod output;
+pub mod present_plan;
 mod progress;
 pub mod read_file;
 pub mod read_skill;
@@ -136,7 +137,7 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// Built-in tools whose results come only from the workspace and the user.
-const TRUSTED: [&str; 12] = [
+const TRUSTED: [&str; 13] = [
     "read_file",
     "write_file",
     "edit_file",
@@ -147,6 +148,7 @@ const TRUSTED: [&str; 12] = [
     "update_plan",
     "read_skill",
     "ask_user",
+    "present_plan",
     "diagnostics",
     "delegate",
 ];

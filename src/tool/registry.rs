@@ -16,6 +16,7 @@ use super::edit_file::EditFile;
 use super::glob::Glob;
 use super::grep::Grep;
 use super::list_dir::ListDir;
+use super::present_plan::PresentPlan;
 use super::read_file::ReadFile;
 use super::read_skill::ReadSkill;
 use super::update_plan::UpdatePlan;
@@ -38,6 +39,7 @@ pub fn create_builtin_tools() -> Vec<Arc<dyn DynTool>> {
         Arc::new(UpdatePlan),
         Arc::new(ReadSkill),
         Arc::new(AskUser),
+        Arc::new(PresentPlan),
         Arc::new(Delegate),
         Arc::new(WebFetch::default()),
         Arc::new(Diagnostics),

@@ -58,6 +58,7 @@ mod models;
 mod network;
 mod own_sandbox;
 mod own_tools;
+mod plan;
 mod prompt;
 mod questions;
 mod queue;

@@ -38,6 +38,7 @@ const TOOLS: &[(&str, RuleSubject)] = &[
     ("bash_output", RuleSubject::Nothing),
     ("bash_kill", RuleSubject::Nothing),
     ("ask_user", RuleSubject::Nothing),
+    ("present_plan", RuleSubject::Nothing),
     ("update_plan", RuleSubject::Nothing),
     ("read_skill", RuleSubject::Nothing),
     ("delegate", RuleSubject::Nothing),
