@@ -27,6 +27,10 @@ use crate::workspace::checkpoint;
 /// What the model reads about a call that did not start because the turn ended first.
 pub(super) const HALTED: &str = "Not run: the turn ended first";
 
+/// What the model reads after the user's denial.
+const AFTER_DENIAL: &str =
+    "[Do not reach the same end by other means. Go on with what else there is to do, or ask.]";
+
 pub(super) enum Permission {
     Granted(Box<dyn PreparedCall>),
     Refused(ToolCallStatus, String),
@@ -204,10 +208,11 @@ async fn ask_for_approval(
             feedback,
             ..
         } => {
-            let reason = match feedback {
+            let denied = match feedback {
                 Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
                 _ => "Denied by user".to_owned(),
             };
+            let reason = format!("{denied}\n{AFTER_DENIAL}");
             Ok(Permission::Refused(ToolCallStatus::Denied, reason))
         }
         Decision {

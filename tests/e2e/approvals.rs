@@ -76,6 +76,10 @@ fn reads_run_freely_and_writes_ask_with_a_diff() {
     assert_eq!(open["approvals"], json!([]));
 }
 
+/// What the model reads after each denial.
+const AFTER_DENIAL: &str =
+    "\n[Do not reach the same end by other means. Go on with what else there is to do, or ask.]";
+
 #[test]
 fn a_denial_reaches_the_model_with_its_feedback() {
     for (feedback, expected) in [
@@ -94,7 +98,8 @@ fn a_denial_reaches_the_model_with_its_feedback() {
         }
         client.respond(answer);
         assert_eq!(client.prompt_result(&id).text, "ok", "the turn continues");
-        assert_eq!(results(&world, 1), [expected]);
+        let expected = format!("{expected}{AFTER_DENIAL}");
+        assert_eq!(results(&world, 1), [expected.as_str()]);
         assert_eq!(client.tool_call(&session, "denied").text("output"), expected);
         assert_eq!(world.read("x"), None);
     }
@@ -360,7 +365,7 @@ fn concurrent_approvals_can_be_answered_in_any_order() {
     client.decide(&a, "deny");
     client.prompt_result(&id);
     assert_eq!((world.read("a"), world.read("b")), (None, Some("b".to_owned())));
-    assert_eq!(results(&world, 1)[0], "Denied by user");
+    assert!(results(&world, 1)[0].starts_with("Denied by user\n"));
 }
 
 #[test]
@@ -522,7 +527,11 @@ fn secret_files_and_files_outside_the_workspace_ask() {
             client.decide(&approval, "deny");
             assert_eq!(client.prompt_result(&id).text, "ok");
             let results = results(&world, world.requests() - 1);
-            assert_eq!(results, ["Denied by user"], "{mode} {tool} {input}");
+            assert_eq!(
+                results,
+                [format!("Denied by user{AFTER_DENIAL}")],
+                "{mode} {tool} {input}"
+            );
         }
     }
     // Once the call is allowed, the model learns why the edit failed.
