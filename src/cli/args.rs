@@ -199,6 +199,9 @@ pub struct RunArguments {
     /// Allow everything that needs approval. Without it, anything that needs approval is denied.
     #[arg(short, long)]
     pub yes: bool,
+    /// How many model calls the prompt may cause; an agent with its own `max_steps` keeps that. Default: 200.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_steps: Option<u32>,
     /// The folder to work in; the current one when absent.
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,

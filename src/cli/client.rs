@@ -51,6 +51,8 @@ pub(super) struct Launch {
     /// The mode and model that the user named for this run. They win over what a session or a folder remembers.
     pub(super) mode: Option<Mode>,
     pub(super) model: Option<String>,
+    /// Settings that win over the files, in the shape of a config file; null for none.
+    pub(super) options: Value,
     /// Whether this client lets a user answer limits and questions.
     pub(super) questions: bool,
     /// Whether a signal ends the wait for an answer. Needed where the client handles signals: nothing else ends that
@@ -171,6 +173,7 @@ impl Launch {
             name,
             mode: shared.mode.as_deref().and_then(parse_mode),
             model: shared.model.clone(),
+            options: Value::Null,
             questions: false,
             interruptible: false,
         }
@@ -218,6 +221,7 @@ impl ServerClient {
             "clientInfo": {"name": launch.name, "version": env!("CARGO_PKG_VERSION")},
             "rootUri": folder,
             "workspaceFolders": [{"uri": folder, "name": name}],
+            "initializationOptions": launch.options,
             "capabilities": {
                 "general": {"positionEncodings": ["utf-8"]},
                 "experimental": {"agent": {"client": {"questions": launch.questions}}},

@@ -54,6 +54,7 @@ pub(super) struct RunOptions {
     agent: Option<String>,
     session: Option<String>,
     r#continue: bool,
+    max_steps: Option<u32>,
     /// The folder to work in; `None` is the current one.
     pub(super) folder: Option<PathBuf>,
 }
@@ -122,6 +123,7 @@ impl RunOptions {
             agent: arguments.agent,
             session: arguments.session,
             r#continue: arguments.r#continue,
+            max_steps: arguments.max_steps,
             folder: arguments.cwd.or(folder),
         })
     }
@@ -148,6 +150,9 @@ pub(super) async fn run_headless(
 ) -> Result<i32, RunError> {
     // This client handles signals itself, so nothing else would end a wait for the server.
     launch.interruptible = true;
+    if let Some(max_steps) = options.max_steps {
+        launch.options = json!({"agent": {"default": {"max_steps": max_steps}}});
+    }
     let json = options.json;
     let mut session = options.session.clone();
     let done = run_prompt(options, &launch, env, &mut session).await;

@@ -379,6 +379,7 @@ impl SettingsSource for ConfigStore {
             mcp: self.mcp_folder(session),
             tools: agent.tool_choice(),
             names_model: agent.names_model,
+            names_max_steps: agent.names_max_steps,
             read_only: agent.mode == Mode::Plan,
             budgets,
             wall_time: agent.max_wall_time_s.map(|limit| limit.0),

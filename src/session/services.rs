@@ -21,9 +21,12 @@ use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
 use crate::tool::present_plan::PresentPlan;
 use crate::tool::{DynTool, EditorLink, LoadedTools, McpToolSource, Registry, Tool, ToolSource, TurnTools};
-use crate::turn::{Budgets, Ledger, TurnSettings};
+use crate::turn::{Budgets, Ledger, TurnLimits, TurnSettings};
 use crate::workspace::prompts::Sources;
 use crate::workspace::{OnCancel, Workspace};
+
+/// The steps of a turn if nobody can raise the limit and the configuration does not set it.
+const UNATTENDED_STEPS: u32 = 200;
 
 /// Handles that all sessions of a server share.
 pub struct Services {
@@ -55,6 +58,15 @@ impl Services {
     pub fn tool_names<'a>(&'a self, profile: &'a SessionSettings) -> Vec<&'a str> {
         let own = profile.own_tools.iter().map(|tool| tool.name());
         self.tools.tool_names().into_iter().chain(own).collect()
+    }
+
+    /// Returns the limits of a turn. Where nobody can be asked for more steps, there are more from the start.
+    pub fn adjust_limits(&self, settings: &SessionSettings) -> TurnLimits {
+        let mut limits = settings.turn.limits;
+        if !settings.names_max_steps && !(self.questions)() {
+            limits.max_steps = UNATTENDED_STEPS;
+        }
+        limits
     }
 
     /// Returns the tools for this client, including the configuration's `own` tools. Tools that the client cannot
@@ -92,6 +104,8 @@ pub struct SessionSettings {
     pub tools: ToolChoice,
     /// The agent names its own model, which it uses as a sub-agent too.
     pub names_model: bool,
+    /// The configuration sets `max_steps`, so the client's abilities do not change it.
+    pub names_max_steps: bool,
     /// The agent only reads, as a sub-agent too and in any mode.
     pub read_only: bool,
     /// Spending limits.

@@ -205,7 +205,7 @@ impl SubagentSpawner {
                     // These limits count for the whole turn, including its sub-agents.
                     max_tool_calls: cx.settings.limits.max_tool_calls,
                     max_subagents: cx.settings.limits.max_subagents,
-                    ..profile.turn.limits
+                    ..family.services.adjust_limits(&profile)
                 },
                 hooks: profile.turn.hooks.of_subagent(),
                 mode: cx.settings.mode,

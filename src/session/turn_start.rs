@@ -106,6 +106,7 @@ impl Actor {
                     effort: self.state.choice.effort,
                 },
                 mode: self.state.choice.mode,
+                limits: self.services.adjust_limits(&profile),
                 ..profile.turn.clone()
             },
             resumption: Resumption {

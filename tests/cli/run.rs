@@ -385,3 +385,19 @@ fn failed_command_shows_its_exit_code_and_last_lines() {
         .assert_stderr("line 40");
     assert!(!done.err.contains("line 1\n"), "{}", done.err);
 }
+
+#[test]
+fn max_steps_limits_the_model_calls() {
+    let world = World::with(hello());
+    world
+        .run(&["run", "--yes", "--max-steps", "1", "write it"])
+        .assert_exit_code(1)
+        .assert_stderr("reached 1 iterations");
+    world
+        .run(&["run", "--yes", "--max-steps", "2", "write it"])
+        .assert_exit_code(0)
+        .assert_stdout("That was it.");
+    world
+        .run(&["run", "--max-steps", "0", "write it"])
+        .assert_exit_code(2);
+}

@@ -676,6 +676,32 @@ fn tool_calls_are_limited_and_each_has_its_result() {
 }
 
 #[test]
+fn there_are_more_steps_where_nobody_can_raise_them() {
+    for (can_ask, settings, steps) in [(true, "", 50), (false, "", 200), (false, "max_steps = 3", 3)] {
+        let world = world(settings);
+        // Each call differs, so that the turn does not count as stuck.
+        world.mock().respond_with(|request| {
+            let pattern = format!("*{}", request.index);
+            Some(Reply::tool("glob", json!({"pattern": pattern})))
+        });
+        let client = if can_ask {
+            world.start_asking()
+        } else {
+            world.start()
+        };
+        let session = client.session();
+        let id = client.prompt(&session, "do it");
+        if can_ask {
+            let limit = next_limit(&client, &session, "max_steps");
+            respond(&client, &limit, json!({"stop": true}));
+        }
+        let reason = json!(client.prompt_result(&id).reason);
+        assert_eq!(reason, if can_ask { "stopped_by_user" } else { "max_turns" });
+        assert_eq!(world.requests(), steps, "{can_ask} {settings}");
+    }
+}
+
+#[test]
 fn tool_call_and_step_limits_can_be_raised() {
     let world = world("max_tool_calls = 1\nmax_steps = 2");
     for _ in 0..3 {

@@ -367,6 +367,7 @@ impl SettingsSource for SimProfiles {
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,
+            names_max_steps: true,
             read_only: false,
             budgets: self.0.settings.budgets.clone(),
             wall_time: self.0.settings.wall_time,

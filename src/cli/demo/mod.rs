@@ -102,6 +102,7 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
         name: TITLE,
         mode: None,
         model: None,
+        options: serde_json::Value::Null,
         questions: false,
         interruptible: true,
     };

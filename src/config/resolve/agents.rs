@@ -60,6 +60,8 @@ impl Resolver<'_> {
             agent.name.clone_from(name);
             agent.names_model =
                 self.is_set(&["agent", name, "provider"]) || self.is_set(&["agent", name, "model"]);
+            agent.names_max_steps =
+                self.is_set(&["agent", name, "max_steps"]) || self.is_set(&["agent", "default", "max_steps"]);
             let path = ["agent", name, "provider"];
             if let Some(provider) = agent.provider.as_deref().filter(|_| self.is_set(&path))
                 && !settings.providers.contains_key(provider)

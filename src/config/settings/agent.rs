@@ -24,6 +24,9 @@ pub struct AgentSettings {
     /// The agent names a provider or a model itself instead of inheriting both from `default`.
     #[serde(skip)]
     pub names_model: bool,
+    /// The agent or `default` sets `max_steps`.
+    #[serde(skip)]
+    pub names_max_steps: bool,
     /// The agent's purpose, in one line, for lists.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub description: Option<String>,
@@ -36,7 +39,8 @@ pub struct AgentSettings {
     /// How freely the agent may act. Default: `ask`.
     #[schemars(with = "ModeSchema", extend("x-untrusted" = Untrusted::StricterMode))]
     pub mode: Mode,
-    /// How many model calls one prompt may cause. Alias: `max_iterations`. Default: 50.
+    /// How many model calls one prompt may cause. Alias: `max_iterations`. Default: 50, or 200 if the client takes no
+    /// questions, so that nobody can raise it, as in `agentls run`.
     #[schemars(range(min = 1, max = 100_000), extend("x-untrusted" = Untrusted::Lower))]
     pub max_steps: u32,
     /// The most that a session may cost, in US dollars. Alias: `max_total_cost_usd`. Default: no limit.
@@ -150,6 +154,7 @@ impl Default for AgentSettings {
         Self {
             name: "default".to_owned(),
             names_model: false,
+            names_max_steps: false,
             description: None,
             provider: None,
             model: None,

@@ -119,6 +119,7 @@ impl SettingsSource for Fixed {
             own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,
+            names_max_steps: true,
             read_only: false,
             budgets: Budgets::default(),
             wall_time: None,
