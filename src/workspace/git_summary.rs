@@ -127,7 +127,7 @@ impl WorkspaceShared {
             return None;
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        Some(text.lines().map(|line| one_line_keeping_indent(line)).collect())
+        Some(text.lines().map(one_line_keeping_indent).collect())
     }
 }
 
