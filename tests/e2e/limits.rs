@@ -526,9 +526,9 @@ fn money_limit_is_asked_again_after_a_crash_and_can_be_raised() {
 
 #[test]
 fn day_limit_covers_all_sessions_and_concurrent_calls() {
-    let world = expensive_world("max_day_cost = 6.0", "");
+    let world = expensive_world("max_day_cost = 9.0", "");
     let gate = Gate::new();
-    // One call reserves about three dollars, and costs next to nothing once it is done.
+    // One call reserves five to seven dollars, and costs next to nothing once it is done.
     world.mock().push(Reply::text("one").tokens(0, 1).gate(&gate));
     let client = world.start();
     let (one, two) = (expensive_session(&client), expensive_session(&client));
@@ -538,14 +538,14 @@ fn day_limit_covers_all_sessions_and_concurrent_calls() {
     assert_eq!(result["reason"], "budget_exceeded", "{result}");
     let message = result["error"]["message"].as_str().unwrap();
     assert!(
-        message.starts_with("day cost $") && message.ends_with(" exceeds limit $6.00"),
+        message.starts_with("day cost $") && message.ends_with(" exceeds limit $9.00"),
         "{message}"
     );
     assert_eq!(world.requests(), 1);
     gate.release();
     client.prompt_result(&first);
     // The reservation is released.
-    world.mock().push(reply_costing(Reply::text("two"), 5));
+    world.mock().push(reply_costing(Reply::text("two"), 8));
     assert_eq!(client.ask(&two, "z").text, "two");
     // The day's spending survives a restart.
     drop(client);

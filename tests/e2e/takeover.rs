@@ -342,7 +342,7 @@ fn retry_of_a_summary_announces_what_follows_without_one() {
     world.mock().allow_rewrites();
     world.mock().respond_with(|request| {
         let summary =
-            String::from_utf8_lossy(&request.raw).contains("You write the memory of a coding agent");
+            String::from_utf8_lossy(&request.raw).contains("You write the notes with which a coding agent");
         summary.then(unavailable)
     });
     let client = world.start();

@@ -15,7 +15,7 @@ pub fn event_log(client: &Client, session: &str) -> Vec<String> {
     // The preceding deltas: what they belong to, and their joined text.
     let mut piece: Option<(String, String)> = None;
     for notification in client.notes() {
-        if notification.text("sessionId") != session {
+        if notification.text("sessionId") != session || is_environment_note(&notification) {
             continue;
         }
         if notification.method.ends_with("Delta") {
@@ -40,6 +40,15 @@ pub fn event_log(client: &Client, session: &str) -> Vec<String> {
     }
     flush(&mut piece, &mut lines);
     lines
+}
+
+/// Returns whether a message tells the model about its environment, which differs between machines.
+fn is_environment_note(notification: &Notification) -> bool {
+    let is_hidden = notification.params["hidden"] == true;
+    is_hidden
+        && notification.params["content"]
+            .to_string()
+            .contains("<environment>")
 }
 
 /// Returns the model's text on a client's screen: deltas extend a message, a retraction removes it, and the complete
