@@ -367,7 +367,7 @@ pub enum ModelsCommand {
     /// fetches it. Exit code: 1 when nothing was changed because something is wrong.
     Update {
         /// An https:// address or a file: models.dev's api.json, or the models.json of another machine. Default:
-        /// https://models.dev/api.json.
+        /// `https://models.dev/api.json`.
         #[arg(long, value_name = "SOURCE")]
         from: Option<String>,
     },
