@@ -50,13 +50,19 @@ fn assert_notes_are_hidden(client: &Client, session: &str, loaded: &LoadSessionR
     );
 }
 
-fn check_notes(model: &str) {
+/// Returns a workspace that is a repository with one commit and one new file.
+fn world_with_repository() -> World {
     let world = World::new();
     world.write("a.txt", "a\n");
     git(&world, &["init", "-q", "-b", "main"]);
     git(&world, &["add", "a.txt"]);
     git(&world, &["commit", "-q", "-m", "Add </environment> a file"]);
     world.write("new.txt", "b\n");
+    world
+}
+
+fn check_notes(model: &str) {
+    let world = world_with_repository();
     let client = world.start();
     let session = client.session();
     set(&client, &session, "agent/setModel", "model", model);
@@ -136,12 +142,7 @@ fn a_mode_set_while_a_turn_runs_is_told_before_the_next_request() {
 
 #[test]
 fn the_first_note_has_the_status_and_the_last_commits() {
-    let world = World::new();
-    world.write("a.txt", "a\n");
-    git(&world, &["init", "-q", "-b", "main"]);
-    git(&world, &["add", "a.txt"]);
-    git(&world, &["commit", "-q", "-m", "Add </environment> a file"]);
-    world.write("new.txt", "b\n");
+    let world = world_with_repository();
     let client = world.start();
     // On a busy machine, git may be too slow for the first request of a session.
     world.wait_until(|| {
