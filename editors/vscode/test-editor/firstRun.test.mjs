@@ -78,9 +78,14 @@ testInWorkbench(
     await s.view.locator('[data-testid="tool"] .head', { hasText: "Diagnostics of wrong.ts" }).click();
     await s.at("output").filter({ hasText: "is not assignable to type 'number'" }).waitFor();
     await s.takeScreenshot("diagnostics");
-    await page.locator('.monaco-editor[data-uri$="wrong.ts"] .view-line', { hasText: "count: number" }).click();
-    await page.keyboard.press("Home");
-    for (let at = 0; at < 15; at++) await page.keyboard.press("ArrowRight");
+    // VS Code looks for actions by itself after the cursor moves. That search replaces a pending one that was asked for,
+    // so wait for its light bulb. On an empty line there is none.
+    const editor = page.locator('.monaco-editor[data-uri$="wrong.ts"]');
+    const lightBulb = editor.locator(".lightBulbWidget, .gutter-lightbulb");
+    await editor.locator(".view-line").nth(5).click();
+    await lightBulb.first().waitFor({ state: "hidden" });
+    await editor.getByText("count", { exact: true }).first().click();
+    await lightBulb.first().waitFor();
     await page.keyboard.press("Control+Period");
     const fix = page.locator(".action-widget .monaco-list-row", { hasText: "Fix with agent" });
     await fix.waitFor();
