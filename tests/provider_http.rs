@@ -52,6 +52,7 @@ fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
         max_output_tokens: 1_000,
         is_limit_assumed: false,
         effort: None,
+        cache_key: None,
     })
 }
 

@@ -84,8 +84,7 @@ async fn describe_options(state: &AcpContext, snapshot: &SessionSnapshot) -> Vec
         let values = names.iter().map(|name| json!({"value": name, "name": name}));
         options.push(select(("model", "Model", "model"), &current, values));
     }
-    let efforts = [Effort::Low, Effort::Medium, Effort::High];
-    let mut values: Vec<Value> = efforts
+    let mut values: Vec<Value> = Effort::ALL
         .iter()
         .map(|effort| json!({"value": effort.name(), "name": effort.name()}))
         .collect();
@@ -162,8 +161,9 @@ pub(super) async fn set_option(
             .await
             .map_err(command_refusal),
         "effort" => {
-            let effort = Effort::from_name(value)
-                .ok_or_else(|| invalid_param("the efforts are low, medium and high"))?;
+            let effort = Effort::from_name(value).ok_or_else(|| {
+                invalid_param("the efforts are none, minimal, low, medium, high, xhigh and max")
+            })?;
             choose(None, Some(effort)).await.map_err(command_refusal)
         }
         "agent" => set_agent(state, session, value).await,

@@ -7,6 +7,7 @@
 mod system;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::{ClientError, Launch, ServerClient};
@@ -284,6 +285,15 @@ impl Doctor<'_> {
                 list,
                 current_day(),
             ));
+            let announced = list.retirements.get(model).map(String::as_str);
+            if announced.is_some() && announced != chosen.retirement(model).map(|end| end.date) {
+                let listed = ProviderSpec {
+                    list: Some(Arc::new(list.clone())),
+                    ..chosen.clone()
+                };
+                let check = doctor_models::check_retirement(&listed, model, current_day());
+                check.into_iter().for_each(|check| self.report(check));
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::models::describe_catalog;
 use crate::provider::models::{
     DownloadState, KnownList, ModelNaming, Retirement, catalog_source, current_day, is_deprecated,
-    list_offered_models, lookup_retirement, parse_day, plain_name, suggest_model_names,
+    list_offered_models, parse_day, plain_name, suggest_model_names,
 };
 use crate::provider::{ModelList, PriceSource, ProviderSpec};
 
@@ -92,7 +92,7 @@ pub(super) fn check_retirement(spec: &ProviderSpec, model: &str, today: i64) -> 
     if !matches!(spec.model_naming(), ModelNaming::Vendor(_)) {
         return None;
     }
-    match lookup_retirement(model) {
+    match spec.retirement(model) {
         Some(end) if end.day - today <= SOON => Some(report_retirement(spec, model, end, today)),
         None if is_deprecated(model) => {
             let todo = other_model(spec, model, None, today);

@@ -60,8 +60,8 @@ const fn define_command(usage: &'static str, does: &'static str) -> CommandHelp 
 pub(super) const COMMANDS: [CommandHelp; 24] = [
     define_command("/help", "this list"),
     define_command(
-        "/model [NAME [low|medium|high]]",
-        "list models, or set the model and its effort",
+        "/model [NAME [EFFORT]]",
+        "list models, or set the model and its effort: none, minimal, low, medium, high, xhigh, max",
     ),
     define_command("/mode [plan|ask|autoEdit|full]", "how freely the agent may act"),
     define_command("/resume", "continue the canceled or interrupted turn"),
@@ -263,10 +263,10 @@ fn parse_model(rest: &str) -> Result<Slash, String> {
     let name = words.next().map(str::to_owned);
     let effort = match words.next() {
         None => None,
-        Some("low") => Some(Effort::Low),
-        Some("medium") => Some(Effort::Medium),
-        Some("high") => Some(Effort::High),
-        Some(_) => return Err(format_usage("model")),
+        Some(word) => {
+            let effort = serde_json::from_value::<Effort>(word.into());
+            Some(effort.map_err(|_| format_usage("model"))?)
+        }
     };
     Ok(Slash::Model(name, effort))
 }
@@ -352,7 +352,7 @@ mod tests {
             ),
             (
                 "/model a/b huge",
-                Some(Err("usage: /model [NAME [low|medium|high]]".into())),
+                Some(Err("usage: /model [NAME [EFFORT]]".into())),
             ),
             ("/load", Some(Err("usage: /load NUMBER|ID".into()))),
             ("/load 3", Some(Ok(Slash::Load("3".into())))),

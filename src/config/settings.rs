@@ -34,7 +34,7 @@ pub use agent::{
     AgentSettings, FailurePolicy, LimitPolicy, OutputEscalation, ReasoningEffort, Reflection, ToolChoice,
 };
 pub use mcp::McpServerSettings;
-pub use provider::{ProviderSettings, RetryPolicy, RetryProfile};
+pub use provider::{CacheTtl, ProviderSettings, RetryPolicy, RetryProfile, Verbosity};
 pub use sandbox::SandboxSettings;
 pub use tool::{
     BashSettings, CommandToolSettings, HookMoment, HookSettings, OnCancel, ToolEffect, ToolSettings,

@@ -6,16 +6,24 @@ use serde::{Deserialize, Serialize};
 use super::common::is_false;
 use super::{CircuitInfo, Mode};
 
-/// The reasoning effort of a model.
+/// The reasoning effort of a model. A model that lacks an effort gets the nearest one that it has, with a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Effort {
+    /// No reasoning.
+    None,
+    /// Hardly any reasoning.
+    Minimal,
     /// Little reasoning.
     Low,
     /// As much reasoning as needed.
     Medium,
     /// Long reasoning.
     High,
+    /// Longer reasoning.
+    Xhigh,
+    /// As much reasoning as the model can do.
+    Max,
 }
 
 /// Params of `agent/setMode`.

@@ -20,6 +20,8 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderS
         base_url: (!provider.base_url.is_empty()).then(|| provider.base_url.clone()),
         api_key: provider.api_key.clone(),
         headers: provider.headers.clone(),
+        verbosity: provider.verbosity,
+        cache_ttl: provider.cache_ttl,
         model: provider.model.clone(),
         retry: provider.retry_policy(),
         limits: CallLimits {

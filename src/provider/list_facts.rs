@@ -33,6 +33,8 @@ pub struct ModelList {
     pub chat: Vec<String>,
     /// What the list says about its models, by name.
     pub facts: BTreeMap<String, ModelOverride>,
+    /// The days on which the vendor ends its models, such as `2026-12-11`, by name.
+    pub retirements: BTreeMap<String, String>,
 }
 
 /// Reads one entry of a list.

@@ -16,6 +16,7 @@ mod anthropic;
 #[cfg(test)]
 mod any_bytes_tests;
 
+mod azure;
 mod body;
 mod call;
 mod cassette;

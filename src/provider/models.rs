@@ -89,6 +89,21 @@ pub(super) fn reasoning_field(section: &str, model: &str) -> Option<ReasoningFie
     found.or_else(|| catalog.find_sibling(model))?.gives_back
 }
 
+/// Returns the effort that `model` accepts and that is nearest to `wanted`; of two equally near ones, the lower. A
+/// model whose efforts are unknown gets `wanted`.
+pub(super) fn nearest_effort(section: &str, model: &str, wanted: Effort) -> Effort {
+    let catalog = catalog();
+    let found = catalog.find(Some(section), model).map(|found| found.row);
+    let Some(row) = found.or_else(|| catalog.find_sibling(model)) else {
+        return wanted;
+    };
+    let accepted = row.reasoning.split(' ').filter_map(Effort::from_name);
+    let distance = |effort: &Effort| (*effort as u8).abs_diff(wanted as u8);
+    accepted
+        .min_by_key(|effort| (distance(effort), *effort))
+        .unwrap_or(wanted)
+}
+
 /// Reports whether `model` is exactly known, so that its name is not a typo.
 fn is_known(model: &str) -> bool {
     catalog().find(None, model).is_some()
@@ -99,6 +114,7 @@ fn is_known(model: &str) -> bool {
 pub fn is_thinking_enabled(model: &str, effort: Option<Effort>) -> bool {
     match claude_version(model) {
         Some((5.., _)) => true,
+        _ if effort == Some(Effort::None) => false,
         Some(version) => effort.is_some() && version >= (3, 7),
         None => effort.is_some() || lookup_model(model).reasoning,
     }
@@ -196,6 +212,21 @@ mod tests {
         }
         assert_eq!(lookup_local("qwen3:latest").window, 40_960);
         assert_eq!(lookup_model("deepseek/deepseek-chat:free").price, Some(FREE));
+    }
+
+    #[test]
+    fn an_effort_that_a_model_lacks_becomes_the_nearest() {
+        for (section, model, wanted, sent) in [
+            ("openai", "gpt-5", Effort::Max, Effort::High),
+            ("openai", "gpt-5", Effort::None, Effort::Minimal),
+            ("openai", "gpt-6.1-terra", Effort::Minimal, Effort::None),
+            ("openai", "gpt-6.1-terra", Effort::XHigh, Effort::XHigh),
+            ("anthropic", "claude-sonnet-5-5", Effort::None, Effort::Low),
+            ("anthropic", "claude-sonnet-4-5", Effort::Max, Effort::Max),
+            ("openai", "made-up", Effort::Max, Effort::Max),
+        ] {
+            assert_eq!(nearest_effort(section, model, wanted), sent, "{model} {wanted:?}");
+        }
     }
 
     #[test]

@@ -11,13 +11,12 @@ use serde_json::Value;
 
 use super::account::ProviderAccount;
 use super::account_health::AccountHealth;
-use super::anthropic::Anthropic;
 use super::call::{read_error_response, timed_out};
 use super::error::{Failure, ProviderError, TimeoutPhase};
 use super::http::{Http, HttpSettings, no_response};
 use super::list_facts::{ModelList, read_facts};
-use super::models::ModelOverride;
-use super::openai::{Flavour, OpenAi};
+use super::models::{ModelOverride, parse_day};
+use super::openai::Flavour;
 use super::registry::{ProviderSpec, unusable_provider_error};
 use crate::base::text;
 use crate::config::ApiKind;
@@ -133,12 +132,7 @@ async fn get(
     account: &Arc<ProviderAccount>,
     path: &str,
 ) -> Result<Option<ModelList>, Failure> {
-    let extra = spec.extra_headers()?;
-    let mut headers = if spec.kind == ApiKind::Anthropic {
-        Anthropic::build_headers(spec.build_key_header("")?, extra)
-    } else {
-        OpenAi::build_headers(spec.build_key_header("Bearer ")?, extra)
-    };
+    let mut headers = spec.build_headers()?;
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let connect = spec.limits.connect_or_default();
     let settings = HttpSettings {
@@ -237,6 +231,12 @@ fn read_list(answer: &Value) -> Option<ModelList> {
         let facts = read_facts(entry);
         if facts != ModelOverride::default() {
             list.facts.insert(name.to_owned(), facts);
+        }
+        // OpenAI's field.
+        if let Some(date) = entry["shutdown_date"].as_str()
+            && parse_day(date).is_some()
+        {
+            list.retirements.insert(name.to_owned(), date.to_owned());
         }
         list.names.push(name.to_owned());
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
@@ -15,22 +15,24 @@ use url::Url;
 use super::Provider;
 use super::account::{ProviderAccount, is_local, naming_at};
 use super::account_health::AccountHealth;
-use super::anthropic::Anthropic;
+use super::anthropic::{self, Anthropic};
+use super::azure;
 use super::call::CallLimits;
 use super::error::{Failure, ProviderError, ProviderFault};
 use super::http::{Http, HttpSettings};
 use super::list_facts::ModelList;
 use super::models::{
-    FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, lookup_local, lookup_model, lookup_model_at,
-    section_of,
+    FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, lookup_local, lookup_model,
+    lookup_model_at, lookup_retirement, nearest_effort, parse_day, section_of,
 };
 use super::openai::{Flavour, OpenAi};
 use super::record::RecordingProvider;
+use super::request::Effort;
 use super::responses::Responses;
 use super::retry::RetryPolicy;
 use super::script::Script;
 use crate::config::ApiKind;
-use crate::config::{Redactor, long_words, preset_at};
+use crate::config::{CacheTtl, Redactor, Verbosity, long_words, preset_at};
 use crate::domain::circuit::CircuitPolicy;
 
 /// Concurrent calls over all providers of a server.
@@ -48,6 +50,10 @@ pub struct ProviderSpec {
     pub api_key: Option<SecretString>,
     /// Extra headers of every call; they override ours.
     pub headers: BTreeMap<String, SecretString>,
+    /// How long OpenAI's models answer; `None` for our default.
+    pub verbosity: Option<Verbosity>,
+    /// How long Anthropic keeps the prompt cache.
+    pub cache_ttl: CacheTtl,
     /// The default model.
     pub model: Option<String>,
     pub retry: RetryPolicy,
@@ -83,6 +89,8 @@ impl ProviderSpec {
             base_url: None,
             api_key: None,
             headers: BTreeMap::new(),
+            verbosity: None,
+            cache_ttl: CacheTtl::default(),
             model: None,
             retry: RetryPolicy::default(),
             limits: CallLimits::default(),
@@ -120,8 +128,21 @@ impl ProviderSpec {
         }
     }
 
-    /// Returns what the provider's own list says, and else the catalogue.
     fn unconfigured_info(&self, model: &str) -> ModelInfo {
+        let mut info = self.listed_info(model);
+        if (self.kind, self.cache_ttl) == (ApiKind::Anthropic, CacheTtl::OneHour)
+            && let Some(price) = info.price.as_mut().filter(|price| **price != FREE)
+        {
+            price.cache_write = 2.0 * price.input;
+            for tier in price.tiers.iter_mut().flatten() {
+                tier.cache_write = 2.0 * tier.input;
+            }
+        }
+        info
+    }
+
+    /// Returns what the provider's own list says, and else the catalogue.
+    fn listed_info(&self, model: &str) -> ModelInfo {
         let known = self.catalog_info(model);
         let Some(facts) = self.list.as_ref().and_then(|list| list.facts.get(model)) else {
             return known;
@@ -136,6 +157,22 @@ impl ProviderSpec {
         info
     }
 
+    /// Returns the day on which the called vendor retires `model`: as its own list says, or else as the catalogue does.
+    /// Gateways and local servers may keep the model.
+    pub fn retirement(&self, model: &str) -> Option<Retirement<'_>> {
+        if !matches!(self.model_naming(), ModelNaming::Vendor(_)) {
+            return None;
+        }
+        let listed = self.list.as_ref().and_then(|list| list.retirements.get(model));
+        let listed = listed.and_then(|date| {
+            Some(Retirement {
+                date,
+                day: parse_day(date)?,
+            })
+        });
+        listed.or_else(|| lookup_retirement(model))
+    }
+
     fn catalog_info(&self, model: &str) -> ModelInfo {
         if self.kind == ApiKind::Script {
             return ModelInfo {
@@ -148,6 +185,11 @@ impl ProviderSpec {
         } else {
             lookup_model_at(Some(self.catalog_section()), model)
         }
+    }
+
+    /// Returns the effort that `model` accepts and that is nearest to `wanted`.
+    pub fn nearest_effort(&self, model: &str, wanted: Effort) -> Effort {
+        nearest_effort(self.catalog_section(), model, wanted)
     }
 
     /// Returns the section of the catalogue for this provider: by its address, so that the name does not matter, or
@@ -185,7 +227,8 @@ impl ProviderSpec {
         };
         let url = Url::parse(text).map_err(|error| wrong(format!("is not an address: {error}")))?;
         match (self.kind, url.scheme()) {
-            (ApiKind::Script, _) | (_, "http" | "https") => Ok(url),
+            (ApiKind::Script, _) => Ok(url),
+            (_, "http" | "https") => Ok(azure::complete_address(url)),
             _ => Err(wrong("is neither http nor https".to_owned())),
         }
     }
@@ -211,12 +254,36 @@ impl ProviderSpec {
         Ok(headers)
     }
 
-    /// Returns the value of the header that carries the key; `None` without a key.
-    pub(super) fn build_key_header(&self, prefix: &str) -> Result<Option<HeaderValue>, Failure> {
+    /// Returns the headers of every call: ours, the one that carries the key, and the configured ones, which override
+    /// the others.
+    pub(super) fn build_headers(&self) -> Result<HeaderMap, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if self.kind == ApiKind::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
+        }
+        if let Some((name, value)) = self.build_key_header()? {
+            headers.insert(name, value);
+        }
+        headers.extend(self.extra_headers()?);
+        Ok(headers)
+    }
+
+    /// Returns the header that carries the key; `None` without a key.
+    fn build_key_header(&self) -> Result<Option<(HeaderName, HeaderValue)>, Failure> {
         let Some(key) = &self.api_key else { return Ok(None) };
         // A key from a file or a command may end with a newline, which is invalid in a header.
-        let value = to_sensitive_header(&format!("{prefix}{}", key.expose_secret().trim()));
-        value.map(Some).ok_or_else(|| {
+        let key = key.expose_secret().trim();
+        let is_azure = self.resolve_base_url().is_ok_and(|base| azure::is_azure(&base));
+        let (name, value) = match self.kind {
+            ApiKind::Anthropic => (HeaderName::from_static("x-api-key"), to_sensitive_header(key)),
+            _ if is_azure && !azure::is_access_token(key) => {
+                (HeaderName::from_static("api-key"), to_sensitive_header(key))
+            }
+            _ => (AUTHORIZATION, to_sensitive_header(&format!("Bearer {key}"))),
+        };
+        value.map(|value| Some((name, value))).ok_or_else(|| {
             Failure::new(
                 ProviderFault::Local,
                 format!("the key of provider {} contains invalid characters", self.name),
@@ -317,7 +384,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
         health: spec.account_health.clone(),
     });
     let with_account = |failure: Failure| account.build_provider_error(&model, failure);
-    let extra = spec.extra_headers().map_err(with_account)?;
+    let headers = spec.build_headers().map_err(with_account)?;
     let settings = HttpSettings {
         ca_file: spec.ca_file.clone(),
         proxy: spec.proxy.clone(),
@@ -327,28 +394,21 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
     let http = Http::new(account.clone(), settings);
     let limits = spec.limits;
     Ok(match spec.kind {
-        ApiKind::Anthropic => {
-            let headers = Anthropic::build_headers(spec.build_key_header("").map_err(with_account)?, extra);
-            Arc::new(Anthropic {
-                account,
-                http,
-                headers,
-                limits,
-            })
-        }
-        ApiKind::Responses => {
-            let headers =
-                OpenAi::build_headers(spec.build_key_header("Bearer ").map_err(with_account)?, extra);
-            Arc::new(Responses {
-                account,
-                http,
-                headers,
-                limits,
-            })
-        }
+        ApiKind::Anthropic => Arc::new(Anthropic {
+            account,
+            http,
+            headers,
+            limits,
+            cache_ttl: spec.cache_ttl,
+        }),
+        ApiKind::Responses => Arc::new(Responses {
+            account,
+            http,
+            headers,
+            limits,
+            verbosity: spec.verbosity,
+        }),
         ApiKind::OpenAi | ApiKind::Script => {
-            let headers =
-                OpenAi::build_headers(spec.build_key_header("Bearer ").map_err(with_account)?, extra);
             let flavour = Flavour::from_account(&account);
             Arc::new(OpenAi {
                 account,
@@ -357,6 +417,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
                 limits,
                 flavour,
                 section: spec.catalog_section().to_owned(),
+                verbosity: spec.verbosity,
             })
         }
     })

@@ -25,6 +25,8 @@ pub struct ModelRequest {
     pub is_limit_assumed: bool,
     /// How much the model reasons; `None` leaves that to the API.
     pub effort: Option<Effort>,
+    /// The session, so that its steps share a prompt cache where the API has a key for one; `None` for other calls.
+    pub cache_key: Option<Arc<str>>,
 }
 
 impl ModelRequest {
@@ -62,29 +64,47 @@ impl ModelRequest {
     }
 }
 
-/// How much a model reasons before it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How much a model reasons before it answers, in ascending order. Models accept different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effort {
+    /// Not at all. Unlike an absent effort, this is sent.
+    None,
+    Minimal,
     Low,
     Medium,
     High,
+    XHigh,
+    Max,
 }
 
 impl Effort {
+    /// All efforts, in ascending order.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Minimal,
+        Self::Low,
+        Self::Medium,
+        Self::High,
+        Self::XHigh,
+        Self::Max,
+    ];
+
     /// Returns the name in protocol, configuration and docs.
     pub fn name(self) -> &'static str {
         match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
             Self::Low => "low",
             Self::Medium => "medium",
             Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
         }
     }
 
     /// Returns the effort with this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Low, Self::Medium, Self::High]
-            .into_iter()
-            .find(|effort| effort.name() == name)
+        Self::ALL.into_iter().find(|effort| effort.name() == name)
     }
 }
 
@@ -385,6 +405,7 @@ pub(crate) mod tests {
             max_output_tokens: 4_096,
             is_limit_assumed: false,
             effort: None,
+            cache_key: None,
         }
     }
 

@@ -25,12 +25,15 @@ use crate::domain::circuit::CircuitPolicy;
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
     self, Accounts, CircuitView, Effort, Health, ModelInfo, PriceSource, ProviderSpec, WatchedProvider,
-    models,
+    models::{self, current_day},
 };
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
 /// How long a local Ollama may take to answer (R-PROV).
 const PROBE: Duration = Duration::from_millis(300);
+
+/// How many days before a model's retirement to warn.
+const RETIREMENT_NOTICE: i64 = 30;
 
 /// The models of a provider's own list that are offered at most.
 const LISTED: usize = 1_000;
@@ -392,25 +395,60 @@ impl Models {
             .as_deref()
             .and_then(|agent| self.settings.find_agent(agent));
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
-        let configured = match agent.reasoning_effort {
-            ReasoningEffort::Off => None,
-            ReasoningEffort::Low => Some(Effort::Low),
-            ReasoningEffort::Medium => Some(Effort::Medium),
-            ReasoningEffort::High => Some(Effort::High),
-        };
+        let spec = self.provider_spec(settings);
+        let wanted = choice.effort.or(configured_effort(agent.reasoning_effort));
+        let effort = wanted.map(|wanted| spec.nearest_effort(&model, wanted));
+        let notes = [
+            reason,
+            describe_effort(&model, wanted, effort),
+            describe_end(&spec, &model),
+        ];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
         Ok(ResolvedModel {
             provider: self.open_provider(settings)?,
             info: self.model_info(settings, &model),
             model,
-            retry: self.provider_spec(settings).retry,
-            effort: choice.effort.or(configured),
-            choice_reason: reason,
+            retry: spec.retry,
+            effort,
+            choice_reason: (!notes.is_empty()).then(|| notes.join("; ")),
             fallbacks: Fallbacks {
                 model: settings.fallback_model.clone(),
                 providers: self.resolve_route(agent, settings),
             },
         })
     }
+}
+
+fn configured_effort(effort: ReasoningEffort) -> Option<Effort> {
+    Some(match effort {
+        ReasoningEffort::Off => return None,
+        ReasoningEffort::None => Effort::None,
+        ReasoningEffort::Minimal => Effort::Minimal,
+        ReasoningEffort::Low => Effort::Low,
+        ReasoningEffort::Medium => Effort::Medium,
+        ReasoningEffort::High => Effort::High,
+        ReasoningEffort::Xhigh => Effort::XHigh,
+        ReasoningEffort::Max => Effort::Max,
+    })
+}
+
+/// Warns about an effort that the model lacks.
+fn describe_effort(model: &str, wanted: Option<Effort>, sent: Option<Effort>) -> Option<String> {
+    let (wanted, sent) = wanted.zip(sent).filter(|(wanted, sent)| wanted != sent)?;
+    Some(format!(
+        "{model} has no reasoning effort {}; using {}",
+        wanted.name(),
+        sent.name()
+    ))
+}
+
+/// Warns about a model that its vendor will retire within [`RETIREMENT_NOTICE`] days.
+fn describe_end(spec: &ProviderSpec, model: &str) -> Option<String> {
+    let end = spec.retirement(model)?;
+    let days = end.day - current_day();
+    (1..=RETIREMENT_NOTICE)
+        .contains(&days)
+        .then(|| format!("{model} will be retired on {}", end.date))
 }
 
 impl Models {

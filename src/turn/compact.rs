@@ -367,6 +367,7 @@ fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<ModelRequest>
         max_output_tokens: longest.min(model.info.max_output),
         is_limit_assumed: false,
         effort: None,
+        cache_key: None,
     })
 }
 

@@ -100,6 +100,7 @@ pub(super) async fn final_summary(
         max_output_tokens: state.max_output,
         is_limit_assumed: state.is_output_assumed(),
         effort: model.effort,
+        cache_key: None,
     });
     // An auxiliary call never falls back: what `without` says happens instead.
     let fallbacks = state.access.disable_fallback(Some(without));

@@ -77,6 +77,7 @@ async fn ask_within_output_limit(
             max_output_tokens: state.output_for(items),
             is_limit_assumed: state.is_output_assumed(),
             effort: state.model.effort,
+            cache_key: Some(cx.session.as_str().into()),
         });
         let requested = request.max_output_tokens;
         let outcome = call_with_retries(

@@ -348,14 +348,25 @@ export interface NewSessionParams {
   remembered?: boolean;
 }
 
-/** The reasoning effort of a model. */
+/**
+ * The reasoning effort of a model. A model that lacks an effort gets the nearest one that it has,
+ * with a warning.
+ */
 export type Effort =
+  /** No reasoning. */
+  | "none"
+  /** Hardly any reasoning. */
+  | "minimal"
   /** Little reasoning. */
   | "low"
   /** As much reasoning as needed. */
   | "medium"
   /** Long reasoning. */
-  | "high";
+  | "high"
+  /** Longer reasoning. */
+  | "xhigh"
+  /** As much reasoning as the model can do. */
+  | "max";
 
 /** How freely the agent may act. */
 export type Mode =

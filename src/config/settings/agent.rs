@@ -68,7 +68,8 @@ pub struct AgentSettings {
     /// without tools, which sums up the results. Default: `fail`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub limit_reached: LimitPolicy,
-    /// How hard the model thinks before it answers. Default: `off`.
+    /// How hard the model thinks before it answers. A model that lacks an effort gets the nearest one that it has, with a
+    /// warning. Default: `off`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub reasoning_effort: ReasoningEffort,
     /// Instructions that replace the built-in ones.
@@ -306,13 +307,21 @@ pub enum OutputEscalation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReasoningEffort {
-    /// Not at all.
+    /// As the model's vendor decides; agentls requests nothing.
     #[default]
     Off,
+    /// Not at all.
+    None,
+    /// Hardly at all.
+    Minimal,
     /// A little.
     Low,
     /// More.
     Medium,
     /// A lot.
     High,
+    /// More than a lot.
+    Xhigh,
+    /// As much as the model can.
+    Max,
 }

@@ -76,6 +76,15 @@ pub struct ProviderSettings {
     /// The time limit between two pieces of content, in seconds. Default: 90; 300 if the API does not stream reasoning.
     #[schemars(range(min = 0.001, max = 86_400), extend("x-untrusted" = Untrusted::Any))]
     pub event_gap_timeout_s: Option<Seconds>,
+    /// How long OpenAI's models answer: `low`, `medium`, `high`, or `off` to leave that to the model. A value that you
+    /// set is sent for every model of the provider. Default: `low` for GPT-5 and newer at OpenAI's own address, except
+    /// Codex and chat models.
+    #[schemars(extend("x-untrusted" = Untrusted::Any))]
+    pub verbosity: Option<Verbosity>,
+    /// How long Anthropic keeps the prompt cache: `5m` or `1h`. With `1h`, writing to it costs twice the input price
+    /// instead of 1.25 times. Default: `5m`.
+    #[schemars(extend("x-untrusted" = Untrusted::Any))]
+    pub cache_ttl: CacheTtl,
     /// Extra HTTP headers for every request.
     #[schemars(with = "BTreeMap<String, String>", extend("x-untrusted" = Untrusted::Never))]
     pub headers: BTreeMap<String, SecretString>,
@@ -126,6 +135,8 @@ impl Default for ProviderSettings {
             connect_timeout_s: Seconds::from(10.0),
             first_event_timeout_s: None,
             event_gap_timeout_s: None,
+            verbosity: None,
+            cache_ttl: CacheTtl::default(),
             headers: BTreeMap::new(),
             max_day_cost: None,
             fallback: StringList::default(),
@@ -169,6 +180,44 @@ impl ProviderSettings {
             ..profile
         }
     }
+}
+
+/// How long an answer shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verbosity {
+    /// As the model decides; nothing is sent.
+    Off,
+    /// Short.
+    Low,
+    /// Neither short nor long.
+    Medium,
+    /// Long.
+    High,
+}
+
+impl Verbosity {
+    /// Returns the value to send; `None` for [`Verbosity::Off`].
+    pub fn wire_name(self) -> Option<&'static str> {
+        match self {
+            Self::Off => None,
+            Self::Low => Some("low"),
+            Self::Medium => Some("medium"),
+            Self::High => Some("high"),
+        }
+    }
+}
+
+/// How long a prompt cache lives after its last use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+pub enum CacheTtl {
+    /// Five minutes.
+    #[default]
+    #[serde(rename = "5m")]
+    FiveMinutes,
+    /// One hour.
+    #[serde(rename = "1h")]
+    OneHour,
 }
 
 /// A retry profile (R-PROV-1).

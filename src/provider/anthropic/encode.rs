@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::config::CacheTtl;
 use crate::domain::{Block, Message, Role, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::{claude_version, is_thinking_enabled};
@@ -14,7 +15,13 @@ use crate::provider::request::{
     CallIds, Effort, HistoryItem, ModelRequest, RequestShape, gives_back, object_input, safe_name,
 };
 
-const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
+/// Returns the field that ends a cached part of the request.
+fn breakpoint(ttl: CacheTtl) -> &'static str {
+    match ttl {
+        CacheTtl::FiveMinutes => r#","cache_control":{"type":"ephemeral"}"#,
+        CacheTtl::OneHour => r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#,
+    }
+}
 
 /// The end of an encoded message: closes the last block, the list of blocks, and the message.
 const END: &str = "}]}";
@@ -23,7 +30,8 @@ const END: &str = "}]}";
 const LEAST_BUDGET: u32 = 1_024;
 
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
-pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
+pub(super) fn build_body(request: &ModelRequest, origin: &str, ttl: CacheTtl) -> BodyPieces {
+    let breakpoint = breakpoint(ttl);
     let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
@@ -41,7 +49,7 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
                     .to_string();
             // Without a system prompt the breakpoint after it goes to the last tool.
             if !has_system && at + 1 == request.tools.len() {
-                text.insert_str(text.len() - 1, BREAKPOINT);
+                text.insert_str(text.len() - 1, breakpoint);
             }
             body.push_raw(if at > 0 { "," } else { "" });
             body.push_raw(&text);
@@ -51,16 +59,16 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     if has_system {
         body.push_raw(",\"system\":[{\"type\":\"text\",\"text\":");
         body.push_json(&&*request.system);
-        body.push_raw(BREAKPOINT);
+        body.push_raw(breakpoint);
         body.push_raw("}]");
     }
     body.push_raw(",\"messages\":[");
-    write_messages(request, origin, &mut body);
+    write_messages(request, origin, breakpoint, &mut body);
     body.push_raw("]}");
     body
 }
 
-fn write_messages(request: &ModelRequest, origin: &str, body: &mut BodyPieces) {
+fn write_messages(request: &ModelRequest, origin: &str, breakpoint: &str, body: &mut BodyPieces) {
     let written: Vec<(&HistoryItem, &Bytes)> = request
         .with_calls()
         .map(|(item, calls)| {
@@ -96,7 +104,7 @@ fn write_messages(request: &ModelRequest, origin: &str, body: &mut BodyPieces) {
         }
         if marked.contains(&at) {
             body.push(&bytes.slice(..bytes.len() - END.len()));
-            body.push_raw(BREAKPOINT);
+            body.push_raw(breakpoint);
             body.push_raw(END);
         } else {
             body.push(bytes);
@@ -147,12 +155,23 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static 
     }
 }
 
+/// Reports whether the model needs a beta feature to think between tool calls: Claude 4 to 4.5 with a budget.
+pub(super) fn needs_interleaving(request: &ModelRequest, origin: &str) -> bool {
+    let has_feature = matches!(claude_version(&request.model), Some((4, 0..=5)));
+    let mut params = build_thinking_params(request, origin).into_iter();
+    has_feature && params.any(|(_, value)| value["budget_tokens"].is_number())
+}
+
 /// Returns the thinking budget in tokens: at most half of the answer; `None` if that is less than the API accepts.
 fn compute_thinking_budget(effort: Effort, max_output: u32) -> Option<u32> {
     let wanted = match effort {
+        Effort::None => return None,
+        Effort::Minimal => LEAST_BUDGET,
         Effort::Low => 4_096,
         Effort::Medium => 10_240,
         Effort::High => 24_576,
+        Effort::XHigh => 49_152,
+        Effort::Max => u32::MAX,
     };
     Some(wanted.min(max_output / 2)).filter(|budget| *budget >= LEAST_BUDGET)
 }
@@ -284,7 +303,7 @@ mod tests {
     use std::sync::Arc;
 
     fn json_of(request: &ModelRequest) -> Value {
-        serde_json::from_str(&build_body(request, ORIGIN).text()).unwrap()
+        serde_json::from_str(&build_body(request, ORIGIN, CacheTtl::default()).text()).unwrap()
     }
 
     #[test]
@@ -297,9 +316,10 @@ mod tests {
             ("toolu_1", ORIGIN, HERE, "call_a"),
         ] {
             let history = crate::provider::request::tests::build_call_history(id, stored_origin);
-            let body: Value =
-                serde_json::from_str(&build_body(&build_request("m", history), target_origin).text())
-                    .unwrap();
+            let body: Value = serde_json::from_str(
+                &build_body(&build_request("m", history), target_origin, CacheTtl::default()).text(),
+            )
+            .unwrap();
             let messages = body["messages"].as_array().unwrap();
             assert_eq!(messages[1]["content"][1]["id"], sent, "{id}");
             assert_eq!(messages[2]["content"][0]["tool_use_id"], sent, "{id}");
@@ -350,7 +370,7 @@ mod tests {
     #[test]
     fn cached_encodings_contain_no_breakpoint() {
         let request = build_request("claude-sonnet-4", every_block());
-        let _ = build_body(&request, ORIGIN);
+        let _ = build_body(&request, ORIGIN, CacheTtl::default());
         for item in &request.messages {
             let cached = item.get_or_encode(RequestShape::Anthropic, |_| unreachable!("made once"));
             assert!(!String::from_utf8_lossy(cached).contains("cache_control"));
@@ -453,7 +473,8 @@ mod tests {
         request.max_output_tokens = 32_000;
         request.messages.truncate(3);
         let sent = |origin: &str| -> (usize, bool) {
-            let body: Value = serde_json::from_str(&build_body(&request, origin).text()).unwrap();
+            let body: Value =
+                serde_json::from_str(&build_body(&request, origin, CacheTtl::default()).text()).unwrap();
             let blocks = body["messages"][1]["content"].as_array().unwrap().iter();
             let thought = |block: &&Value| block["type"].as_str().unwrap().contains("thinking");
             (blocks.filter(thought).count(), body["thinking"].is_object())
@@ -475,7 +496,11 @@ mod tests {
         }
         request.messages = old.into_iter().map(HistoryItem::new).collect();
         request.messages.truncate(3);
-        assert!(!build_body(&request, ORIGIN).text().contains("sig"));
+        assert!(
+            !build_body(&request, ORIGIN, CacheTtl::default())
+                .text()
+                .contains("sig")
+        );
     }
 
     #[test]
@@ -502,6 +527,39 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn only_claude_4_with_a_budget_needs_interleaving() {
+        for (model, effort, is_needed) in [
+            ("claude-sonnet-4-5", Some(Effort::High), true),
+            ("claude-opus-4", Some(Effort::Low), true),
+            ("claude-sonnet-4-5", None, false),
+            ("claude-opus-4-6", Some(Effort::High), false),
+            ("claude-3-7-sonnet", Some(Effort::High), false),
+            ("claude-sonnet-5-5", Some(Effort::High), false),
+            ("glm-5", Some(Effort::High), false),
+        ] {
+            let mut request = build_request(model, vec![Message::user_text("hello")]);
+            (request.effort, request.max_output_tokens) = (effort, 32_000);
+            assert_eq!(
+                needs_interleaving(&request, ORIGIN),
+                is_needed,
+                "{model} {effort:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn cache_breakpoints_carry_a_long_life_only_on_request() {
+        let request = build_request("claude-sonnet-5-5", every_block());
+        let count = |ttl| {
+            build_body(&request, ORIGIN, ttl)
+                .text()
+                .matches(r#""ttl":"1h""#)
+                .count()
+        };
+        assert_eq!((count(CacheTtl::FiveMinutes), count(CacheTtl::OneHour)), (0, 3));
     }
 
     #[test]
@@ -535,6 +593,8 @@ mod tests {
             encode_message(message, RequestShape::Anthropic, &CallIds::with_own_ids())
         });
         assert_eq!(first.as_ptr(), second.as_ptr());
-        assert!(Arc::strong_count(&item) == 2 && build_body(&long, ORIGIN).len() > 100_000);
+        assert!(
+            Arc::strong_count(&item) == 2 && build_body(&long, ORIGIN, CacheTtl::default()).len() > 100_000
+        );
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderValue};
 
 use super::account::ProviderAccount;
 use super::call::{CallLimits, StreamCall, open};
@@ -22,9 +22,15 @@ use super::models::is_thinking_enabled;
 use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
+use crate::config::CacheTtl;
 
 /// The API version that we request.
-const VERSION: &str = "2023-06-01";
+pub(super) const VERSION: &str = "2023-06-01";
+
+/// Lets Claude 4 to 4.5 think between tool calls. Later versions do so by themselves.
+const INTERLEAVED_THINKING: &str = "interleaved-thinking-2025-05-14";
+
+const BETA: &str = "anthropic-beta";
 
 /// An account at Anthropic or at a server with the same API.
 pub(crate) struct Anthropic {
@@ -32,21 +38,8 @@ pub(crate) struct Anthropic {
     pub(crate) http: Arc<Http>,
     pub(crate) headers: HeaderMap,
     pub(crate) limits: CallLimits,
-}
-
-impl Anthropic {
-    /// Returns the headers of every call. Extra headers from the configuration override ours.
-    pub(crate) fn build_headers(key: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert("content-type", HeaderValue::from_static("application/json"));
-        headers.insert("accept", HeaderValue::from_static("text/event-stream"));
-        headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
-        if let Some(key) = key {
-            headers.insert(HeaderName::from_static("x-api-key"), key);
-        }
-        headers.extend(extra);
-        headers
-    }
+    /// How long the prompt cache lives.
+    pub(crate) cache_ttl: CacheTtl,
 }
 
 impl Provider for Anthropic {
@@ -63,10 +56,15 @@ impl Provider for Anthropic {
         &self,
         request: Arc<ModelRequest>,
     ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let origin = self.model_origin(&request.model);
+        let mut headers = self.headers.clone();
+        if encode::needs_interleaving(&request, &origin) {
+            add_beta(&mut headers, INTERLEAVED_THINKING);
+        }
         let call = StreamCall {
             url: build_endpoint_url(&self.account.base, "v1/messages"),
-            headers: self.headers.clone(),
-            body: encode::build_body(&request, &self.model_origin(&request.model)),
+            headers,
+            body: encode::build_body(&request, &origin, self.cache_ttl),
             decoder: StreamDecoder::new(MessagesDecoder::default()),
             // This API streams its reasoning, so silence is never reasoning.
             limits: self.limits.for_call(
@@ -77,5 +75,34 @@ impl Provider for Anthropic {
             model: request.model.clone(),
         };
         open(self.account.clone(), self.http.clone(), call).boxed()
+    }
+}
+
+/// Requests a beta feature, besides those that the configuration requests.
+fn add_beta(headers: &mut HeaderMap, feature: &'static str) {
+    let configured = headers.get(BETA).and_then(|value| value.to_str().ok());
+    let joined = match configured {
+        Some(configured) if configured.contains(feature) => return,
+        Some(configured) => HeaderValue::from_str(&format!("{configured},{feature}")),
+        None => Ok(HeaderValue::from_static(feature)),
+    };
+    if let Ok(joined) = joined {
+        headers.insert(BETA, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beta_feature_joins_the_configured_ones() {
+        let mut headers = HeaderMap::new();
+        add_beta(&mut headers, INTERLEAVED_THINKING);
+        assert_eq!(headers[BETA], INTERLEAVED_THINKING);
+        headers.insert(BETA, HeaderValue::from_static("own-1"));
+        add_beta(&mut headers, INTERLEAVED_THINKING);
+        add_beta(&mut headers, INTERLEAVED_THINKING);
+        assert_eq!(headers[BETA], "own-1,interleaved-thinking-2025-05-14");
     }
 }

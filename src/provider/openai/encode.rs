@@ -13,18 +13,20 @@ use crate::provider::models::ReasoningField;
 use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
 
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`. `gives_back` is the
-/// field in which the model needs its reasoning back, as far as the catalogue knows.
+/// field in which the model needs its reasoning back, as far as the catalogue knows. `verbosity` is sent unchanged.
 pub(super) fn build_body(
     request: &ModelRequest,
     flavour: Flavour,
     origin: &str,
     gives_back: Option<ReasoningField>,
+    verbosity: Option<&'static str>,
 ) -> BodyPieces {
     let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true");
-    for (key, value) in build_options(request, flavour) {
+    let verbosity = verbosity.map(|verbosity| ("verbosity", json!(verbosity)));
+    for (key, value) in build_options(request, flavour).into_iter().chain(verbosity) {
         body.push_raw(&format!(",\"{key}\":{value}"));
     }
     if !request.tools.is_empty() {
@@ -60,6 +62,9 @@ fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str,
     if flavour == Flavour::OpenRouter {
         // Requests the cost, which overrides our price table (R-PROV-7).
         options.push(("usage", json!({"include": true})));
+    }
+    if let (Flavour::OpenAi, Some(key)) = (flavour, &request.cache_key) {
+        options.push(("prompt_cache_key", json!(key)));
     }
     if let Some(effort) = request.effort {
         match flavour {
@@ -341,7 +346,7 @@ mod tests {
     use crate::provider::request::tests::{ORIGIN, build_call_history, build_request, every_block};
 
     fn json_of(request: &ModelRequest, flavour: Flavour) -> Value {
-        serde_json::from_str(&build_body(request, flavour, ORIGIN, None).text()).unwrap()
+        serde_json::from_str(&build_body(request, flavour, ORIGIN, None, None).text()).unwrap()
     }
 
     #[test]
@@ -489,7 +494,7 @@ mod tests {
             (Some(ReasoningField::ReasoningDetails), Value::Null),
             (None, Value::Null),
         ] {
-            let text = build_body(&request, Flavour::Other, ORIGIN, field).text();
+            let text = build_body(&request, Flavour::Other, ORIGIN, field, None).text();
             let body: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(body["messages"][2]["reasoning_content"], expected, "{field:?}");
         }

@@ -1,6 +1,11 @@
 //! Tells servers with this API apart, by address or name. Must not know what depends on it; see `encode`.
 
+use url::Url;
+
+use crate::config::Verbosity;
 use crate::provider::account::ProviderAccount;
+use crate::provider::azure::is_azure_host;
+use crate::provider::models::plain_name;
 
 /// The server behind the API, as far as it affects what may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +34,58 @@ impl Flavour {
             Self::ReasoningBack
         } else if host.ends_with("openrouter.ai") {
             Self::OpenRouter
-        } else if host.ends_with("openai.com") || host.ends_with("openai.azure.com") {
+        } else if is_openai_host(&host) {
             Self::OpenAi
         } else {
             Self::Other
+        }
+    }
+}
+
+/// Recognizes OpenAI's own API, also on Azure.
+pub(crate) fn is_openai_host(host: &str) -> bool {
+    host == "openai.com" || host.ends_with(".openai.com") || is_azure_host(host)
+}
+
+/// Returns the verbosity to request from `model` at `base`: the configured one, or `low` where OpenAI's models are known
+/// to accept it. Its Codex and chat models accept only their own.
+pub(crate) fn choose_verbosity(
+    configured: Option<Verbosity>,
+    base: &Url,
+    model: &str,
+) -> Option<&'static str> {
+    if let Some(configured) = configured {
+        return configured.wire_name();
+    }
+    let name = plain_name(model);
+    let version = name.strip_prefix("gpt-")?.split(['.', '-']).next()?;
+    let is_current = version.parse::<u32>().is_ok_and(|version| version >= 5);
+    let has_fixed = name.contains("codex") || name.contains("chat");
+    let is_openai = base.host_str() == Some("api.openai.com");
+    (is_openai && is_current && !has_fixed).then_some("low")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbosity_is_low_for_current_models_of_openai() {
+        let openai = Url::parse("https://api.openai.com/v1").unwrap();
+        let other = Url::parse("https://llm.example.com/v1").unwrap();
+        for (configured, base, model, sent) in [
+            (None, &openai, "gpt-5", Some("low")),
+            (None, &openai, "gpt-6.1-sol", Some("low")),
+            (None, &openai, "gpt-5.3-codex", None),
+            (None, &openai, "gpt-5-chat-latest", None),
+            (None, &openai, "gpt-4o", None),
+            (None, &openai, "gpt-oss-120b", None),
+            (None, &openai, "o3", None),
+            (None, &other, "gpt-5", None),
+            (Some(Verbosity::High), &other, "m", Some("high")),
+            (Some(Verbosity::Off), &openai, "gpt-5", None),
+        ] {
+            assert_eq!(choose_verbosity(configured, base, model), sent, "{model} {base}");
         }
     }
 }

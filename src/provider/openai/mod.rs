@@ -10,13 +10,13 @@ mod opaque;
 
 pub(crate) use decode::ChatDecoder;
 pub(super) use encode::result_text;
-pub(crate) use flavour::Flavour;
+pub(crate) use flavour::{Flavour, choose_verbosity, is_openai_host};
 
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::header::HeaderMap;
 
 use super::account::ProviderAccount;
 use super::call::{CallLimits, StreamCall, open};
@@ -27,6 +27,7 @@ use super::models::{is_thinking_enabled, reasoning_field};
 use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
+use crate::config::Verbosity;
 
 /// An account at a server with this API.
 pub(crate) struct OpenAi {
@@ -37,20 +38,8 @@ pub(crate) struct OpenAi {
     pub(crate) flavour: Flavour,
     /// The section of the catalogue that has the server's models.
     pub(crate) section: String,
-}
-
-impl OpenAi {
-    /// Returns the headers of every call. Extra headers from the configuration override ours.
-    pub(crate) fn build_headers(bearer: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert("content-type", HeaderValue::from_static("application/json"));
-        headers.insert("accept", HeaderValue::from_static("text/event-stream"));
-        if let Some(bearer) = bearer {
-            headers.insert(AUTHORIZATION, bearer);
-        }
-        headers.extend(extra);
-        headers
-    }
+    /// How long the models answer; `None` for our default.
+    pub(crate) verbosity: Option<Verbosity>,
 }
 
 impl Provider for OpenAi {
@@ -79,6 +68,7 @@ impl Provider for OpenAi {
                 self.flavour,
                 &self.model_origin(&request.model),
                 reasoning_field(&self.section, &request.model),
+                choose_verbosity(self.verbosity, &self.account.base, &request.model),
             ),
             decoder: StreamDecoder::new(ChatDecoder::default()),
             limits: self.limits.for_call(self.account.is_local(), thinks, silent),

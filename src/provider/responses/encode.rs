@@ -10,19 +10,24 @@ use super::decode::{BREAK, EncryptedReasoning, TextPhase};
 use crate::domain::{Block, ImageData, Message, Role};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::is_thinking_enabled;
-use crate::provider::openai::result_text;
-use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
+use crate::provider::openai::{is_openai_host, result_text};
+use crate::provider::request::{CallIds, Effort, ModelRequest, RequestShape, object_input, safe_name};
 
 /// The longest call id that OpenAI accepts.
 const LONGEST_ID: usize = 64;
 
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
-pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
+pub(super) fn build_body(
+    request: &ModelRequest,
+    origin: &str,
+    verbosity: Option<&'static str>,
+) -> BodyPieces {
     let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true,\"store\":false");
-    for (key, value) in build_options(request) {
+    let verbosity = verbosity.map(|verbosity| ("text", json!({"verbosity": verbosity})));
+    for (key, value) in build_options(request, origin).into_iter().chain(verbosity) {
         body.push_raw(&format!(",\"{key}\":{value}"));
     }
     if !request.tools.is_empty() {
@@ -67,18 +72,23 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     body
 }
 
-fn build_options(request: &ModelRequest) -> Vec<(&'static str, Value)> {
+fn build_options(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Value)> {
     let mut options = Vec::new();
     if !request.is_limit_assumed {
         options.push(("max_output_tokens", json!(request.max_output_tokens)));
+    }
+    if let Some(key) = request.cache_key.as_ref().filter(|_| is_openai(origin)) {
+        options.push(("prompt_cache_key", json!(key)));
     }
     // Models that do not reason refuse this option.
     if is_thinking_enabled(&request.model, request.effort) {
         options.push(("include", json!(["reasoning.encrypted_content"])));
     }
     // Only verified accounts get summaries, so they are requested only with a configured effort.
-    if let Some(effort) = request.effort {
-        options.push(("reasoning", json!({"effort": effort.name(), "summary": "auto"})));
+    match request.effort {
+        None => {}
+        Some(Effort::None) => options.push(("reasoning", json!({"effort": Effort::None.name()}))),
+        Some(effort) => options.push(("reasoning", json!({"effort": effort.name(), "summary": "auto"}))),
     }
     options
 }
@@ -96,7 +106,7 @@ fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> 
 /// Recognizes OpenAI's own API, also on Azure. Other servers accept the ids that they gave.
 fn is_openai(origin: &str) -> bool {
     let host = origin.split(['/', ':']).next().unwrap_or_default();
-    host.ends_with("openai.com") || host.ends_with("openai.azure.com")
+    is_openai_host(host)
 }
 
 fn encode_user_message(message: &Message) -> Option<Value> {
@@ -231,13 +241,12 @@ fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
 mod tests {
     use super::*;
     use crate::domain::{ImageData, Signature};
-    use crate::provider::request::Effort;
     use crate::provider::request::tests::{
         ORIGIN, build_call_history, build_message, build_request, every_block,
     };
 
     fn json_of(request: &ModelRequest) -> Value {
-        serde_json::from_str(&build_body(request, ORIGIN).text()).unwrap()
+        serde_json::from_str(&build_body(request, ORIGIN, None).text()).unwrap()
     }
 
     fn thought(text: &str, proof: &str, origin: &str) -> Block {
@@ -316,6 +325,7 @@ mod tests {
                 &build_body(
                     &build_request("m", build_call_history(id, stored_origin)),
                     target_origin,
+                    None,
                 )
                 .text(),
             )
@@ -373,6 +383,20 @@ mod tests {
         assert_eq!(reasoning_fields("gpt-5", None), (true, Value::Null));
         let low = json!({"effort": "low", "summary": "auto"});
         assert_eq!(reasoning_fields("made-up", Some(Effort::Low)), (true, low));
+    }
+
+    #[test]
+    fn cache_key_goes_to_openai_only_and_verbosity_where_requested() {
+        let mut request = build_request("gpt-5", vec![Message::user_text("hello")]);
+        request.cache_key = Some("ses_1".into());
+        let body = |origin: &str, verbosity| -> Value {
+            serde_json::from_str(&build_body(&request, origin, verbosity).text()).unwrap()
+        };
+        let own = body("api.openai.com/responses/gpt-5", Some("low"));
+        assert_eq!(own["prompt_cache_key"], "ses_1");
+        assert_eq!(own["text"], json!({"verbosity": "low"}));
+        let other = body(ORIGIN, None);
+        assert!(other["prompt_cache_key"].is_null() && other["text"].is_null());
     }
 
     #[test]

@@ -21,9 +21,11 @@ use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
 use super::models::is_thinking_enabled;
+use super::openai::choose_verbosity;
 use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
+use crate::config::Verbosity;
 
 /// An account at OpenAI or at a server with the same API.
 pub(crate) struct Responses {
@@ -32,6 +34,8 @@ pub(crate) struct Responses {
     /// The same as for Chat Completions.
     pub(crate) headers: HeaderMap,
     pub(crate) limits: CallLimits,
+    /// How long the models answer; `None` for our default.
+    pub(crate) verbosity: Option<Verbosity>,
 }
 
 impl Provider for Responses {
@@ -53,7 +57,11 @@ impl Provider for Responses {
         let call = StreamCall {
             url: build_endpoint_url(&self.account.base, "responses"),
             headers: self.headers.clone(),
-            body: encode::build_body(&request, &self.model_origin(&request.model)),
+            body: encode::build_body(
+                &request,
+                &self.model_origin(&request.model),
+                choose_verbosity(self.verbosity, &self.account.base, &request.model),
+            ),
             decoder: StreamDecoder::new(ResponsesDecoder::default()),
             // At most a summary of the reasoning is streamed, so a model may be silent for a long time.
             limits: self.limits.for_call(self.account.is_local(), thinks, thinks),

@@ -279,15 +279,6 @@ pub fn parse_content_request(
     Ok((pointer, limit))
 }
 
-/// Returns the name of an effort, as the domain stores it.
-pub fn to_effort_name(effort: wire::Effort) -> &'static str {
-    match effort {
-        wire::Effort::Low => "low",
-        wire::Effort::Medium => "medium",
-        wire::Effort::High => "high",
-    }
-}
-
 /// A request of `agent/queue`.
 pub enum QueueRequest {
     List,

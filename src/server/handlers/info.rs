@@ -326,18 +326,26 @@ fn problem_to_wire(problem: &Diagnostic) -> ConfigProblem {
 
 pub(super) fn effort_to_wire(effort: Effort) -> wire::Effort {
     match effort {
+        Effort::None => wire::Effort::None,
+        Effort::Minimal => wire::Effort::Minimal,
         Effort::Low => wire::Effort::Low,
         Effort::Medium => wire::Effort::Medium,
         Effort::High => wire::Effort::High,
+        Effort::XHigh => wire::Effort::Xhigh,
+        Effort::Max => wire::Effort::Max,
     }
 }
 
 impl From<wire::Effort> for Effort {
     fn from(effort: wire::Effort) -> Self {
         match effort {
+            wire::Effort::None => Self::None,
+            wire::Effort::Minimal => Self::Minimal,
             wire::Effort::Low => Self::Low,
             wire::Effort::Medium => Self::Medium,
             wire::Effort::High => Self::High,
+            wire::Effort::Xhigh => Self::XHigh,
+            wire::Effort::Max => Self::Max,
         }
     }
 }

@@ -65,12 +65,7 @@ from_wire! {
 
 /// Parses the name of an effort. The domain stores it as text.
 pub fn parse_effort(name: &str) -> Option<wire::Effort> {
-    match name {
-        "low" => Some(wire::Effort::Low),
-        "medium" => Some(wire::Effort::Medium),
-        "high" => Some(wire::Effort::High),
-        _ => None,
-    }
+    serde_json::from_value(name.into()).ok()
 }
 
 #[cfg(test)]

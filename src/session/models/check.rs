@@ -6,9 +6,7 @@ use super::Models;
 use crate::base::nearest::nearest_name;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
 use crate::provider::ProviderSpec;
-use crate::provider::models::{
-    KnownList, ModelNaming, NameVerdict, check_model_name, current_day, lookup_retirement,
-};
+use crate::provider::models::{KnownList, ModelNaming, NameVerdict, check_model_name, current_day};
 
 /// The verdict on a model name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,8 +188,7 @@ impl Models {
 }
 
 /// Returns the date on which the called vendor retired `model`.
-fn retirement_date(spec: &ProviderSpec, model: &str) -> Option<&'static str> {
-    let is_vendor = matches!(spec.model_naming(), ModelNaming::Vendor(_));
-    let end = lookup_retirement(model).filter(|end| is_vendor && end.day <= current_day())?;
-    Some(end.date)
+fn retirement_date<'s>(spec: &'s ProviderSpec, model: &str) -> Option<&'s str> {
+    let end = spec.retirement(model)?;
+    (end.day <= current_day()).then_some(end.date)
 }

@@ -206,11 +206,16 @@ M.server_notifications = {
 ---@field model? string A model, as `provider/model`; absent for the agent's.
 ---@field remembered? boolean Whether absent values of model, effort and mode come from the user's last choice in this workspace. The mode `full` is not remembered.
 
----The reasoning effort of a model.
+---The reasoning effort of a model. A model that lacks an effort gets the nearest one that it has, with
+---a warning.
 ---@alias agentls.Effort
+---| "none" # No reasoning.
+---| "minimal" # Hardly any reasoning.
 ---| "low" # Little reasoning.
 ---| "medium" # As much reasoning as needed.
 ---| "high" # Long reasoning.
+---| "xhigh" # Longer reasoning.
+---| "max" # As much reasoning as the model can do.
 
 ---How freely the agent may act.
 ---@alias agentls.Mode
