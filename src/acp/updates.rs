@@ -78,7 +78,7 @@ pub(super) fn tool_kind(name: &str) -> &'static str {
     match name {
         "read_file" | "read_skill" | "diagnostics" => "read",
         "write_file" | "edit_file" => "edit",
-        "glob" | "grep" | "list_dir" => "search",
+        "glob" | "grep" | "list_dir" | "find_symbol" | "find_references" | "go_to_definition" => "search",
         "bash" | "bash_output" | "bash_kill" => "execute",
         "web_fetch" => "fetch",
         "update_plan" | "delegate" => "think",

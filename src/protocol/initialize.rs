@@ -52,6 +52,8 @@ pub enum Feature {
     Credentials,
     /// The server requests the editor's diagnostics by `agent/getDiagnostics`, if the client supports it.
     Diagnostics,
+    /// The server asks the editor's language servers by `agent/languageQuery`, if the client supports it.
+    LanguageQueries,
 }
 
 /// A client's announcement, in `capabilities.experimental.agent` of `initialize`.
@@ -81,6 +83,10 @@ pub struct ClientFlags {
     /// The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool.
     #[serde(default)]
     pub get_diagnostics: bool,
+    /// The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`, `find_references`, and
+    /// `go_to_definition` tools.
+    #[serde(default)]
+    pub language_queries: bool,
 }
 
 /// `initializationOptions` of `initialize`: settings as in the configuration files, which they override, and facts that
@@ -127,6 +133,7 @@ impl ClientCapability {
                 save_documents: flag("saveDocuments").unwrap_or_default(),
                 get_credential: flag("getCredential").unwrap_or_default(),
                 get_diagnostics: flag("getDiagnostics").unwrap_or_default(),
+                language_queries: flag("languageQueries").unwrap_or_default(),
             },
         }
     }

@@ -241,6 +241,8 @@ table! {
         GET_CREDENTIAL "agent/getCredential": GetCredentialParams => GetCredentialResult;
         /// Requests the reports of the client's compilers and linters, for one document or for all. Only sent if the client announced `getDiagnostics`. The tool call fails after 10 s without an answer.
         GET_DIAGNOSTICS "agent/getDiagnostics": GetDiagnosticsParams => GetDiagnosticsResult;
+        /// Asks the language servers of the editor. Only sent if the client announced `languageQueries`. Counts as failed after 5 s without an answer. Then, and when the turn is canceled, the server sends `$/cancelRequest`.
+        LANGUAGE_QUERY "agent/languageQuery": LanguageQueryParams => LanguageQueryResult;
     }
     server_notifications {
         /// A turn started.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use tower_lsp::jsonrpc;
 use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::{ApplyWorkspaceEdit, Request};
 
 use super::client_info::ClientInfo;
-use crate::base::position::{Position, Range};
+use super::language_query::{self, to_editor_error, to_range};
+use crate::base::position::Position;
 use crate::base::text::one_line;
 use crate::protocol::table::method;
 use crate::protocol::{
@@ -21,7 +21,10 @@ use crate::protocol::{
     SaveDocumentsParams, SaveDocumentsResult, Severity,
 };
 use crate::store::StoreHandle;
-use crate::tool::{self, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink};
+use crate::tool::{
+    self, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink, LanguageAnswer,
+    LanguageQuery,
+};
 
 /// Time after which an unanswered request counts as failed.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -160,6 +163,16 @@ impl EditorLink for ClientEditor {
         })
     }
 
+    fn query_language(
+        &self,
+        query: LanguageQuery,
+    ) -> BoxFuture<'static, Result<LanguageAnswer, EditorError>> {
+        let Some(client) = self.requests.get().cloned() else {
+            return Box::pin(async { Err(EditorError::Failed("it is not connected yet".to_owned())) });
+        };
+        Box::pin(language_query::send_query(client, query))
+    }
+
     fn request_credential(
         &self,
         provider: String,
@@ -176,16 +189,9 @@ impl EditorLink for ClientEditor {
 }
 
 fn to_editor_diagnostic(one: Diagnostic) -> EditorDiagnostic {
-    let to_position = |at: crate::protocol::Position| Position {
-        line: at.line,
-        character: at.character,
-    };
     EditorDiagnostic {
         uri: one.uri,
-        range: Range {
-            start: to_position(one.range.start),
-            end: to_position(one.range.end),
-        },
+        range: to_range(one.range),
         severity: match one.severity {
             Some(Severity::Error) | None => tool::DiagnosticSeverity::Error,
             Some(Severity::Warning) => tool::DiagnosticSeverity::Warning,
@@ -195,10 +201,6 @@ fn to_editor_diagnostic(one: Diagnostic) -> EditorDiagnostic {
         message: one.message,
         source: one.source,
     }
-}
-
-fn to_editor_error(error: jsonrpc::Error) -> EditorError {
-    EditorError::Refused(one_line(&error.message, 300))
 }
 
 fn to_wire_edit(edit: &DocumentEdit) -> Value {

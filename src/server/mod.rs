@@ -13,6 +13,7 @@ mod error;
 mod event_sink;
 pub mod from_wire;
 mod handlers;
+mod language_query;
 mod lifecycle;
 mod run;
 mod server_warnings;

@@ -101,6 +101,7 @@ impl LanguageServer for Service {
                 saves_edits: false,
                 credentials: flags.get_credential,
                 diagnostics: flags.get_diagnostics,
+                language: flags.language_queries,
             };
             client.folders = folders;
             client.trusted = options.trusted;
@@ -219,6 +220,7 @@ fn build_capabilities(utf8: bool) -> ServerCapabilities {
         Feature::SubAgents,
         Feature::Credentials,
         Feature::Diagnostics,
+        Feature::LanguageQueries,
     ]);
     ServerCapabilities {
         position_encoding: Some(if utf8 {

@@ -19,6 +19,9 @@ use crate::provider::CallSlots;
 use crate::store::{Store, StoreError, StoreHandle, StoreHealth};
 use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
+use crate::tool::find_references::FindReferences;
+use crate::tool::find_symbol::FindSymbol;
+use crate::tool::go_to_definition::GoToDefinition;
 use crate::tool::present_plan::PresentPlan;
 use crate::tool::{DynTool, EditorLink, LoadedTools, McpToolSource, Registry, Tool, ToolSource, TurnTools};
 use crate::turn::{Budgets, Ledger, TurnLimits, TurnSettings};
@@ -81,8 +84,12 @@ impl Services {
         if !(self.questions)() {
             missing.extend([AskUser::NAME, PresentPlan::NAME]);
         }
-        if !self.editor.abilities().diagnostics {
+        let abilities = self.editor.abilities();
+        if !abilities.diagnostics {
             missing.push(Diagnostics::NAME);
+        }
+        if !abilities.language {
+            missing.extend([FindSymbol::NAME, FindReferences::NAME, GoToDefinition::NAME]);
         }
         if missing.iter().any(|name| tools.get(name).is_some()) {
             Arc::new(tools.filter_by_name(|tool| !missing.contains(&tool)))

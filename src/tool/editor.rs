@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 
-use crate::base::position::Range;
+use crate::base::position::{Position, Range};
 use crate::domain::SessionId;
 use crate::workspace::text_edits::TextEdit;
 
@@ -51,6 +51,17 @@ pub trait EditorLink: Send + Sync {
         Box::pin(async { Err(EditorError::Failed("it does not tell diagnostics".to_owned())) })
     }
 
+    /// Asks the editor's language servers.
+    ///
+    /// # Errors
+    /// The editor does not answer in time, has no language server for the document, or cannot be asked.
+    fn query_language(
+        &self,
+        _query: LanguageQuery,
+    ) -> BoxFuture<'static, Result<LanguageAnswer, EditorError>> {
+        Box::pin(async { Err(EditorError::Failed("it has no language servers".to_owned())) })
+    }
+
     /// Requests the API key of a provider; `None` if the editor has none.
     ///
     /// # Errors
@@ -74,6 +85,8 @@ pub struct EditorAbilities {
     pub credentials: bool,
     /// Reporting diagnostics.
     pub diagnostics: bool,
+    /// Asking its language servers.
+    pub language: bool,
 }
 
 /// A finding of a compiler or linter in the editor.
@@ -107,6 +120,59 @@ impl DiagnosticSeverity {
             Self::Hint => "hint",
         }
     }
+}
+
+/// A question to the editor's language servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LanguageQuery {
+    pub kind: LanguageQueryKind,
+    /// The document, as the client writes it; `None` for the workspace.
+    pub uri: Option<String>,
+    pub position: Option<Position>,
+    /// The text to search for.
+    pub text: Option<String>,
+    /// The most entries of the answer.
+    pub limit: u32,
+}
+
+/// What a [`LanguageQuery`] asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LanguageQueryKind {
+    Definition,
+    Implementation,
+    TypeDefinition,
+    References,
+    DocumentSymbols,
+    WorkspaceSymbols,
+}
+
+/// The answer of language servers: what the kind of question yields, the rest empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LanguageAnswer {
+    pub locations: Vec<EditorLocation>,
+    pub symbols: Vec<EditorSymbol>,
+}
+
+/// A range of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditorLocation {
+    /// The URI of the document, as the client writes it.
+    pub uri: String,
+    pub range: Range,
+}
+
+/// A symbol that a language server knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditorSymbol {
+    pub name: String,
+    /// The number that LSP's `SymbolKind` gives the kind.
+    pub kind: u32,
+    /// All of it, with its body if known.
+    pub location: EditorLocation,
+    /// Its name in the document.
+    pub selection: Option<Range>,
+    /// The name of the symbol that contains it.
+    pub container: Option<String>,
 }
 
 /// An edit of an open document, applied fully or not at all.

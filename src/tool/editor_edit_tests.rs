@@ -135,6 +135,7 @@ const ALL: EditorAbilities = EditorAbilities {
     saves_edits: false,
     credentials: false,
     diagnostics: false,
+    language: false,
 };
 
 /// Creates a harness whose editor has `a.txt` open; `unsaved` is its text there if it differs from the disk.
@@ -371,6 +372,7 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
         saves_edits: false,
         credentials: false,
         diagnostics: false,
+        language: false,
     };
     let (harness, editor) = create_harness_with(
         EditorBehavior::Applies,

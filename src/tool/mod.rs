@@ -23,10 +23,14 @@ mod editor;
 mod editor_edit;
 mod erased;
 mod files;
+pub mod find_references;
+pub mod find_symbol;
 mod git_blobs;
 pub mod glob;
+pub mod go_to_definition;
 pub mod grep;
 mod grep_hits;
+mod language;
 pub mod lenient;
 pub mod list_dir;
 pub mod mcp_content;
@@ -59,7 +63,8 @@ pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
 };
 pub use editor::{
-    DiagnosticSeverity, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink, NoEditor,
+    DiagnosticSeverity, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink,
+    EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind, NoEditor,
 };
 pub use erased::{DynTool, PreparedCall};
 pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};
@@ -137,7 +142,7 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// Built-in tools whose results come only from the workspace and the user.
-const TRUSTED: [&str; 13] = [
+const TRUSTED: [&str; 16] = [
     "read_file",
     "write_file",
     "edit_file",
@@ -150,6 +155,9 @@ const TRUSTED: [&str; 13] = [
     "ask_user",
     "present_plan",
     "diagnostics",
+    "find_symbol",
+    "find_references",
+    "go_to_definition",
     "delegate",
 ];
 

@@ -13,7 +13,10 @@ use super::bash_output::BashOutput;
 use super::delegate::Delegate;
 use super::diagnostics::Diagnostics;
 use super::edit_file::EditFile;
+use super::find_references::FindReferences;
+use super::find_symbol::FindSymbol;
 use super::glob::Glob;
+use super::go_to_definition::GoToDefinition;
 use super::grep::Grep;
 use super::list_dir::ListDir;
 use super::present_plan::PresentPlan;
@@ -43,6 +46,9 @@ pub fn create_builtin_tools() -> Vec<Arc<dyn DynTool>> {
         Arc::new(Delegate),
         Arc::new(WebFetch::default()),
         Arc::new(Diagnostics),
+        Arc::new(FindSymbol),
+        Arc::new(FindReferences),
+        Arc::new(GoToDefinition),
     ]
 }
 

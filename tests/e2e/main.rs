@@ -46,6 +46,7 @@ mod hostile_repository;
 mod instructions;
 mod keys;
 mod kills;
+mod language;
 mod lifecycle;
 mod limits;
 mod mcp;

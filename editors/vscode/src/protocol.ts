@@ -160,6 +160,12 @@ export const serverRequests = {
    * answer.
    */
   getDiagnostics: "agent/getDiagnostics",
+  /**
+   * Asks the language servers of the editor. Only sent if the client announced `languageQueries`.
+   * Counts as failed after 5 s without an answer. Then, and when the turn is canceled, the server
+   * sends `$/cancelRequest`.
+   */
+  languageQuery: "agent/languageQuery",
 } as const;
 
 /** Notifications, server to client. */
@@ -289,6 +295,7 @@ export interface ServerRequestTypes {
   "agent/saveDocuments": { params: SaveDocumentsParams; result: SaveDocumentsResult };
   "agent/getCredential": { params: GetCredentialParams; result: GetCredentialResult };
   "agent/getDiagnostics": { params: GetDiagnosticsParams; result: GetDiagnosticsResult };
+  "agent/languageQuery": { params: LanguageQueryParams; result: LanguageQueryResult };
 }
 
 /** Params of each notification, server to client. */
@@ -2140,6 +2147,73 @@ export interface Diagnostic {
   source?: string;
 }
 
+/** Params of `agent/languageQuery`. */
+export interface LanguageQueryParams {
+  /** What is asked. */
+  kind: LanguageQueryKind;
+  /** The most entries that the server can use; the client may leave out the rest. */
+  limit: number;
+  /** A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`. */
+  position?: Position;
+  /** For `workspaceSymbols`: the text to search for. */
+  query?: string;
+  /**
+   * The document, by the URI with which the client opened it if it is open; absent for
+   * `workspaceSymbols`.
+   */
+  uri?: string;
+}
+
+/** The question of an `agent/languageQuery`. Each has the meaning of LSP's request of that name. */
+export type LanguageQueryKind =
+  /** The `locations` where the symbol is defined. */
+  | "definition"
+  /** The `locations` that implement the symbol. */
+  | "implementation"
+  /** The `locations` where the symbol's type is defined. */
+  | "typeDefinition"
+  /** The `locations` that use the symbol, its declaration included. */
+  | "references"
+  /** The `symbols` of the document. */
+  | "documentSymbols"
+  /** The `symbols` of the workspace whose names match `query`. */
+  | "workspaceSymbols";
+
+/**
+ * Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the
+ * model reads.
+ */
+export interface LanguageQueryResult {
+  /** The locations found. */
+  locations?: DocumentLocation[];
+  /** The symbols found, in any order; nested ones are entries of their own. */
+  symbols?: LanguageSymbol[];
+}
+
+/** A range of a document. */
+export interface DocumentLocation {
+  /** The document's URI. */
+  uri: string;
+  /** The range in it. */
+  range: Range;
+}
+
+/** A symbol that a language server knows. */
+export interface LanguageSymbol {
+  /** Its name. */
+  name: string;
+  /** Its kind, as LSP's `SymbolKind`: 5 is a class, 12 a function. */
+  kind: number;
+  /** The URI of its document. */
+  uri: string;
+  /** All of it, with its body if known. */
+  range: Range;
+  /** The name of the symbol that contains it, if any. */
+  containerName?: string;
+  /** Its name in the document, if known. */
+  selectionRange?: Range;
+}
+
 /** Params of `agent/turnStarted`. */
 export interface TurnStartedNotification {
   /** The session that it belongs to. */
@@ -2964,7 +3038,12 @@ export type Feature =
    * The server requests the editor's diagnostics by `agent/getDiagnostics`, if the client supports
    * it.
    */
-  | "diagnostics";
+  | "diagnostics"
+  /**
+   * The server asks the editor's language servers by `agent/languageQuery`, if the client supports
+   * it.
+   */
+  | "languageQueries";
 
 /**
  * The version of the protocol. Versions with different `major` are incompatible; a different
@@ -2989,6 +3068,11 @@ export interface ClientFlags {
   getCredential?: boolean;
   /** The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool. */
   getDiagnostics?: boolean;
+  /**
+   * The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`,
+   * `find_references`, and `go_to_definition` tools.
+   */
+  languageQueries?: boolean;
   /**
    * The client shows `agent/limitRequested` and `agent/questionRequested` to the user and answers
    * them. Without it, the server requests approvals only: reaching a limit ends the turn.

@@ -188,6 +188,17 @@ impl Client {
         self.shared.lock().requests = Some(VecDeque::new());
     }
 
+    /// Waits for the server's cancel of its request.
+    pub fn server_cancels(&self, request: &ServerRequest) {
+        self.wait("the server's cancel", |state| {
+            let cancels = state.notes.iter().filter(|note| note.method == "$/cancelRequest");
+            cancels
+                .map(|note| &note.params["id"])
+                .find(|id| **id == request.id)
+                .map(|_| ())
+        });
+    }
+
     /// Answers a request of the server.
     pub fn reply(&self, request: &ServerRequest, result: Value) {
         let answer = json!({"jsonrpc": "2.0", "id": request.id, "result": result});

@@ -187,7 +187,8 @@ impl State {
                 }
                 return;
             }
-            if self.checker.notification(&method, &params, bytes).is_some() {
+            let is_cancel = self.requests.is_some() && method == "$/cancelRequest";
+            if is_cancel || self.checker.notification(&method, &params, bytes).is_some() {
                 self.notes.push(Arc::new(Notification { method, params, at }));
             }
             return;

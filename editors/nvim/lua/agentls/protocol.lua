@@ -128,6 +128,10 @@ M.server_requests = {
   ---Requests the reports of the client's compilers and linters, for one document or for all. Only sent
   ---if the client announced `getDiagnostics`. The tool call fails after 10 s without an answer.
   getDiagnostics = "agent/getDiagnostics",
+  ---Asks the language servers of the editor. Only sent if the client announced `languageQueries`. Counts
+  ---as failed after 5 s without an answer. Then, and when the turn is canceled, the server sends
+  ---`$/cancelRequest`.
+  languageQuery = "agent/languageQuery",
 }
 
 ---Notifications, server to client.
@@ -1218,6 +1222,43 @@ M.server_notifications = {
 ---@field severity? agentls.Severity Its severity; absent means an error.
 ---@field source? string Its source: a compiler or a linter.
 
+---Params of `agent/languageQuery`.
+---@class (exact) agentls.LanguageQueryParams
+---@field kind agentls.LanguageQueryKind What is asked.
+---@field limit integer The most entries that the server can use; the client may leave out the rest.
+---@field position? agentls.Position A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`.
+---@field query? string For `workspaceSymbols`: the text to search for.
+---@field uri? string The document, by the URI with which the client opened it if it is open; absent for `workspaceSymbols`.
+
+---The question of an `agent/languageQuery`. Each has the meaning of LSP's request of that name.
+---@alias agentls.LanguageQueryKind
+---| "definition" # The `locations` where the symbol is defined.
+---| "implementation" # The `locations` that implement the symbol.
+---| "typeDefinition" # The `locations` where the symbol's type is defined.
+---| "references" # The `locations` that use the symbol, its declaration included.
+---| "documentSymbols" # The `symbols` of the document.
+---| "workspaceSymbols" # The `symbols` of the workspace whose names match `query`.
+
+---Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the
+---model reads.
+---@class (exact) agentls.LanguageQueryResult
+---@field locations? agentls.DocumentLocation[] The locations found.
+---@field symbols? agentls.LanguageSymbol[] The symbols found, in any order; nested ones are entries of their own.
+
+---A range of a document.
+---@class (exact) agentls.DocumentLocation
+---@field uri string The document's URI.
+---@field range agentls.Range The range in it.
+
+---A symbol that a language server knows.
+---@class (exact) agentls.LanguageSymbol
+---@field name string Its name.
+---@field kind integer Its kind, as LSP's `SymbolKind`: 5 is a class, 12 a function.
+---@field uri string The URI of its document.
+---@field range agentls.Range All of it, with its body if known.
+---@field containerName? string The name of the symbol that contains it, if any.
+---@field selectionRange? agentls.Range Its name in the document, if known.
+
 ---Params of `agent/turnStarted`.
 ---@class (exact) agentls.TurnStartedNotification
 ---@field sessionId string The session that it belongs to.
@@ -1671,6 +1712,7 @@ M.server_notifications = {
 ---| "subAgents" # The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`.
 ---| "credentials" # The server requests API keys by `agent/getCredential`, if the client supports it.
 ---| "diagnostics" # The server requests the editor's diagnostics by `agent/getDiagnostics`, if the client supports it.
+---| "languageQueries" # The server asks the editor's language servers by `agent/languageQuery`, if the client supports it.
 
 ---The version of the protocol. Versions with different `major` are incompatible; a different `minor`
 ---is compatible.
@@ -1686,6 +1728,7 @@ M.server_notifications = {
 ---@class (exact) agentls.ClientFlags
 ---@field getCredential? boolean The client answers `agent/getCredential` from a secret store.
 ---@field getDiagnostics? boolean The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool.
+---@field languageQueries? boolean The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`, `find_references`, and `go_to_definition` tools.
 ---@field questions? boolean The client shows `agent/limitRequested` and `agent/questionRequested` to the user and answers them. Without it, the server requests approvals only: reaching a limit ends the turn.
 ---@field saveDocuments? boolean The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and `workspace.workspaceEdit.documentChanges`, the editor changes the files that it has open. Without it, they are changed on disk, unless the editor holds unsaved changes.
 

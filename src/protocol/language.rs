@@ -1,0 +1,82 @@
+//! `agent/languageQuery`: what the language servers of the client's editor know.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Position, Range};
+
+/// Params of `agent/languageQuery`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LanguageQueryParams {
+    /// What is asked.
+    pub kind: LanguageQueryKind,
+    /// The document, by the URI with which the client opened it if it is open; absent for `workspaceSymbols`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+    /// A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
+    /// For `workspaceSymbols`: the text to search for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+    /// The most entries that the server can use; the client may leave out the rest.
+    pub limit: u32,
+}
+
+/// The question of an `agent/languageQuery`. Each has the meaning of LSP's request of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum LanguageQueryKind {
+    /// The `locations` where the symbol is defined.
+    Definition,
+    /// The `locations` that implement the symbol.
+    Implementation,
+    /// The `locations` where the symbol's type is defined.
+    TypeDefinition,
+    /// The `locations` that use the symbol, its declaration included.
+    References,
+    /// The `symbols` of the document.
+    DocumentSymbols,
+    /// The `symbols` of the workspace whose names match `query`.
+    WorkspaceSymbols,
+}
+
+/// Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the model reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LanguageQueryResult {
+    /// The locations found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locations: Vec<DocumentLocation>,
+    /// The symbols found, in any order; nested ones are entries of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub symbols: Vec<LanguageSymbol>,
+}
+
+/// A range of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentLocation {
+    /// The document's URI.
+    pub uri: String,
+    /// The range in it.
+    pub range: Range,
+}
+
+/// A symbol that a language server knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LanguageSymbol {
+    /// Its name.
+    pub name: String,
+    /// Its kind, as LSP's `SymbolKind`: 5 is a class, 12 a function.
+    pub kind: u32,
+    /// The URI of its document.
+    pub uri: String,
+    /// All of it, with its body if known.
+    pub range: Range,
+    /// Its name in the document, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection_range: Option<Range>,
+    /// The name of the symbol that contains it, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_name: Option<String>,
+}

@@ -1,0 +1,88 @@
+//! Tests of the positions of symbols, and of the lists of places.
+
+use super::super::testing::ToolHarness;
+use super::*;
+
+fn range(start: (u32, u32), end: (u32, u32)) -> Range {
+    let at = |(line, character)| Position { line, character };
+    Range {
+        start: at(start),
+        end: at(end),
+    }
+}
+
+fn symbol(name: &str, kind: u32, range: Range, container: Option<&str>) -> EditorSymbol {
+    EditorSymbol {
+        name: name.to_owned(),
+        kind,
+        location: EditorLocation {
+            uri: "file:///x".to_owned(),
+            range,
+        },
+        selection: None,
+        container: container.map(str::to_owned),
+    }
+}
+
+#[test]
+fn a_name_is_found_as_a_whole_word() {
+    let text = "totals\nlet x$total = 1\ntotal_2 ätotal\n  (total)\r\ntotal total";
+    let lines: Vec<u32> = find_name(text, "total")
+        .into_iter()
+        .map(|(line, _)| line)
+        .collect();
+    assert_eq!(lines, [3, 4]);
+    assert_eq!(find_name(text, "total")[0].1, text.find("(total").unwrap() + 1);
+    assert!(find_name(text, "").is_empty());
+    for (given, container, name) in [
+        ("total", None, "total"),
+        ("Cart.total", Some("Cart"), "total"),
+        ("shop::Cart::total()", Some("Cart"), "total"),
+        ("Cart#total(items)", Some("Cart"), "total"),
+        ("", None, ""),
+    ] {
+        assert_eq!(split_name(given), (container, name), "{given}");
+    }
+}
+
+#[test]
+fn the_innermost_body_encloses_a_place() {
+    let outline = [
+        symbol("Cart", 5, range((0, 0), (9, 1)), None),
+        symbol("total", 6, range((2, 2), (4, 3)), Some("Cart")),
+        symbol("sum", 13, range((3, 4), (3, 20)), Some("total")),
+    ];
+    let name = |place| find_enclosing(&outline, place).map(full_name);
+    assert_eq!(name(range((3, 8), (3, 9))).as_deref(), Some("Cart.total"));
+    assert_eq!(name(range((8, 0), (8, 1))).as_deref(), Some("Cart"));
+    // The declaration itself is in what contains it.
+    assert_eq!(name(range((2, 2), (2, 7))).as_deref(), Some("Cart"));
+    assert_eq!(name(range((10, 0), (10, 1))), None);
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_read_is_only_named() {
+    let harness = ToolHarness::new();
+    harness.write("a.rs", "fn a() {}\n");
+    harness.write(".env", "KEY=1\n");
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(outside.path(), "hidden\n").unwrap();
+    let at = |path: &std::path::Path| Place {
+        at: EditorLocation {
+            uri: uri::uri_of(path),
+            range: range((0, 0), (0, 1)),
+        },
+        note: None,
+    };
+    let places = vec![
+        at(&harness.path("a.rs")),
+        at(&harness.path(".env")),
+        at(outside.path()),
+    ];
+    let list = format_places(&harness.cx, places).await.unwrap();
+    let outside = outside.path().canonicalize().unwrap();
+    assert_eq!(
+        list,
+        format!("a.rs:1: fn a() {{}}\n.env:1\n{}:1\n", outside.display())
+    );
+}

@@ -1,0 +1,194 @@
+//! The tools that ask the editor's language servers, if the client answers `agent/languageQuery` (R-LANG).
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Options, ServerRequest, World};
+use crate::mock_llm::Reply;
+
+const ASK: &str = "agent/languageQuery";
+const CART: &str =
+    "// total of a cart\nexport class Cart {\n  total(): number {\n    return add(1, 2);\n  }\n}\n";
+const PRINT: &str =
+    "import { Cart } from \"./cart\";\n\nexport function print(cart: Cart) {\n  show(cart.total());\n}\n";
+
+fn start(world: &World) -> Client {
+    let client = world.launch(Options::default());
+    client.take_requests();
+    let mut params = client.initialize_params(None);
+    params["capabilities"] = json!({"experimental": {"agent": {"client": {"languageQueries": true}}}});
+    let answer: Value = client.call("initialize", params);
+    let features = &answer["capabilities"]["experimental"]["agent"]["features"];
+    assert!(features.to_string().contains("languageQueries"), "{features}");
+    client.initialized();
+    client
+}
+
+fn range(start: (u32, u32), end: (u32, u32)) -> Value {
+    json!({
+        "start": {"line": start.0, "character": start.1},
+        "end": {"line": end.0, "character": end.1},
+    })
+}
+
+/// The symbols of `cart.ts`.
+fn cart_symbols(world: &World) -> Value {
+    let uri = world.uri("cart.ts");
+    json!({"symbols": [
+        {"name": "Cart", "kind": 5, "uri": uri, "range": range((1, 0), (5, 1)), "selectionRange": range((1, 13), (1, 17))},
+        {"name": "total", "kind": 6, "uri": uri, "range": range((2, 2), (4, 3)),
+         "selectionRange": range((2, 2), (2, 7)), "containerName": "Cart"},
+    ]})
+}
+
+fn result(world: &World, request: usize) -> String {
+    let message = world.wait_for_request(request);
+    message.messages().last().unwrap().to_string()
+}
+
+fn query(client: &Client, kind: &str) -> ServerRequest {
+    let request = client.server_asks(ASK);
+    assert_eq!(request.params["kind"], kind, "{request:?}");
+    request
+}
+
+#[test]
+fn references_are_found_by_name_and_listed_with_what_encloses_them() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    let args = json!({"symbol": "Cart.total", "path": "cart.ts"});
+    world.mock().push(Reply::tool("find_references", args));
+    let client = start(&world);
+    // Reading needs no approval, even in mode `plan`.
+    let session = client.session_with(json!({"mode": "plan"}));
+    let id = client.prompt(&session, "who uses it?");
+
+    let request = query(&client, "documentSymbols");
+    assert_eq!(request.params["uri"], world.uri("cart.ts"));
+    client.reply(&request, cart_symbols(&world));
+    let request = query(&client, "references");
+    // The declaration, not the comment in the first line.
+    assert_eq!(request.params["position"], json!({"line": 2, "character": 2}));
+    client.reply(
+        &request,
+        json!({"locations": [
+            {"uri": world.uri("print.ts"), "range": range((3, 12), (3, 17))},
+            {"uri": world.uri("cart.ts"), "range": range((2, 2), (2, 7))},
+            {"uri": "file:///elsewhere/x.ts", "range": range((8, 0), (8, 5))},
+        ]}),
+    );
+    for _ in 0..2 {
+        let request = query(&client, "documentSymbols");
+        if request.params["uri"] == world.uri("cart.ts") {
+            client.reply(&request, cart_symbols(&world));
+        } else {
+            let print = json!({"name": "print", "kind": 12, "uri": world.uri("print.ts"),
+                "range": range((2, 0), (4, 1)), "selectionRange": range((2, 16), (2, 21))});
+            client.reply(&request, json!({"symbols": [print]}));
+        }
+    }
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
+    let text = result(&world, 1);
+    let listed = "/elsewhere/x.ts:9\\ncart.ts:3: total(): number {  (in Cart)\\n\
+                  print.ts:4: show(cart.total());  (in print)\\n[3 references in 3 files]";
+    assert!(text.contains(listed), "{text}");
+}
+
+#[test]
+fn a_definition_is_found_by_line_and_symbols_by_name() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    let args = json!({"symbol": "Cart", "path": "print.ts", "line": 3, "find": "type"});
+    world.mock().push(Reply::tool("go_to_definition", args));
+    world
+        .mock()
+        .push(Reply::tool("find_symbol", json!({"name": "cart"})));
+    let wrong = json!({"symbol": "Cart", "path": "print.ts", "line": 4});
+    world.mock().push(Reply::tool("go_to_definition", wrong));
+    let client = start(&world);
+    let id = client.prompt(&client.session(), "where is it?");
+
+    let request = query(&client, "typeDefinition");
+    assert_eq!(request.params["position"], json!({"line": 2, "character": 28}));
+    let found = json!({"uri": world.uri("cart.ts"), "range": range((1, 13), (1, 17))});
+    client.reply(&request, json!({"locations": [found]}));
+    client.reply(&query(&client, "documentSymbols"), json!({"symbols": []}));
+
+    let request = query(&client, "workspaceSymbols");
+    assert_eq!(request.params["query"], "cart");
+    let mut found = cart_symbols(&world);
+    found["symbols"].as_array_mut().unwrap().extend([
+        json!({"name": "Cart", "kind": 5, "uri": "file:///elsewhere/x.ts", "range": range((0, 0), (0, 4))}),
+        json!({"name": "CartItem", "kind": 11, "uri": world.uri("print.ts"), "range": range((0, 0), (0, 4))}),
+    ]);
+    client.reply(&request, found);
+
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
+    assert!(
+        result(&world, 1).contains("\"cart.ts:2: export class Cart {\\n\""),
+        "{}",
+        result(&world, 1)
+    );
+    let symbols = result(&world, 2);
+    let listed = "\"cart.ts:2: export class Cart {  (class Cart)\\n\
+                  print.ts:1: import { Cart } from \\\"./cart\\\";  (interface CartItem)\\n\"";
+    assert!(symbols.contains(listed), "{symbols}");
+    // Without a question to the editor.
+    let wrong = result(&world, 3);
+    assert!(
+        wrong.contains("`Cart` does not occur in line 4 of print.ts, but in lines 1, 3"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn a_cancel_reaches_the_client_and_bad_answers_are_harmless() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    let client = start(&world);
+    let session = client.session();
+    let ask = || {
+        world
+            .mock()
+            .push(Reply::tool("find_symbol", json!({"path": "cart.ts"})))
+    };
+    ask();
+    let id = client.prompt(&session, "what is there?");
+    client.reply(&client.server_asks(ASK), json!({"symbols": 3}));
+    client.prompt_result(&id);
+    assert!(
+        result(&world, 1).contains("its answer is malformed"),
+        "{}",
+        result(&world, 1)
+    );
+    ask();
+    let id = client.prompt(&session, "what is there?");
+    let request = client.server_asks(ASK);
+    client.cancel(&session);
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
+    client.server_cancels(&request);
+    client.reply(&request, json!({"symbols": []}));
+    ask();
+    let id = client.prompt(&session, "and now?");
+    // An answer without anything is an answer.
+    client.reply(&client.server_asks(ASK), Value::Null);
+    client.prompt_result(&id);
+    let last = world.mock().requests().len() - 1;
+    assert!(
+        result(&world, last).contains("know no such symbol"),
+        "{}",
+        result(&world, last)
+    );
+}
+
+#[test]
+fn tools_are_missing_without_the_client_capability() {
+    let world = World::new();
+    let client = world.start();
+    client.ask(&client.session(), "hello");
+    let tools = world.wait_for_request(0).body["tools"].to_string();
+    for name in ["find_symbol", "find_references", "go_to_definition"] {
+        assert!(!tools.contains(name), "{name}");
+    }
+}
