@@ -50,10 +50,17 @@ impl std::fmt::Debug for GetCredentialResult {
 
 /// Params of `agent/getDiagnostics`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct GetDiagnosticsParams {
     /// The document, by the URI with which the client opened it if it is open; absent for all that the client knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
+    /// The URI of a document whose text has just changed. Answer when its compilers have reported about the new text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_for: Option<String>,
+    /// The longest wait for `waitFor`, in milliseconds. After it, answer with what is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u32>,
 }
 
 /// Result of `agent/getDiagnostics`.

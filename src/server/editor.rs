@@ -22,8 +22,8 @@ use crate::protocol::{
 };
 use crate::store::StoreHandle;
 use crate::tool::{
-    self, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink, LanguageAnswer,
-    LanguageQuery,
+    self, DiagnosticsRequest, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink,
+    LanguageAnswer, LanguageQuery,
 };
 
 /// Time after which an unanswered request counts as failed.
@@ -150,9 +150,14 @@ impl EditorLink for ClientEditor {
 
     fn request_diagnostics(
         &self,
-        uri: Option<String>,
+        request: DiagnosticsRequest,
     ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
-        let request = self.send_request::<GetDiagnostics>(GetDiagnosticsParams { uri });
+        let (wait_for, wait) = request.wait_for.unzip();
+        let request = self.send_request::<GetDiagnostics>(GetDiagnosticsParams {
+            uri: request.uri,
+            wait_for,
+            wait_ms: wait.map(|wait| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)),
+        });
         Box::pin(async move {
             Ok(request
                 .await?

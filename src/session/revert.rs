@@ -348,6 +348,7 @@ pub(super) fn revert_context(
         progress: mpsc::channel(1).0,
         content_sink,
         checkpoints: Arc::new(NoCheckpoints),
+        reports_new_errors: false,
         allows_uncheckpointed: true,
         judged: None,
         sandbox: CallSandbox::default(),

@@ -14,6 +14,7 @@ use super::content_change::{
 };
 use super::editor_edit::{self, EditorEdit};
 use super::files::{self, build_location};
+use super::new_errors;
 use super::{CallPreview, ToolContext, ToolError, ToolOutput};
 use crate::domain::{Effect, EffectKind, FileChange};
 use crate::workspace::text_file::TextFile;
@@ -97,7 +98,14 @@ pub(super) async fn apply_plan(
     });
     match planned.await? {
         PlannedChange::Done(output) => Ok(output),
-        PlannedChange::ToMake(change) => change.apply_change(cx).await,
+        PlannedChange::ToMake(change) => {
+            let baseline = new_errors::record_errors(cx, &change.target.absolute).await;
+            let mut output = change.apply_change(cx).await?;
+            if let Some(baseline) = baseline {
+                baseline.add_new_errors(cx, &mut output).await;
+            }
+            Ok(output)
+        }
     }
 }
 

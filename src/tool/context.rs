@@ -46,6 +46,8 @@ pub struct ToolContext {
     pub content_sink: Arc<dyn ContentSink>,
     /// Keeps what files were before they are changed.
     pub checkpoints: Arc<dyn Checkpoints>,
+    /// Whether the result of an edit names the errors that it brought.
+    pub reports_new_errors: bool,
     /// The user has allowed the call although old contents cannot be kept.
     pub allows_uncheckpointed: bool,
     /// The resolved paths by which the running call was judged; `None` while it is being judged.

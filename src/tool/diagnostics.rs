@@ -11,7 +11,9 @@ use serde::Deserialize;
 
 use super::files;
 use super::output::fail_with_message;
-use super::{DiagnosticSeverity, EditorDiagnostic, Tool, ToolContext, ToolError, ToolOutput};
+use super::{
+    DiagnosticSeverity, DiagnosticsRequest, EditorDiagnostic, Tool, ToolContext, ToolError, ToolOutput,
+};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{one_line, strip_control_characters};
 use crate::base::uri;
@@ -110,7 +112,7 @@ impl Tool for Diagnostics {
         .await?;
         let reply = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            diagnostics = cx.editor.request_diagnostics(uri) => diagnostics,
+            diagnostics = cx.editor.request_diagnostics(DiagnosticsRequest { uri, wait_for: None }) => diagnostics,
         };
         let found = match reply {
             Ok(found) => found,
@@ -186,7 +188,8 @@ fn format_diagnostics(
     ToolOutput::text(text)
 }
 
-fn write_diagnostic(text: &mut String, file: &str, one: &EditorDiagnostic) {
+/// Writes a finding on a line.
+pub(super) fn write_diagnostic(text: &mut String, file: &str, one: &EditorDiagnostic) {
     let at = one.range.start;
     let message = one_line(&strip_control_characters(&one.message), MAX_MESSAGE);
     let source = one.source.as_deref().map_or_else(String::new, |source| {
@@ -253,9 +256,9 @@ mod tests {
 
         fn request_diagnostics(
             &self,
-            uri: Option<String>,
+            request: DiagnosticsRequest,
         ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
-            self.requests.lock().unwrap().push(uri);
+            self.requests.lock().unwrap().push(request.uri);
             let found = self.found.clone();
             Box::pin(async move { Ok(found) })
         }

@@ -40,13 +40,13 @@ pub trait EditorLink: Send + Sync {
     /// The editor does not answer in time or cannot be asked.
     fn save_document(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>>;
 
-    /// Requests the findings of compilers and linters for a document, or for all documents without a URI.
+    /// Requests the findings of compilers and linters.
     ///
     /// # Errors
     /// The editor does not answer in time or cannot be asked, or does not support diagnostics.
     fn request_diagnostics(
         &self,
-        _uri: Option<String>,
+        _request: DiagnosticsRequest,
     ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
         Box::pin(async { Err(EditorError::Failed("it does not tell diagnostics".to_owned())) })
     }
@@ -87,6 +87,15 @@ pub struct EditorAbilities {
     pub diagnostics: bool,
     /// Asking its language servers.
     pub language: bool,
+}
+
+/// Which findings are requested, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiagnosticsRequest {
+    /// The document; all documents if `None`.
+    pub uri: Option<String>,
+    /// A document whose text has just changed: the answer waits until compilers have read it, at most this long.
+    pub wait_for: Option<(String, Duration)>,
 }
 
 /// A finding of a compiler or linter in the editor.

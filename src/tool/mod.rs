@@ -36,6 +36,7 @@ pub mod list_dir;
 pub mod mcp_content;
 mod mcp_elicitation;
 pub mod mcp_tool;
+mod new_errors;
 mod output;
 pub mod present_plan;
 mod progress;
@@ -63,8 +64,8 @@ pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
 };
 pub use editor::{
-    DiagnosticSeverity, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink,
-    EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind, NoEditor,
+    DiagnosticSeverity, DiagnosticsRequest, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError,
+    EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind, NoEditor,
 };
 pub use erased::{DynTool, PreparedCall};
 pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};

@@ -109,6 +109,7 @@ impl ToolHarness {
             progress: sender,
             content_sink: Arc::new(MemorySink::default()),
             checkpoints: Arc::new(super::NoCheckpoints),
+            reports_new_errors: false,
             allows_uncheckpointed: false,
             judged: None,
             sandbox: CallSandbox::default(),

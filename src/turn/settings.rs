@@ -60,6 +60,8 @@ pub struct AgentPolicy {
     pub tool_timeout: FailurePolicy,
     /// What a failed sub-agent does to the turn under the join `all_required` (R-ERR-3).
     pub subagent_failure: FailurePolicy,
+    /// Whether the result of an edit names the errors that it brought.
+    pub reports_new_errors: bool,
 }
 
 /// How a turn keeps its requests within the window.

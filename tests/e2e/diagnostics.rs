@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Options, World};
+use crate::harness::{Client, Config, Options, World};
 use crate::mock_llm::Reply;
 
 const ASK: &str = "agent/getDiagnostics";
@@ -60,6 +60,88 @@ fn diagnostics_come_from_the_editor_and_are_listed_by_line() {
         "{first}"
     );
     assert!(result(&world, 2).contains("The editor reports nothing."));
+}
+
+/// An error in `file`, as the editor reports it.
+fn error(world: &World, file: &str, line: u32, message: &str) -> Value {
+    let at = json!({"line": line, "character": 0});
+    json!({"uri": world.uri(file), "range": {"start": at, "end": at}, "severity": "error", "message": message})
+}
+
+#[test]
+fn an_edit_reports_the_errors_that_it_brought() {
+    let world = World::new();
+    world.write("a.rs", "one\n");
+    world.write("b.rs", "two\n");
+    let edit = json!({"path": "a.rs", "edits": [{"old_text": "one", "new_text": "zero\none"}]});
+    world.mock().push(Reply::tool("edit_file", edit));
+    let client = start(&world);
+    let opened = json!({"uri": world.uri("a.rs"), "languageId": "rust", "version": 0, "text": "one\n"});
+    client.notify("textDocument/didOpen", json!({"textDocument": opened}));
+    let session = client.session_with(json!({"mode": "full"}));
+    let id = client.prompt(&session, "edit it");
+    let request = client.server_asks(ASK);
+    assert_eq!(request.params, json!({}));
+    client.reply(
+        &request,
+        json!({"diagnostics": [error(&world, "a.rs", 0, "old")]}),
+    );
+    let request = client.server_asks(ASK);
+    assert_eq!(
+        request.params,
+        json!({"waitFor": world.uri("a.rs"), "waitMs": 2000})
+    );
+    assert_eq!(world.read("a.rs").as_deref(), Some("zero\none\n"));
+    let mut warning = error(&world, "a.rs", 0, "only a warning");
+    warning["severity"] = json!("warning");
+    let mut all = vec![
+        error(&world, "b.rs", 0, "broken too"),
+        // The edit has moved it.
+        error(&world, "a.rs", 1, "old"),
+        error(&world, "a.rs", 1, "new"),
+        error(&world, "../elsewhere.rs", 1, "not ours"),
+        warning,
+    ];
+    all.extend((0..9).map(|line| error(&world, "a.rs", line, "again")));
+    client.reply(&request, json!({"diagnostics": all}));
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
+    let text = result(&world, 1);
+    assert!(
+        text.contains(
+            "edited a.rs (+1 −0 lines)\\nThe editor reports 11 new errors:\\na.rs:1:1: error: again\\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("a.rs:2:1: error: new\\n") && text.contains("\\n[1 more]"),
+        "{text}"
+    );
+    assert!(!text.contains("error: old"), "{text}");
+    assert!(!text.contains("warning") && !text.contains("not ours"), "{text}");
+}
+
+#[test]
+fn an_edit_waits_for_no_errors_if_the_file_is_not_open_or_the_setting_is_off() {
+    let world = World::new();
+    world.write("a.rs", "one\n");
+    let edit = |old: &str, new: &str| json!({"path": "a.rs", "edits": [{"old_text": old, "new_text": new}]});
+    world.mock().push(Reply::tool("edit_file", edit("one", "two")));
+    let client = start(&world);
+    let session = client.session_with(json!({"mode": "full"}));
+    client.ask(&session, "edit it");
+    drop(client);
+
+    world.configure(Config {
+        agent: "diagnostics_after_edit = false\n".to_owned(),
+        ..Config::default()
+    });
+    world.mock().push(Reply::tool("edit_file", edit("two", "three")));
+    let client = start(&world);
+    let opened = json!({"uri": world.uri("a.rs"), "languageId": "rust", "version": 0, "text": "two\n"});
+    client.notify("textDocument/didOpen", json!({"textDocument": opened}));
+    client.ask(&client.session_with(json!({"mode": "full"})), "edit it");
+    assert_eq!(world.read("a.rs").as_deref(), Some("three\n"));
+    assert_eq!(client.server_requests(), 0);
 }
 
 #[test]

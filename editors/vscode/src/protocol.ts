@@ -2125,6 +2125,13 @@ export interface GetDiagnosticsParams {
    * client knows.
    */
   uri?: string;
+  /**
+   * The URI of a document whose text has just changed. Answer when its compilers have reported
+   * about the new text.
+   */
+  waitFor?: string;
+  /** The longest wait for `waitFor`, in milliseconds. After it, answer with what is known. */
+  waitMs?: number;
 }
 
 /** Result of `agent/getDiagnostics`. */

@@ -133,6 +133,10 @@ pub struct AgentSettings {
     /// The same for a failed sub-agent, if its call required all sub-agents to succeed. Default: `continue`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub subagent_failure: FailurePolicy,
+    /// Whether the result of an edit names the new errors that the editor reports, for which it waits up to 2 seconds.
+    /// Only for files that are open in an editor that reports them. Default: true.
+    #[schemars(extend("x-untrusted" = Untrusted::Any))]
+    pub diagnostics_after_edit: bool,
 }
 
 /// The schema of [`Mode`], which has no form outside the store of its own.
@@ -186,6 +190,7 @@ impl Default for AgentSettings {
             tool_failure: FailurePolicy::default(),
             tool_timeout: FailurePolicy::default(),
             subagent_failure: FailurePolicy::default(),
+            diagnostics_after_edit: true,
         }
     }
 }

@@ -1209,6 +1209,8 @@ M.server_notifications = {
 ---Params of `agent/getDiagnostics`.
 ---@class (exact) agentls.GetDiagnosticsParams
 ---@field uri? string The document, by the URI with which the client opened it if it is open; absent for all that the client knows.
+---@field waitFor? string The URI of a document whose text has just changed. Answer when its compilers have reported about the new text.
+---@field waitMs? integer The longest wait for `waitFor`, in milliseconds. After it, answer with what is known.
 
 ---Result of `agent/getDiagnostics`.
 ---@class (exact) agentls.GetDiagnosticsResult
