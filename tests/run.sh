@@ -74,7 +74,7 @@ install_mcp_peers() {
     cp tests/peers/npm/package-lock.json "$mcp_peers/.installed"
 }
 if ! cmp -s tests/peers/npm/package-lock.json "$mcp_peers/.installed"; then
-    step "install the MCP servers into $mcp_peers" install_mcp_peers
+    step "install the MCP and language servers into $mcp_peers" install_mcp_peers
 fi
 
 # Installs wheels from PyPI into a folder.

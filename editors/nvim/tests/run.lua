@@ -73,6 +73,7 @@ local FILES = {
     'server_lifecycle',
     'picker',
     'mcp',
+    'language',
     'hanging_server',
     'window',
     'screen',

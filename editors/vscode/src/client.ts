@@ -228,7 +228,13 @@ export class AgentClient implements Disposable {
     client.registerFeature({
       fillClientCapabilities(capabilities) {
         // Client capabilities of this protocol. Servers ignore flags that they do not know.
-        const flags = { saveDocuments: true, getDiagnostics: true, getCredential: true, questions: true };
+        const flags = {
+          saveDocuments: true,
+          getDiagnostics: true,
+          languageQueries: true,
+          getCredential: true,
+          questions: true,
+        };
         capabilities.experimental = { ...capabilities.experimental, agent: { client: flags } };
       },
       initialize() {},

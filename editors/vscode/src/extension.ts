@@ -10,10 +10,12 @@ import { type CommandContext, registerCommands } from "./commands";
 import { CredentialStore } from "./credentials";
 import { Decisions } from "./decisions";
 import { collectDiagnostics, EditorUi, followActiveFile, readServerOptions } from "./editorUi";
+import { FreshDiagnostics } from "./freshDiagnostics";
+import { answerLanguageQuery } from "./languageQueries";
 import { McpServerList } from "./mcpServers";
 import { getActiveFolder, readActiveContext } from "./mentions";
 import { NotebookSync } from "./notebooks";
-import { type Mode, serverRequests } from "./protocol";
+import { type GetDiagnosticsParams, type Mode, serverRequests } from "./protocol";
 import { ReviewManager } from "./review";
 import type { AgentEvent } from "./state";
 import { TrustNotifier, withdrawTrust } from "./trust";
@@ -71,9 +73,14 @@ export function activate(context: ExtensionContext): void {
   const mcpServers = new McpServerList(chat, reviews);
   const credentials = new CredentialStore(context, chat, (key) => client?.traceChannel.hideSecret(key));
   const notebooks = new NotebookSync((method, params) => client?.sendNotification(method, params));
+  const freshDiagnostics = new FreshDiagnostics();
   const handlers = {
     [serverRequests.saveDocuments]: (params: { uris: string[] }) => edits.saveDocuments(params),
-    [serverRequests.getDiagnostics]: collectDiagnostics,
+    [serverRequests.getDiagnostics]: async (params: GetDiagnosticsParams) => {
+      if (params.waitFor !== undefined) await freshDiagnostics.waitForReports(params.waitFor, params.waitMs ?? 0);
+      return collectDiagnostics(params);
+    },
+    [serverRequests.languageQuery]: answerLanguageQuery,
     [serverRequests.getCredential]: (params: { provider: string }) => credentials.getCredential(params),
   };
   const listener = {
@@ -108,6 +115,7 @@ export function activate(context: ExtensionContext): void {
     client,
     chatView,
     editorUi,
+    freshDiagnostics,
     notifier,
     reviews,
     notebooks,

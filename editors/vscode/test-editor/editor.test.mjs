@@ -16,6 +16,7 @@ testWithFakeServer(
       assert.deepEqual(capabilities.experimental.agent.client, {
         saveDocuments: true,
         getDiagnostics: true,
+        languageQueries: true,
         getCredential: true,
         questions: true,
       });

@@ -168,6 +168,25 @@ const behaviors = {
     const answer = await sendRequest("agent/getCredential", { provider });
     return `key: ${answer?.apiKey ? `of ${answer.apiKey.length} characters` : "none"}`;
   },
+  // Asks the editor's language support: `language KIND FILE [LINE CHARACTER]`, or `language workspaceSymbols QUERY`.
+  async language(words) {
+    const [kind, name, line, character] = words.split(" ");
+    const subject =
+      kind === "workspaceSymbols" ? { query: name } : { uri: pathToFileURL(path.join(root, name)).toString() };
+    const position = line === undefined ? {} : { position: { line: Number(line), character: Number(character) } };
+    const params = { kind, ...subject, ...position, limit: 100 };
+    const answer = await sendRequest("agent/languageQuery", params);
+    if (answer.error !== undefined) return `language: ${answer.error};`;
+    const at = ({ uri, range: { start } }) => `${path.basename(uri)}:${start.line}:${start.character}`;
+    const symbols = answer.symbols?.map((one) => `${one.kind} ${one.containerName ?? ""}.${one.name} ${at(one)}`);
+    return `language: ${(symbols ?? answer.locations.map(at)).join(", ")};`;
+  },
+  // Edits a file, and lists the errors of all files once the compilers have read it.
+  async errors(name) {
+    const { uri } = await applyEdit(name, "export const broken: string = 1;\n");
+    const { diagnostics } = await sendRequest("agent/getDiagnostics", { waitFor: uri, waitMs: 20000 });
+    return `errors: ${diagnostics.map((one) => `${path.basename(one.uri)} ${one.message}`).join(", ")};`;
+  },
   async problems() {
     const { diagnostics } = await sendRequest("agent/getDiagnostics", {});
     return `problems: ${diagnostics.length}`;

@@ -28,6 +28,7 @@ const ALL = [
   "approvals.test.mjs",
   "mcp.test.mjs",
   "editor.test.mjs",
+  "language.test.mjs",
   "firstRun.test.mjs",
 ];
 const selectedTests = process.argv.length > 2 ? process.argv.slice(2) : ALL;

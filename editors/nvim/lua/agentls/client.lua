@@ -281,7 +281,11 @@ local function build_capabilities()
       },
     },
     window = { showDocument = { support = true } },
-    experimental = { agent = { client = { saveDocuments = true, getDiagnostics = true, questions = true } } },
+    experimental = {
+      agent = {
+        client = { saveDocuments = true, getDiagnostics = true, languageQueries = true, questions = true },
+      },
+    },
   })
 end
 

@@ -6,6 +6,7 @@
 -- to an edit of an older version without applying it.
 
 local config = require('agentls.config')
+local fresh_diagnostics = require('agentls.fresh_diagnostics')
 local notifications = require('agentls.notifications')
 local format = require('agentls.format')
 
@@ -379,6 +380,7 @@ end
 ---Builds the handlers for `vim.lsp`.
 ---@return table<string, function>
 function M.build_handlers()
+  fresh_diagnostics.setup()
   ---@return 'utf-8'|'utf-16'|'utf-32'
   local function encoding(context)
     local client = vim.lsp.get_client_by_id(context.client_id)
@@ -392,7 +394,19 @@ function M.build_handlers()
       return M.save_documents(params)
     end,
     ['agent/getDiagnostics'] = function(_, params, context)
+      local changed = params and type(params.waitFor) == 'string' and find_loaded_buffer(params.waitFor)
+      if changed then
+        fresh_diagnostics.wait_for_reports(changed, params.waitMs or 0)
+      end
       return M.get_diagnostics(params, encoding(context))
+    end,
+    ['agent/languageQuery'] = function(_, params, context)
+      local result, reason =
+        require('agentls.language').answer_query(params, encoding(context), context.client_id)
+      if not result then
+        return nil, vim.lsp.rpc.rpc_response_error(vim.lsp.protocol.ErrorCodes.InternalError, reason)
+      end
+      return result
     end,
     ['window/showDocument'] = function(_, params, context)
       return M.show_document(params, encoding(context))

@@ -1,0 +1,277 @@
+-- Answers `agent/languageQuery`: asks the language servers of a document. It must not know sessions.
+--
+-- A document that is not in a buffer is loaded into an unlisted one, so that its language servers start. Answers are
+-- joined, and converted between the encoding of each language server and that of the agent's.
+
+local async = require('agentls.async')
+
+local M = {}
+
+---How long language servers have to attach to a buffer that was just loaded, and all have to answer, in ms. The
+---agent waits for 5 s.
+local ATTACH_MS = 2500
+local ANSWER_MS = 4700
+---Larger files are not loaded, in bytes.
+local MAX_BYTES = 2 * 1024 * 1024
+
+local METHODS = {
+  definition = 'textDocument/definition',
+  implementation = 'textDocument/implementation',
+  typeDefinition = 'textDocument/typeDefinition',
+  references = 'textDocument/references',
+  documentSymbols = 'textDocument/documentSymbol',
+  workspaceSymbols = 'workspace/symbol',
+}
+
+---Converts a column between two encodings.
+---@param line string
+---@param column integer
+---@param from string
+---@param to string
+---@return integer
+local function convert_column(line, column, from, to)
+  if from == to then
+    return column
+  end
+  if vim.fn.has('nvim-0.11') == 1 then
+    local byte = from == 'utf-8' and math.min(column, #line)
+      or vim.str_byteindex(line, from, column, false)
+    return to == 'utf-8' and byte or vim.str_utfindex(line, to, byte, false)
+  end
+  local byte = math.min(column, #line)
+  if from ~= 'utf-8' then
+    local ok, index = pcall(vim.str_byteindex, line, column, from == 'utf-16')
+    byte = ok and index or #line
+  end
+  if to == 'utf-8' then
+    return byte
+  end
+  local utf32, utf16 = vim.str_utfindex(line, byte)
+  return to == 'utf-16' and utf16 or utf32
+end
+
+---Returns a function that returns a line of a document, from its buffer or its file.
+---@return fun(uri: string, row: integer): string
+local function make_line_reader()
+  local documents = {}
+  return function(uri, row)
+    local lines = documents[uri]
+    if not lines then
+      local name = vim.uri_to_fname(uri)
+      local buffer = vim.fn.bufnr(vim.fn.fnameescape(name))
+      if buffer > 0 and vim.api.nvim_buf_is_loaded(buffer) then
+        lines = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
+      else
+        local file = io.open(name, 'rb')
+        lines = vim.split(file and file:read('*a') or '', '\r?\n')
+        if file then
+          file:close()
+        end
+      end
+      documents[uri] = lines
+    end
+    return lines[row + 1] or ''
+  end
+end
+
+---Returns the language servers of a buffer that answer `method`.
+local function get_clients(buffer, method, own_id)
+  return vim
+    .iter(vim.lsp.get_clients({ bufnr = buffer, method = method }))
+    :filter(function(client)
+      return client.id ~= own_id
+    end)
+    :totable()
+end
+
+---Returns the buffer of a document, and whether it was loaded just now. Fails with a reason for the model.
+---@param uri string
+---@return integer? buffer
+---@return boolean|string is_new_or_reason
+local function load_buffer(uri)
+  local name = vim.uri_to_fname(uri)
+  local buffer = vim.fn.bufadd(name)
+  if vim.api.nvim_buf_is_loaded(buffer) then
+    return buffer, false
+  end
+  local stat = vim.uv.fs_stat(name)
+  if not stat or stat.type ~= 'file' or stat.size > MAX_BYTES then
+    return nil, 'the editor cannot load ' .. vim.fn.fnamemodify(name, ':~:.')
+  end
+  local shortmess = vim.o.shortmess
+  -- No question about a swap file.
+  vim.o.shortmess = shortmess .. 'A'
+  local ok, err = pcall(vim.fn.bufload, buffer)
+  vim.o.shortmess = shortmess
+  if not ok then
+    return nil, tostring(err)
+  end
+  return buffer, true
+end
+
+---Whether a language server reports work in progress: until it has loaded a project, it finds nothing.
+local function is_loading(clients)
+  return vim.iter(clients):any(function(client)
+    return next(client.progress.pending) ~= nil
+  end)
+end
+
+---Asks all clients, and returns their results by client, and whether all have answered.
+---@return { client: vim.lsp.Client, result: any }[] answers
+---@return boolean is_complete
+local function request_all(clients, method, make_params, buffer, deadline)
+  local answers, pending, requests = {}, #clients, {}
+  for _, client in ipairs(clients) do
+    local function on_answer(_, result)
+      pending = pending - 1
+      requests[client] = nil
+      if result and result ~= vim.NIL and next(result) ~= nil then
+        table.insert(answers, { client = client, result = result })
+      end
+    end
+    local params = make_params(client)
+    local sent, id
+    if vim.fn.has('nvim-0.11') == 1 then
+      sent, id = client:request(method, params, on_answer, buffer)
+    else
+      sent, id = client.request(method, params, on_answer, buffer)
+    end
+    if sent then
+      requests[client] = id
+    else
+      pending = pending - 1
+    end
+  end
+  async.wait_until(deadline, function()
+    return pending == 0
+  end)
+  for client, id in pairs(requests) do
+    if vim.fn.has('nvim-0.11') == 1 then
+      client:cancel_request(id)
+    else
+      client.cancel_request(id)
+    end
+  end
+  return answers, pending == 0
+end
+
+---Adds symbols of a language server, nested ones after what contains them.
+local function add_symbols(list, symbols, uri, to_range, container)
+  for _, symbol in ipairs(symbols) do
+    local location = symbol.location or { uri = uri, range = symbol.range }
+    -- A location without a range is resolved only on demand; its start is all that is needed.
+    local range = location.range or { start = { line = 0, character = 0 }, ['end'] = { line = 0, character = 0 } }
+    table.insert(list, {
+      name = symbol.name,
+      kind = symbol.kind,
+      uri = location.uri,
+      range = to_range(location.uri, range),
+      selectionRange = symbol.selectionRange and to_range(location.uri, symbol.selectionRange) or nil,
+      containerName = container or symbol.containerName,
+    })
+    add_symbols(list, symbol.children or {}, uri, to_range, symbol.name)
+  end
+end
+
+---Adds the locations of a result: one, a list, or a list of links.
+local function add_locations(list, result, to_range)
+  if result.uri or result.targetUri then
+    result = { result }
+  end
+  for _, location in ipairs(result) do
+    local uri = location.uri or location.targetUri
+    local range = location.range or location.targetSelectionRange or location.targetRange
+    table.insert(list, { uri = uri, range = to_range(uri, range) })
+  end
+end
+
+---Returns the clients to ask and a buffer for the request, or nil and a reason for the model.
+local function find_clients(params, method, own_id, deadline)
+  if params.kind == 'workspaceSymbols' then
+    local clients = get_clients(nil, method, own_id)
+    if #clients == 0 then
+      return nil, 'no language server runs that finds symbols of the workspace'
+    end
+    return clients, vim.api.nvim_get_current_buf()
+  end
+  local buffer, is_new = load_buffer(params.uri)
+  if not buffer then
+    return nil, is_new
+  end
+  local clients = get_clients(buffer, method, own_id)
+  if #clients == 0 then
+    local is_starting = is_new or #vim.lsp.get_clients({ bufnr = buffer }) > 0
+    async.wait_until(is_starting and math.min(vim.uv.now() + ATTACH_MS, deadline) or 0, function()
+      clients = get_clients(buffer, method, own_id)
+      return #clients > 0
+    end)
+  end
+  if #clients == 0 then
+    local name = vim.fn.fnamemodify(vim.uri_to_fname(params.uri), ':~:.')
+    return nil, ('no language server of the editor answers %s for %s'):format(method, name)
+  end
+  return clients, buffer
+end
+
+---Handles `agent/languageQuery`. Runs in a coroutine, as Neovim's handlers of requests do.
+---@param params agentls.LanguageQueryParams
+---@param encoding 'utf-8'|'utf-16'|'utf-32'
+---@param own_id integer? The client of the agent, which is not asked.
+---@return agentls.LanguageQueryResult? result
+---@return string? reason Why there is no answer, for the model.
+function M.answer_query(params, encoding, own_id)
+  local method = METHODS[params.kind]
+  if not method then
+    return nil, ('the editor does not answer `%s`'):format(tostring(params.kind))
+  end
+  local deadline = vim.uv.now() + ANSWER_MS
+  local clients, buffer = find_clients(params, method, own_id, deadline)
+  if not clients then
+    return nil, buffer
+  end
+  local read_line = make_line_reader()
+  local function convert(uri, position, from, to)
+    local line = from ~= to and read_line(uri, position.line) or ''
+    return { line = position.line, character = convert_column(line, position.character, from, to) }
+  end
+  local function make_params(client)
+    local position = params.position
+    return {
+      textDocument = params.uri and { uri = vim.uri_from_bufnr(buffer) } or nil,
+      position = position and convert(params.uri, position, encoding, client.offset_encoding) or nil,
+      context = params.kind == 'references' and { includeDeclaration = true } or nil,
+      query = params.query,
+    }
+  end
+  local answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
+  if #answers == 0 and is_complete and is_loading(clients) then
+    async.wait_until(deadline, function()
+      return not is_loading(clients)
+    end)
+    answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
+  end
+  if #answers == 0 and (not is_complete or is_loading(clients)) then
+    return nil, 'the language server is still loading the project; try again in a while'
+  end
+  local locations, symbols = {}, {}
+  for _, answer in ipairs(answers) do
+    local function to_range(uri, range)
+      local from = answer.client.offset_encoding
+      return {
+        start = convert(uri, range.start, from, encoding),
+        ['end'] = convert(uri, range['end'], from, encoding),
+      }
+    end
+    if vim.endswith(params.kind, 'Symbols') then
+      add_symbols(symbols, answer.result, params.uri, to_range)
+    else
+      add_locations(locations, answer.result, to_range)
+    end
+  end
+  return {
+    locations = vim.list_slice(locations, 1, params.limit),
+    symbols = vim.list_slice(symbols, 1, params.limit),
+  }
+end
+
+return M

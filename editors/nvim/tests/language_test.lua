@@ -1,0 +1,154 @@
+-- Questions about symbols, with the real server and a real language server: TypeScript's.
+--
+-- AGENTLS_MCP_PEERS: the folder with the npm packages of `tests/peers/npm`; without it, the test is skipped.
+
+local support = require('tests.support')
+local eq = support.eq
+
+local FILES = {
+  ['tsconfig.json'] = '{ "compilerOptions": { "strict": true } }\n',
+  ['cart.ts'] = '// total: ä𝔘\nexport class Cart {\n  /* ä𝔘 */ total(): number {\n    return 1;\n  }\n}\n',
+  ['print.ts'] = 'import { Cart } from "./cart";\n\nexport function print(cart: Cart) {\n  return cart.total();\n}\n',
+  ['notes.txt'] = 'total\n',
+}
+
+return function(_, drive)
+  local peers = os.getenv('AGENTLS_MCP_PEERS')
+  if not peers then
+    print('NOT TESTED: language servers. AGENTLS_MCP_PEERS is not set.')
+    return
+  end
+  local init = ([[
+vim.api.nvim_create_autocmd('FileType', {
+  pattern = 'typescript',
+  callback = function(event)
+    vim.lsp.start({
+      name = 'typescript',
+      cmd = { 'node', %q, '--stdio' },
+      root_dir = vim.fn.getcwd(),
+      init_options = { tsserver = { path = %q } },
+    }, { bufnr = event.buf })
+  end,
+})
+vim.cmd('filetype on')
+]]):format(
+    peers .. '/node_modules/typescript-language-server/lib/cli.mjs',
+    peers .. '/node_modules/typescript/lib/tsserver.js'
+  )
+
+  ---Asks as the server does, and returns the result and the reason.
+  local function ask(nvim, params, encoding)
+    return unpack(nvim.lua(
+      [[
+        local params, encoding = ...
+        local result, reason, is_done
+        coroutine.wrap(function()
+          result, reason = require('agentls.language').answer_query(params, encoding)
+          is_done = true
+        end)()
+        vim.wait(20000, function() return is_done end, 10)
+        return { result or false, reason or false }
+      ]],
+      params,
+      encoding or 'utf-8'
+    ))
+  end
+
+  ---Lists locations as `name:line:character`, in order.
+  local function list(result)
+    local all = vim.tbl_map(function(location)
+      local start = location.range.start
+      return ('%s:%d:%d'):format(vim.fs.basename(location.uri), start.line, start.character)
+    end, result.locations)
+    table.sort(all)
+    return all
+  end
+
+  drive('language: a real language server answers for buffers and files', { init = init, files = FILES }, function(nvim)
+    local function uri(name)
+      return vim.uri_from_fname(nvim.workspace .. '/' .. name)
+    end
+    -- A busy machine may need longer to start the language server than a question waits.
+    support.wait('the language server', function()
+      return ask(nvim, { kind = 'documentSymbols', uri = uri('cart.ts'), limit = 100 })
+    end)
+    -- The file is in no window. The columns count bytes, and the language server counts UTF-16 units.
+    local symbols, why = ask(nvim, { kind = 'documentSymbols', uri = uri('cart.ts'), limit = 100 })
+    assert(symbols, why)
+    local found = vim.tbl_map(function(symbol)
+      return { symbol.name, symbol.containerName or false, symbol.selectionRange.start }
+    end, symbols.symbols)
+    eq(found, {
+      { 'Cart', false, { line = 1, character = 13 } },
+      { 'total', 'Cart', { line = 2, character = 15 } },
+    })
+    eq(nvim.lua('return vim.bo[vim.fn.bufnr("cart.ts")].buflisted'), false)
+    local at_total = { uri = uri('cart.ts'), position = { line = 2, character = 15 }, limit = 100 }
+    nvim.cmd('edit print.ts')
+    local references = ask(nvim, vim.tbl_extend('error', { kind = 'references' }, at_total))
+    eq(list(references), { 'cart.ts:2:15', 'print.ts:3:14' })
+    local utf16 = { kind = 'references', uri = uri('cart.ts'), position = { line = 2, character = 12 }, limit = 1 }
+    eq(#list(ask(nvim, utf16, 'utf-16')), 1, 'the limit')
+    local use = { kind = 'definition', uri = uri('print.ts'), position = { line = 3, character = 16 }, limit = 10 }
+    eq(list(ask(nvim, use)), { 'cart.ts:2:15' })
+    eq(list(ask(nvim, use, 'utf-16')), { 'cart.ts:2:12' })
+    local workspace = ask(nvim, { kind = 'workspaceSymbols', query = 'Cart', limit = 10 })
+    eq(workspace.symbols[1].name, 'Cart')
+    local _, reason = ask(nvim, { kind = 'documentSymbols', uri = uri('notes.txt'), limit = 10 })
+    assert(reason:find('no language server', 1, true), reason)
+    _, reason = ask(nvim, { kind = 'unheardOf', uri = uri('notes.txt'), limit = 10 })
+    assert(reason:find('does not answer `unheardOf`', 1, true), reason)
+    eq(nvim.notices(), {})
+  end)
+
+  drive('language: an edit that breaks another open file is reported with its errors', {
+    init = init,
+    files = FILES,
+    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(support.server),
+  }, function(nvim)
+    nvim.cmd('edit cart.ts')
+    nvim.cmd('split print.ts')
+    support.wait('the language server', function()
+      local use = { kind = 'references', uri = vim.uri_from_fname(nvim.workspace .. '/print.ts'), limit = 9 }
+      use.position = { line = 3, character = 14 }
+      local result = ask(nvim, use)
+      return result and #result.locations == 2
+    end)
+    nvim.cmd('AgentPrompt rename total')
+    local state = nvim.wait_for_turn_end()
+    local output
+    for _, item in ipairs(state.items) do
+      output = item.kind == 'tool' and item.output or output
+    end
+    eq(
+      output,
+      'edited cart.ts (+1 −1 lines)\nThe editor reports 1 new error:\n'
+        .. "print.ts:4:15: error: Property 'total' does not exist on type 'Cart'. (typescript)"
+    )
+  end)
+
+  drive('language: the agent finds references through the editor', {
+    init = init,
+    files = FILES,
+    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "plan" } } } }'):format(support.server),
+  }, function(nvim)
+    nvim.cmd('edit print.ts')
+    support.wait('the language server', function()
+      local position = { line = 3, character = 14 }
+      local use = { kind = 'references', uri = vim.uri_from_fname(nvim.workspace .. '/print.ts'), position = position, limit = 9 }
+      local result = ask(nvim, use)
+      return result and #result.locations == 2
+    end)
+    nvim.cmd('AgentPrompt who uses total')
+    local state = nvim.wait_for_turn_end()
+    local output
+    for _, item in ipairs(state.items) do
+      output = item.kind == 'tool' and item.output or output
+    end
+    eq(
+      output,
+      'cart.ts:3: /* ä𝔘 */ total(): number {  (in Cart)\nprint.ts:4: return cart.total();  (in print)\n'
+        .. '[2 references in 2 files]\n'
+    )
+  end)
+end

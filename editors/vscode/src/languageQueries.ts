@@ -1,0 +1,99 @@
+// Answers `agent/languageQuery` with the editor's language providers. They load documents that are not open.
+
+import {
+  commands,
+  type DocumentSymbol,
+  type Location,
+  type LocationLink,
+  Position,
+  type SymbolInformation,
+  Uri,
+  workspace,
+} from "vscode";
+import { toRange } from "./mentions";
+import type { DocumentLocation, LanguageQueryParams, LanguageQueryResult, LanguageSymbol } from "./protocol";
+
+const LOCATION_COMMANDS: Readonly<Record<string, string>> = {
+  definition: "vscode.executeDefinitionProvider",
+  implementation: "vscode.executeImplementationProvider",
+  typeDefinition: "vscode.executeTypeDefinitionProvider",
+  references: "vscode.executeReferenceProvider",
+};
+
+/** How long an extension has to start when the first document of its language opens. The agent waits for 5 s. */
+const START_MS = 3000;
+
+export async function answerLanguageQuery(params: LanguageQueryParams): Promise<LanguageQueryResult> {
+  const { kind, position, limit } = params;
+  if (kind === "workspaceSymbols") {
+    const found = await commands.executeCommand<SymbolInformation[]>(
+      "vscode.executeWorkspaceSymbolProvider",
+      params.query ?? "",
+    );
+    return { symbols: (found ?? []).slice(0, limit).map(fromSymbolInformation) };
+  }
+  const uri = Uri.parse(params.uri ?? "", true);
+  const found = await openWithLanguageSupport(uri);
+  if (kind === "documentSymbols") {
+    return { symbols: found.flatMap((symbol) => flattenSymbol(symbol, uri)).slice(0, limit) };
+  }
+  const command = LOCATION_COMMANDS[kind];
+  if (command === undefined || position === undefined) throw new Error(`the editor does not answer \`${kind}\``);
+  const at = new Position(position.line, position.character);
+  const locations = await commands.executeCommand<(Location | LocationLink)[]>(command, uri, at);
+  return { locations: (locations ?? []).slice(0, limit).map(fromLocation) };
+}
+
+type DocumentSymbols = (SymbolInformation & DocumentSymbol)[];
+
+/** Opens a document in the background, and returns its symbols once its language support runs. */
+async function openWithLanguageSupport(uri: Uri): Promise<DocumentSymbols> {
+  const { languageId } = await workspace.openTextDocument(uri);
+  const deadline = Date.now() + START_MS;
+  for (;;) {
+    // The editor gives each symbol as an object of both types. Without a provider it gives no list.
+    const symbols = await commands.executeCommand<DocumentSymbols | undefined>(
+      "vscode.executeDocumentSymbolProvider",
+      uri,
+    );
+    if (symbols !== undefined) return symbols;
+    if (Date.now() > deadline) {
+      throw new Error(`no language support of the editor answers for ${languageId} files`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+function fromLocation(location: Location | LocationLink): DocumentLocation {
+  return "targetUri" in location
+    ? {
+        uri: location.targetUri.toString(),
+        range: toRange(location.targetSelectionRange ?? location.targetRange),
+      }
+    : { uri: location.uri.toString(), range: toRange(location.range) };
+}
+
+function fromSymbolInformation(symbol: SymbolInformation): LanguageSymbol {
+  return {
+    name: symbol.name,
+    // LSP's numbers begin with 1.
+    kind: symbol.kind + 1,
+    uri: symbol.location.uri.toString(),
+    range: toRange(symbol.location.range),
+    ...(symbol.containerName ? { containerName: symbol.containerName } : {}),
+  };
+}
+
+function flattenSymbol(symbol: SymbolInformation & DocumentSymbol, uri: Uri, container?: string): LanguageSymbol[] {
+  const containerName = container ?? (symbol.containerName || undefined);
+  const flat: LanguageSymbol = {
+    name: symbol.name,
+    kind: symbol.kind + 1,
+    uri: uri.toString(),
+    range: toRange(symbol.range ?? symbol.location.range),
+    ...(symbol.selectionRange === undefined ? {} : { selectionRange: toRange(symbol.selectionRange) }),
+    ...(containerName === undefined ? {} : { containerName }),
+  };
+  const children = (symbol.children ?? []) as DocumentSymbols;
+  return [flat, ...children.flatMap((child) => flattenSymbol(child, uri, symbol.name))];
+}
