@@ -142,6 +142,38 @@ fn a_background_process_is_watched_until_it_ends_and_tools_are_not_blamed() {
 }
 
 #[test]
+fn a_command_that_goes_on_after_its_time_limit_is_watched_until_it_ends() {
+    let Some(case) = Case::new() else { return };
+    let command = "until [ -e go ]; do sleep 0.05; done; echo x > CLAUDE.md; echo x > done";
+    let result = case.run("bash", json!({"command": command, "timeout_s": 0.2}), None);
+    assert!(result.contains("goes on in the background"), "{result}");
+    let wait = "touch go; until [ -e done ]; do sleep 0.05; done";
+    let result = case.bash(wait, Some("aside"));
+    assert!(result.contains("put-aside-CLAUDE.md"), "{result}");
+    assert_eq!(case.world().read("CLAUDE.md"), None);
+}
+
+#[test]
+fn a_working_folder_does_not_move_the_sandbox() {
+    let Some(case) = Case::new() else { return };
+    case.world().write(".vscode/tasks.json", "tasks");
+    case.world().write("sub/a.txt", "a");
+    let run = |command: &str| case.run("bash", json!({"command": command, "workdir": "sub"}), None);
+    let result = run("echo more >> ../.vscode/tasks.json");
+    assert!(result.contains("Read-only file system"), "{result}");
+    run("echo in > inside; echo beside > ../beside");
+    assert_eq!(case.world().read("sub/inside").as_deref(), Some("in\n"));
+    assert_eq!(case.world().read("beside").as_deref(), Some("beside\n"));
+    let result = case.run(
+        "bash",
+        json!({"command": "echo x > CLAUDE.md; echo x > ../CLAUDE.md", "workdir": "sub"}),
+        Some("aside"),
+    );
+    assert!(result.contains("put-aside-CLAUDE.md"), "{result}");
+    assert_eq!(case.world().read("CLAUDE.md"), None);
+}
+
+#[test]
 fn a_cancel_while_the_question_is_open_leaves_the_files_renamed() {
     let Some(case) = Case::new() else { return };
     let turn = case.session.start_command(TASKS);
