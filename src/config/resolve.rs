@@ -56,6 +56,7 @@ pub(super) fn resolve_settings(
     };
     let mut complete = merged.clone();
     resolve_paths(&mut complete, annotated_schema(), inputs.env);
+    agents::add_built_in_agent(&mut complete);
     agents::inherit_from_default(&mut complete);
     let mut settings: Settings = serde_json::from_value(complete.to_json()).unwrap_or_else(|error| {
         // Each layer was validated against the schema of this type, so this is a bug of ours.

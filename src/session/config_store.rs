@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::command::SessionInfo;
 use super::editor_credentials::EditorKeys;
 use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
-use super::services::{Rules, SessionSettings, SettingsSource};
+use super::services::{Rules, SessionSettings, SettingsSource, SubagentModel};
 use crate::approval::Rule;
 use crate::config::{
     self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, McpServerSettings,
@@ -379,7 +379,11 @@ impl SettingsSource for ConfigStore {
             own_tools: folder.tools.clone(),
             mcp: self.mcp_folder(session),
             tools: agent.tool_choice(),
-            names_model: agent.names_model,
+            subagent_model: match (agent.names_model, agent.cheap_model) {
+                (true, _) => SubagentModel::Own,
+                (false, true) => SubagentModel::Cheapest,
+                (false, false) => SubagentModel::Inherited,
+            },
             names_max_steps: agent.names_max_steps,
             read_only: agent.mode == Mode::Plan,
             budgets,

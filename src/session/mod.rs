@@ -70,5 +70,5 @@ pub use manager::SessionManager;
 pub use models::{ListedModel, ListedProvider, ModelListing, ModelVerdict, Models};
 pub use open::{CreatedSession, NewSession, NewSessionError};
 pub use references::{PendingReference, TextSpan, resolve_reference};
-pub use services::{Rules, Services, SessionSettings, SettingsSource};
+pub use services::{Rules, Services, SessionSettings, SettingsSource, SubagentModel};
 pub use state::{OpenWork, RouteRecord, SessionSpending, SessionState, TurnRecord};

@@ -362,6 +362,22 @@ impl Models {
         info
     }
 
+    /// Returns the cheapest current model of the provider, of the same vendor at a gateway, if it is known to be cheaper
+    /// than `model`.
+    fn find_cheaper_model(&self, settings: &ProviderSettings, model: &str) -> Option<String> {
+        let price = |name: &str| self.model_info(settings, name).price.map(|price| price.output);
+        let vendor = model.split_once('/').map(|(vendor, _)| vendor);
+        let list = self.find_list(settings);
+        let chat = list.as_ref().map(|list| list.chat.as_slice());
+        let own = price(model)?;
+        models::list_offered_models(&settings.name, chat, models::current_day())
+            .into_iter()
+            .filter(|name| name.split_once('/').map(|(vendor, _)| vendor) == vendor)
+            .filter_map(|name| Some((price(&name).filter(|price| *price < own)?, name)))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, name)| name)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, BuiltProvider>> {
         // The map is consistent after every statement, so a panic elsewhere does not spoil it.
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
@@ -390,11 +406,9 @@ impl Models {
                 "set `model` under [provider.{name}], or choose one with agent/setModel"
             ))
         })?;
-        let agent = choice
-            .agent
-            .as_deref()
-            .and_then(|agent| self.settings.find_agent(agent));
-        let agent = agent.unwrap_or_else(|| self.settings.default_agent());
+        let cheaper = choice.cheap.then(|| self.find_cheaper_model(settings, &model));
+        let model = cheaper.flatten().unwrap_or(model);
+        let agent = self.agent_settings(choice.agent.as_deref());
         let spec = self.provider_spec(settings);
         let wanted = choice.effort.or(configured_effort(agent.reasoning_effort));
         let effort = wanted.map(|wanted| spec.nearest_effort(&model, wanted));

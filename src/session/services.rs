@@ -99,6 +99,17 @@ impl Services {
     }
 }
 
+/// The model that a named agent uses as a sub-agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubagentModel {
+    /// The one that it names.
+    Own,
+    /// The one of the agent that delegates.
+    Inherited,
+    /// The cheapest current model of that one's provider.
+    Cheapest,
+}
+
 /// The settings of one session, read at the start of each turn.
 pub struct SessionSettings {
     /// What the turn itself needs to know.
@@ -109,8 +120,8 @@ pub struct SessionSettings {
     pub mcp: Option<Arc<McpFolder>>,
     /// Which of the tools the agent has.
     pub tools: ToolChoice,
-    /// The agent names its own model, which it uses as a sub-agent too.
-    pub names_model: bool,
+    /// The model that the agent uses as a sub-agent.
+    pub subagent_model: SubagentModel,
     /// The configuration sets `max_steps`, so the client's abilities do not change it.
     pub names_max_steps: bool,
     /// The agent only reads, as a sub-agent too and in any mode.

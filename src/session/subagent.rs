@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use self::bridge::SubagentBridge;
 use super::command::SessionInfo;
-use super::services::{Services, SessionSettings};
+use super::services::{Services, SessionSettings, SubagentModel};
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::spawn::{TaskError, spawn};
@@ -196,8 +196,9 @@ impl SubagentSpawner {
                 agent: info.agent,
                 ..ModelChoice::default()
             };
-            if !profile.names_model {
+            if profile.subagent_model != SubagentModel::Own {
                 (choice.model, choice.effort) = (cx.settings.choice.model, cx.settings.choice.effort);
+                choice.cheap = profile.subagent_model == SubagentModel::Cheapest;
             }
             cx.settings = TurnSettings {
                 choice,

@@ -406,6 +406,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
     };
     let choice = ModelChoice {
         model: Some(named.clone()),
+        cheap: false,
         ..cx.settings.choice.clone()
     };
     // Resolving may ask the editor for a key; a cancel does not wait for that.

@@ -17,6 +17,8 @@ pub struct ModelChoice {
     pub agent: Option<String>,
     /// `provider/model`, `provider` or `model`.
     pub model: Option<String>,
+    /// Use the cheapest current model of the provider that this selects, if it is known to be cheaper.
+    pub cheap: bool,
     /// Reasoning effort.
     pub effort: Option<Effort>,
 }

@@ -394,3 +394,58 @@ fn retired_model_of_a_vendor_is_refused() {
     );
     assert_eq!(set_model(&client, &session, "claude-sonnet-5"), Ok(()));
 }
+
+/// Lets the built-in agent `explore` answer, and returns its two requests. Between them it tries to write a file.
+fn explore(world: &World) -> [Value; 2] {
+    let replies = [
+        Reply::tool("delegate", json!({"prompt": "Where is it?", "agent": "explore"})),
+        Reply::tool("bash", json!({"command": "touch written"})),
+        Reply::text("In src/a.rs:1."),
+        Reply::text("done"),
+    ];
+    replies.into_iter().for_each(|reply| world.mock().push(reply));
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    assert_eq!(client.ask(&session, "find it").text, "done");
+    assert_eq!(world.read("written"), None);
+    let requests = world.mock().requests();
+    assert!(
+        requests[3]
+            .messages()
+            .last()
+            .unwrap()
+            .to_string()
+            .contains("In src/a.rs:1.")
+    );
+    [requests[1].body.clone(), requests[2].body.clone()]
+}
+
+#[test]
+fn the_explore_agent_reads_on_the_cheapest_model() {
+    let [first, second] = explore(&world("model = \"claude-opus-5\"", ""));
+    assert!(
+        first["model"].as_str().unwrap().starts_with("claude-haiku"),
+        "{first}"
+    );
+    assert!(first["system"].to_string().contains("You explore a code base"));
+    let tools = first["tools"].as_array().unwrap().iter();
+    let mut tools: Vec<&str> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
+    tools.sort_unstable();
+    assert_eq!(tools, ["bash", "glob", "grep", "list_dir", "read_file"]);
+    assert!(second["messages"].to_string().contains("plan mode"), "{second}");
+}
+
+#[test]
+fn the_explore_agent_keeps_a_model_that_is_not_known_to_be_dearer() {
+    // A model that the catalogue does not know has no price, so none is known to be cheaper.
+    let [first, _] = explore(&world("model = \"claude-inhouse\"", ""));
+    assert_eq!(first["model"], "claude-inhouse");
+    let agent = "[agent.explore]\nmodel = \"claude-sonnet-5\"\n";
+    let [first, _] = explore(&world("model = \"claude-opus-5\"", agent));
+    assert_eq!(first["model"], "claude-sonnet-5");
+    assert!(first["system"].to_string().contains("You explore a code base"));
+    let agent = "[agent.explore]\ncheap_model = false\nsystem_prompt = \"Look.\"\n";
+    let [first, _] = explore(&world("model = \"claude-opus-5\"", agent));
+    assert_eq!(first["model"], "claude-opus-5");
+    assert!(first["system"].to_string().contains("Look."));
+}

@@ -1,11 +1,44 @@
-//! Resolves agents: what a named one inherits from `default`, and the providers that they name.
+//! Resolves agents: the built-in one, what a named one inherits from `default`, and the providers that they name.
 
 use std::collections::BTreeMap;
+
+use serde_json::json;
 
 use super::resolver::Resolver;
 use crate::config::diagnostics::nearest_name;
 use crate::config::settings::{AgentSettings, ProviderSettings, Settings, parse_route_step};
 use crate::config::tree::{Node, SpannedValue};
+
+/// The built-in agent that reads for others.
+const EXPLORE: &str = "explore";
+
+/// Adds the built-in agent. The configuration may override each of its settings.
+pub(super) fn add_built_in_agent(tree: &mut SpannedValue) {
+    let built_in = json!({
+        "description": "searches and reads the workspace on a cheaper model, changes nothing, and answers with places; \
+                        for questions that need many searches",
+        "mode": "plan",
+        "cheap_model": true,
+        "tools": ["read_file", "grep", "glob", "list_dir", "bash", "find_symbol", "find_references", "go_to_definition"],
+        "system_prompt": include_str!("../explore.md"),
+    });
+    let Some(Node::Table(values)) = SpannedValue::from_json(&built_in, &tree.at).map(|tree| tree.node) else {
+        return;
+    };
+    let is_own = |key: &str| tree.find(&["agent", EXPLORE, key]).is_some();
+    // An own prompt in a file replaces the built-in one.
+    let file = tree.find(&["agent", EXPLORE, "prompt_file"]);
+    let has_prompt = file
+        .and_then(SpannedValue::text)
+        .is_some_and(|file| !file.is_empty());
+    let missing: Vec<_> = values
+        .into_iter()
+        .filter(|(key, _)| !is_own(key) && !(key == "system_prompt" && has_prompt))
+        .collect();
+    for (key, value) in missing {
+        tree.insert_at(&["agent", EXPLORE, &key], value);
+    }
+}
 
 /// Copies to each named agent what it inherits from `default`.
 pub(super) fn inherit_from_default(tree: &mut SpannedValue) {

@@ -36,6 +36,10 @@ pub struct AgentSettings {
     /// The model to use. Default: the provider's.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub model: Option<String>,
+    /// Whether the agent, as a sub-agent, uses the cheapest current model of the session's provider. Only if it names no
+    /// model itself. Default: false; true for `explore`.
+    #[schemars(extend("x-untrusted" = Untrusted::Any))]
+    pub cheap_model: bool,
     /// How freely the agent may act. Default: `ask`.
     #[schemars(with = "ModeSchema", extend("x-untrusted" = Untrusted::StricterMode))]
     pub mode: Mode,
@@ -163,6 +167,7 @@ impl Default for AgentSettings {
             description: None,
             provider: None,
             model: None,
+            cheap_model: false,
             mode: Mode::default(),
             max_steps: 50,
             max_session_cost: None,

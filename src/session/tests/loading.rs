@@ -83,7 +83,7 @@ impl SettingsSource for Plain {
             mcp: None,
             own_tools: Default::default(),
             tools: Default::default(),
-            names_model: false,
+            subagent_model: SubagentModel::Inherited,
             names_max_steps: true,
             read_only: false,
             budgets: Budgets::default(),
