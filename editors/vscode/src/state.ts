@@ -34,7 +34,7 @@ import type {
   WarningNotification,
 } from "./protocol";
 import { applyTurnDiff } from "./state/changes";
-import { putItem, updateItem } from "./state/items";
+import { findItem, getProposedPlan, putItem, updateItem } from "./state/items";
 import { applyDelta, applyMessage, applyMessageRetracted, parseMessageContent } from "./state/messages";
 import type { AgentEvent, ChatItem, ChatState, LimitItem, QuestionItem } from "./state/model";
 import {
@@ -59,7 +59,14 @@ import {
   FINAL_STATUSES,
 } from "./state/tools";
 
-export { countOpenInquiries, describeChanges, describeTurnEnd, getItemKey, sumLines } from "./state/items";
+export {
+  countOpenInquiries,
+  describeChanges,
+  describeTurnEnd,
+  getItemKey,
+  getProposedPlan,
+  sumLines,
+} from "./state/items";
 export * from "./state/model";
 export { MAX_LIVE_CHARS } from "./state/tools";
 
@@ -106,7 +113,7 @@ export function applyEvent(state: ChatState, method: string, params: unknown): C
     case "agent/limitResolved":
       return resolveInquiry<LimitItem>(state, "limit", (params as LimitResolvedNotification).limitId, params);
     case "agent/questionRequested":
-      return addInquiry<QuestionItem>(state, "question", (params as QuestionRequestedNotification).questionId, params);
+      return addQuestion(state, params as QuestionRequestedNotification);
     case "agent/questionResolved":
       return resolveInquiry<QuestionItem>(
         state,
@@ -148,6 +155,14 @@ export function applyEvent(state: ChatState, method: string, params: unknown): C
     default:
       return state;
   }
+}
+
+/** Adds a question. The detail of one about a plan is left out, because the call shows the plan. */
+function addQuestion(state: ChatState, request: QuestionRequestedNotification): ChatState {
+  const { detail: _, ...withoutDetail } = request;
+  const call = request.toolCallId === undefined ? undefined : findItem(state, "tool", request.toolCallId);
+  const showsPlan = call !== undefined && getProposedPlan(call) !== undefined;
+  return addInquiry<QuestionItem>(state, "question", request.questionId, showsPlan ? withoutDetail : request);
 }
 
 function addInquiry<I extends LimitItem | QuestionItem>(

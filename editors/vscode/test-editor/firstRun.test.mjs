@@ -134,6 +134,35 @@ testInWorkbench(
   },
 );
 
+const PLAN = "## Plan\n\n1. Add a **guard** to `total.ts`.\n2. Run the tests.";
+testInWorkbench(
+  "a plan is presented, and the answer ends plan mode",
+  {
+    config: `${CASSETTE_CONFIG}mode = "plan"\n`,
+    exchanges: [
+      {
+        when: { prompt: "make a plan", step: 0 },
+        events: [{ tool: { name: "present_plan", input: { plan: PLAN } } }],
+      },
+      { when: { prompt: "make a plan", step: 1 }, events: [{ text: "I begin." }] },
+    ],
+  },
+  async (s) => {
+    await s.showChat();
+    await s.at("mode").filter({ hasText: "Plan" }).waitFor();
+    await s.sendPrompt("make a plan");
+    const question = s.at("question");
+    await question.waitFor();
+    await s.at("proposed-plan").locator("strong", { hasText: "guard" }).waitFor();
+    assert.doesNotMatch((await question.textContent()) ?? "", /guard/);
+    await s.takeScreenshot("plan");
+    await question.getByLabel("Yes, edit freely").check();
+    await question.getByRole("button", { name: "Answer" }).click();
+    await s.waitForTurnEnd(1, "completed");
+    await s.at("mode").filter({ hasText: "Auto" }).waitFor();
+  },
+);
+
 testInWorkbench(
   "an untrusted folder cannot loosen approvals",
   { config: CASSETTE_CONFIG, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },

@@ -2,7 +2,7 @@
 
 import { formatDuration } from "../format";
 import type { TurnState } from "../protocol";
-import type { ChangesItem, ChatItem, ChatState, TurnEndItem } from "./model";
+import type { ChangesItem, ChatItem, ChatState, ToolItem, TurnEndItem } from "./model";
 
 /** Returns a key that is unique in the list. */
 export function getItemKey(item: ChatItem): string {
@@ -43,6 +43,16 @@ export function updateItem<I extends ChatItem>(
 
 export function removeItems(state: ChatState, matches: (item: ChatItem) => boolean): ChatState {
   return state.items.some(matches) ? { ...state, items: state.items.filter((item) => !matches(item)) } : state;
+}
+
+/** The tool that presents a plan. */
+const PRESENT_PLAN = "present_plan";
+
+/** Returns the plan that a call presents, in Markdown. */
+export function getProposedPlan(item: ToolItem): string | undefined {
+  if (item.name !== PRESENT_PLAN || item.status === "failed") return undefined;
+  const { plan } = (item.input ?? {}) as { plan?: unknown };
+  return typeof plan === "string" ? plan : undefined;
 }
 
 /** Counts open approvals, limits, and questions. */

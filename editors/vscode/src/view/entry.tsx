@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { formatCost, formatTokens } from "../format";
 import type { AssistantItem, ChatItem, PlanListItem, TurnEndItem, UserItem } from "../state";
-import { describeTurnEnd } from "../state";
+import { describeTurnEnd, getProposedPlan } from "../state";
 import { type Capabilities, describeKeyCheck, type KeyCheck, type ViewState } from "../webviewProtocol";
 import { TurnChanges } from "./changes";
 import { Button, Markdown, PureComponent } from "./components";
@@ -46,10 +46,13 @@ export class Entry extends PureComponent<Props> {
         return <UserMessage item={item} />;
       case "assistant":
         return <AssistantMessage item={item} />;
-      case "tool":
+      case "tool": {
         // The plan and the question are items of their own.
         if (["update_plan", "ask_user"].includes(item.name) && item.status !== "failed") return null;
+        const plan = getProposedPlan(item);
+        if (plan !== undefined) return <ProposedPlan text={plan} />;
         return <ToolCall tool={item} subagents={subagents} capabilities={capabilities} reviews={reviews} />;
+      }
       case "plan":
         return <PlanEntry item={item} />;
       case "warning":
@@ -138,6 +141,15 @@ function AssistantMessage({ item }: { item: AssistantItem }): JSX.Element {
 }
 
 const STEP_LABELS = { pending: "to do", inProgress: "in progress", completed: "done" };
+
+/** A plan that the agent has worked out in plan mode. The question about it follows. */
+function ProposedPlan({ text }: { text: string }): JSX.Element {
+  return (
+    <section class="proposed-plan" aria-label="The proposed plan" data-testid="proposed-plan">
+      <Markdown text={text} isOpen={false} />
+    </section>
+  );
+}
 
 function PlanEntry({ item }: { item: PlanListItem }): JSX.Element {
   const completedCount = item.items.filter((step) => step.status === "completed").length;
