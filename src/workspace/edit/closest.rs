@@ -14,11 +14,11 @@ const MOST_PLACES: usize = 50;
 /// The share of the old text's letters that must be there, in percent.
 const LEAST_SHARE: usize = 30;
 
-/// Returns the end of a sentence that says where `old` almost is; empty if nowhere.
+/// Returns the end of a sentence that says where `old` almost is, if anywhere.
 pub(super) fn describe(text: &str, old: &str) -> String {
     let (lines, old) = (split(text), split(old));
     let Some(start) = find_start(&lines, &old) else {
-        return String::new();
+        return ", and nothing in the file is similar; read the file again".to_owned();
     };
     let end = (start + old.len()).min(lines.len());
     format!(

@@ -181,6 +181,19 @@ fn what_models_add_to_a_text_is_left_out() {
 }
 
 #[test]
+fn blanks_at_the_ends_of_all_lines_are_not_copied() {
+    let bend = |text: &str| text.replace('\n', "  \n");
+    let old = "fn main() {\n    let answer = 42;\n";
+    let new = "fn main() {\n    // Why?\n    // It was computed.\n    let answer = 43;\n";
+    let edited = apply(PROGRAM, &[edit(&bend(old), &bend(new))]).unwrap();
+    assert_eq!(edited.text, PROGRAM.replace(old, new));
+    // One line without them says that those of the others are meant.
+    let text = "* one\n* two\n";
+    let edited = apply(text, &[edit("*  one  \n* two", "*  one  \n* three  ")]).unwrap();
+    assert!(edited.text.ends_with("* three  \n"), "{edited:?}");
+}
+
+#[test]
 fn what_is_not_certain_is_refused() {
     for (text, old, new) in [
         // The old text has one indentation where the file has two.
@@ -261,7 +274,7 @@ fn a_refusal_shows_the_closest_lines() {
     ));
     assert_eq!(
         refuse(PROGRAM, "nothing of the kind at all"),
-        "old_text was not found"
+        "old_text was not found, and nothing in the file is similar; read the file again"
     );
     // No more than sixty lines, and no line of any length.
     let long: String = (0..200)

@@ -109,10 +109,16 @@ fn build_edit(lines: &[&str], at: usize, count: usize, new: Vec<String>) -> Fitt
 }
 
 /// Gives the new lines the look of the place: lines that stay are the file's, others get its indentation.
-fn fit(old: &[&str], new: &[&str], there: &[&str]) -> Option<Vec<String>> {
+fn fit<'a>(old: &[&str], new: &[&'a str], there: &[&str]) -> Option<Vec<String>> {
     let pairs = old.iter().zip(there).filter(|(old, _)| !is_blank(old));
     let indentation = Indentation::learn(pairs.clone().map(|(old, there)| (indent(old), indent(there))));
-    let letters = learn_letters(pairs.map(|(old, there)| (*old, *there)));
+    let letters = learn_letters(pairs.clone().map(|(old, there)| (*old, *there)));
+    // If each old line has blanks at its end that the file lacks, those of the new lines mean nothing either.
+    let has_blank_end = |line: &str| line.len() > line.trim_end().len();
+    let drops_ends = pairs
+        .clone()
+        .all(|(old, there)| has_blank_end(old) && !has_blank_end(there));
+    let end = |line: &'a str| if drops_ends { line.trim_end() } else { line };
     let twins = find_twins(old, there);
     let mut fitted = Vec::new();
     for change in capture_diff_slices(Algorithm::Myers, old, new) {
@@ -127,7 +133,7 @@ fn fit(old: &[&str], new: &[&str], there: &[&str]) -> Option<Vec<String>> {
             DiffTag::Equal => fitted.extend(there[from].iter().map(|line| (*line).to_owned())),
             DiffTag::Delete => {}
             DiffTag::Insert => {
-                for line in &new[to] {
+                for line in new[to].iter().map(|line| end(line)) {
                     fitted.push(indentation.fit(line, &exchange(line.trim_start(), &letters))?);
                 }
             }
@@ -143,7 +149,7 @@ fn fit(old: &[&str], new: &[&str], there: &[&str]) -> Option<Vec<String>> {
                 if pairs.any(|(old, there)| old.trim() != there.trim()) {
                     return None;
                 }
-                for line in &new[to] {
+                for line in new[to].iter().map(|line| end(line)) {
                     fitted.push(indentation.fit(line, line.trim_start())?);
                 }
             }
