@@ -31,12 +31,25 @@ export class FreshDiagnostics implements Disposable {
   }
 
   /** Waits for the reports about the document's text, at most `ms`. The editor hides a report that changes nothing. */
-  async waitForReports(uri: string, ms: number): Promise<void> {
+  waitForReports(uri: string, ms: number): Promise<void> {
     const key = Uri.parse(uri).toString();
-    const deadline = Date.now() + ms;
-    const isComplete = () =>
-      (this.#reportedAt.get(key) ?? 0) >= (this.#changedAt.get(key) ?? Number.POSITIVE_INFINITY) &&
-      Date.now() - this.#lastReport >= QUIET_MS;
-    while (!isComplete() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 50));
+    const isReported = () => (this.#reportedAt.get(key) ?? 0) >= (this.#changedAt.get(key) ?? Number.POSITIVE_INFINITY);
+    return new Promise((resolve) => {
+      let quiet: NodeJS.Timeout | undefined;
+      const finish = () => {
+        clearTimeout(quiet);
+        clearTimeout(limit);
+        reports.dispose();
+        resolve();
+      };
+      const startQuietTime = () => {
+        clearTimeout(quiet);
+        if (isReported()) quiet = setTimeout(finish, this.#lastReport + QUIET_MS - Date.now());
+      };
+      const limit = setTimeout(finish, ms);
+      // The listener above has recorded the report by then.
+      const reports = languages.onDidChangeDiagnostics(startQuietTime);
+      startQuietTime();
+    });
   }
 }
