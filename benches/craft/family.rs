@@ -30,6 +30,7 @@ fn system_size(request: &RecordedRequest) -> usize {
     let text = match request.api {
         Api::Anthropic => join_texts(&request.body["system"]),
         Api::Responses => join_texts(&request.body["instructions"]),
+        Api::Gemini => join_texts(&request.body["systemInstruction"]["parts"]),
         Api::OpenAi => request
             .messages()
             .iter()

@@ -62,6 +62,7 @@ impl World {
             Api::Anthropic => ("anthropic", mock.anthropic_url()),
             Api::OpenAi => ("openai", mock.openai_url()),
             Api::Responses => ("openai-responses", mock.openai_url()),
+            Api::Gemini => ("gemini", mock.gemini_url()),
         };
         let config = format!(
             "[provider.mock]\nkind = \"{kind}\"\nbase_url = \"{address}\"\napi_key = \"sk-bench\"\nmodel = \"{}\"\n\
@@ -130,6 +131,11 @@ impl World {
                     );
                 }
                 Api::OpenAi if message["role"] == "tool" => results.push(join_texts(&message["content"])),
+                Api::Gemini => {
+                    let parts = message["parts"].as_array().into_iter().flatten();
+                    let responses = parts.filter_map(|part| part["functionResponse"]["response"].as_object());
+                    results.extend(responses.flat_map(|response| response.values().map(join_texts)));
+                }
                 Api::Responses if message["type"] == "function_call_output" => {
                     results.push(join_texts(&message["output"]));
                 }

@@ -18,6 +18,8 @@ pub enum ApiKind {
     /// OpenAI's Responses API.
     #[serde(rename = "openai-responses")]
     Responses,
+    /// Google's Gemini API.
+    Gemini,
     /// Replays a cassette; needs no network and no key.
     Script,
 }
@@ -29,6 +31,7 @@ impl ApiKind {
             Self::Anthropic => "anthropic",
             Self::OpenAi => "openai",
             Self::Responses => "openai-responses",
+            Self::Gemini => "gemini",
             Self::Script => "script",
         }
     }
@@ -38,6 +41,7 @@ impl ApiKind {
         match self {
             Self::Anthropic => Some("https://api.anthropic.com"),
             Self::OpenAi | Self::Responses => Some("https://api.openai.com/v1"),
+            Self::Gemini => Some("https://generativelanguage.googleapis.com/v1beta"),
             Self::Script => None,
         }
     }

@@ -44,7 +44,7 @@ const fn other(name: &'static str, base_url: &'static str, key: &'static str) ->
 
 /// The presets. A key in the environment can select the first [`BY_KEY`], in this order.
 #[rustfmt::skip]
-pub(super) const PROVIDER_PRESETS: [ProviderPreset; 51] = [
+pub(super) const PROVIDER_PRESETS: [ProviderPreset; 52] = [
     ProviderPreset {
         kind: ApiKind::Anthropic,
         ..preset("anthropic", "https://api.anthropic.com", Some("ANTHROPIC_API_KEY"))
@@ -75,7 +75,14 @@ pub(super) const PROVIDER_PRESETS: [ProviderPreset; 51] = [
     other("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
     other("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     other("friendli", "https://api.friendli.ai/serverless/v1", "FRIENDLI_TOKEN"),
-    other("google", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    ProviderPreset {
+        kind: ApiKind::Gemini,
+        ..other("google", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY")
+    },
+    ProviderPreset {
+        kind: ApiKind::Gemini,
+        ..other("gemini", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY")
+    },
     other("helicone", "https://ai-gateway.helicone.ai/v1", "HELICONE_API_KEY"),
     other("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN"),
     other("inception", "https://api.inceptionlabs.ai/v1", "INCEPTION_API_KEY"),
@@ -127,6 +134,34 @@ pub fn key_variables() -> Vec<&'static str> {
         }
     }
     names
+}
+
+/// The path of Google's API that is compatible with Chat Completions, below the address of its own.
+const GOOGLE_COMPATIBLE: &str = "/openai";
+
+impl ProviderPreset {
+    /// Returns the API at a configured address, which is empty for the preset's own. Google has a compatible API below
+    /// its own, and most gateways speak the compatible one too.
+    pub(super) fn kind_at(&self, address: &str) -> ApiKind {
+        let is_own = address.is_empty() || address.contains("googleapis.com");
+        let is_compatible = address.trim_end_matches('/').ends_with(GOOGLE_COMPATIBLE);
+        if self.kind == ApiKind::Gemini && (is_compatible || !is_own) {
+            ApiKind::OpenAi
+        } else {
+            self.kind
+        }
+    }
+
+    /// Returns the preset's address for an API; `None` if it does not serve that one.
+    pub(super) fn address_for(&self, kind: ApiKind) -> Option<String> {
+        match (self.kind, kind) {
+            (own, kind) if own == kind => Some(self.base_url.to_owned()),
+            // OpenAI serves both of its APIs at one address.
+            (ApiKind::OpenAi, ApiKind::Responses) => Some(self.base_url.to_owned()),
+            (ApiKind::Gemini, ApiKind::OpenAi) => Some(format!("{}{GOOGLE_COMPATIBLE}", self.base_url)),
+            _ => None,
+        }
+    }
 }
 
 /// Returns the name of the preset whose address has this host; for a vendor with several, the first.

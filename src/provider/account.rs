@@ -43,7 +43,7 @@ const MAX_MESSAGE_CHARS: usize = 2_000;
 const MIN_SECRET_LEN: usize = 6;
 
 /// The variables that usually hold a vendor's key, by the vendor's domain and its APIs.
-const KEY_VARIABLES: [(&str, &[ApiKind], &str); 3] = [
+const KEY_VARIABLES: [(&str, &[ApiKind], &str); 4] = [
     ("anthropic.com", &[ApiKind::Anthropic], "ANTHROPIC_API_KEY"),
     (
         "openrouter.ai",
@@ -54,6 +54,11 @@ const KEY_VARIABLES: [(&str, &[ApiKind], &str); 3] = [
         "openai.com",
         &[ApiKind::OpenAi, ApiKind::Responses],
         "OPENAI_API_KEY",
+    ),
+    (
+        "googleapis.com",
+        &[ApiKind::Gemini, ApiKind::OpenAi],
+        "GEMINI_API_KEY",
     ),
 ];
 
@@ -131,7 +136,9 @@ pub(super) fn naming_at(kind: ApiKind, address: &Url) -> ModelNaming {
         (ApiKind::Script, _) => ModelNaming::Free,
         (_, Some((_, families))) => ModelNaming::Vendor(families),
         (ApiKind::Anthropic, None) if !is_local(address) => ModelNaming::Gateway,
-        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses, None) => ModelNaming::Free,
+        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses | ApiKind::Gemini, None) => {
+            ModelNaming::Free
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! error. No tool call with incomplete input is ever completed.
 
 mod findings;
+mod gemini;
 mod mutation;
 mod responses;
 

@@ -9,17 +9,23 @@ use serde_json::Value;
 use super::models::ModelOverride;
 use crate::domain::Price;
 
-/// The fields that contain the window, by frequency (OpenRouter, Groq, Mistral, vLLM, Anthropic).
-const WINDOW_FIELDS: [&str; 5] = [
+/// The fields that contain the window, by frequency (OpenRouter, Groq, Mistral, vLLM, Anthropic, Google).
+const WINDOW_FIELDS: [&str; 6] = [
     "context_length",
     "context_window",
     "max_context_length",
     "max_model_len",
     "max_input_tokens",
+    "inputTokenLimit",
 ];
 
-/// The fields that contain the output limit (OpenRouter and Groq, others, Anthropic).
-const OUTPUT_FIELDS: [&str; 3] = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
+/// The fields that contain the output limit (OpenRouter and Groq, others, Anthropic, Google).
+const OUTPUT_FIELDS: [&str; 4] = [
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
+    "outputTokenLimit",
+];
 
 /// The plausible windows in tokens. Some lists have a 0 for "unknown".
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_024..=100_000_000;
@@ -57,7 +63,8 @@ pub(super) fn read_facts(entry: &Value) -> ModelOverride {
         window,
         max_output: output.and_then(|output| u32::try_from(output).ok()),
         price: read_price(&entry["pricing"]),
-        reasoning: has_parameter("reasoning"),
+        // Google's field.
+        reasoning: has_parameter("reasoning").or_else(|| entry["thinking"].as_bool()),
         images: kinds.map(|kinds| kinds.iter().any(|kind| kind == "image")),
         tools: has_parameter("tools"),
     }

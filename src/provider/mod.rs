@@ -28,6 +28,7 @@ mod contract_tests;
 mod decode;
 mod error;
 mod fields;
+mod gemini;
 mod health_tracking;
 mod http;
 mod idle_timeout;

@@ -143,9 +143,14 @@ async fn get(
     };
     let http = Http::new(account.clone(), settings);
     let mut address = super::build_endpoint_url(&account.base, path);
-    if spec.kind == ApiKind::Anthropic {
-        // Anthropic's pages have only 20 models by default.
-        address.query_pairs_mut().append_pair("limit", "1000");
+    // Pages have only 20 or 50 models by default.
+    let page = match spec.kind {
+        ApiKind::Anthropic => Some("limit"),
+        ApiKind::Gemini => Some("pageSize"),
+        _ => None,
+    };
+    if let Some(page) = page {
+        address.query_pairs_mut().append_pair(page, "1000");
     }
     let request = http.get_or_build_client().await?.get(address);
     let sent = request.headers(headers).send().await;
@@ -207,13 +212,20 @@ async fn read_list_response(mut response: reqwest::Response) -> Option<ModelList
 
 fn read_list(answer: &Value) -> Option<ModelList> {
     // A partial list would make existing models look missing.
-    if answer["has_more"] == true {
+    if answer["has_more"] == true
+        || answer["nextPageToken"]
+            .as_str()
+            .is_some_and(|token| !token.is_empty())
+    {
         return None;
     }
-    let entries = answer.as_array().or_else(|| answer["data"].as_array())?;
+    let lists = [answer, &answer["data"], &answer["models"]];
+    let entries = lists.into_iter().find_map(Value::as_array)?;
     let mut list = ModelList::default();
     for entry in entries {
-        let Some(id) = entry["id"].as_str() else { continue };
+        // Google's own API has only `name`.
+        let id = entry["id"].as_str().or_else(|| entry["name"].as_str());
+        let Some(id) = id else { continue };
         // Google puts the kind of the resource before the name.
         let name = id.strip_prefix("models/").unwrap_or(id);
         let is_plain = !name.contains(char::is_whitespace) && text::reveal_hidden_characters(name) == name;
@@ -269,6 +281,9 @@ fn is_chat(name: &str, entry: &Value) -> bool {
         _ => false,
     };
     let is_chat = &entry["capabilities"]["completion_chat"];
+    let cannot_generate = entry["supportedGenerationMethods"]
+        .as_array()
+        .is_some_and(|methods| !methods.iter().any(|method| method == "generateContent"));
     let other_type = entry["type"].as_str().is_some_and(|kind| {
         [
             "embedding",
@@ -281,7 +296,7 @@ fn is_chat(name: &str, entry: &Value) -> bool {
         ]
         .contains(&kind)
     });
-    !(other_kind || says_no || other_type || *is_chat == false)
+    !(other_kind || says_no || other_type || cannot_generate || *is_chat == false)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use super::anthropic::{self, Anthropic};
 use super::azure;
 use super::call::CallLimits;
 use super::error::{Failure, ProviderError, ProviderFault};
+use super::gemini::Gemini;
 use super::http::{Http, HttpSettings};
 use super::list_facts::ModelList;
 use super::models::{
@@ -278,6 +279,10 @@ impl ProviderSpec {
         let is_azure = self.resolve_base_url().is_ok_and(|base| azure::is_azure(&base));
         let (name, value) = match self.kind {
             ApiKind::Anthropic => (HeaderName::from_static("x-api-key"), to_sensitive_header(key)),
+            ApiKind::Gemini => (
+                HeaderName::from_static("x-goog-api-key"),
+                to_sensitive_header(key),
+            ),
             _ if is_azure && !azure::is_access_token(key) => {
                 (HeaderName::from_static("api-key"), to_sensitive_header(key))
             }
@@ -407,6 +412,12 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
             headers,
             limits,
             verbosity: spec.verbosity,
+        }),
+        ApiKind::Gemini => Arc::new(Gemini {
+            account,
+            http,
+            headers,
+            limits,
         }),
         ApiKind::OpenAi | ApiKind::Script => {
             let flavour = Flavour::from_account(&account);

@@ -132,11 +132,19 @@ pub enum RequestShape {
     Responses,
     /// Without the reasoning of another model.
     ResponsesBare,
+    /// The Gemini API.
+    Gemini,
+    /// Without what another model attached.
+    GeminiBare,
+    /// The Gemini API, for models before Gemini 3.
+    GeminiOld,
+    /// Without what another model attached.
+    GeminiOldBare,
 }
 
 impl RequestShape {
     /// The number of variants.
-    const COUNT: usize = 10;
+    const COUNT: usize = 14;
 
     /// Returns the slot of this shape in a message's cache; unique and below [`Self::COUNT`].
     fn cache_index(self) -> usize {
@@ -151,6 +159,10 @@ impl RequestShape {
             Self::OpenAiBare => 7,
             Self::MistralBare => 8,
             Self::DeepSeekBare => 9,
+            Self::Gemini => 10,
+            Self::GeminiBare => 11,
+            Self::GeminiOld => 12,
+            Self::GeminiOldBare => 13,
         }
     }
 }

@@ -194,3 +194,43 @@ fn prompt_after_cancelled_tools_belongs_to_the_tool_loop() {
         "the API merges the results and this prompt into one message"
     );
 }
+
+/// The mock refuses a call without the signature that it gave.
+#[test]
+fn gemini_gets_its_signatures_back_and_the_nearest_effort() {
+    let world = World::new();
+    let address = world.mock().gemini_url();
+    world.configure(Config {
+        tables: format!(
+            "[provider.g]\nkind = \"gemini\"\nbase_url = \"{address}\"\napi_key = \"key-of-google\"\n"
+        ),
+        ..Config::default()
+    });
+    world.write("a.txt", "hello");
+    world.mock().push(
+        Reply::new()
+            .unsigned_reasoning("hm")
+            .call("read_file", json!({"path": "a.txt"})),
+    );
+    world.mock().push(Reply::text("done"));
+    let client = world.start();
+    let session = client.session_with(json!({"model": "g/gemini-3.8-flash", "effort": "max"}));
+    client.ask(&session, "read it");
+    let body = &world.wait_for_request(1).body;
+    let contents = body["contents"].as_array().unwrap();
+    let [.., call, result] = &contents[..] else {
+        panic!("{body}")
+    };
+    assert!(call["parts"][0]["thoughtSignature"].is_string(), "{call}");
+    assert_eq!(result["parts"][0]["functionResponse"]["name"], "read_file");
+    assert_eq!(
+        body["generationConfig"]["thinkingConfig"]["thinkingLevel"],
+        "high"
+    );
+    let warnings = client.all(&session, "agent/warning");
+    let texts: Vec<&str> = warnings.iter().map(|warning| warning.text("message")).collect();
+    assert_eq!(
+        texts,
+        ["gemini-3.8-flash has no reasoning effort max; using high"]
+    );
+}

@@ -1,4 +1,4 @@
-//! A mock of the three LLM APIs on 127.0.0.1: raw TCP, HTTP/1.1, real event formats, faults as scripted.
+//! A mock of the LLM APIs on 127.0.0.1: raw TCP, HTTP/1.1, real event formats, faults as scripted.
 //!
 //! Answers are scripted ([`Reply`]): pushed to a queue, pushed to a queue for requests that contain a marker, or
 //! returned by a closure. Every request is recorded and checked (see `check`); a failed check fails the test when the
@@ -16,6 +16,8 @@
 
 #[path = "mock_llm/check.rs"]
 mod check;
+#[path = "mock_llm/gemini.rs"]
+mod gemini;
 #[path = "mock_llm/render.rs"]
 mod render;
 #[path = "mock_llm/reply.rs"]
@@ -52,11 +54,12 @@ pub enum Api {
     Anthropic,
     OpenAi,
     Responses,
+    Gemini,
 }
 
 impl Api {
     /// All APIs, in the order of `Prepared::frames`.
-    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Responses];
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAi, Self::Responses, Self::Gemini];
 }
 
 /// A request that the mock received.
@@ -141,7 +144,11 @@ impl RecordedRequest {
 }
 
 fn texts_of(message: &Value) -> Vec<&str> {
-    match &message["content"] {
+    let content = match &message["parts"] {
+        Value::Null => &message["content"],
+        parts => parts,
+    };
+    match content {
         Value::String(text) => vec![text],
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => Vec::new(),
@@ -168,6 +175,7 @@ fn messages_key(api: Api) -> &'static str {
     match api {
         Api::Anthropic | Api::OpenAi => "messages",
         Api::Responses => "input",
+        Api::Gemini => "contents",
     }
 }
 
@@ -205,7 +213,7 @@ struct Shared {
 #[derive(Clone)]
 struct Prepared {
     reply: Reply,
-    frames: [Arc<[Frame]>; 3],
+    frames: [Arc<[Frame]>; 4],
 }
 
 impl Prepared {
@@ -277,6 +285,20 @@ impl MockLlm {
     /// Returns `http://127.0.0.1:PORT/v1`, the `base_url` for the kinds `openai` and `openai-responses`.
     pub fn openai_url(&self) -> String {
         format!("http://{}/v1", self.address)
+    }
+
+    /// Returns `http://127.0.0.1:PORT/v1beta`, the `base_url` for kind `gemini`.
+    pub fn gemini_url(&self) -> String {
+        format!("http://{}/v1beta", self.address)
+    }
+
+    /// Returns the `base_url` for an API.
+    pub fn url_for(&self, api: Api) -> String {
+        match api {
+            Api::Anthropic => self.anthropic_url(),
+            Api::OpenAi | Api::Responses => self.openai_url(),
+            Api::Gemini => self.gemini_url(),
+        }
     }
 
     /// Returns the address of the listener.
@@ -515,6 +537,7 @@ impl Connection {
             path if path.ends_with("/messages") => Api::Anthropic,
             path if path.ends_with("/chat/completions") => Api::OpenAi,
             path if path.ends_with("/responses") => Api::Responses,
+            path if gemini::model_in(path).is_some() => Api::Gemini,
             _ => {
                 let (right, listed) = {
                     let mut state = shared.state.lock().expect("the mock's state");
@@ -524,7 +547,9 @@ impl Connection {
                 let entries = |key: &str| -> Value { listed.iter().map(|name| json!({key: name})).collect() };
                 let given_key = headers
                     .iter()
-                    .find(|(name, _)| name == "x-api-key" || name == "authorization")
+                    .find(|(name, _)| {
+                        ["x-api-key", "x-goog-api-key", "authorization"].contains(&name.as_str())
+                    })
                     .map(|(_, value)| value.trim_start_matches("Bearer "));
                 let (status, body) = if right.is_none_or(|right| given_key == Some(right.as_str())) {
                     (
@@ -601,6 +626,12 @@ fn record(
     } else {
         (serde_json::from_slice(&raw).unwrap_or(Value::Null), Vec::new())
     };
+    // This API has the model in the path.
+    let mut model_mark = String::new();
+    if let (Api::Gemini, Some(model)) = (api, gemini::model_in(&path)) {
+        body["model"] = json!(model);
+        model_mark = format!("\"{model}\"");
+    }
     let text = std::str::from_utf8(&raw).unwrap_or_default();
     if state.checked && !state.rewrites {
         let model = body["model"].as_str().unwrap_or_default().to_owned();
@@ -630,10 +661,10 @@ fn record(
         progress: watch::channel(Progress::default()).0,
     });
     if state.checked {
-        let key = if api == Api::Anthropic {
-            "x-api-key"
-        } else {
-            "authorization"
+        let key = match api {
+            Api::Anthropic => "x-api-key",
+            Api::Gemini => "x-goog-api-key",
+            Api::OpenAi | Api::Responses => "authorization",
         };
         if api == Api::Anthropic && recorded.header("anthropic-version").is_none() {
             wrong.push("no anthropic-version".to_owned());
@@ -652,11 +683,11 @@ fn record(
             .into_iter()
             .map(|violation| format!("request {index}: {violation}")),
     );
-    let prepared = choose(&mut state, &recorded, text);
+    let prepared = choose(&mut state, &recorded, &(model_mark + text));
     state.paused = prepared.reply.stop.as_deref() == Some("pause_turn");
     let model = recorded.body["model"].as_str().unwrap_or_default();
-    // Chat Completions has no signatures.
-    if api != Api::OpenAi {
+    // Chat Completions has no signatures, and those of Gemini are checked as such.
+    if matches!(api, Api::Anthropic | Api::Responses) {
         let proofs = prepared.reply.proofs();
         state
             .proofs

@@ -65,17 +65,13 @@ impl Resolver<'_> {
             provider.kind = match known {
                 // OpenAI's current models call tools only through this API; most gateways speak the older one.
                 Some(known) if known.name == "openai" && !has_address => ApiKind::Responses,
-                Some(known) => known.kind,
+                Some(known) => known.kind_at(&provider.base_url),
                 None => return Err(self.report_missing_kind(&name)),
             };
         }
         if !has_address {
-            let usual = known.filter(|known| {
-                known.kind == provider.kind
-                    // OpenAI serves both of its APIs at one address.
-                    || (known.kind, provider.kind) == (ApiKind::OpenAi, ApiKind::Responses)
-            });
-            provider.base_url = usual.map(|known| known.base_url.to_owned()).unwrap_or_default();
+            let usual = known.and_then(|known| known.address_for(provider.kind));
+            provider.base_url = usual.unwrap_or_default();
         }
         if provider.kind == ApiKind::Script {
             (provider.base_url, provider.local) = (String::new(), true);

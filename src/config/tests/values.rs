@@ -438,3 +438,43 @@ fn configured_proxy_overrides_the_environment() {
         (cfg.clone(), cfg, Some("a".into()))
     );
 }
+
+#[test]
+fn google_speaks_its_own_api_at_its_own_address() {
+    for (table, kind, address) in [
+        (
+            "",
+            ApiKind::Gemini,
+            "https://generativelanguage.googleapis.com/v1beta",
+        ),
+        (
+            "kind = 'openai'",
+            ApiKind::OpenAi,
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+        ),
+        (
+            "base_url = 'https://generativelanguage.googleapis.com/v1beta/openai/'",
+            ApiKind::OpenAi,
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+        ),
+        (
+            "base_url = 'https://llm.example.com/v1'",
+            ApiKind::OpenAi,
+            "https://llm.example.com/v1",
+        ),
+        (
+            "kind = 'gemini'\nbase_url = 'https://llm.example.com/v1beta'",
+            ApiKind::Gemini,
+            "https://llm.example.com/v1beta",
+        ),
+    ] {
+        let loaded = user(&format!("[provider.google]\napi_key = 'key-of-google'\n{table}"));
+        assert_eq!(lines(&loaded), [""; 0], "{table}");
+        let google = &loaded.settings.providers["google"];
+        assert_eq!(
+            (google.kind, google.base_url.trim_end_matches('/')),
+            (kind, address),
+            "{table}"
+        );
+    }
+}

@@ -25,7 +25,8 @@ use self::index::{CatalogIndex, Overlay};
 use super::name::plain_name;
 
 /// The sections of providers that have another name in agentls than in models.dev, or none of their own.
-const SECTION_NAMES: [(&str, &str); 10] = [
+const SECTION_NAMES: [(&str, &str); 11] = [
+    ("gemini", "google"),
     ("openai-responses", "openai"),
     ("alibaba-cn", "alibaba"),
     ("fireworks", "fireworks-ai"),

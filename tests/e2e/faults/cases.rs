@@ -390,6 +390,7 @@ fn streams(api: Api) -> Vec<Case> {
         Api::Anthropic => r#"{"type":"message_start","message":{"usage":{"input_tokens":0}}}"#,
         Api::OpenAi => r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
         Api::Responses => r#"{"type":"response.created","response":{"status":"in_progress"}}"#,
+        Api::Gemini => r#"{"candidates":[{"content":{"role":"model","parts":[{"text":""}]}}]}"#,
     };
     let data = |json: &str| format!("data: {json}\n\n");
     let huge = format!(

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{Api, responses};
+use super::{Api, gemini, responses};
 
 /// The raw parts of a request that prompt caches depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +23,11 @@ pub(super) fn request(api: Api, body: &[u8], paused: bool) -> (Value, Vec<String
         Err(error) => return (Value::Null, vec![format!("the body is not JSON: {error}")]),
     };
     let mut wrong = Vec::new();
-    if value["model"].as_str().is_none_or(str::is_empty) {
+    // Gemini has both in the path.
+    if api != Api::Gemini && value["model"].as_str().is_none_or(str::is_empty) {
         wrong.push("no model".to_owned());
     }
-    if value["stream"] != Value::Bool(true) {
+    if api != Api::Gemini && value["stream"] != Value::Bool(true) {
         wrong.push("stream is not true".to_owned());
     }
     let Some(messages) = value[key(api)].as_array().filter(|messages| !messages.is_empty()) else {
@@ -37,6 +38,7 @@ pub(super) fn request(api: Api, body: &[u8], paused: bool) -> (Value, Vec<String
         Api::Anthropic => anthropic(&value, messages, paused, &mut wrong),
         Api::OpenAi => openai(&value, messages, &mut wrong),
         Api::Responses => responses::check(&value, messages, &mut wrong),
+        Api::Gemini => gemini::check(&value, messages, &mut wrong),
     }
     (value, wrong)
 }
@@ -46,6 +48,7 @@ fn key(api: Api) -> &'static str {
     match api {
         Api::Anthropic | Api::OpenAi => "messages",
         Api::Responses => "input",
+        Api::Gemini => "contents",
     }
 }
 
@@ -337,7 +340,7 @@ pub(super) fn raw_prefix(api: Api, body: &str) -> Prefix {
     let members = members(body);
     let member = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, raw)| *raw);
     let mut messages: Vec<String> = member(key(api)).map(elements).unwrap_or_default();
-    let mut fixed: Vec<String> = ["tools", "system", "instructions"]
+    let mut fixed: Vec<String> = ["tools", "system", "instructions", "systemInstruction"]
         .iter()
         .filter_map(|name| member(name))
         .map(without_marks)

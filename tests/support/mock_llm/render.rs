@@ -1,4 +1,5 @@
-//! Renders the parts of an answer as events of each API. `responses` does the same for the Responses API's items.
+//! Renders the parts of an answer as events of each API. `responses` and `gemini` do the same for
+//! those APIs.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ impl Renderer {
                 let name = data["type"].as_str().unwrap_or("message");
                 format!("event: {name}\ndata: {data}\n\n").into()
             }
-            Api::OpenAi => format!("data: {data}\n\n").into(),
+            Api::OpenAi | Api::Gemini => format!("data: {data}\n\n").into(),
         }
     }
 
@@ -70,6 +71,7 @@ impl Renderer {
             }
             Api::OpenAi => self.event(&self.chunk(json!({"role": "assistant", "content": ""}), None)),
             Api::Responses => self.begin_response(),
+            Api::Gemini => self.event(&self.candidate(json!([{"text": ""}]))),
         }
     }
 
@@ -98,6 +100,11 @@ impl Renderer {
                 }
             }
             Api::Responses => self.item_text(pieces),
+            Api::Gemini => {
+                for text in pieces {
+                    self.event(&self.candidate(json!([{"text": text}])));
+                }
+            }
         }
     }
 
@@ -120,6 +127,10 @@ impl Renderer {
                 self.frames.push(Frame::Event { bytes, times });
             }
             Api::Responses => self.item_flood(&text, times),
+            Api::Gemini => {
+                let bytes = self.sse(&self.candidate(json!([{"text": text}])));
+                self.frames.push(Frame::Event { bytes, times });
+            }
         }
     }
 
@@ -142,13 +153,18 @@ impl Renderer {
                 }
             }
             Api::Responses => self.item_reasoning(pieces, signature),
+            Api::Gemini => {
+                for text in pieces {
+                    self.event(&self.candidate(json!([{"text": text, "thought": true}])));
+                }
+            }
         }
     }
 
     pub(super) fn redacted(&mut self, data: &str) {
         match self.api {
             Api::Anthropic => self.block(json!({"type": "redacted_thinking", "data": data}), Vec::new()),
-            Api::OpenAi => {}
+            Api::OpenAi | Api::Gemini => {}
             Api::Responses => self.item_reasoning(&[], Some(data)),
         }
     }
@@ -180,6 +196,7 @@ impl Renderer {
                 }
             }
             Api::Responses => self.item_call(&format!("call_mock{number}"), name, &pieces),
+            Api::Gemini => self.gemini_call(number, name, input),
         }
     }
 
@@ -187,7 +204,7 @@ impl Renderer {
         match self.api {
             Api::Anthropic => self.event(&json!({"type": "ping"})),
             Api::Responses => self.event(&json!({"type": "keepalive"})),
-            Api::OpenAi => {
+            Api::OpenAi | Api::Gemini => {
                 let bytes = Bytes::from_static(b": keep-alive\n\n");
                 self.frames.push(Frame::Event { bytes, times: 1 });
             }
@@ -242,6 +259,7 @@ impl Renderer {
                 self.frames.push(Frame::Event { bytes, times: 1 });
             }
             Api::Responses => self.end_response(reason),
+            Api::Gemini => self.end_candidate(reason),
         }
     }
 }
