@@ -64,47 +64,55 @@ vim.cmd('filetype on')
     return all
   end
 
-  drive('language: a real language server answers for buffers and files', { init = init, files = FILES }, function(nvim)
-    local function uri(name)
-      return vim.uri_from_fname(nvim.workspace .. '/' .. name)
+  drive(
+    'language: a real language server answers for buffers and files',
+    { init = init, files = FILES },
+    function(nvim)
+      local function uri(name)
+        return vim.uri_from_fname(nvim.workspace .. '/' .. name)
+      end
+      -- A busy machine may need longer to start the language server than a question waits.
+      support.wait('the language server', function()
+        return ask(nvim, { kind = 'documentSymbols', uri = uri('cart.ts'), limit = 100 })
+      end)
+      -- The file is in no window. The columns count bytes, and the language server counts UTF-16 units.
+      local symbols, why = ask(nvim, { kind = 'documentSymbols', uri = uri('cart.ts'), limit = 100 })
+      assert(symbols, why)
+      local found = vim.tbl_map(function(symbol)
+        return { symbol.name, symbol.containerName or false, symbol.selectionRange.start }
+      end, symbols.symbols)
+      eq(found, {
+        { 'Cart', false, { line = 1, character = 13 } },
+        { 'total', 'Cart', { line = 2, character = 15 } },
+      })
+      eq(nvim.lua('return vim.bo[vim.fn.bufnr("cart.ts")].buflisted'), false)
+      local at_total = { uri = uri('cart.ts'), position = { line = 2, character = 15 }, limit = 100 }
+      nvim.cmd('edit print.ts')
+      local references = ask(nvim, vim.tbl_extend('error', { kind = 'references' }, at_total))
+      eq(list(references), { 'cart.ts:2:15', 'print.ts:3:14' })
+      local utf16 =
+        { kind = 'references', uri = uri('cart.ts'), position = { line = 2, character = 12 }, limit = 1 }
+      eq(#list(ask(nvim, utf16, 'utf-16')), 1, 'the limit')
+      local use =
+        { kind = 'definition', uri = uri('print.ts'), position = { line = 3, character = 16 }, limit = 10 }
+      eq(list(ask(nvim, use)), { 'cart.ts:2:15' })
+      eq(list(ask(nvim, use, 'utf-16')), { 'cart.ts:2:12' })
+      local workspace = ask(nvim, { kind = 'workspaceSymbols', query = 'Cart', limit = 10 })
+      eq(workspace.symbols[1].name, 'Cart')
+      local _, reason = ask(nvim, { kind = 'documentSymbols', uri = uri('notes.txt'), limit = 10 })
+      assert(reason:find('no language server', 1, true), reason)
+      _, reason = ask(nvim, { kind = 'unheardOf', uri = uri('notes.txt'), limit = 10 })
+      assert(reason:find('does not answer `unheardOf`', 1, true), reason)
+      eq(nvim.notices(), {})
     end
-    -- A busy machine may need longer to start the language server than a question waits.
-    support.wait('the language server', function()
-      return ask(nvim, { kind = 'documentSymbols', uri = uri('cart.ts'), limit = 100 })
-    end)
-    -- The file is in no window. The columns count bytes, and the language server counts UTF-16 units.
-    local symbols, why = ask(nvim, { kind = 'documentSymbols', uri = uri('cart.ts'), limit = 100 })
-    assert(symbols, why)
-    local found = vim.tbl_map(function(symbol)
-      return { symbol.name, symbol.containerName or false, symbol.selectionRange.start }
-    end, symbols.symbols)
-    eq(found, {
-      { 'Cart', false, { line = 1, character = 13 } },
-      { 'total', 'Cart', { line = 2, character = 15 } },
-    })
-    eq(nvim.lua('return vim.bo[vim.fn.bufnr("cart.ts")].buflisted'), false)
-    local at_total = { uri = uri('cart.ts'), position = { line = 2, character = 15 }, limit = 100 }
-    nvim.cmd('edit print.ts')
-    local references = ask(nvim, vim.tbl_extend('error', { kind = 'references' }, at_total))
-    eq(list(references), { 'cart.ts:2:15', 'print.ts:3:14' })
-    local utf16 = { kind = 'references', uri = uri('cart.ts'), position = { line = 2, character = 12 }, limit = 1 }
-    eq(#list(ask(nvim, utf16, 'utf-16')), 1, 'the limit')
-    local use = { kind = 'definition', uri = uri('print.ts'), position = { line = 3, character = 16 }, limit = 10 }
-    eq(list(ask(nvim, use)), { 'cart.ts:2:15' })
-    eq(list(ask(nvim, use, 'utf-16')), { 'cart.ts:2:12' })
-    local workspace = ask(nvim, { kind = 'workspaceSymbols', query = 'Cart', limit = 10 })
-    eq(workspace.symbols[1].name, 'Cart')
-    local _, reason = ask(nvim, { kind = 'documentSymbols', uri = uri('notes.txt'), limit = 10 })
-    assert(reason:find('no language server', 1, true), reason)
-    _, reason = ask(nvim, { kind = 'unheardOf', uri = uri('notes.txt'), limit = 10 })
-    assert(reason:find('does not answer `unheardOf`', 1, true), reason)
-    eq(nvim.notices(), {})
-  end)
+  )
 
   drive('language: an edit that breaks another open file is reported with its errors', {
     init = init,
     files = FILES,
-    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(support.server),
+    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+      support.server
+    ),
   }, function(nvim)
     nvim.cmd('edit cart.ts')
     nvim.cmd('split print.ts')
@@ -130,12 +138,19 @@ vim.cmd('filetype on')
   drive('language: the agent finds references through the editor', {
     init = init,
     files = FILES,
-    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "plan" } } } }'):format(support.server),
+    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "plan" } } } }'):format(
+      support.server
+    ),
   }, function(nvim)
     nvim.cmd('edit print.ts')
     support.wait('the language server', function()
       local position = { line = 3, character = 14 }
-      local use = { kind = 'references', uri = vim.uri_from_fname(nvim.workspace .. '/print.ts'), position = position, limit = 9 }
+      local use = {
+        kind = 'references',
+        uri = vim.uri_from_fname(nvim.workspace .. '/print.ts'),
+        position = position,
+        limit = 9,
+      }
       local result = ask(nvim, use)
       return result and #result.locations == 2
     end)

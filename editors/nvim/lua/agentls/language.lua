@@ -34,8 +34,7 @@ local function convert_column(line, column, from, to)
     return column
   end
   if vim.fn.has('nvim-0.11') == 1 then
-    local byte = from == 'utf-8' and math.min(column, #line)
-      or vim.str_byteindex(line, from, column, false)
+    local byte = from == 'utf-8' and math.min(column, #line) or vim.str_byteindex(line, from, column, false)
     return to == 'utf-8' and byte or vim.str_utfindex(line, to, byte, false)
   end
   local byte = math.min(column, #line)
@@ -160,7 +159,8 @@ local function add_symbols(list, symbols, uri, to_range, container)
   for _, symbol in ipairs(symbols) do
     local location = symbol.location or { uri = uri, range = symbol.range }
     -- A location without a range is resolved only on demand; its start is all that is needed.
-    local range = location.range or { start = { line = 0, character = 0 }, ['end'] = { line = 0, character = 0 } }
+    local range = location.range
+      or { start = { line = 0, character = 0 }, ['end'] = { line = 0, character = 0 } }
     table.insert(list, {
       name = symbol.name,
       kind = symbol.kind,
