@@ -48,7 +48,7 @@ pub(super) const OUTSIDE_SANDBOX: &str = "bash_outside";
 pub(super) const SANDBOXED: &str = "bash_sandboxed";
 
 /// The built-in tools that write files.
-const WRITING_TOOLS: [&str; 2] = ["edit_file", "write_file"];
+const WRITING_TOOLS: [&str; 3] = ["edit_file", "write_file", "rename_symbol"];
 
 /// Why a text is not a valid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -700,11 +700,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_for_one_writing_tool_restricts_both() {
+    fn a_pattern_for_one_writing_tool_restricts_all() {
         for (pattern, tool, restricts) in [
             ("edit_file(src/**)", "write_file", true),
             ("write_file(src/**)", "edit_file", true),
             ("edit_*(src/**)", "write_file", true),
+            ("edit_file(src/**)", "rename_symbol", true),
             ("edit_file(src/**)", "read_file", false),
             ("read_file(src/**)", "edit_file", false),
             ("edit_file", "write_file", false),

@@ -157,7 +157,9 @@ fn effect(
             ..Effect::from_command(&*call.subject)
         }),
         "read_file" | "list_dir" | "glob" | "grep" => on_file(EffectKind::Read, &roots, home, folder, call),
-        "write_file" | "edit_file" => on_file(EffectKind::Write, &roots, home, folder, call),
+        "write_file" | "edit_file" | "rename_symbol" => {
+            on_file(EffectKind::Write, &roots, home, folder, call)
+        }
         "web_fetch" => Ok(of_kind(EffectKind::Network)),
         name if name.starts_with("mcp:") => Ok(of_kind(EffectKind::Network)),
         name if source.tools.iter().any(|known| known == name) => Ok(of_kind(EffectKind::None)),

@@ -38,7 +38,7 @@ const STUB_BATCH_TOKENS: u64 = 50_000;
 const MAX_LISTED_FILES: usize = 100;
 
 /// Tools that change the file in their argument `path`.
-const EDITING_TOOLS: [&str; 2] = ["edit_file", "write_file"];
+const EDITING_TOOLS: [&str; 3] = ["edit_file", "write_file", "rename_symbol"];
 
 /// The messages to omit: `items[from..until]`, never empty, and never up to the end of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -83,8 +83,8 @@ pub struct ClientFlags {
     /// The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool.
     #[serde(default)]
     pub get_diagnostics: bool,
-    /// The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`, `find_references`, and
-    /// `go_to_definition` tools.
+    /// The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`, `find_references`,
+    /// `go_to_definition`, and `rename_symbol` tools.
     #[serde(default)]
     pub language_queries: bool,
 }

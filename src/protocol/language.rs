@@ -16,7 +16,7 @@ pub struct LanguageQueryParams {
     /// A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
-    /// For `workspaceSymbols`: the text to search for.
+    /// For `workspaceSymbols`: the text to search for. For `rename`: the new name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
     /// The most entries that the server can use; the client may leave out the rest.
@@ -39,6 +39,8 @@ pub enum LanguageQueryKind {
     DocumentSymbols,
     /// The `symbols` of the workspace whose names match `query`.
     WorkspaceSymbols,
+    /// The `edits` that give the symbol the name `query`. The client must not make them.
+    Rename,
 }
 
 /// Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the model reads.
@@ -50,6 +52,28 @@ pub struct LanguageQueryResult {
     /// The symbols found, in any order; nested ones are entries of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub symbols: Vec<LanguageSymbol>,
+    /// The edits, one entry for each document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<DocumentEdits>,
+}
+
+/// Edits of a document. All ranges refer to the text before the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentEdits {
+    /// The document's URI.
+    pub uri: String,
+    /// The edits, which do not overlap.
+    pub edits: Vec<DocumentTextEdit>,
+}
+
+/// A replacement in a document, as LSP's `TextEdit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DocumentTextEdit {
+    /// The replaced range.
+    pub range: Range,
+    /// The text to put there.
+    pub new_text: String,
 }
 
 /// A range of a document.

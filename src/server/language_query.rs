@@ -17,8 +17,10 @@ use crate::base::text::one_line;
 use crate::protocol::table::method;
 use crate::protocol::{LanguageQueryKind as WireKind, LanguageQueryParams, LanguageQueryResult, Position};
 use crate::tool::{
-    EditorError, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind,
+    DocumentEdits, EditorError, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery,
+    LanguageQueryKind,
 };
+use crate::workspace::text_edits::TextEdit;
 
 /// Time after which an unanswered query counts as failed.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -95,6 +97,7 @@ fn to_wire_query(query: LanguageQuery) -> LanguageQueryParams {
             LanguageQueryKind::References => WireKind::References,
             LanguageQueryKind::DocumentSymbols => WireKind::DocumentSymbols,
             LanguageQueryKind::WorkspaceSymbols => WireKind::WorkspaceSymbols,
+            LanguageQueryKind::Rename => WireKind::Rename,
         },
         uri: query.uri,
         position: query.position.map(|at| Position {
@@ -121,7 +124,18 @@ fn to_answer(result: LanguageQueryResult) -> LanguageAnswer {
         uri: location.uri,
         range: to_range(location.range),
     });
+    let edits = result.edits.into_iter().map(|document| {
+        let edits = document.edits.into_iter().map(|edit| TextEdit {
+            range: to_range(edit.range),
+            text: edit.new_text,
+        });
+        DocumentEdits {
+            uri: document.uri,
+            edits: edits.collect(),
+        }
+    });
     LanguageAnswer {
+        edits: edits.collect(),
         symbols: symbols.collect(),
         locations: locations.collect(),
     }

@@ -23,6 +23,7 @@ use crate::tool::find_references::FindReferences;
 use crate::tool::find_symbol::FindSymbol;
 use crate::tool::go_to_definition::GoToDefinition;
 use crate::tool::present_plan::PresentPlan;
+use crate::tool::rename_symbol::RenameSymbol;
 use crate::tool::{DynTool, EditorLink, LoadedTools, McpToolSource, Registry, Tool, ToolSource, TurnTools};
 use crate::turn::{Budgets, Ledger, TurnLimits, TurnSettings};
 use crate::workspace::prompts::Sources;
@@ -89,7 +90,12 @@ impl Services {
             missing.push(Diagnostics::NAME);
         }
         if !abilities.language {
-            missing.extend([FindSymbol::NAME, FindReferences::NAME, GoToDefinition::NAME]);
+            missing.extend([
+                FindSymbol::NAME,
+                FindReferences::NAME,
+                GoToDefinition::NAME,
+                RenameSymbol::NAME,
+            ]);
         }
         if missing.iter().any(|name| tools.get(name).is_some()) {
             Arc::new(tools.filter_by_name(|tool| !missing.contains(&tool)))

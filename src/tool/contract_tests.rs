@@ -29,6 +29,7 @@ fn sample(name: &str) -> Value {
         "web_fetch" => json!({"url": "https://example.com/"}),
         "diagnostics" => json!({}),
         "find_symbol" => json!({"name": "one"}),
+        "rename_symbol" => json!({"symbol": "one", "path": "a.txt", "new_name": "two"}),
         "find_references" | "go_to_definition" => json!({"symbol": "one", "path": "a.txt"}),
         other => panic!("no sample for {other}"),
     }
@@ -172,6 +173,7 @@ async fn all_tools_run_and_a_cancelled_call_ends() {
             "find_symbol",
             "find_references",
             "go_to_definition",
+            "rename_symbol",
         ];
         if name != "web_fetch" && !of_editor.contains(&name) {
             create_harness().call_tool(name, sample(name)).await.unwrap();

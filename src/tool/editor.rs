@@ -138,7 +138,7 @@ pub struct LanguageQuery {
     /// The document, as the client writes it; `None` for the workspace.
     pub uri: Option<String>,
     pub position: Option<Position>,
-    /// The text to search for.
+    /// The text to search for, or the new name.
     pub text: Option<String>,
     /// The most entries of the answer.
     pub limit: u32,
@@ -153,6 +153,7 @@ pub enum LanguageQueryKind {
     References,
     DocumentSymbols,
     WorkspaceSymbols,
+    Rename,
 }
 
 /// The answer of language servers: what the kind of question yields, the rest empty.
@@ -160,6 +161,16 @@ pub enum LanguageQueryKind {
 pub struct LanguageAnswer {
     pub locations: Vec<EditorLocation>,
     pub symbols: Vec<EditorSymbol>,
+    pub edits: Vec<DocumentEdits>,
+}
+
+/// Edits that language servers propose for a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentEdits {
+    /// The URI of the document, as the client writes it.
+    pub uri: String,
+    /// Do not overlap; all positions refer to the text before the edits.
+    pub edits: Vec<TextEdit>,
 }
 
 /// A range of a document.

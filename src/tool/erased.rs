@@ -51,6 +51,18 @@ pub trait PreparedCall: Send + Sync {
     /// The effect cannot be determined, for example because a path cannot be resolved.
     fn predict_effect(&self, cx: &ToolContext) -> Result<Effect, ToolError>;
 
+    /// Completes the predicted effect with what only the editor knows.
+    ///
+    /// # Errors
+    /// The effect cannot be determined; the call is not made.
+    fn complete_effect<'a>(
+        &'a self,
+        effect: Effect,
+        _cx: &'a ToolContext,
+    ) -> BoxFuture<'a, Result<Effect, ToolError>> {
+        async { Ok(effect) }.boxed()
+    }
+
     /// Returns what the call would change, for the user who approves it.
     ///
     /// # Errors
@@ -123,6 +135,14 @@ impl<T: Tool> PreparedCall for TypedCall<T> {
 
     fn predict_effect(&self, cx: &ToolContext) -> Result<Effect, ToolError> {
         self.tool.predict_effect(&self.input, cx)
+    }
+
+    fn complete_effect<'a>(
+        &'a self,
+        effect: Effect,
+        cx: &'a ToolContext,
+    ) -> BoxFuture<'a, Result<Effect, ToolError>> {
+        self.tool.complete_effect(&self.input, effect, cx).boxed()
     }
 
     fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {

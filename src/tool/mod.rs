@@ -43,6 +43,7 @@ mod progress;
 pub mod read_file;
 pub mod read_skill;
 mod registry;
+pub mod rename_symbol;
 pub mod restore;
 mod run_command;
 pub mod schema;
@@ -64,8 +65,9 @@ pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
 };
 pub use editor::{
-    DiagnosticSeverity, DiagnosticsRequest, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError,
-    EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind, NoEditor,
+    DiagnosticSeverity, DiagnosticsRequest, DocumentEdit, DocumentEdits, EditorAbilities, EditorDiagnostic,
+    EditorError, EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind,
+    NoEditor,
 };
 pub use erased::{DynTool, PreparedCall};
 pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};
@@ -106,6 +108,19 @@ pub trait Tool: Send + Sync + 'static {
     /// The effect cannot be determined, for example because a path cannot be resolved.
     fn predict_effect(&self, input: &Self::Input, cx: &ToolContext) -> Result<Effect, ToolError>;
 
+    /// Completes the predicted effect with what only the editor knows. Returns it as it is by default.
+    ///
+    /// # Errors
+    /// The effect cannot be determined; the call is not made.
+    fn complete_effect(
+        &self,
+        _input: &Self::Input,
+        effect: Effect,
+        _cx: &ToolContext,
+    ) -> impl Future<Output = Result<Effect, ToolError>> + Send {
+        async { Ok(effect) }
+    }
+
     /// Returns what the call would change, for the user who approves it. May read files.
     ///
     /// # Errors
@@ -143,7 +158,7 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// Built-in tools whose results come only from the workspace and the user.
-const TRUSTED: [&str; 16] = [
+const TRUSTED: [&str; 17] = [
     "read_file",
     "write_file",
     "edit_file",
@@ -159,6 +174,7 @@ const TRUSTED: [&str; 16] = [
     "find_symbol",
     "find_references",
     "go_to_definition",
+    "rename_symbol",
     "delegate",
 ];
 

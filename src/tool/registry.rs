@@ -22,6 +22,7 @@ use super::list_dir::ListDir;
 use super::present_plan::PresentPlan;
 use super::read_file::ReadFile;
 use super::read_skill::ReadSkill;
+use super::rename_symbol::RenameSymbol;
 use super::update_plan::UpdatePlan;
 use super::web_fetch::WebFetch;
 use super::write_file::WriteFile;
@@ -49,6 +50,7 @@ pub fn create_builtin_tools() -> Vec<Arc<dyn DynTool>> {
         Arc::new(FindSymbol),
         Arc::new(FindReferences),
         Arc::new(GoToDefinition),
+        Arc::new(RenameSymbol),
     ]
 }
 

@@ -276,6 +276,7 @@ async fn resolve_effect(
         () = cx.cancel.cancelled() => {}
         () = sync => {}
     }
+    effect = complete_effect(cx, call, prepared, effect).await?;
     if effect.kind == EffectKind::Execute
         && let Some(files) = command_files(&effect.subject)
     {
@@ -323,6 +324,21 @@ async fn describe_confinement(cx: &TurnContext, effect: &Effect, policy: Sandbox
     })
 }
 
+/// Lets the tool complete its effect; a cancel does not wait for that.
+async fn complete_effect(
+    cx: &TurnContext,
+    call: &ToolRun,
+    prepared: &dyn PreparedCall,
+    effect: Effect,
+) -> Result<Effect, Permission> {
+    let context = tool_context(cx, call, None);
+    let completed = tokio::select! { biased;
+        () = cx.cancel.cancelled() => return Err(Permission::halted()),
+        completed = catch_tool_panic(prepared.complete_effect(effect, &context)) => completed,
+    };
+    completed.map_err(|error| refuse_unknown_effect(call, error))
+}
+
 fn declared_effect(
     cx: &TurnContext,
     call: &ToolRun,
@@ -331,11 +347,13 @@ fn declared_effect(
     let context = tool_context(cx, call, None);
     std::panic::catch_unwind(AssertUnwindSafe(|| prepared.predict_effect(&context)))
         .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
-        .map_err(|error| {
-            let reason = match error {
-                ToolError::Internal(reason) => internal_error_message(call, &reason),
-                ToolError::Reported(_) | ToolError::Cancelled | ToolError::CutShort(_) => error.to_string(),
-            };
-            Permission::Refused(ToolCallStatus::Failed, reason)
-        })
+        .map_err(|error| refuse_unknown_effect(call, error))
+}
+
+fn refuse_unknown_effect(call: &ToolRun, error: ToolError) -> Permission {
+    let reason = match error {
+        ToolError::Internal(reason) => internal_error_message(call, &reason),
+        ToolError::Reported(_) | ToolError::Cancelled | ToolError::CutShort(_) => error.to_string(),
+    };
+    Permission::Refused(ToolCallStatus::Failed, reason)
 }

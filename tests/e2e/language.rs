@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Options, ServerRequest, World};
+use crate::harness::{Client, Config, Options, ServerRequest, World};
 use crate::mock_llm::Reply;
 
 const ASK: &str = "agent/languageQuery";
@@ -182,13 +182,111 @@ fn a_cancel_reaches_the_client_and_bad_answers_are_harmless() {
     );
 }
 
+/// The edits that rename `total` to `sum` in both files.
+fn rename_edits(world: &World) -> Value {
+    let edit = |at: Value| json!([{"range": at, "newText": "sum"}]);
+    json!({"edits": [
+        {"uri": world.uri("print.ts"), "edits": edit(range((3, 12), (3, 17)))},
+        {"uri": world.uri("cart.ts"), "edits": edit(range((2, 2), (2, 7)))},
+    ]})
+}
+
+#[test]
+fn a_rename_is_approved_as_a_whole_and_can_be_reverted() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    let args = json!({"symbol": "total", "path": "cart.ts", "line": 3, "new_name": "sum"});
+    world.mock().push(Reply::tool("rename_symbol", args));
+    let client = start(&world);
+    let session = client.session();
+    let id = client.prompt(&session, "rename it");
+    let answer = || {
+        let request = query(&client, "rename");
+        assert_eq!(request.params["query"], "sum");
+        assert_eq!(request.params["position"], json!({"line": 2, "character": 2}));
+        client.reply(&request, rename_edits(&world));
+    };
+    // Once to judge the files, and once to show the change.
+    answer();
+    answer();
+    let approval = client.next_approval(&session);
+    let diff = approval.text("diff");
+    assert!(
+        diff.contains("+++ b/cart.ts") && diff.contains("+  sum(): number {"),
+        "{diff}"
+    );
+    assert!(
+        diff.contains("+++ b/print.ts") && diff.contains("+  show(cart.sum());"),
+        "{diff}"
+    );
+    assert_eq!(world.read("print.ts").as_deref(), Some(PRINT));
+    client.decide(&approval, "allow");
+    // Once to judge again, and once to make it.
+    answer();
+    answer();
+    let turn = client.prompt_result(&id);
+    assert_eq!(json!(turn.state), "completed");
+    let text = result(&world, 1);
+    let listed =
+        "renamed `total` to `sum` in 2 places of 2 files:\\ncart.ts (+1 −1 lines)\\nprint.ts (+1 −1 lines)";
+    assert!(text.contains(listed), "{text}");
+    assert_eq!(world.read("cart.ts"), Some(CART.replace("total()", "sum()")));
+    assert_eq!(world.read("print.ts"), Some(PRINT.replace("total()", "sum()")));
+    let _: Value = client.call(
+        "agent/revert",
+        json!({"sessionId": session, "turnId": turn.turn_id}),
+    );
+    assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
+    assert_eq!(world.read("print.ts").as_deref(), Some(PRINT));
+}
+
+#[test]
+fn a_rename_needs_the_permission_for_every_file_and_text_that_fits() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    world.configure(Config {
+        tables: "[approvals]\ndeny = [\"edit_file(print.ts)\"]\n".to_owned(),
+        ..Config::default()
+    });
+    let args = json!({"symbol": "total", "path": "cart.ts", "line": 3, "new_name": "sum"});
+    world.mock().push(Reply::tool("rename_symbol", args.clone()));
+    world.mock().push(Reply::tool("rename_symbol", args));
+    let client = start(&world);
+    let id = client.prompt(&client.session_with(json!({"mode": "full"})), "rename it");
+    client.reply(&query(&client, "rename"), rename_edits(&world));
+    // A position beyond the end of the file.
+    let only = json!([{"uri": world.uri("cart.ts"), "edits": [{"range": range((40, 0), (40, 5)), "newText": "sum"}]}]);
+    for _ in 0..2 {
+        client.reply(&query(&client, "rename"), json!({"edits": only}));
+    }
+    client.prompt_result(&id);
+    assert!(
+        result(&world, 1).contains("denied by the rule `edit_file(print.ts)`"),
+        "{}",
+        result(&world, 1)
+    );
+    assert!(
+        result(&world, 2).contains("is not as the language servers know it"),
+        "{}",
+        result(&world, 2)
+    );
+    assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
+}
+
 #[test]
 fn tools_are_missing_without_the_client_capability() {
     let world = World::new();
     let client = world.start();
     client.ask(&client.session(), "hello");
     let tools = world.wait_for_request(0).body["tools"].to_string();
-    for name in ["find_symbol", "find_references", "go_to_definition"] {
+    for name in [
+        "find_symbol",
+        "find_references",
+        "go_to_definition",
+        "rename_symbol",
+    ] {
         assert!(!tools.contains(name), "{name}");
     }
 }

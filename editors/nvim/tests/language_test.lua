@@ -97,6 +97,16 @@ vim.cmd('filetype on')
         { kind = 'definition', uri = uri('print.ts'), position = { line = 3, character = 16 }, limit = 10 }
       eq(list(ask(nvim, use)), { 'cart.ts:2:15' })
       eq(list(ask(nvim, use, 'utf-16')), { 'cart.ts:2:12' })
+      local rename = ask(nvim, vim.tbl_extend('error', { kind = 'rename', query = 'sum' }, at_total))
+      local renamed = {}
+      for _, document in ipairs(rename.edits) do
+        local edit = document.edits[1]
+        renamed[vim.fs.basename(document.uri)] = { #document.edits, edit.newText, edit.range.start }
+      end
+      eq(renamed, {
+        ['cart.ts'] = { 1, 'sum', { line = 2, character = 15 } },
+        ['print.ts'] = { 1, 'sum', { line = 3, character = 14 } },
+      })
       local workspace = ask(nvim, { kind = 'workspaceSymbols', query = 'Cart', limit = 10 })
       eq(workspace.symbols[1].name, 'Cart')
       local _, reason = ask(nvim, { kind = 'documentSymbols', uri = uri('notes.txt'), limit = 10 })

@@ -8,6 +8,7 @@ import {
   Position,
   type SymbolInformation,
   Uri,
+  type WorkspaceEdit,
   workspace,
 } from "vscode";
 import { toRange } from "./mentions";
@@ -36,6 +37,25 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
   const found = await openWithLanguageSupport(uri);
   if (kind === "documentSymbols") {
     return { symbols: found.flatMap((symbol) => flattenSymbol(symbol, uri)).slice(0, limit) };
+  }
+  if (kind === "rename" && position !== undefined) {
+    const at = new Position(position.line, position.character);
+    const edit = await commands.executeCommand<WorkspaceEdit | undefined>(
+      "vscode.executeDocumentRenameProvider",
+      uri,
+      at,
+      params.query ?? "",
+    );
+    const entries = edit?.entries() ?? [];
+    if (edit !== undefined && edit.size !== entries.length) {
+      throw new Error("the rename would also create, rename, or delete files");
+    }
+    return {
+      edits: entries.map(([document, edits]) => ({
+        uri: document.toString(),
+        edits: edits.map(({ range, newText }) => ({ range: toRange(range), newText })),
+      })),
+    };
   }
   const command = LOCATION_COMMANDS[kind];
   if (command === undefined || position === undefined) throw new Error(`the editor does not answer \`${kind}\``);

@@ -2162,7 +2162,7 @@ export interface LanguageQueryParams {
   limit: number;
   /** A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`. */
   position?: Position;
-  /** For `workspaceSymbols`: the text to search for. */
+  /** For `workspaceSymbols`: the text to search for. For `rename`: the new name. */
   query?: string;
   /**
    * The document, by the URI with which the client opened it if it is open; absent for
@@ -2184,17 +2184,37 @@ export type LanguageQueryKind =
   /** The `symbols` of the document. */
   | "documentSymbols"
   /** The `symbols` of the workspace whose names match `query`. */
-  | "workspaceSymbols";
+  | "workspaceSymbols"
+  /** The `edits` that give the symbol the name `query`. The client must not make them. */
+  | "rename";
 
 /**
  * Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the
  * model reads.
  */
 export interface LanguageQueryResult {
+  /** The edits, one entry for each document. */
+  edits?: DocumentEdits[];
   /** The locations found. */
   locations?: DocumentLocation[];
   /** The symbols found, in any order; nested ones are entries of their own. */
   symbols?: LanguageSymbol[];
+}
+
+/** Edits of a document. All ranges refer to the text before the first. */
+export interface DocumentEdits {
+  /** The document's URI. */
+  uri: string;
+  /** The edits, which do not overlap. */
+  edits: DocumentTextEdit[];
+}
+
+/** A replacement in a document, as LSP's `TextEdit`. */
+export interface DocumentTextEdit {
+  /** The replaced range. */
+  range: Range;
+  /** The text to put there. */
+  newText: string;
 }
 
 /** A range of a document. */
@@ -3077,7 +3097,7 @@ export interface ClientFlags {
   getDiagnostics?: boolean;
   /**
    * The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`,
-   * `find_references`, and `go_to_definition` tools.
+   * `find_references`, `go_to_definition`, and `rename_symbol` tools.
    */
   languageQueries?: boolean;
   /**

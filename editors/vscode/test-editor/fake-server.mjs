@@ -172,12 +172,18 @@ const behaviors = {
   async language(words) {
     const [kind, name, line, character] = words.split(" ");
     const subject =
-      kind === "workspaceSymbols" ? { query: name } : { uri: pathToFileURL(path.join(root, name)).toString() };
+      kind === "workspaceSymbols"
+        ? { query: name }
+        : { uri: pathToFileURL(path.join(root, name)).toString(), ...(kind === "rename" ? { query: "sum" } : {}) };
     const position = line === undefined ? {} : { position: { line: Number(line), character: Number(character) } };
     const params = { kind, ...subject, ...position, limit: 100 };
     const answer = await sendRequest("agent/languageQuery", params);
     if (answer.error !== undefined) return `language: ${answer.error};`;
     const at = ({ uri, range: { start } }) => `${path.basename(uri)}:${start.line}:${start.character}`;
+    if (kind === "rename") {
+      const edits = answer.edits.map((one) => `${one.edits.length} in ${path.basename(one.uri)}`).sort();
+      return `language: ${edits.join(", ")}, all ${answer.edits.every((one) => one.edits[0].newText === "sum")};`;
+    }
     const symbols = answer.symbols?.map((one) => `${one.kind} ${one.containerName ?? ""}.${one.name} ${at(one)}`);
     return `language: ${(symbols ?? answer.locations.map(at)).join(", ")};`;
   },

@@ -30,6 +30,11 @@ testWithFakeServer("language queries", { files: FILES }, async (s, t) => {
     assert.equal(await ask("references cart.ts 1 2"), "cart.ts:1:2, print.ts:3:14");
   });
 
+  await t.test("a rename returns the edits of all files and makes none", async () => {
+    assert.equal(await ask("rename cart.ts 1 2"), "1 in cart.ts, 1 in print.ts, all true");
+    assert.equal(s.readFile("cart.ts"), FILES["cart.ts"]);
+  });
+
   await t.test("the errors that an edit brings are reported once TypeScript has read it", async () => {
     await s.openFile("print.ts");
     await s.sendPrompt("errors print.ts");

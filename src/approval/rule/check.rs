@@ -35,6 +35,7 @@ const TOOLS: &[(&str, RuleSubject)] = &[
     ("find_symbol", RuleSubject::File),
     ("find_references", RuleSubject::File),
     ("go_to_definition", RuleSubject::File),
+    ("rename_symbol", RuleSubject::File),
     ("write_file", RuleSubject::File),
     ("edit_file", RuleSubject::File),
     ("web_fetch", RuleSubject::Address),

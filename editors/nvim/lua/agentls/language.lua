@@ -21,6 +21,7 @@ local METHODS = {
   references = 'textDocument/references',
   documentSymbols = 'textDocument/documentSymbol',
   workspaceSymbols = 'workspace/symbol',
+  rename = 'textDocument/rename',
 }
 
 ---Converts a column between two encodings.
@@ -185,6 +186,29 @@ local function add_locations(list, result, to_range)
   end
 end
 
+---Adds the edits of a workspace edit, by document. Returns false if it creates, renames, or deletes files.
+---@return boolean
+local function add_edits(list, result, to_range)
+  local changes = result.documentChanges
+  if not changes or changes == vim.NIL then
+    changes = {}
+    for uri, edits in pairs(result.changes or {}) do
+      table.insert(changes, { textDocument = { uri = uri }, edits = edits })
+    end
+  end
+  for _, change in ipairs(changes) do
+    if change.kind then
+      return false
+    end
+    local uri = change.textDocument.uri
+    local edits = vim.tbl_map(function(edit)
+      return { range = to_range(uri, edit.range), newText = edit.newText }
+    end, change.edits)
+    table.insert(list, { uri = uri, edits = edits })
+  end
+  return true
+end
+
 ---Returns the clients to ask and a buffer for the request, or nil and a reason for the model.
 local function find_clients(params, method, own_id, deadline)
   if params.kind == 'workspaceSymbols' then
@@ -240,7 +264,8 @@ function M.answer_query(params, encoding, own_id)
       textDocument = params.uri and { uri = vim.uri_from_bufnr(buffer) } or nil,
       position = position and convert(params.uri, position, encoding, client.offset_encoding) or nil,
       context = params.kind == 'references' and { includeDeclaration = true } or nil,
-      query = params.query,
+      query = params.kind == 'workspaceSymbols' and params.query or nil,
+      newName = params.kind == 'rename' and params.query or nil,
     }
   end
   local answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
@@ -253,7 +278,7 @@ function M.answer_query(params, encoding, own_id)
   if #answers == 0 and (not is_complete or is_loading(clients)) then
     return nil, 'the language server is still loading the project; try again in a while'
   end
-  local locations, symbols = {}, {}
+  local locations, symbols, edits = {}, {}, {}
   for _, answer in ipairs(answers) do
     local function to_range(uri, range)
       local from = answer.client.offset_encoding
@@ -262,7 +287,12 @@ function M.answer_query(params, encoding, own_id)
         ['end'] = convert(uri, range['end'], from, encoding),
       }
     end
-    if vim.endswith(params.kind, 'Symbols') then
+    if params.kind == 'rename' then
+      -- Two language servers would rename the same places twice.
+      if #edits == 0 and not add_edits(edits, answer.result, to_range) then
+        return nil, 'the rename would also create, rename, or delete files'
+      end
+    elseif vim.endswith(params.kind, 'Symbols') then
       add_symbols(symbols, answer.result, params.uri, to_range)
     else
       add_locations(locations, answer.result, to_range)
@@ -271,6 +301,7 @@ function M.answer_query(params, encoding, own_id)
   return {
     locations = vim.list_slice(locations, 1, params.limit),
     symbols = vim.list_slice(symbols, 1, params.limit),
+    edits = edits,
   }
 end
 

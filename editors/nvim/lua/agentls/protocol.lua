@@ -1229,7 +1229,7 @@ M.server_notifications = {
 ---@field kind agentls.LanguageQueryKind What is asked.
 ---@field limit integer The most entries that the server can use; the client may leave out the rest.
 ---@field position? agentls.Position A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`.
----@field query? string For `workspaceSymbols`: the text to search for.
+---@field query? string For `workspaceSymbols`: the text to search for. For `rename`: the new name.
 ---@field uri? string The document, by the URI with which the client opened it if it is open; absent for `workspaceSymbols`.
 
 ---The question of an `agent/languageQuery`. Each has the meaning of LSP's request of that name.
@@ -1240,12 +1240,24 @@ M.server_notifications = {
 ---| "references" # The `locations` that use the symbol, its declaration included.
 ---| "documentSymbols" # The `symbols` of the document.
 ---| "workspaceSymbols" # The `symbols` of the workspace whose names match `query`.
+---| "rename" # The `edits` that give the symbol the name `query`. The client must not make them.
 
 ---Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the
 ---model reads.
 ---@class (exact) agentls.LanguageQueryResult
+---@field edits? agentls.DocumentEdits[] The edits, one entry for each document.
 ---@field locations? agentls.DocumentLocation[] The locations found.
 ---@field symbols? agentls.LanguageSymbol[] The symbols found, in any order; nested ones are entries of their own.
+
+---Edits of a document. All ranges refer to the text before the first.
+---@class (exact) agentls.DocumentEdits
+---@field uri string The document's URI.
+---@field edits agentls.DocumentTextEdit[] The edits, which do not overlap.
+
+---A replacement in a document, as LSP's `TextEdit`.
+---@class (exact) agentls.DocumentTextEdit
+---@field range agentls.Range The replaced range.
+---@field newText string The text to put there.
 
 ---A range of a document.
 ---@class (exact) agentls.DocumentLocation
@@ -1730,7 +1742,7 @@ M.server_notifications = {
 ---@class (exact) agentls.ClientFlags
 ---@field getCredential? boolean The client answers `agent/getCredential` from a secret store.
 ---@field getDiagnostics? boolean The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool.
----@field languageQueries? boolean The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`, `find_references`, and `go_to_definition` tools.
+---@field languageQueries? boolean The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`, `find_references`, `go_to_definition`, and `rename_symbol` tools.
 ---@field questions? boolean The client shows `agent/limitRequested` and `agent/questionRequested` to the user and answers them. Without it, the server requests approvals only: reaching a limit ends the turn.
 ---@field saveDocuments? boolean The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and `workspace.workspaceEdit.documentChanges`, the editor changes the files that it has open. Without it, they are changed on disk, unless the editor holds unsaved changes.
 
