@@ -192,6 +192,13 @@ impl FileRename {
         let Some(before) = load_editable_file(cx, &self.target)? else {
             return fail_with_message(format!("`{}` does not exist any more", self.target.display));
         };
+        let overlaps = |pair: &[TextEdit]| pair[0].range.end > pair[1].range.start;
+        if self.edits.windows(2).any(overlaps) {
+            return fail_with_message(format!(
+                "the language servers replace a part of `{}` twice; edit the files instead",
+                self.target.display
+            ));
+        }
         let encoding = cx.workspace.overlay().position_encoding();
         let mut text = before.text.clone();
         // From the end, so that the positions before stay valid.

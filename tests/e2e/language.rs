@@ -251,15 +251,19 @@ fn a_rename_needs_the_permission_for_every_file_and_text_that_fits() {
         ..Config::default()
     });
     let args = json!({"symbol": "total", "path": "cart.ts", "line": 3, "new_name": "sum"});
-    world.mock().push(Reply::tool("rename_symbol", args.clone()));
-    world.mock().push(Reply::tool("rename_symbol", args));
+    for _ in 0..3 {
+        world.mock().push(Reply::tool("rename_symbol", args.clone()));
+    }
     let client = start(&world);
     let id = client.prompt(&client.session_with(json!({"mode": "full"})), "rename it");
     client.reply(&query(&client, "rename"), rename_edits(&world));
     // A position beyond the end of the file.
     let only = json!([{"uri": world.uri("cart.ts"), "edits": [{"range": range((40, 0), (40, 5)), "newText": "sum"}]}]);
-    for _ in 0..2 {
-        client.reply(&query(&client, "rename"), json!({"edits": only}));
+    let edit = |at: Value| json!({"range": at, "newText": "sum"});
+    let overlapping = [edit(range((2, 2), (2, 7))), edit(range((2, 4), (2, 7)))];
+    let overlapping = json!([{"uri": world.uri("cart.ts"), "edits": overlapping}]);
+    for edits in [&only, &only, &overlapping, &overlapping] {
+        client.reply(&query(&client, "rename"), json!({"edits": edits}));
     }
     client.prompt_result(&id);
     assert!(
@@ -272,6 +276,8 @@ fn a_rename_needs_the_permission_for_every_file_and_text_that_fits() {
         "{}",
         result(&world, 2)
     );
+    let overlap = result(&world, 3);
+    assert!(overlap.contains("replace a part of `cart.ts` twice"), "{overlap}");
     assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
 }
 
