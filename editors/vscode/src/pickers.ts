@@ -24,9 +24,13 @@ export const MODES: Record<Mode, { label: string; detail: string }> = {
 
 const EFFORTS: (QuickPickItem & { effort: Effort | undefined })[] = [
   { label: "Provider default", effort: undefined },
+  { label: "None", detail: "Does not think.", effort: "none" },
+  { label: "Minimal", detail: "Hardly thinks.", effort: "minimal" },
   { label: "Low", detail: "Thinks briefly.", effort: "low" },
   { label: "Medium", detail: "Thinks as needed.", effort: "medium" },
   { label: "High", detail: "Thinks longer.", effort: "high" },
+  { label: "Extra high", detail: "Thinks even longer.", effort: "xhigh" },
+  { label: "Maximum", detail: "Thinks as much as it can.", effort: "max" },
 ];
 
 export async function selectMode(chat: Chat): Promise<void> {

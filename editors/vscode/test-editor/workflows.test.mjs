@@ -248,7 +248,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, 
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "weak/weak" }).click();
       await s.at("model").filter({ hasText: "weak" }).waitFor();
       await s.view.getByRole("button", { name: "Effort" }).click();
-      await page.locator(".quick-input-list .monaco-list-row", { hasText: "High" }).click();
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "Thinks longer." }).click();
       await s.view.getByRole("button", { name: "Effort: high" }).waitFor();
       await s.sendPrompt("hello to the weak");
       await s.waitForTurnEnd(++turns, "completed");

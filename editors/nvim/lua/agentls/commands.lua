@@ -22,6 +22,8 @@ local prompts, queue, turn_actions =
 local grants, mcp, notifications, trust =
   lazy_require('grants'), lazy_require('mcp'), lazy_require('notifications'), lazy_require('trust')
 
+local EFFORTS = { 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max' }
+
 local function trim_args(command)
   return vim.trim(command.args)
 end
@@ -344,7 +346,7 @@ M.definitions = {
       local count = #vim.split(vim.trim(line:sub(1, #line - #arg_lead)), '%s+')
       return filter_by_prefix(
         arg_lead,
-        count > 1 and { 'low', 'medium', 'high' } or picker.list_model_names()
+        count > 1 and EFFORTS or picker.list_model_names()
       )
     end,
     run = function(command)
