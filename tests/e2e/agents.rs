@@ -61,9 +61,12 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
         .iter()
         .map(|agent| &agent["name"])
         .collect();
-    assert_eq!(names, [&json!("default"), &json!("researcher")]);
     assert_eq!(
-        listed["agents"][1],
+        names,
+        [&json!("default"), &json!("explore"), &json!("researcher")]
+    );
+    assert_eq!(
+        listed["agents"][2],
         json!({"name": "researcher", "description": "reads", "provider": "mock", "model": "wise", "mode": "plan",
                "tools": ["read_file", "grep", "read_skill"], "current": true})
     );

@@ -714,7 +714,7 @@ fn invalid_delegations_are_errors_for_the_model() {
         .map(|notification| notification.text("output"))
         .collect();
     let expected_errors = [
-        "the agents are: default, reader",
+        "the agents are: default, explore, reader",
         "a prompt is empty",
         "1 to 32 tasks, not 33",
         "there is no join \"most\"",

@@ -280,7 +280,7 @@ return function(_, drive)
     local labels = nvim.wait_for_select()[1].labels
     assert(labels[1]:find('● default', 1, true), vim.inspect(labels))
     assert(
-      labels[2]:find('reader · plan · tape · Looks, and changes nothing', 1, true),
+      labels[3]:find('reader · plan · tape · Looks, and changes nothing', 1, true),
       vim.inspect(labels)
     )
     eq(nvim.state().mode, 'plan')

@@ -33,7 +33,7 @@ pub(super) fn add_built_in_agent(tree: &mut SpannedValue) {
         .is_some_and(|file| !file.is_empty());
     let missing: Vec<_> = values
         .into_iter()
-        .filter(|(key, _)| !is_own(key) && !(key == "system_prompt" && has_prompt))
+        .filter(|(key, _)| !(is_own(key) || key == "system_prompt" && has_prompt))
         .collect();
     for (key, value) in missing {
         tree.insert_at(&["agent", EXPLORE, &key], value);
