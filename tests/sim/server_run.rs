@@ -27,7 +27,8 @@ use agentls::domain::{Mode, SessionId};
 use agentls::mcp::McpManager;
 use agentls::provider::{Accounts, CallSlots};
 use agentls::session::{
-    Rules, Services, SessionInfo, SessionManager, SessionSettings, SettingsSource, build_ledger,
+    Rules, Services, SessionInfo, SessionManager, SessionSettings, SettingsSource, SubagentModel,
+    build_ledger,
 };
 use agentls::store::{SessionQuery, Store, StoreReader};
 use agentls::tool::Tool;
@@ -366,7 +367,7 @@ impl SettingsSource for SimProfiles {
                 .open_session(&session.id, &session.folder, &mcp::folder_servers(&self.0)),
             own_tools: Default::default(),
             tools: Default::default(),
-            names_model: false,
+            subagent_model: SubagentModel::Inherited,
             names_max_steps: true,
             read_only: false,
             budgets: self.0.settings.budgets.clone(),
