@@ -94,14 +94,14 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
   function self.keys(...)
     tmux('send-keys', '-t', 'e', ...)
   end
+  local listen = workspace .. '/.git/socket'
+  local function request(expression)
+    local client = { vim.v.progpath, '--server', listen, '--remote-expr', expression }
+    return vim.system(client, { text = true }):wait()
+  end
   ---Evaluates an expression in the editor, without typing.
   function self.eval(expression)
-    local result = vim
-      .system(
-        { vim.v.progpath, '--server', workspace .. '/.git/socket', '--remote-expr', expression },
-        { text = true }
-      )
-      :wait()
+    local result = request(expression)
     assert(result.code == 0, result.stderr)
     return vim.trim(result.stdout)
   end
@@ -163,6 +163,10 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
     pcall(tmux, 'kill-server')
     assert(none, 'processes were left: ' .. vim.inspect(remaining))
   end
+  -- The editor has just been started. Keys that are typed now wait, but requests need an editor that listens.
+  wait('an editor that listens', function()
+    return vim.uv.fs_stat(listen) and request('1').code == 0
+  end)
   return self
 end
 
