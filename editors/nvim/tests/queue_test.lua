@@ -382,7 +382,7 @@ return function(_, drive)
     nvim.cmd('checkhealth agentls')
     local report = table.concat(nvim.lines(), '\n')
     for _, expected in ipairs({
-      'agents: default (in this session), reader',
+      'agents: default (in this session), explore, reader',
       'slash commands: /look',
       'void.md: it is empty',
       'instructions: AGENTS.md loaded',

@@ -344,10 +344,7 @@ M.definitions = {
     nargs = '*',
     complete = function(arg_lead, line)
       local count = #vim.split(vim.trim(line:sub(1, #line - #arg_lead)), '%s+')
-      return filter_by_prefix(
-        arg_lead,
-        count > 1 and EFFORTS or picker.list_model_names()
-      )
+      return filter_by_prefix(arg_lead, count > 1 and EFFORTS or picker.list_model_names())
     end,
     run = function(command)
       picker.pick_model(command.fargs[1], command.fargs[2])
