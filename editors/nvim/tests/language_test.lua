@@ -54,6 +54,25 @@ vim.cmd('filetype on')
     ))
   end
 
+  ---Waits until the language server has loaded the project, so that it finds both uses.
+  local function wait_for_references(nvim)
+    support.wait('the language server', function()
+      local use = { kind = 'references', uri = vim.uri_from_fname(nvim.workspace .. '/print.ts'), limit = 9 }
+      use.position = { line = 3, character = 14 }
+      local result = ask(nvim, use)
+      return result and #result.locations == 2
+    end)
+  end
+
+  ---Returns the output of the last tool call.
+  local function get_last_output(state)
+    local output
+    for _, item in ipairs(state.items) do
+      output = item.kind == 'tool' and item.output or output
+    end
+    return output
+  end
+
   ---Lists locations as `name:line:character`, in order.
   local function list(result)
     local all = vim.tbl_map(function(location)
@@ -126,20 +145,10 @@ vim.cmd('filetype on')
   }, function(nvim)
     nvim.cmd('edit cart.ts')
     nvim.cmd('split print.ts')
-    support.wait('the language server', function()
-      local use = { kind = 'references', uri = vim.uri_from_fname(nvim.workspace .. '/print.ts'), limit = 9 }
-      use.position = { line = 3, character = 14 }
-      local result = ask(nvim, use)
-      return result and #result.locations == 2
-    end)
+    wait_for_references(nvim)
     nvim.cmd('AgentPrompt rename total')
-    local state = nvim.wait_for_turn_end()
-    local output
-    for _, item in ipairs(state.items) do
-      output = item.kind == 'tool' and item.output or output
-    end
     eq(
-      output,
+      get_last_output(nvim.wait_for_turn_end()),
       'edited cart.ts (+1 −1 lines)\nThe editor reports 1 new error:\n'
         .. "print.ts:4:15: error: Property 'total' does not exist on type 'Cart'. (typescript)"
     )
@@ -153,25 +162,10 @@ vim.cmd('filetype on')
     ),
   }, function(nvim)
     nvim.cmd('edit print.ts')
-    support.wait('the language server', function()
-      local position = { line = 3, character = 14 }
-      local use = {
-        kind = 'references',
-        uri = vim.uri_from_fname(nvim.workspace .. '/print.ts'),
-        position = position,
-        limit = 9,
-      }
-      local result = ask(nvim, use)
-      return result and #result.locations == 2
-    end)
+    wait_for_references(nvim)
     nvim.cmd('AgentPrompt who uses total')
-    local state = nvim.wait_for_turn_end()
-    local output
-    for _, item in ipairs(state.items) do
-      output = item.kind == 'tool' and item.output or output
-    end
     eq(
-      output,
+      get_last_output(nvim.wait_for_turn_end()),
       'cart.ts:3: /* ä𝔘 */ total(): number {  (in Cart)\nprint.ts:4: return cart.total();  (in print)\n'
         .. '[2 references in 2 files]\n'
     )
