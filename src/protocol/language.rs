@@ -23,7 +23,7 @@ pub struct LanguageQueryParams {
     pub limit: u32,
 }
 
-/// The question of an `agent/languageQuery`. Each has the meaning of LSP's request of that name.
+/// What an `agent/languageQuery` asks for. Each kind means the same as the LSP request of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LanguageQueryKind {

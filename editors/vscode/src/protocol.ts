@@ -2171,7 +2171,9 @@ export interface LanguageQueryParams {
   uri?: string;
 }
 
-/** The question of an `agent/languageQuery`. Each has the meaning of LSP's request of that name. */
+/**
+ * What an `agent/languageQuery` asks for. Each kind means the same as the LSP request of that name.
+ */
 export type LanguageQueryKind =
   /** The `locations` where the symbol is defined. */
   | "definition"

@@ -242,7 +242,7 @@ end
 ---@param encoding 'utf-8'|'utf-16'|'utf-32'
 ---@param own_id integer? The client of the agent, which is not asked.
 ---@return agentls.LanguageQueryResult? result
----@return string? reason Why there is no answer, for the model.
+---@return string? problem What prevents an answer, for the model.
 function M.answer_query(params, encoding, own_id)
   local method = METHODS[params.kind]
   if not method then

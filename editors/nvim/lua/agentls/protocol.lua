@@ -1232,7 +1232,7 @@ M.server_notifications = {
 ---@field query? string For `workspaceSymbols`: the text to search for. For `rename`: the new name.
 ---@field uri? string The document, by the URI with which the client opened it if it is open; absent for `workspaceSymbols`.
 
----The question of an `agent/languageQuery`. Each has the meaning of LSP's request of that name.
+---What an `agent/languageQuery` asks for. Each kind means the same as the LSP request of that name.
 ---@alias agentls.LanguageQueryKind
 ---| "definition" # The `locations` where the symbol is defined.
 ---| "implementation" # The `locations` that implement the symbol.
