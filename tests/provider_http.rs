@@ -29,7 +29,7 @@ const KINDS: [ApiKind; 4] = [
 
 fn spec(mock: &MockLlm, kind: ApiKind) -> ProviderSpec {
     let base = match kind {
-        ApiKind::Anthropic => mock.anthropic_url(),
+        ApiKind::Anthropic | ApiKind::Ollama => mock.anthropic_url(),
         ApiKind::Gemini => mock.gemini_url(),
         _ => mock.openai_url(),
     };
@@ -58,6 +58,7 @@ fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
         is_limit_assumed: false,
         effort: None,
         cache_key: None,
+        context_window: Some(40_960),
     })
 }
 
@@ -122,15 +123,19 @@ async fn answers_arrive_complete_over_one_kept_connection() {
                 StreamEvent::Usage { usage, .. } => Some(*usage),
                 _ => None,
             });
-            // Gemini does not count what it writes to its cache.
-            let unwritten = if kind == ApiKind::Gemini { 10 } else { 0 };
+            let (input, cache_read, cache_write) = match kind {
+                // They do not count what they write to their caches.
+                ApiKind::Gemini => (40, 20, 0),
+                ApiKind::Ollama => (60, 0, 0),
+                _ => (30, 20, 10),
+            };
             assert_eq!(
                 usage,
                 Some(Usage {
-                    input: 30 + unwritten,
+                    input,
                     output: 7,
-                    cache_read: 20,
-                    cache_write: 10 - unwritten
+                    cache_read,
+                    cache_write
                 })
             );
         }

@@ -31,7 +31,7 @@ fn system_size(request: &RecordedRequest) -> usize {
         Api::Anthropic => join_texts(&request.body["system"]),
         Api::Responses => join_texts(&request.body["instructions"]),
         Api::Gemini => join_texts(&request.body["systemInstruction"]["parts"]),
-        Api::OpenAi => request
+        Api::OpenAi | Api::Ollama => request
             .messages()
             .iter()
             .filter(|message| message["role"] == "system" || message["role"] == "developer")

@@ -63,6 +63,7 @@ impl World {
             Api::OpenAi => ("openai", mock.openai_url()),
             Api::Responses => ("openai-responses", mock.openai_url()),
             Api::Gemini => ("gemini", mock.gemini_url()),
+            Api::Ollama => ("ollama", mock.anthropic_url()),
         };
         let config = format!(
             "[provider.mock]\nkind = \"{kind}\"\nbase_url = \"{address}\"\napi_key = \"sk-bench\"\nmodel = \"{}\"\n\
@@ -130,7 +131,9 @@ impl World {
                             .map(|block| join_texts(&block["content"])),
                     );
                 }
-                Api::OpenAi if message["role"] == "tool" => results.push(join_texts(&message["content"])),
+                Api::OpenAi | Api::Ollama if message["role"] == "tool" => {
+                    results.push(join_texts(&message["content"]))
+                }
                 Api::Gemini => {
                     let parts = message["parts"].as_array().into_iter().flatten();
                     let responses = parts.filter_map(|part| part["functionResponse"]["response"].as_object());

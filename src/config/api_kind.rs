@@ -20,6 +20,8 @@ pub enum ApiKind {
     Responses,
     /// Google's Gemini API.
     Gemini,
+    /// Ollama's own API.
+    Ollama,
     /// Replays a cassette; needs no network and no key.
     Script,
 }
@@ -32,6 +34,7 @@ impl ApiKind {
             Self::OpenAi => "openai",
             Self::Responses => "openai-responses",
             Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
             Self::Script => "script",
         }
     }
@@ -42,6 +45,7 @@ impl ApiKind {
             Self::Anthropic => Some("https://api.anthropic.com"),
             Self::OpenAi | Self::Responses => Some("https://api.openai.com/v1"),
             Self::Gemini => Some("https://generativelanguage.googleapis.com/v1beta"),
+            Self::Ollama => Some("http://127.0.0.1:11434"),
             Self::Script => None,
         }
     }

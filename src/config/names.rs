@@ -51,7 +51,10 @@ pub(super) const PROVIDER_PRESETS: [ProviderPreset; 52] = [
     },
     preset("openai", "https://api.openai.com/v1", Some("OPENAI_API_KEY")),
     preset("openrouter", "https://openrouter.ai/api/v1", Some("OPENROUTER_API_KEY")),
-    preset("ollama", "http://127.0.0.1:11434/v1", None),
+    ProviderPreset {
+        kind: ApiKind::Ollama,
+        ..preset("ollama", "http://127.0.0.1:11434", None)
+    },
     preset("deepseek", "https://api.deepseek.com/v1", Some("DEEPSEEK_API_KEY")),
     preset("groq", "https://api.groq.com/openai/v1", Some("GROQ_API_KEY")),
     preset("mistral", "https://api.mistral.ai/v1", Some("MISTRAL_API_KEY")),
@@ -139,17 +142,21 @@ pub fn key_variables() -> Vec<&'static str> {
 /// The path of Google's API that is compatible with Chat Completions, below the address of its own.
 const GOOGLE_COMPATIBLE: &str = "/openai";
 
+/// The path of the compatible APIs of Ollama.
+const COMPATIBLE: &str = "/v1";
+
 impl ProviderPreset {
-    /// Returns the API at a configured address, which is empty for the preset's own. Google has a compatible API below
-    /// its own, and most gateways speak the compatible one too.
+    /// Returns the API at a configured address, which is empty for the preset's own. Google and Ollama have
+    /// compatible APIs too, and most gateways of Google's models speak that one.
     pub(super) fn kind_at(&self, address: &str) -> ApiKind {
         let is_own = address.is_empty() || address.contains("googleapis.com");
         let is_compatible = address.trim_end_matches('/').ends_with(GOOGLE_COMPATIBLE);
-        if self.kind == ApiKind::Gemini && (is_compatible || !is_own) {
-            ApiKind::OpenAi
-        } else {
-            self.kind
-        }
+        let is_openai = match self.kind {
+            ApiKind::Gemini => is_compatible || !is_own,
+            ApiKind::Ollama => address.trim_end_matches('/').ends_with(COMPATIBLE),
+            _ => false,
+        };
+        if is_openai { ApiKind::OpenAi } else { self.kind }
     }
 
     /// Returns the preset's address for an API; `None` if it does not serve that one.
@@ -159,6 +166,9 @@ impl ProviderPreset {
             // OpenAI serves both of its APIs at one address.
             (ApiKind::OpenAi, ApiKind::Responses) => Some(self.base_url.to_owned()),
             (ApiKind::Gemini, ApiKind::OpenAi) => Some(format!("{}{GOOGLE_COMPATIBLE}", self.base_url)),
+            (ApiKind::Ollama, ApiKind::OpenAi | ApiKind::Responses) => {
+                Some(format!("{}{COMPATIBLE}", self.base_url))
+            }
             _ => None,
         }
     }

@@ -136,9 +136,7 @@ pub(super) fn naming_at(kind: ApiKind, address: &Url) -> ModelNaming {
         (ApiKind::Script, _) => ModelNaming::Free,
         (_, Some((_, families))) => ModelNaming::Vendor(families),
         (ApiKind::Anthropic, None) if !is_local(address) => ModelNaming::Gateway,
-        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses | ApiKind::Gemini, None) => {
-            ModelNaming::Free
-        }
+        (_, None) => ModelNaming::Free,
     }
 }
 

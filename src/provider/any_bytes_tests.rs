@@ -13,6 +13,7 @@ use super::anthropic::MessagesDecoder;
 use super::classify::{self, RefusedResponse};
 use super::decode::{EventQueue, StreamDecoder};
 use super::gemini::GeminiDecoder;
+use super::ollama::OllamaDecoder;
 use super::openai::ChatDecoder;
 use super::request::tests::build_request;
 use super::responses::ResponsesDecoder;
@@ -280,11 +281,12 @@ proptest! {
 
     #[test]
     fn any_bytes_decode_to_exactly_one_end(bytes in bytes(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
-        let makes: [fn() -> StreamDecoder; 4] = [
+        let makes: [fn() -> StreamDecoder; 5] = [
             || StreamDecoder::new(MessagesDecoder::default()),
             || StreamDecoder::new(ChatDecoder::default()),
             || StreamDecoder::new(ResponsesDecoder::default()),
             || StreamDecoder::new(GeminiDecoder::default()),
+            || StreamDecoder::for_lines(OllamaDecoder::default()),
         ];
         for make in makes {
             let (events, wrong) = decode(make(), std::slice::from_ref(&bytes));
@@ -298,7 +300,7 @@ proptest! {
     fn any_refusal_is_classified_with_a_bounded_message(
         status in prop_oneof![select(vec![200_u16, 302, 400, 401, 402, 403, 404, 413, 429, 500, 529]), any::<u16>()],
         body in error_body(),
-        kind in select(vec![ApiKind::Anthropic, ApiKind::OpenAi, ApiKind::Responses, ApiKind::Gemini]),
+        kind in select(vec![ApiKind::Anthropic, ApiKind::OpenAi, ApiKind::Responses, ApiKind::Gemini, ApiKind::Ollama]),
         base in select(vec!["https://api.example.com/v1", "http://localhost:11434/v1"]),
         headers in prop::collection::vec(
             (select(vec!["retry-after", "retry-after-ms", "x-ratelimit-reset", "request-id", "location", "content-type"]), words()),

@@ -152,9 +152,9 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
         return true;
     };
-    kind.trim_start()
-        .to_ascii_lowercase()
-        .starts_with("text/event-stream")
+    let kind = kind.trim_start().to_ascii_lowercase();
+    // Ollama's own API sends JSON lines.
+    kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
 }
 
 /// Reads a response that is not an event stream and classifies it.

@@ -22,6 +22,7 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderS
         headers: provider.headers.clone(),
         verbosity: provider.verbosity,
         cache_ttl: provider.cache_ttl,
+        num_ctx: provider.num_ctx,
         model: provider.model.clone(),
         retry: provider.retry_policy(),
         limits: CallLimits {

@@ -6,6 +6,7 @@
 mod findings;
 mod gemini;
 mod mutation;
+mod ollama;
 mod responses;
 
 use std::collections::BTreeMap;

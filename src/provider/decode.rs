@@ -112,6 +112,14 @@ impl StreamDecoder {
         }
     }
 
+    /// Creates the decoder of one answer that consists of JSON lines.
+    pub(crate) fn for_lines(api: impl ApiDecoder + 'static) -> Self {
+        Self {
+            sse: SseDecoder::for_lines(),
+            api: Box::new(api),
+        }
+    }
+
     /// Decodes the next bytes of the body into `out`. Events before an error stay in `out`.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ mod http;
 mod idle_timeout;
 mod list_facts;
 pub mod models;
+mod ollama;
 mod openai;
 pub mod pacing;
 mod probe;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, HeaderValue};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use super::account::ProviderAccount;
@@ -16,6 +16,7 @@ use super::error::{Failure, ProviderError, TimeoutPhase};
 use super::http::{Http, HttpSettings, no_response};
 use super::list_facts::{ModelList, read_facts};
 use super::models::{ModelOverride, parse_day};
+use super::ollama::{read_show, without_version};
 use super::openai::Flavour;
 use super::registry::{ProviderSpec, unusable_provider_error};
 use crate::base::text;
@@ -32,14 +33,14 @@ const MAX_NAMES: usize = 2_000;
 /// Longer model names are skipped, in bytes.
 const MAX_NAME: usize = 200;
 
-/// Returns the models of the server at `base_url`, in its order (Ollama: newest first). `None` if it does not answer
+/// Returns the models of the Ollama at `base_url`, newest first. `None` if it does not answer
 /// within `limit`.
 pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<Vec<String>> {
     let base = url::Url::parse(base_url).ok()?;
-    let address = super::build_endpoint_url(&base, "models");
+    let address = super::build_endpoint_url(&without_version(&base), "api/tags");
     let account = ProviderAccount {
         name: name.to_owned(),
-        kind: ApiKind::OpenAi,
+        kind: ApiKind::Ollama,
         base,
         secrets: Vec::new(),
         redactor: Redactor::default(),
@@ -142,7 +143,12 @@ async fn get(
         connect,
     };
     let http = Http::new(account.clone(), settings);
-    let mut address = super::build_endpoint_url(&account.base, path);
+    let base = if spec.kind == ApiKind::Ollama {
+        without_version(&account.base)
+    } else {
+        account.base.clone()
+    };
+    let mut address = super::build_endpoint_url(&base, path);
     // Pages have only 20 or 50 models by default.
     let page = match spec.kind {
         ApiKind::Anthropic => Some("limit"),
@@ -152,11 +158,18 @@ async fn get(
     if let Some(page) = page {
         address.query_pairs_mut().append_pair(page, "1000");
     }
-    let request = http.get_or_build_client().await?.get(address);
-    let sent = request.headers(headers).send().await;
+    let client = http.get_or_build_client().await?;
+    let sent = client.get(address).headers(headers.clone()).send().await;
     let response = sent.map_err(|error| no_response(account, connect, &error))?;
     let status = response.status().as_u16();
     match status {
+        200..300 if spec.kind == ApiKind::Ollama => {
+            let list = read_list_response(response).await;
+            Ok(match list {
+                Some(list) => Some(with_ollama_facts(list, &client, &base, &headers).await),
+                None => None,
+            })
+        }
         200..300 => Ok(read_list_response(response).await),
         // Not every server with this API has a list.
         404 | 405 => Ok(None),
@@ -179,11 +192,40 @@ fn choose_probe_path(account: &ProviderAccount) -> &'static str {
 
 /// Returns the path of the list of models.
 fn list_path(account: &ProviderAccount) -> &'static str {
-    if account.kind == ApiKind::Anthropic {
-        "v1/models"
-    } else {
-        "models"
+    match account.kind {
+        ApiKind::Anthropic => "v1/models",
+        ApiKind::Ollama => "api/tags",
+        _ => "models",
     }
+}
+
+/// The most models of an Ollama whose facts are read, newest first. Each takes a request.
+const MAX_SHOWN: usize = 64;
+
+/// Adds what each model says about itself: its window and its abilities.
+async fn with_ollama_facts(
+    mut list: ModelList,
+    client: &reqwest::Client,
+    base: &url::Url,
+    headers: &HeaderMap,
+) -> ModelList {
+    let address = super::build_endpoint_url(base, "api/show");
+    for name in list.names.iter().take(MAX_SHOWN) {
+        let request = client.post(address.clone()).headers(headers.clone());
+        let body = serde_json::json!({"model": name}).to_string();
+        // Without an answer, the catalogue decides.
+        let Ok(response) = request.body(body).send().await else {
+            break;
+        };
+        let Some(answer) = read_json(response).await else {
+            continue;
+        };
+        let facts = read_show(&answer);
+        if facts != ModelOverride::default() {
+            list.facts.insert(name.clone(), facts);
+        }
+    }
+    list
 }
 
 async fn fetch_model_list(http: &Http, address: url::Url) -> Option<ModelList> {
@@ -199,7 +241,12 @@ async fn fetch_model_list(http: &Http, address: url::Url) -> Option<ModelList> {
 }
 
 /// Reads a list. `None` if the answer is not a list, is too long, or is only one page of several.
-async fn read_list_response(mut response: reqwest::Response) -> Option<ModelList> {
+async fn read_list_response(response: reqwest::Response) -> Option<ModelList> {
+    read_list(&read_json(response).await?)
+}
+
+/// Reads an answer; `None` if it is not JSON, or too long.
+async fn read_json(mut response: reqwest::Response) -> Option<Value> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.ok()? {
         body.extend_from_slice(&piece);
@@ -207,7 +254,7 @@ async fn read_list_response(mut response: reqwest::Response) -> Option<ModelList
             return None;
         }
     }
-    read_list(&serde_json::from_slice(&body).ok()?)
+    serde_json::from_slice(&body).ok()
 }
 
 fn read_list(answer: &Value) -> Option<ModelList> {

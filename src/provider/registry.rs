@@ -26,6 +26,7 @@ use super::models::{
     FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, lookup_local, lookup_model,
     lookup_model_at, lookup_retirement, nearest_effort, parse_day, section_of,
 };
+use super::ollama::{self, Ollama};
 use super::openai::{Flavour, OpenAi};
 use super::record::RecordingProvider;
 use super::request::Effort;
@@ -55,6 +56,8 @@ pub struct ProviderSpec {
     pub verbosity: Option<Verbosity>,
     /// How long Anthropic keeps the prompt cache.
     pub cache_ttl: CacheTtl,
+    /// The window that Ollama gives a model at most, in tokens; `None` for our default.
+    pub num_ctx: Option<u64>,
     /// The default model.
     pub model: Option<String>,
     pub retry: RetryPolicy,
@@ -92,6 +95,7 @@ impl ProviderSpec {
             headers: BTreeMap::new(),
             verbosity: None,
             cache_ttl: CacheTtl::default(),
+            num_ctx: None,
             model: None,
             retry: RetryPolicy::default(),
             limits: CallLimits::default(),
@@ -131,6 +135,13 @@ impl ProviderSpec {
 
     fn unconfigured_info(&self, model: &str) -> ModelInfo {
         let mut info = self.listed_info(model);
+        if self.kind == ApiKind::Ollama {
+            info.window = info.window.min(self.num_ctx.unwrap_or(ollama::DEFAULT_WINDOW));
+            // The prompt needs room too.
+            info.max_output = info
+                .max_output
+                .min(u32::try_from(info.window / 2).unwrap_or(u32::MAX));
+        }
         if (self.kind, self.cache_ttl) == (ApiKind::Anthropic, CacheTtl::OneHour)
             && let Some(price) = info.price.as_mut().filter(|price| **price != FREE)
         {
@@ -414,6 +425,12 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
             verbosity: spec.verbosity,
         }),
         ApiKind::Gemini => Arc::new(Gemini {
+            account,
+            http,
+            headers,
+            limits,
+        }),
+        ApiKind::Ollama => Arc::new(Ollama {
             account,
             http,
             headers,

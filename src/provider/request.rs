@@ -27,6 +27,8 @@ pub struct ModelRequest {
     pub effort: Option<Effort>,
     /// The session, so that its steps share a prompt cache where the API has a key for one; `None` for other calls.
     pub cache_key: Option<Arc<str>>,
+    /// The model's window in tokens, for servers that must be told; `None` leaves it to the server.
+    pub context_window: Option<u64>,
 }
 
 impl ModelRequest {
@@ -140,11 +142,15 @@ pub enum RequestShape {
     GeminiOld,
     /// Without what another model attached.
     GeminiOldBare,
+    /// Ollama's own API.
+    Ollama,
+    /// Without what another model attached.
+    OllamaBare,
 }
 
 impl RequestShape {
     /// The number of variants.
-    const COUNT: usize = 14;
+    const COUNT: usize = 16;
 
     /// Returns the slot of this shape in a message's cache; unique and below [`Self::COUNT`].
     fn cache_index(self) -> usize {
@@ -163,6 +169,8 @@ impl RequestShape {
             Self::GeminiBare => 11,
             Self::GeminiOld => 12,
             Self::GeminiOldBare => 13,
+            Self::Ollama => 14,
+            Self::OllamaBare => 15,
         }
     }
 }
@@ -418,6 +426,7 @@ pub(crate) mod tests {
             is_limit_assumed: false,
             effort: None,
             cache_key: None,
+            context_window: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Decodes server-sent events from bytes as they arrive.
+//! Decodes server-sent events, or JSON lines, from bytes as they arrive.
 //!
 //! Takes linear time wherever chunks end, and knows no API. A line and the event data before it are bounded
 //! together, so that no server can make us buffer without limit.
@@ -34,9 +34,19 @@ pub(crate) struct SseDecoder {
     after_cr: bool,
     has_started: bool,
     stray: String,
+    /// Each line is an event.
+    is_line_based: bool,
 }
 
 impl SseDecoder {
+    /// Creates a decoder for a stream in which each line is the data of an event.
+    pub(crate) fn for_lines() -> Self {
+        Self {
+            is_line_based: true,
+            ..Self::default()
+        }
+    }
+
     /// Decodes the next chunk and passes each complete event to `each`.
     ///
     /// # Errors
@@ -95,6 +105,13 @@ impl SseDecoder {
         };
         if line.is_empty() {
             return self.dispatch_event(each);
+        }
+        if self.is_line_based {
+            let data = String::from_utf8_lossy(line).into_owned();
+            return each(SseEvent {
+                name: String::new(),
+                data,
+            });
         }
         let colon = memchr::memchr(b':', line);
         let (field, value) = match colon {

@@ -24,7 +24,8 @@ use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, Reasoni
 use crate::domain::circuit::CircuitPolicy;
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
-    self, Accounts, CircuitView, Effort, Health, ModelInfo, PriceSource, ProviderSpec, WatchedProvider,
+    self, Accounts, ApiKind, CircuitView, Effort, Health, ModelInfo, PriceSource, ProviderSpec,
+    WatchedProvider,
     models::{self, current_day},
 };
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
@@ -525,6 +526,7 @@ impl ModelSource for Arc<Models> {
             let chosen = chosen.map_err(|error| explain_missing_key(error, &unanswered))?;
             // `take_over` cannot wait for the editor, so the fallbacks' keys are requested now.
             models.gather_route(models.agent_settings(agent), &chosen).await;
+            models.read_local_facts(&chosen).await;
             let resolved = models.to_resolved_model(chosen, &choice);
             resolved.map_err(|error| explain_missing_key(error, &unanswered))
         }
@@ -567,6 +569,18 @@ impl ModelSource for Arc<Models> {
 }
 
 impl Models {
+    /// Reads what a local server says about its models, unless that is known. Only Ollama says it, and only it must be
+    /// told the window. Its failures show when the model is called.
+    async fn read_local_facts(&self, chosen: &ChosenModel) {
+        let ChosenModel::Known { provider, .. } = chosen else {
+            return;
+        };
+        let settings = self.settings.providers.get(provider);
+        if let Some(settings) = settings.filter(|settings| settings.kind == ApiKind::Ollama) {
+            self.read_list(settings).await;
+        }
+    }
+
     async fn probe_model(&self, wanted: Option<String>) -> Result<ChosenModel, AgentError> {
         let ollama = self.settings.providers.get("ollama").ok_or_else(nothing_found)?;
         let found = provider::list_models("ollama", &ollama.base_url, PROBE)

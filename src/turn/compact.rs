@@ -368,6 +368,7 @@ fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<ModelRequest>
         is_limit_assumed: false,
         effort: None,
         cache_key: None,
+        context_window: Some(model.info.window),
     })
 }
 

@@ -101,6 +101,7 @@ pub(super) async fn final_summary(
         is_limit_assumed: state.is_output_assumed(),
         effort: model.effort,
         cache_key: None,
+        context_window: Some(model.info.window),
     });
     // An auxiliary call never falls back: what `without` says happens instead.
     let fallbacks = state.access.disable_fallback(Some(without));

@@ -78,6 +78,7 @@ async fn ask_within_output_limit(
             is_limit_assumed: state.is_output_assumed(),
             effort: state.model.effort,
             cache_key: Some(cx.session.as_str().into()),
+            context_window: Some(state.model.info.window),
         });
         let requested = request.max_output_tokens;
         let outcome = call_with_retries(

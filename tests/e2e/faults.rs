@@ -29,6 +29,7 @@ fn kind(api: Api) -> &'static str {
         Api::OpenAi => "openai",
         Api::Responses => "openai-responses",
         Api::Gemini => "gemini",
+        Api::Ollama => "ollama",
     }
 }
 
@@ -283,4 +284,9 @@ fn faults_over_the_responses_api() {
 #[test]
 fn faults_over_the_gemini_api() {
     run(Api::Gemini);
+}
+
+#[test]
+fn faults_over_ollamas_api() {
+    run(Api::Ollama);
 }

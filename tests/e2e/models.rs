@@ -449,3 +449,42 @@ fn the_explore_agent_keeps_a_model_that_is_not_known_to_be_dearer() {
     assert_eq!(first["model"], "claude-opus-5");
     assert!(first["system"].to_string().contains("Look."));
 }
+
+/// Ollama cuts prompts silently at its own small window, so it is told a larger one.
+#[test]
+fn ollama_is_told_the_window_that_the_model_can_have() {
+    let world = World::new();
+    let mock = world.mock();
+    let table = format!(
+        "[provider.ollama]\nbase_url = \"{}\"\napi_key = \"none\"\n",
+        mock.anthropic_url()
+    );
+    world.configure(Config {
+        tables: table,
+        ..Config::default()
+    });
+    mock.list_models(&["small:1b", "large:70b"]);
+    mock.show_model(
+        "small:1b",
+        json!({"model_info": {"x.context_length": 8_192}, "capabilities": ["tools"]}),
+    );
+    mock.show_model(
+        "large:70b",
+        json!({"model_info": {"x.context_length": 262_144}, "capabilities": ["tools"]}),
+    );
+    let client = world.start();
+    for (at, (model, window)) in [("small:1b", 8_192), ("large:70b", 65_536)]
+        .into_iter()
+        .enumerate()
+    {
+        let session = client.session_with(json!({"model": format!("ollama/{model}")}));
+        client.ask(&session, "hello");
+        assert_eq!(
+            world.wait_for_request(at).body["options"]["num_ctx"],
+            window,
+            "{model}"
+        );
+        let usage = client.all(&session, "agent/usage");
+        assert_eq!(usage.last().unwrap().params["contextWindow"], window, "{model}");
+    }
+}

@@ -18,6 +18,8 @@
 mod check;
 #[path = "mock_llm/gemini.rs"]
 mod gemini;
+#[path = "mock_llm/ollama.rs"]
+mod ollama;
 #[path = "mock_llm/render.rs"]
 mod render;
 #[path = "mock_llm/reply.rs"]
@@ -55,11 +57,18 @@ pub enum Api {
     OpenAi,
     Responses,
     Gemini,
+    Ollama,
 }
 
 impl Api {
     /// All APIs, in the order of `Prepared::frames`.
-    pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAi, Self::Responses, Self::Gemini];
+    pub const ALL: [Self; 5] = [
+        Self::Anthropic,
+        Self::OpenAi,
+        Self::Responses,
+        Self::Gemini,
+        Self::Ollama,
+    ];
 }
 
 /// A request that the mock received.
@@ -173,7 +182,7 @@ fn take_environment_notes(api: Api, body: &mut Value) -> Vec<String> {
 /// Returns the key of a request's messages.
 fn messages_key(api: Api) -> &'static str {
     match api {
-        Api::Anthropic | Api::OpenAi => "messages",
+        Api::Anthropic | Api::OpenAi | Api::Ollama => "messages",
         Api::Responses => "input",
         Api::Gemini => "contents",
     }
@@ -200,6 +209,8 @@ struct State {
     /// The listed models, and the number of list requests.
     listed: Vec<String>,
     lists: usize,
+    /// What Ollama says about its models, by name.
+    shown: HashMap<String, Value>,
 }
 
 struct Shared {
@@ -213,7 +224,7 @@ struct Shared {
 #[derive(Clone)]
 struct Prepared {
     reply: Reply,
-    frames: [Arc<[Frame]>; 4],
+    frames: [Arc<[Frame]>; 5],
 }
 
 impl Prepared {
@@ -263,6 +274,7 @@ impl MockLlm {
                 right_key: None,
                 listed: vec!["mock-model".to_owned()],
                 lists: 0,
+                shown: HashMap::new(),
                 paused: false,
             }),
             count: watch::channel(0).0,
@@ -298,6 +310,8 @@ impl MockLlm {
             Api::Anthropic => self.anthropic_url(),
             Api::OpenAi | Api::Responses => self.openai_url(),
             Api::Gemini => self.gemini_url(),
+            // The address without a path.
+            Api::Ollama => self.anthropic_url(),
         }
     }
 
@@ -351,6 +365,11 @@ impl MockLlm {
     /// Sets the listed models.
     pub fn list_models(&self, names: &[&str]) {
         self.state().listed = names.iter().map(|name| (*name).to_owned()).collect();
+    }
+
+    /// Sets what Ollama's API says about a model.
+    pub fn show_model(&self, name: &str, facts: Value) {
+        self.state().shown.insert(name.to_owned(), facts);
     }
 
     /// Returns the number of requests for the list of models.
@@ -537,6 +556,27 @@ impl Connection {
             path if path.ends_with("/messages") => Api::Anthropic,
             path if path.ends_with("/chat/completions") => Api::OpenAi,
             path if path.ends_with("/responses") => Api::Responses,
+            path if path.ends_with("/api/chat") => Api::Ollama,
+            path if path.ends_with("/api/show") => {
+                let named: Value = serde_json::from_slice(&body).unwrap_or_default();
+                let shown = {
+                    let state = shared.state.lock().expect("the mock's state");
+                    state
+                        .shown
+                        .get(named["model"].as_str().unwrap_or_default())
+                        .cloned()
+                };
+                let body = shown
+                    .unwrap_or_else(|| json!({"error": "model not found"}))
+                    .to_string();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                    body.len()
+                );
+                let answer = [head.as_bytes(), body.as_bytes()].concat();
+                self.write.write_all(&answer).await.ok()?;
+                return Box::pin(self.exchange(shared)).await;
+            }
             path if gemini::model_in(path).is_some() => Api::Gemini,
             _ => {
                 let (right, listed) = {
@@ -664,7 +704,7 @@ fn record(
         let key = match api {
             Api::Anthropic => "x-api-key",
             Api::Gemini => "x-goog-api-key",
-            Api::OpenAi | Api::Responses => "authorization",
+            Api::OpenAi | Api::Responses | Api::Ollama => "authorization",
         };
         if api == Api::Anthropic && recorded.header("anthropic-version").is_none() {
             wrong.push("no anthropic-version".to_owned());
@@ -752,7 +792,12 @@ async fn answer(
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     if !typed {
-        head.push_str("content-type: text/event-stream; charset=utf-8\r\n");
+        let kind = if request.api == Api::Ollama {
+            "application/x-ndjson"
+        } else {
+            "text/event-stream; charset=utf-8"
+        };
+        head.push_str(&format!("content-type: {kind}\r\n"));
     }
     head.push_str("request-id: req_mock\r\ntransfer-encoding: chunked\r\n\r\n");
     if reply.headless {

@@ -85,6 +85,10 @@ pub struct ProviderSettings {
     /// instead of 1.25 times. Default: `5m`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub cache_ttl: CacheTtl,
+    /// The window that Ollama gives a model, in tokens, if the model can have that much. A larger one takes more memory.
+    /// Default: 65,536.
+    #[schemars(range(min = 1_024, max = 100_000_000), extend("x-untrusted" = Untrusted::Any))]
+    pub num_ctx: Option<u64>,
     /// Extra HTTP headers for every request.
     #[schemars(with = "BTreeMap<String, String>", extend("x-untrusted" = Untrusted::Never))]
     pub headers: BTreeMap<String, SecretString>,
@@ -137,6 +141,7 @@ impl Default for ProviderSettings {
             event_gap_timeout_s: None,
             verbosity: None,
             cache_ttl: CacheTtl::default(),
+            num_ctx: None,
             headers: BTreeMap::new(),
             max_day_cost: None,
             fallback: StringList::default(),

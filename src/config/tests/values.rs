@@ -478,3 +478,30 @@ fn google_speaks_its_own_api_at_its_own_address() {
         );
     }
 }
+
+#[test]
+fn ollama_speaks_its_own_api_except_at_the_address_of_the_other() {
+    for (table, kind, address) in [
+        ("", ApiKind::Ollama, "http://127.0.0.1:11434"),
+        ("kind = 'openai'", ApiKind::OpenAi, "http://127.0.0.1:11434/v1"),
+        (
+            "base_url = 'http://10.0.0.9:11434/v1'",
+            ApiKind::OpenAi,
+            "http://10.0.0.9:11434/v1",
+        ),
+        (
+            "base_url = 'http://10.0.0.9:11434'",
+            ApiKind::Ollama,
+            "http://10.0.0.9:11434",
+        ),
+    ] {
+        let loaded = user(&format!("[provider.ollama]\n{table}"));
+        assert_eq!(lines(&loaded), [""; 0], "{table}");
+        let ollama = &loaded.settings.providers["ollama"];
+        assert_eq!(
+            (ollama.kind, ollama.base_url.trim_end_matches('/')),
+            (kind, address),
+            "{table}"
+        );
+    }
+}

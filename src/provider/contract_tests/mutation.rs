@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::provider::gemini::GeminiDecoder;
+use crate::provider::ollama::OllamaDecoder;
 use crate::provider::responses::ResponsesDecoder;
 
 /// A stream of one API, with the only fields that may change or end an answer.
@@ -16,7 +17,7 @@ struct Api {
     needed: &'static [&'static str],
 }
 
-fn build_apis() -> [Api; 4] {
+fn build_apis() -> [Api; 5] {
     [
         Api {
             name: "messages",
@@ -88,6 +89,40 @@ fn build_apis() -> [Api; 4] {
                 "chunk:/candidates/*/finishReason",
             ],
         },
+        Api {
+            name: "ollama",
+            make: || StreamDecoder::for_lines(OllamaDecoder::default()),
+            events: ollama_events(),
+            needed: &[
+                "chunk:/done",
+                "chunk:/message",
+                "chunk:/message/content",
+                "chunk:/message/tool_calls",
+                "chunk:/message/tool_calls/*",
+                "chunk:/message/tool_calls/*/function",
+                "chunk:/message/tool_calls/*/function/name",
+                "chunk:/message/tool_calls/*/function/arguments",
+                "chunk:/message/tool_calls/*/function/arguments/path",
+                "chunk:/message/tool_calls/*/function/arguments/x",
+            ],
+        },
+    ]
+}
+
+fn ollama_events() -> Vec<Value> {
+    let piece = |message: Value| json!({"model": "m", "created_at": "2026-11-01T00:00:00Z", "message": message, "done": false});
+    let call = |name: &str, arguments: Value| json!({"id": "c", "function": {"index": 0, "name": name, "arguments": arguments}});
+    vec![
+        piece(json!({"role": "assistant", "content": "", "thinking": "hm"})),
+        piece(json!({"role": "assistant", "content": "I look "})),
+        piece(json!({"role": "assistant", "content": "at it.", "images": null})),
+        piece(
+            json!({"role": "assistant", "content": "", "tool_calls": [call("read_file", json!({"path": "a"})),
+            call("list", json!({"x": 1}))]}),
+        ),
+        json!({"model": "m", "created_at": "2026-11-01T00:00:00Z", "message": {"role": "assistant", "content": ""},
+            "done": true, "done_reason": "stop", "total_duration": 5, "load_duration": 1, "prompt_eval_count": 35,
+            "prompt_eval_duration": 1, "eval_count": 9, "eval_duration": 1}),
     ]
 }
 
@@ -288,6 +323,10 @@ fn collect_answer(events: &[StreamEvent]) -> CollectedAnswer {
 /// Decodes events as a stream. Messages and Responses send the kind of an event twice: inside it and as its SSE name.
 fn decode_events(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<DecodeError>) {
     let mut stream = String::new();
+    if api.name == "ollama" {
+        let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+        return run(api.make, [lines.as_bytes()]);
+    }
     for (event, original) in events.iter().zip(&api.events) {
         if let Some(name) = original["type"].as_str() {
             stream.push_str(&format!("event: {name}\n"));

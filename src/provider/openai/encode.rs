@@ -258,7 +258,7 @@ fn opaque_reasoning(message: &Message) -> impl Iterator<Item = (String, Value)> 
 }
 
 /// Returns reasoning from an API like this one: readable and unsigned.
-fn own_reasoning(message: &Message) -> Option<String> {
+pub(in crate::provider) fn own_reasoning(message: &Message) -> Option<String> {
     let thought: String = message
         .content
         .iter()

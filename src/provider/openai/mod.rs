@@ -9,7 +9,7 @@ mod flavour;
 mod opaque;
 
 pub(crate) use decode::ChatDecoder;
-pub(super) use encode::result_text;
+pub(super) use encode::{own_reasoning, result_text};
 pub(crate) use flavour::{Flavour, choose_verbosity, is_openai_host};
 
 use std::sync::Arc;

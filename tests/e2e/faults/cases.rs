@@ -391,12 +391,16 @@ fn streams(api: Api) -> Vec<Case> {
         Api::OpenAi => r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
         Api::Responses => r#"{"type":"response.created","response":{"status":"in_progress"}}"#,
         Api::Gemini => r#"{"candidates":[{"content":{"role":"model","parts":[{"text":""}]}}]}"#,
+        Api::Ollama => r#"{"message":{"role":"assistant","content":""},"done":false}"#,
     };
-    let data = |json: &str| format!("data: {json}\n\n");
-    let huge = format!(
-        "data: {{\"type\":\"x\",\"padding\":\"{}\"}}\n\n",
+    let data = |json: &str| match api {
+        Api::Ollama => format!("{json}\n"),
+        _ => format!("data: {json}\n\n"),
+    };
+    let huge = data(&format!(
+        "{{\"type\":\"x\",\"padding\":\"{}\"}}",
         "x".repeat(17 << 20)
-    );
+    ));
     let large = "a large piece ".repeat(4_000);
     vec![
         Case::fails_once("cut-after-nothing", Reply::text("half").cut_after(0)),

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{Api, gemini, responses};
+use super::{Api, gemini, ollama, responses};
 
 /// The raw parts of a request that prompt caches depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(super) fn request(api: Api, body: &[u8], paused: bool) -> (Value, Vec<String
         Api::OpenAi => openai(&value, messages, &mut wrong),
         Api::Responses => responses::check(&value, messages, &mut wrong),
         Api::Gemini => gemini::check(&value, messages, &mut wrong),
+        Api::Ollama => ollama::check(&value, messages, &mut wrong),
     }
     (value, wrong)
 }
@@ -46,7 +47,7 @@ pub(super) fn request(api: Api, body: &[u8], paused: bool) -> (Value, Vec<String
 /// Returns the key of a request's messages.
 fn key(api: Api) -> &'static str {
     match api {
-        Api::Anthropic | Api::OpenAi => "messages",
+        Api::Anthropic | Api::OpenAi | Api::Ollama => "messages",
         Api::Responses => "input",
         Api::Gemini => "contents",
     }
@@ -345,7 +346,7 @@ pub(super) fn raw_prefix(api: Api, body: &str) -> Prefix {
         .filter_map(|name| member(name))
         .map(without_marks)
         .collect();
-    if api == Api::OpenAi
+    if matches!(api, Api::OpenAi | Api::Ollama)
         && messages
             .first()
             .is_some_and(|first| first.contains("\"role\":\"system\""))

@@ -1,5 +1,5 @@
-//! Renders the parts of an answer as events of each API. `responses` and `gemini` do the same for
-//! those APIs.
+//! Renders the parts of an answer as events of each API. `responses`, `gemini`, and `ollama` do the
+//! same for those APIs.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -40,6 +40,7 @@ impl Renderer {
                 format!("event: {name}\ndata: {data}\n\n").into()
             }
             Api::OpenAi | Api::Gemini => format!("data: {data}\n\n").into(),
+            Api::Ollama => format!("{data}\n").into(),
         }
     }
 
@@ -72,6 +73,7 @@ impl Renderer {
             Api::OpenAi => self.event(&self.chunk(json!({"role": "assistant", "content": ""}), None)),
             Api::Responses => self.begin_response(),
             Api::Gemini => self.event(&self.candidate(json!([{"text": ""}]))),
+            Api::Ollama => self.ollama_text(""),
         }
     }
 
@@ -105,6 +107,7 @@ impl Renderer {
                     self.event(&self.candidate(json!([{"text": text}])));
                 }
             }
+            Api::Ollama => pieces.iter().for_each(|text| self.ollama_text(text)),
         }
     }
 
@@ -129,6 +132,10 @@ impl Renderer {
             Api::Responses => self.item_flood(&text, times),
             Api::Gemini => {
                 let bytes = self.sse(&self.candidate(json!([{"text": text}])));
+                self.frames.push(Frame::Event { bytes, times });
+            }
+            Api::Ollama => {
+                let bytes = self.sse(&self.line(json!({"role": "assistant", "content": text})));
                 self.frames.push(Frame::Event { bytes, times });
             }
         }
@@ -158,13 +165,18 @@ impl Renderer {
                     self.event(&self.candidate(json!([{"text": text, "thought": true}])));
                 }
             }
+            Api::Ollama => {
+                for text in pieces {
+                    self.event(&self.line(json!({"role": "assistant", "content": "", "thinking": text})));
+                }
+            }
         }
     }
 
     pub(super) fn redacted(&mut self, data: &str) {
         match self.api {
             Api::Anthropic => self.block(json!({"type": "redacted_thinking", "data": data}), Vec::new()),
-            Api::OpenAi | Api::Gemini => {}
+            Api::OpenAi | Api::Gemini | Api::Ollama => {}
             Api::Responses => self.item_reasoning(&[], Some(data)),
         }
     }
@@ -197,6 +209,7 @@ impl Renderer {
             }
             Api::Responses => self.item_call(&format!("call_mock{number}"), name, &pieces),
             Api::Gemini => self.gemini_call(number, name, input),
+            Api::Ollama => self.ollama_call(number, name, input),
         }
     }
 
@@ -204,6 +217,11 @@ impl Renderer {
         match self.api {
             Api::Anthropic => self.event(&json!({"type": "ping"})),
             Api::Responses => self.event(&json!({"type": "keepalive"})),
+            // It has no pings; an empty line is the nearest.
+            Api::Ollama => {
+                let bytes = Bytes::from_static(b"\n");
+                self.frames.push(Frame::Event { bytes, times: 1 });
+            }
             Api::OpenAi | Api::Gemini => {
                 let bytes = Bytes::from_static(b": keep-alive\n\n");
                 self.frames.push(Frame::Event { bytes, times: 1 });
@@ -216,6 +234,10 @@ impl Renderer {
         if self.api == Api::Responses {
             error["type"] = json!("error");
             return self.event(&error);
+        }
+        if self.api == Api::Ollama {
+            // Its errors are bare texts.
+            return self.event(&json!({"error": message}));
         }
         self.event(&json!({"type": "error", "error": error}));
     }
@@ -260,6 +282,7 @@ impl Renderer {
             }
             Api::Responses => self.end_response(reason),
             Api::Gemini => self.end_candidate(reason),
+            Api::Ollama => self.end_lines(reason),
         }
     }
 }

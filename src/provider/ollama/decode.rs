@@ -1,0 +1,117 @@
+//! Decodes the lines of Ollama's API: each is a piece of the message, the last one has the counts. Calls arrive whole.
+//! Knows no bytes and no clock; see `crate::provider::decode`.
+
+use serde_json::Value;
+
+use crate::domain::Usage;
+use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, StreamProgress};
+use crate::provider::fields::{
+    needed_input, needed_object, needed_objects, needed_text, optional_number, parse_event, text,
+};
+use crate::provider::sse::SseEvent;
+use crate::provider::stream::{StopReason, StreamEvent};
+
+/// The state of one answer.
+#[derive(Debug, Default)]
+pub(crate) struct OllamaDecoder {
+    calls: u32,
+    stopped: bool,
+}
+
+impl ApiDecoder for OllamaDecoder {
+    fn decode_event(
+        &mut self,
+        event: &SseEvent,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
+        let Some(value) = parse_event(event)? else {
+            return Ok(StreamProgress::Nothing);
+        };
+        if !value["error"].is_null() {
+            return Err(DecodeError::Reported(event.data.clone()));
+        }
+        let mut progress = StreamProgress::Event;
+        if let Some(message) = needed_object(&value, "message")? {
+            let thinking = text(message, "thinking").unwrap_or_default();
+            let content = needed_text(message, "content")?;
+            if !thinking.is_empty() {
+                out.push(StreamEvent::Reasoning(thinking.to_owned()));
+                progress = StreamProgress::Content;
+            }
+            if !content.is_empty() {
+                out.push(StreamEvent::Text(content.to_owned()));
+                progress = StreamProgress::Content;
+            }
+            for call in needed_objects(message, "tool_calls")? {
+                self.push_call(call, out)?;
+                progress = StreamProgress::Content;
+            }
+        }
+        if value["done"] == true {
+            self.finish_answer(&value, out);
+        }
+        Ok(progress)
+    }
+
+    fn finish_stream(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
+        // Every answer ends with a line that says so.
+        Err(DecodeError::broken_stream(
+            "the stream ended in the middle of the answer",
+        ))
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+impl OllamaDecoder {
+    fn push_call(&mut self, call: &Value, out: &mut EventQueue) -> Result<(), DecodeError> {
+        let function = needed_object(call, "function")?.unwrap_or(&Value::Null);
+        let Some(name) = text(function, "name").filter(|name| !name.is_empty()) else {
+            return Err(DecodeError::broken_stream(
+                "a tool call of the answer has no name",
+            ));
+        };
+        let arguments = needed_input(function, "arguments")?;
+        let index = self.calls;
+        self.calls += 1;
+        out.push(StreamEvent::ToolUseStarted {
+            index,
+            name: name.to_owned(),
+        });
+        out.push(StreamEvent::ToolUseAttached {
+            index,
+            id: text(call, "id").filter(|id| !id.is_empty()).map(str::to_owned),
+            extra: None,
+        });
+        out.push(StreamEvent::ToolInput {
+            index,
+            json: if arguments.is_empty() {
+                "{}".to_owned()
+            } else {
+                arguments
+            },
+        });
+        out.push(StreamEvent::ToolUseCompleted { index });
+        Ok(())
+    }
+
+    fn finish_answer(&mut self, last: &Value, out: &mut EventQueue) {
+        let usage = Usage {
+            input: optional_number(last, "prompt_eval_count").unwrap_or(0),
+            output: optional_number(last, "eval_count").unwrap_or(0),
+            ..Usage::default()
+        };
+        if usage != Usage::default() {
+            out.push(StreamEvent::Usage { usage, cost: None });
+        }
+        self.stopped = true;
+        out.push(StreamEvent::Stop(match text(last, "done_reason") {
+            Some("length") => StopReason::MaxTokens,
+            // "stop", and future reasons.
+            _ if self.calls > 0 => StopReason::ToolUse,
+            _ => StopReason::EndTurn,
+        }));
+    }
+}

@@ -1,0 +1,125 @@
+//! Ollama's own API, streaming (`/api/chat`).
+//!
+//! Unlike its compatible APIs, this one takes the size of the window (`num_ctx`). Without it, Ollama cuts long prompts
+//! silently. Knows only this API's shape: `encode` writes requests and `decode` reads lines. See `call` for the HTTP
+//! part.
+
+mod decode;
+mod encode;
+
+pub(crate) use decode::OllamaDecoder;
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+use url::Url;
+
+use super::account::ProviderAccount;
+use super::call::{CallLimits, StreamCall, open};
+use super::decode::StreamDecoder;
+use super::error::ProviderError;
+use super::http::Http;
+use super::models::{ModelOverride, is_thinking_enabled};
+use super::request::ModelRequest;
+use super::stream::EventStream;
+use super::{Provider, build_endpoint_url};
+
+/// The window that is requested unless the configuration says otherwise, in tokens. Ollama advises agents to use at least
+/// 64,000.
+pub(super) const DEFAULT_WINDOW: u64 = 65_536;
+
+/// An Ollama server.
+pub(crate) struct Ollama {
+    pub(crate) account: Arc<ProviderAccount>,
+    pub(crate) http: Arc<Http>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) limits: CallLimits,
+}
+
+impl Provider for Ollama {
+    fn name(&self) -> &str {
+        &self.account.name
+    }
+
+    /// Uses the address, not the name, because the name may later point to another address. Includes the API, because the
+    /// compatible ones have the same host.
+    fn model_origin(&self, model: &str) -> Arc<str> {
+        format!("{}/ollama/{model}", self.account.host_and_port()).into()
+    }
+
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let thinks = is_thinking_enabled(&request.model, request.effort);
+        let call = StreamCall {
+            url: build_endpoint_url(&without_version(&self.account.base), "api/chat"),
+            headers: self.headers.clone(),
+            body: encode::build_body(&request, &self.model_origin(&request.model)),
+            decoder: StreamDecoder::for_lines(OllamaDecoder::default()),
+            // Reasoning is streamed, so silence is never reasoning.
+            limits: self.limits.for_call(self.account.is_local(), thinks, false),
+            model: request.model.clone(),
+        };
+        open(self.account.clone(), self.http.clone(), call).boxed()
+    }
+}
+
+/// Returns the address without the `/v1` of the compatible APIs.
+pub(super) fn without_version(base: &Url) -> Url {
+    let mut base = base.clone();
+    let path = base.path().trim_end_matches('/').to_owned();
+    if let Some(root) = path.strip_suffix("/v1") {
+        base.set_path(root);
+    }
+    base
+}
+
+/// Reads the answer of `/api/show`.
+pub(super) fn read_show(answer: &Value) -> ModelOverride {
+    let facts = answer["model_info"].as_object().into_iter().flatten();
+    // The key begins with the architecture: `qwen3.context_length`.
+    let mut windows = facts.filter(|(name, _)| name.ends_with(".context_length"));
+    let abilities = answer["capabilities"].as_array();
+    let can = |ability: &str| abilities.map(|all| all.iter().any(|known| known == ability));
+    ModelOverride {
+        window: windows.find_map(|(_, window)| window.as_u64()),
+        reasoning: can("thinking"),
+        images: can("vision"),
+        tools: can("tools"),
+        ..ModelOverride::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_model_tells_its_window_and_abilities() {
+        let answer = json!({"capabilities": ["completion", "tools", "thinking"],
+            "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40_960, "qwen3.block_count": 36}});
+        let facts = read_show(&answer);
+        assert_eq!(
+            (facts.window, facts.reasoning, facts.images, facts.tools),
+            (Some(40_960), Some(true), Some(false), Some(true))
+        );
+        assert_eq!(read_show(&json!({"error": "no"})), ModelOverride::default());
+    }
+
+    #[test]
+    fn the_version_of_the_compatible_api_is_dropped() {
+        for (given, expected) in [
+            ("http://127.0.0.1:11434", "http://127.0.0.1:11434/"),
+            ("http://127.0.0.1:11434/v1/", "http://127.0.0.1:11434/"),
+            ("http://host/ollama/v1", "http://host/ollama"),
+        ] {
+            assert_eq!(without_version(&Url::parse(given).unwrap()).as_str(), expected);
+        }
+    }
+}
