@@ -452,8 +452,8 @@ fn no_mutation_leaves_a_hole_in_a_completed_call() {
                     events[at] = mutate_event(event, path, Some(&change));
                     let (events, wrong) = decode_events(&api, &events);
                     let answer = collect_answer(&events);
-                    // A different index belongs to another choice.
-                    if wrong.is_none() && !path.ends_with("/index") {
+                    // A different index belongs to another choice, and a piece that says `done` is the last one.
+                    if wrong.is_none() && !path.ends_with("/index") && path != "/done" {
                         assert_eq!(answer.text, original.text, "{} {path} to {change}", api.name);
                     }
                     for (_, input) in answer.calls.into_values() {
