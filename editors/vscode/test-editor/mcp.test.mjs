@@ -40,7 +40,7 @@ async function pressRowButton(page, name, label) {
 }
 
 test("MCP servers are listed with their states and restarted", { timeout: 6 * TIMEOUT_MS }, async () => {
-  const options = { config: CONFIG, files: { ".mcp.json": THEIRS } };
+  const options = { config: CONFIG, files: { ".mcp.json": THEIRS }, ownHost: true };
   await withWorkbench("mcp servers", options, async (s, page) => {
     const rows = listRows(page);
     const see = (name, text) => waitForRow(page, name, text);

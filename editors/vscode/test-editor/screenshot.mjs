@@ -67,7 +67,7 @@ const EXCHANGES = [
   { ...buildMatcher(2), events: [{ text: "Tea at ten percent off now costs `8.99`." }] },
 ];
 
-const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
+const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES, ownHost: true });
 try {
   const { page } = s;
   await s.showChat();

