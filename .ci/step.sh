@@ -1,12 +1,11 @@
-# step NAME COMMAND…: runs the command, prints its duration, and ends the script if it fails.
+# step NAME COMMAND…: runs the command, prints how long it took and how much CPU time it used, and ends the script if it
+# fails.
 step() {
-    local name=$1
+    local name=$1 TIMEFORMAT="== $1: %0R s, CPU %0U s + %0S s in the kernel"
     shift
-    local begun=$SECONDS
     echo "== $name: $*"
-    if ! "$@"; then
+    if ! time "$@"; then
         echo "FAILED: $name ($*)" >&2
         exit 1
     fi
-    echo "== $name: ok, $((SECONDS - begun)) s"
 }

@@ -33,13 +33,13 @@ fail() {
     exit 1
 }
 
-# step NAME COMMAND…: runs the command, prints its duration, and ends the script if it fails.
+# step NAME COMMAND…: runs the command, prints how long it took and how much CPU time it used, and ends the script if it
+# fails.
 step() {
-    local name=$1 begun=$SECONDS
+    local name=$1 TIMEFORMAT="== $1: %0R s, CPU %0U s + %0S s in the kernel"
     shift
     echo "== $name"
-    "$@" || fail "$name (exit code $?: $*)"
-    echo "== $name: ok, $((SECONDS - begun)) s"
+    time "$@" || fail "$name (exit code $?: $*)"
 }
 
 for tool in cargo node npm python3; do
