@@ -7,13 +7,15 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+/// The model catalogue.
+const SNAPSHOT: &str = "src/provider/models/catalog/snapshot.json";
+
 fn main() -> Result<(), Box<dyn Error>> {
-    // Only the package's own variables, which Cargo sets.
-    #[expect(clippy::disallowed_methods, reason = "a build script has no other way")]
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("Cargo sets OUT_DIR")?);
+    let out = read_variable("OUT_DIR")?;
+    // Read when it runs: the script that another checkout has built may run for this one.
+    let top = read_variable("CARGO_MANIFEST_DIR")?;
     link_at_a_fixed_address();
-    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    pack_catalog(&top.join("src/provider/models/catalog/snapshot.json"), &out)?;
+    pack_catalog(&top.join(SNAPSHOT), &out)?;
     let docs = top.join("docs");
     println!("cargo::rerun-if-changed=docs");
     println!("cargo::rerun-if-changed=protocol.md");
@@ -38,6 +40,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Reads a path that Cargo sets for build scripts.
+fn read_variable(name: &str) -> Result<PathBuf, String> {
+    #[expect(clippy::disallowed_methods, reason = "a build script has no other way")]
+    let value = std::env::var_os(name);
+    value
+        .map(PathBuf::from)
+        .ok_or_else(|| format!("Cargo sets {name}"))
+}
+
 /// Links the program for Linux at a fixed address.
 ///
 /// A position-independent program has some 70,000 pointers to adjust at every start, which costs 1.7 ms, 1 MB of
@@ -55,7 +66,7 @@ fn link_at_a_fixed_address() {
 
 /// Compresses the model catalogue, which takes a tenth of its size in the binary.
 fn pack_catalog(snapshot: &Path, out: &Path) -> std::io::Result<()> {
-    println!("cargo::rerun-if-changed={}", snapshot.display());
+    println!("cargo::rerun-if-changed={SNAPSHOT}");
     let file = fs::File::create(out.join("catalog.gz"))?;
     let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::best());
     packed.write_all(&fs::read(snapshot)?)?;
