@@ -1,4 +1,4 @@
--- Questions about symbols, with the real server and a real language server: TypeScript's.
+-- Questions about symbols, with the real server and real language servers: TypeScript's and pyright.
 --
 -- AGENTLS_MCP_PEERS: the folder with the npm packages of `tests/peers/npm`; without it, the test is skipped.
 
@@ -12,29 +12,37 @@ local FILES = {
   ['notes.txt'] = 'total\n',
 }
 
+local PYTHON_FILES = {
+  ['cart.py'] = 'class Cart:\n    def total(self) -> int:\n        return 1\n',
+  ['report.py'] = 'from cart import Cart\n\n\ndef report(cart: Cart) -> str:\n    """Shows the total."""\n'
+    .. '    return str(cart.total())\n',
+}
+
+---Returns Lua code that starts a language server for a file type.
+local function start_server(filetype, options)
+  return ([[
+vim.api.nvim_create_autocmd('FileType', {
+  pattern = %q,
+  callback = function(event)
+    vim.lsp.start(vim.tbl_extend('error', { root_dir = vim.fn.getcwd() }, %s), { bufnr = event.buf })
+  end,
+})
+vim.cmd('filetype on')
+]]):format(filetype, vim.inspect(options))
+end
+
 return function(_, drive)
   local peers = os.getenv('AGENTLS_MCP_PEERS')
   if not peers then
     print('NOT TESTED: language servers. AGENTLS_MCP_PEERS is not set.')
     return
   end
-  local init = ([[
-vim.api.nvim_create_autocmd('FileType', {
-  pattern = 'typescript',
-  callback = function(event)
-    vim.lsp.start({
-      name = 'typescript',
-      cmd = { 'node', %q, '--stdio' },
-      root_dir = vim.fn.getcwd(),
-      init_options = { tsserver = { path = %q } },
-    }, { bufnr = event.buf })
-  end,
-})
-vim.cmd('filetype on')
-]]):format(
-    peers .. '/node_modules/typescript-language-server/lib/cli.mjs',
-    peers .. '/node_modules/typescript/lib/tsserver.js'
-  )
+  local modules = peers .. '/node_modules/'
+  local init = start_server('typescript', {
+    name = 'typescript',
+    cmd = { 'node', modules .. 'typescript-language-server/lib/cli.mjs', '--stdio' },
+    init_options = { tsserver = { path = modules .. 'typescript/lib/tsserver.js' } },
+  })
 
   ---Asks as the server does, and returns the result and the reason.
   local function ask(nvim, params, encoding)
@@ -169,5 +177,33 @@ vim.cmd('filetype on')
       'cart.ts:3: /* ä𝔘 */ total(): number {  (in Cart)\nprint.ts:4: return cart.total();  (in print)\n'
         .. '[2 references in 2 files]\n'
     )
+  end)
+
+  drive('language: the agent renames a symbol in open and closed files through pyright', {
+    init = start_server('python', {
+      name = 'pyright',
+      cmd = { 'node', modules .. 'pyright/langserver.index.js', '--stdio' },
+    }),
+    files = PYTHON_FILES,
+    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+      support.server
+    ),
+  }, function(nvim)
+    nvim.cmd('edit cart.py')
+    local at_total = { uri = vim.uri_from_fname(nvim.workspace .. '/cart.py'), limit = 9 }
+    at_total.position = { line = 1, character = 9 }
+    support.wait('pyright', function()
+      local result = ask(nvim, vim.tbl_extend('error', { kind = 'references' }, at_total))
+      return result and vim.deep_equal(list(result), { 'cart.py:1:8', 'report.py:5:20' })
+    end)
+    nvim.cmd('AgentPrompt call it amount')
+    nvim.wait_for_turn_end()
+    local function read(name)
+      return table.concat(vim.fn.readfile(nvim.workspace .. '/' .. name), '\n') .. '\n'
+    end
+    eq(read('cart.py'), (PYTHON_FILES['cart.py']:gsub('total', 'amount')))
+    eq(read('report.py'), (PYTHON_FILES['report.py']:gsub('cart%.total', 'cart.amount')))
+    eq(nvim.lua('return vim.fn.getline(2)'), '    def amount(self) -> int:')
+    eq(nvim.notices(), {})
   end)
 end
