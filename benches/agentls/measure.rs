@@ -20,6 +20,7 @@ pub type Measure = (&'static str, fn(&Target, &mut Figures));
 /// All measurements, in the order of the table.
 pub const MEASURES: &[Measure] = &[
     ("start", start),
+    ("mcp", measure_unused_mcp_servers),
     ("memory", memory_use),
     ("prompt", prompt),
     ("steady", steady),
@@ -67,6 +68,18 @@ fn start(target: &Target, values: &mut Figures) {
         client.start + started.elapsed()
     });
     values.median("start → session ready", ready.collect());
+}
+
+/// Measures the start and the memory with MCP servers that are configured and not used.
+fn measure_unused_mcp_servers(target: &Target, values: &mut Figures) {
+    let servers = (0..5).map(|n| format!("\n[mcp.unused{n}]\ncommand = \"unused\"\n"));
+    let mut world = World::start_with(target, &servers.collect::<String>());
+    let starts = (0..STARTS).map(|_| world.start_another().start);
+    values.median("5 MCP servers: start → initialize answered", starts.collect());
+    world.session();
+    let (rss, pss) = memory(world.client.pid());
+    values.set("5 MCP servers: RSS with a session", Unit::Megabytes, rss);
+    values.set("5 MCP servers: PSS with a session", Unit::Megabytes, pss);
 }
 
 fn memory_use(target: &Target, values: &mut Figures) {

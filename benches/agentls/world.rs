@@ -37,6 +37,11 @@ pub struct World {
 impl World {
     /// Starts the mock and the program.
     pub fn start(target: &Target) -> Self {
+        Self::start_with(target, "")
+    }
+
+    /// Starts the mock and the program, with more in its configuration.
+    pub fn start_with(target: &Target, more_config: &str) -> Self {
         let mock = MockLlm::start();
         mock.unchecked();
         let dir = tempfile::Builder::new()
@@ -51,7 +56,7 @@ impl World {
              model = \"mock-model\"\nmax_retry_after_s = 1000\n\n\
              [model.\"mock-model\"]\ninput = 3.0\noutput = 15.0\ncache_read = 0.3\ncache_write = 3.75\n\
              context_window = 200000\nmax_output_tokens = 32000\n\n\
-             [agent.default]\nprovider = \"mock\"\nmode = \"full\"\n",
+             [agent.default]\nprovider = \"mock\"\nmode = \"full\"\n{more_config}",
             mock.anthropic_url()
         );
         std::fs::write(dir.path().join("config/agentls/config.toml"), config).expect("a config file");
