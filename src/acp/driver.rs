@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Fuse, FusedFuture};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::Id;
@@ -15,7 +15,7 @@ use super::updates::{self, encode_update};
 use super::{options, questions};
 use crate::base::CancellationToken;
 use crate::domain::SessionId;
-use crate::session::SessionCommand;
+use crate::session::{SessionCommand, SessionInfo};
 
 /// Works off signals and answered requests until both senders are gone.
 pub(super) async fn drive(
@@ -26,6 +26,8 @@ pub(super) async fn drive(
     let mut running: FuturesUnordered<BoxFuture<'static, Option<String>>> = FuturesUnordered::new();
     // Questions to the client, by the id of the approval or the inquiry.
     let mut questions: HashMap<String, CancellationToken> = HashMap::new();
+    let mut servers = state.configured.mcp().subscribe_changes();
+    let mut updating: Fuse<BoxFuture<'static, ()>> = Fuse::terminated();
     loop {
         tokio::select! { biased;
             signal = signals.recv() => match signal {
@@ -47,6 +49,12 @@ pub(super) async fn drive(
                     running.push(async move { introduce(&state, &session).await; None }.boxed());
                 }
             }
+            // The manager of the servers lives as long as this task.
+            Ok(()) = servers.changed(), if updating.is_terminated() => {
+                let state = state.clone();
+                updating = async move { update_commands(&state).await }.boxed().fuse();
+            }
+            () = &mut updating, if !updating.is_terminated() => {}
         }
     }
 }
@@ -137,13 +145,27 @@ fn settle_question(questions: &mut HashMap<String, CancellationToken>, id: &str)
 
 /// Sends what a client may only learn after the session's id: its commands, and what is not active in its folder.
 async fn introduce(state: &AcpContext, session: &SessionId) {
-    let inspect = |reply| SessionCommand::Inspect { reply };
-    let Ok(snapshot) = state.sessions.send_request(session, inspect).await else {
+    let Some(info) = send_commands(state, session).await else {
         return;
     };
+    // The folder was explained at its first session, unless something is new.
+    state.explain_folder(session, &info.folder).await;
+}
+
+/// Sends the commands of sessions whose client knows others: prompts of MCP servers come and go (R-MCP).
+async fn update_commands(state: &AcpContext) {
+    for session in state.feeds.list_sessions_with_commands() {
+        send_commands(state, &session).await;
+    }
+}
+
+/// Sends a session's commands, unless the client has the same list. Returns `None` if the session is gone.
+async fn send_commands(state: &AcpContext, session: &SessionId) -> Option<SessionInfo> {
+    let inspect = |reply| SessionCommand::Inspect { reply };
+    let snapshot = state.sessions.send_request(session, inspect).await.ok()?;
+    let change = *state.configured.mcp().subscribe_changes().borrow();
     let commands = state.configured.list_commands(&snapshot.info).await;
     let update = updates::commands(commands.iter());
-    state.feeds.send(session, encode_update(session.as_str(), update));
-    // The folder was explained at its first session, unless something is new.
-    state.explain_folder(session, &snapshot.info.folder).await;
+    state.feeds.show_commands(session, change, update);
+    Some(snapshot.info)
 }

@@ -67,6 +67,8 @@ pub(super) struct SessionFeed {
     calls: HashMap<ToolCallId, CallView>,
     /// Notices for a client without notices: shown when the next turn starts.
     waiting: Vec<String>,
+    /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
+    commands: Option<(u64, Value)>,
 }
 
 /// What was shown of a call.
@@ -92,6 +94,7 @@ impl SessionFeed {
             last_chunk: None,
             calls: HashMap::new(),
             waiting: Vec::new(),
+            commands: None,
         }
     }
 
@@ -101,6 +104,26 @@ impl SessionFeed {
 
     pub(super) fn options(&self) -> &FeedOptions {
         &self.options
+    }
+
+    /// Sends the list of commands as of a change of MCP servers, unless the client has the same or a newer one.
+    pub(super) fn show_commands(&mut self, change: u64, update: Value) -> Vec<Outgoing> {
+        if let Some((known, shown)) = &self.commands
+            && (change < *known || *shown == update)
+        {
+            return Vec::new();
+        }
+        self.commands = Some((change, update.clone()));
+        vec![Outgoing::Notification {
+            body: encode_update(&self.session, update),
+            group: Some(self.group),
+            permit: None,
+        }]
+    }
+
+    /// Returns whether the client has a list of commands.
+    pub(super) fn shows_commands(&self) -> bool {
+        self.commands.is_some()
     }
 
     /// Returns when [`Self::handle_timer`] has something to do.

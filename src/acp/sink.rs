@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::feed::{FeedOptions, SessionFeed, hash_key};
@@ -81,6 +82,18 @@ impl Feeds {
             group: Some(hash_key(session.as_str())),
             permit: None,
         });
+    }
+
+    /// Sends a session's list of commands as of a change of MCP servers, unless the client has the same or a newer one.
+    pub(super) fn show_commands(&self, session: &SessionId, change: u64, update: Value) {
+        self.with_feed(session, |slot| slot.feed.show_commands(change, update));
+    }
+
+    /// Returns the sessions whose client has a list of commands.
+    pub(super) fn list_sessions_with_commands(&self) -> Vec<SessionId> {
+        let feeds = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let with_commands = feeds.iter().filter(|(_, slot)| slot.feed.shows_commands());
+        with_commands.map(|(session, _)| session.clone()).collect()
     }
 
     /// Shows something outside a turn.

@@ -369,3 +369,88 @@ fn servers_of_a_folder_stay_off_until_it_is_trusted() {
     assert!(offered.contains("mcp__own__echo") && !offered.contains("mcp__peer"));
     assert!(is_running(&own) && !note.exists());
 }
+
+#[test]
+fn prompts_of_servers_are_commands_and_follow_changes() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let client = start(&world);
+    let session = client.new_session(&world);
+    let first = client.update("available_commands_update").to_string();
+    assert!(!first.contains("mcp__peer__"), "no server has started: {first}");
+    world
+        .mock()
+        .push(Reply::tool("mcp__peer__change_prompts", json!({})));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "go");
+    let names = |update: &Value| -> Vec<String> {
+        let commands = update["availableCommands"].as_array().unwrap();
+        let names = commands.iter().map(|command| command["name"].as_str().unwrap());
+        names.map(str::to_owned).collect()
+    };
+    let started = names(&client.update("available_commands_update"));
+    assert!(
+        started.contains(&"mcp__peer__plain".to_owned()) && started.contains(&"compact".to_owned()),
+        "{started:?}"
+    );
+    let changed = names(&client.update("available_commands_update"));
+    assert!(
+        changed.contains(&"mcp__peer__added".to_owned()) && !changed.contains(&"mcp__peer__plain".to_owned()),
+        "{changed:?}"
+    );
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(&session, "/mcp__peer__added"));
+    let request = world.wait_for_request(world.requests() - 1);
+    let last = request.messages().last().unwrap().to_string();
+    assert!(last.contains("An added prompt."), "{last}");
+}
+
+#[test]
+fn a_form_of_a_server_is_shown_by_the_client() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let ask = |client: &AcpClient, answer: Option<Value>| {
+        let session = client.new_session(&world);
+        world
+            .mock()
+            .push(Reply::tool("mcp__peer__elicit_form", json!({})));
+        world.mock().push(Reply::text("done"));
+        let prompt = client.prompt(&session, "go");
+        if let Some(answer) = answer {
+            let asked = client.asked("elicitation/create");
+            let params = &asked["params"];
+            assert!(
+                params["message"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("The MCP server peer asks: Who are you?"),
+                "{params}"
+            );
+            assert_eq!(params["requestedSchema"]["required"], json!(["name"]));
+            client.respond(&asked, answer);
+        }
+        assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+        let request = world.wait_for_request(world.requests() - 1);
+        request.messages().last().unwrap()["content"][0].to_string()
+    };
+    let client = AcpClient::start(&world, json!({"elicitation": {"form": {}}}));
+    let content = json!({"name": "Ada", "age": "36", "color": "green", "size": "l", "tags": ["a", "c"]});
+    let read = ask(&client, Some(json!({"action": "accept", "content": content})));
+    for part in [
+        "accept",
+        r#"\"name\": \"Ada\""#,
+        r#"\"age\": 36"#,
+        r#"[\"a\", \"c\"]"#,
+    ] {
+        let wanted = part.replace(' ', "");
+        assert!(read.replace(' ', "").contains(&wanted), "{part}: {read}");
+    }
+    let declined = ask(&client, Some(json!({"action": "decline"})));
+    assert!(declined.contains("decline"), "{declined}");
+    drop(client);
+    let client = AcpClient::start(&world, json!({}));
+    let unanswered = ask(&client, None);
+    assert!(
+        unanswered.contains("decline") || unanswered.contains("cancel"),
+        "{unanswered}"
+    );
+}
