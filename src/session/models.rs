@@ -428,7 +428,7 @@ impl Models {
             choice_reason: (!notes.is_empty()).then(|| notes.join("; ")),
             fallbacks: Fallbacks {
                 model: settings.fallback_model.clone(),
-                providers: self.resolve_route(agent, settings),
+                providers: self.resolve_route(self.agent_settings(choice.model_agent()), settings),
             },
         })
     }
@@ -517,7 +517,7 @@ impl ModelSource for Arc<Models> {
     fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
         let (models, choice) = (self.clone(), choice.clone());
         async move {
-            let (agent, model) = (choice.agent.as_deref(), choice.model.as_deref());
+            let (agent, model) = (choice.model_agent(), choice.model.as_deref());
             let unanswered = models.gather_credentials(agent, model).await;
             let chosen = match models.choose_model(agent, model) {
                 Ok(ChosenModel::Probe { model }) => models.probe_model(model).await,

@@ -197,7 +197,9 @@ impl SubagentSpawner {
                 ..ModelChoice::default()
             };
             if profile.subagent_model != SubagentModel::Own {
-                (choice.model, choice.effort) = (cx.settings.choice.model, cx.settings.choice.effort);
+                let caller = cx.settings.choice;
+                choice.model_agent = Some(caller.model_agent().unwrap_or("default").to_owned());
+                (choice.model, choice.effort) = (caller.model, caller.effort);
                 choice.cheap = profile.subagent_model == SubagentModel::Cheapest;
             }
             cx.settings = TurnSettings {

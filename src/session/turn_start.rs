@@ -104,7 +104,7 @@ impl Actor {
                     agent: self.info.agent.clone(),
                     model: self.state.choice.model.clone(),
                     effort: self.state.choice.effort,
-                    cheap: false,
+                    ..ModelChoice::default()
                 },
                 mode: self.state.choice.mode,
                 limits: self.services.adjust_limits(&profile),

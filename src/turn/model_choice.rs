@@ -15,12 +15,21 @@ use crate::provider::{Effort, ModelInfo, Provider, RetryPolicy};
 pub struct ModelChoice {
     /// A named agent of the configuration.
     pub agent: Option<String>,
+    /// The agent whose model and route count, if not those of `agent`.
+    pub model_agent: Option<String>,
     /// `provider/model`, `provider` or `model`.
     pub model: Option<String>,
     /// Use the cheapest current model of the provider that this selects, if it is known to be cheaper.
     pub cheap: bool,
     /// Reasoning effort.
     pub effort: Option<Effort>,
+}
+
+impl ModelChoice {
+    /// Returns the agent whose model and route count; `None` for the default agent.
+    pub fn model_agent(&self) -> Option<&str> {
+        self.model_agent.as_deref().or(self.agent.as_deref())
+    }
 }
 
 /// A provider and a model, ready to be called.

@@ -777,6 +777,26 @@ fn named_subagent_uses_its_own_settings_within_the_parents_limits() {
 }
 
 #[test]
+fn subagent_without_a_model_uses_the_callers() {
+    let tables = "[agent.lead]\nmodel = 'wise'\nmode = 'full'\n[agent.plain]\n";
+    let (world, cast) = world_with("", tables);
+    cast.push_reply("me", delegate(json!({"prompt": "child: look", "agent": "plain"})))
+        .push_reply(
+            "child",
+            delegate(json!({"prompt": "grandchild: look", "agent": "plain"})),
+        )
+        .push_reply("grandchild", Reply::text("seen"))
+        .push_reply("child", Reply::text("seen"))
+        .push_reply("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session_with(json!({"agent": "lead"}));
+    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    for name in ["me", "child", "grandchild"] {
+        assert_eq!(requests_of(&world, name)[0].body["model"], "wise", "{name}");
+    }
+}
+
+#[test]
 fn eight_children_survive_repeated_429_responses() {
     let world = World::with(Config {
         provider: "max_retries = 8".to_owned(),
