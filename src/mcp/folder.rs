@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::connection::{
     McpCall, McpCallResult, McpContent, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool,
 };
+use super::http::hide_secrets;
 use super::names::{name_for_models, name_for_rules};
 use super::server::{McpServer, Phase, ReadyServer};
 use crate::config::McpServerSettings;
@@ -346,7 +347,7 @@ pub(super) fn describe_server(
             let words = std::iter::once(command).chain(&settings.args);
             words.cloned().collect::<Vec<_>>().join(" ")
         }
-        (None, url) => url.clone().unwrap_or_default(),
+        (None, url) => hide_secrets(url.as_deref().unwrap_or_default()),
     };
     McpServerStatus {
         name: settings.name.clone(),

@@ -96,3 +96,18 @@ fn build_client(address: &Url, network: &NetworkSettings) -> Result<reqwest::Cli
         .build()
         .map_err(|error| McpError::Failed(format!("no HTTP client: {}", innermost_message(&error))))
 }
+
+/// Returns an address without the parts that may be secrets.
+pub fn hide_secrets(address: &str) -> String {
+    let Ok(mut url) = Url::parse(address) else {
+        return address.to_owned();
+    };
+    if url.password().is_some() {
+        // An address without a host has no password.
+        let _ = url.set_password(Some("hidden"));
+    }
+    if url.query().is_some() {
+        url.set_query(Some("hidden"));
+    }
+    url.to_string()
+}

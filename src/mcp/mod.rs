@@ -36,6 +36,7 @@ pub use connection::{
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
 pub use folder::{McpFolder, ServedPrompt, ServedTool, ServerLink};
 pub use form::{FieldKind, FieldOption, Form, FormField};
+pub use http::hide_secrets;
 pub use login::McpLoginError;
 pub use manager::{McpManager, McpRegistration};
 pub use prompt_arguments::{describe_arguments, match_arguments};

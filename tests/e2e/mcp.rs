@@ -50,6 +50,18 @@ pub(crate) fn servers(client: &Client) -> Vec<Value> {
 }
 
 #[test]
+fn the_list_hides_what_may_be_secret_in_an_address() {
+    let config = "[mcp.remote]\nurl = 'http://ada:pass@127.0.0.1:9/mcp?key=word'\n";
+    let world = world_with(&[], config);
+    let client = world.start();
+    let session = client.session();
+    client.call::<Value>("agent/listCommands", json!({"sessionId": session}));
+    let listed = servers(&client);
+    let remote = listed.iter().find(|server| server["name"] == "remote").unwrap();
+    assert_eq!(remote["target"], "http://ada:hidden@127.0.0.1:9/mcp?hidden");
+}
+
+#[test]
 fn a_call_asks_where_commands_in_the_sandbox_do_not() {
     let world = world_with(&[], "");
     let client = world.start();

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use super::{McpCommands, hide_secrets};
+use super::McpCommands;
 use crate::cli::doctor_models::{Check, CheckState};
 use crate::config::McpServerSettings;
 use crate::domain::McpServerStatus;
+use crate::mcp::hide_secrets;
 use crate::workspace::process::find_own_program;
 
 const NAME: &str = "mcp server";

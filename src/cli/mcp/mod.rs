@@ -11,15 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use url::Url;
-
 use super::args::{McpAddArguments, McpCommand};
 use super::screen::Screen;
 use super::style::{Color, format_path};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{ConfigSource, LoadedConfig, McpServerSettings, Redactor, Trust};
 use crate::domain::{McpServerState, McpServerStatus};
-use crate::mcp::{McpFolder, McpManager, McpRegistration};
+use crate::mcp::{McpFolder, McpManager, McpRegistration, hide_secrets};
 use crate::workspace::process::{adopt_orphans, sweep_orphans};
 use crate::workspace::{Folder, WorkspaceShared};
 
@@ -427,19 +425,4 @@ fn is_settled(state: &McpServerState) -> bool {
 
 fn describe_transport(server: &McpServerSettings) -> &'static str {
     if server.command.is_some() { "stdio" } else { "http" }
-}
-
-/// Returns an address without the parts that may be secrets.
-fn hide_secrets(address: &str) -> String {
-    let Ok(mut url) = Url::parse(address) else {
-        return address.to_owned();
-    };
-    if url.password().is_some() {
-        // An address without a host has no password.
-        let _ = url.set_password(Some("hidden"));
-    }
-    if url.query().is_some() {
-        url.set_query(Some("hidden"));
-    }
-    url.to_string()
 }
