@@ -219,9 +219,10 @@ RUN
     fi
 fi
 
-# One build serves all: the foreign clients use the binary of the Rust tests.
+# One build serves all: the foreign clients use the binary of the Rust tests. The feature lets the simulator, whose tests
+# run too, control the scheduler; without a simulator it changes nothing.
 build() {
-    cargo test --locked --no-run --message-format=json-render-diagnostics >"$scratch/build.json"
+    cargo test --locked --features sim --no-run --message-format=json-render-diagnostics >"$scratch/build.json"
 }
 step "build the server and its tests" build
 agentls=$(python3 - "$scratch/build.json" <<'PYTHON'
@@ -240,7 +241,7 @@ frames=$scratch/acp-frames
 mkdir "$frames"
 export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers AGENTLS_PYTEST=$cache/pytest-$PYTEST
 
-step "tests in Rust" env AGENTLS_ACP_FRAMES="$frames" cargo test --locked "$@"
+step "tests in Rust" env AGENTLS_ACP_FRAMES="$frames" cargo test --locked --features sim "$@"
 # Without frames, the arguments have selected other tests.
 [ -n "$(ls "$frames")" ] || frames=
 step "the official client of the Agent Client Protocol" env AGENTLS_BIN="$agentls" CARGO_TARGET_DIR="$cache/acp_client" \
