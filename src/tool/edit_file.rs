@@ -1,6 +1,7 @@
 //! `edit_file`: replaces pieces of text in a file, several in one call, all or nothing.
 //!
-//! `workspace::edit` computes the new text, and [`super::change`] writes it. Must not touch the disk itself.
+//! `workspace::edit` and `workspace::notebook` compute the new text, and [`super::change`] writes it. Must not touch
+//! the disk itself.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::edit::{self, Replacement};
 use crate::workspace::text_file::TextFile;
-use crate::workspace::{ResolvedPath, SeenVersion};
+use crate::workspace::{ResolvedPath, SeenVersion, notebook};
 
 /// The `edit_file` tool.
 pub struct EditFile;
@@ -100,7 +101,11 @@ impl EditFileInput {
             ));
         };
         let edits: Vec<Replacement> = self.edits.into_iter().map(Replacement::from).collect();
-        let edited = edit::apply(&before.text, &edits);
+        let edited = if notebook::is_notebook(&target.absolute) {
+            notebook::apply(&before.text, &edits)
+        } else {
+            edit::apply(&before.text, &edits)
+        };
         let mut is_known = true;
         let mut change_since = None;
         let read_log = cx.workspace.read_log();

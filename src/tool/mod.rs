@@ -37,6 +37,7 @@ pub mod mcp_content;
 mod mcp_elicitation;
 pub mod mcp_tool;
 mod new_errors;
+mod notebook;
 mod output;
 pub mod present_plan;
 mod progress;

@@ -1,4 +1,4 @@
-//! `read_file`: reads numbered lines of a text file, or an image.
+//! `read_file`: reads numbered lines of a text file, the cells of a notebook, or an image.
 //!
 //! Owns the limits of one call and what counts as text. Records in the read log what the model has seen (R-TOOL-3).
 //! Must not resolve editor state itself; `workspace` decides between buffer and disk.
@@ -13,10 +13,11 @@ use serde::Deserialize;
 
 use super::files::{self, NumberedLines, build_location, count_lines};
 use super::output::fail_with_message;
-use super::{Tool, ToolContext, ToolError, ToolOutput, stored_output};
+use super::{Tool, ToolContext, ToolError, ToolOutput, notebook, stored_output};
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;
 use crate::domain::{Effect, EffectKind, ImageData};
+use crate::workspace::notebook::is_notebook;
 use crate::workspace::text_file::{NotText, is_binary};
 use crate::workspace::{Buffer, LoadError, load};
 
@@ -26,6 +27,8 @@ const MAX_LINES: usize = 2_000;
 const MAX_BYTES: usize = 64 << 10;
 /// Largest image, in bytes: 5 MiB as base64, the limit of the APIs.
 const MAX_IMAGE: u64 = 15 << 18;
+/// Most pictures of a notebook that one call shows.
+const MAX_PICTURES: usize = 5;
 /// Bytes at the start of a file that show what it is.
 const HEAD: u64 = 8 << 10;
 
@@ -64,7 +67,7 @@ impl Tool for ReadFile {
     const DESCRIPTION: &'static str = "Reads a file and gives its lines, each after its number and a tab \
         (the number and the tab are not part of the file). At most 2000 lines or 64 KiB at a time; the last \
         line of the answer says how to go on. A file that is open in the editor is read with its unsaved \
-        changes. Pictures (PNG, JPEG, GIF, WebP) are shown to you. Folders: use list_dir. To find text in \
+        changes. Pictures (PNG, JPEG, GIF, WebP) are shown to you, notebooks as cells. Folders: use list_dir. To find text in \
         many files use grep.";
 
     fn call_title(&self, input: &ReadFileInput) -> String {
@@ -106,10 +109,12 @@ fn read(cx: &ToolContext, input: &ReadFileInput, stop: &CancellationToken) -> Re
     let path = cx.resolve_path(&input.path)?.absolute;
     let buffer = cx.workspace.overlay().lookup_buffer(&path);
     let mut output = match &buffer {
-        Buffer::Unsaved(document) => read_text(cx, input, &path, &document.text, &buffer),
-        Buffer::Saved | Buffer::Unknown => read_disk(cx, input, &path, &buffer, stop),
-    }?;
-    output.locations = vec![build_location(&path, input.offset)];
+        Buffer::Unsaved(document) => read_text(cx, input, &path, &document.text, &buffer)?,
+        Buffer::Saved | Buffer::Unknown => read_disk(cx, input, &path, &buffer, stop)?,
+    };
+    // The lines of a notebook are those of its cells.
+    let line = input.offset.filter(|_| !is_notebook(&path));
+    output.locations = vec![build_location(&path, line)];
     output.paged = true;
     Ok(output)
 }
@@ -170,7 +175,11 @@ fn read_text(
     text: &str,
     buffer: &Buffer,
 ) -> Result<ToolOutput, ToolError> {
-    let mut output = render_window(input, text)?;
+    let mut output = if is_notebook(path) {
+        read_notebook(input, text)?
+    } else {
+        ToolOutput::text(render_window(input, text)?.text)
+    };
     let note = match buffer {
         Buffer::Saved => "",
         Buffer::Unsaved(_) => "[unsaved text from the editor]\n",
@@ -182,11 +191,58 @@ fn read_text(
     Ok(output)
 }
 
-fn render_window(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolError> {
-    if text.is_empty() {
-        return Ok(ToolOutput::text("[the file is empty]"));
+/// Shows a notebook by its cells, with the pictures of the lines shown.
+fn read_notebook(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolError> {
+    let rendered = match notebook::render(text) {
+        Ok(rendered) => rendered,
+        Err(reason) => {
+            let shown = render_window(input, text)?.text;
+            return Ok(ToolOutput::text(format!(
+                "[not a valid notebook ({reason}): this is its text]\n{shown}"
+            )));
+        }
+    };
+    if rendered.text.is_empty() {
+        return Ok(ToolOutput::text("[the notebook has no cells]"));
     }
+    let window = render_window(input, &rendered.text)?;
+    let mut images: Vec<ImageData> = rendered
+        .pictures
+        .into_iter()
+        .filter(|(line, _)| (window.first..=window.last).contains(line))
+        .map(|(_, image)| image)
+        .collect();
+    let more = images.len().saturating_sub(MAX_PICTURES);
+    images.truncate(MAX_PICTURES);
+    let unshown = if more > 0 {
+        format!("; the last {more} pictures are not shown")
+    } else {
+        String::new()
+    };
+    Ok(ToolOutput {
+        text: format!("[{}{unshown}]\n{}", rendered.note, window.text),
+        images,
+        ..ToolOutput::default()
+    })
+}
+
+/// The lines of a text that one call shows.
+struct Window {
+    /// Numbered, with a last line that says how to go on.
+    text: String,
+    first: usize,
+    last: usize,
+}
+
+fn render_window(input: &ReadFileInput, text: &str) -> Result<Window, ToolError> {
     let (first, total) = (input.first_line(), count_lines(text));
+    if text.is_empty() {
+        return Ok(Window {
+            text: "[the file is empty]".to_owned(),
+            first,
+            last: total,
+        });
+    }
     if first > total {
         return fail_with_message(format!(
             "`{}` has only {total} lines; line {first} is beyond its end",
@@ -217,7 +273,11 @@ fn render_window(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolEr
             "[lines {first} to {last} of {total}: the end of the file]"
         ));
     }
-    Ok(ToolOutput::text(output))
+    Ok(Window {
+        text: output,
+        first,
+        last,
+    })
 }
 
 /// Reads lines without holding the rest of the file.

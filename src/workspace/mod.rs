@@ -26,6 +26,7 @@ mod git_reader;
 pub mod git_summary;
 pub mod ignore_rules;
 pub mod load;
+pub mod notebook;
 pub mod overlay;
 pub mod process;
 pub mod prompts;

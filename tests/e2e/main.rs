@@ -63,6 +63,7 @@ mod plan;
 mod prompt;
 mod questions;
 mod queue;
+mod reading;
 mod reasoning;
 mod retry;
 mod revert;

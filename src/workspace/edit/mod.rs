@@ -66,6 +66,16 @@ pub enum EditProblem {
         /// The lines at these places.
         places: String,
     },
+    #[error("old_text was found in cells {cells}; add lines round it until it is unique, or set replace_all")]
+    InCells {
+        /// The numbers of the cells, from 1.
+        cells: String,
+    },
+    #[error("the file would no longer be a notebook ({reason})")]
+    NotebookBroken {
+        /// What a reader of notebooks would complain about.
+        reason: String,
+    },
     /// The result would exceed [`MAX_TEXT`].
     #[error("the result would be larger than {} MiB", MAX_TEXT >> 20)]
     TooLarge,

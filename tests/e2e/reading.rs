@@ -1,0 +1,39 @@
+//! What `read_file` shows of files that are not plain text: notebooks.
+
+use serde_json::json;
+
+use crate::harness::World;
+use crate::mock_llm::Reply;
+
+/// A picture of one pixel.
+const DOT: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+#[test]
+fn a_notebook_is_read_and_edited_by_cell() {
+    let world = World::new();
+    let notebook = format!(
+        "{{\n \"cells\": [\n  {{\n   \"cell_type\": \"code\",\n   \"execution_count\": 1,\n   \"metadata\": {{}},\n   \
+         \"outputs\": [{{\"output_type\": \"display_data\", \"data\": {{\"image/png\": \"{DOT}\"}}}}],\n   \
+         \"source\": [\n    \"import x\\n\",\n    \"x.plot()\"\n   ]\n  }}\n ],\n \"metadata\": {{}},\n \"nbformat\": 4\n}}\n"
+    );
+    world.write("plot.ipynb", &notebook);
+    let edit = json!({"path": "plot.ipynb", "edits": [
+        {"old_text": "import x\nx.plot()", "new_text": "import y\n\ny.plot(\"a\")"}]});
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "plot.ipynb"})));
+    world.mock().push(Reply::tool("edit_file", edit));
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "autoEdit"}));
+    client.ask(&session, "plot y instead");
+    let read = world.wait_for_request(1).messages().last().unwrap().to_string();
+    let shown = "1\\t=== cell 1, code, run as [1] ===\\n2\\timport x\\n3\\tx.plot()\\n4\\t--- output of cell 1 ---\\n\
+                 5\\t[a picture, image/png, 72 bytes]\\n";
+    assert!(read.contains(shown) && read.contains(DOT), "{read}");
+    let edited = notebook.replace(
+        "    \"import x\\n\",\n    \"x.plot()\"\n",
+        "    \"import y\\n\",\n    \"\\n\",\n    \"y.plot(\\\"a\\\")\"\n",
+    );
+    assert_eq!(world.read("plot.ipynb"), Some(edited));
+}
