@@ -38,6 +38,7 @@ mod mcp_elicitation;
 pub mod mcp_tool;
 mod new_errors;
 mod notebook;
+mod outline;
 mod output;
 pub mod present_plan;
 mod progress;

@@ -4,7 +4,7 @@
 //! Must not resolve editor state itself; `workspace` decides between buffer and disk.
 
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::files::{self, NumberedLines, build_location, count_lines};
 use super::output::fail_with_message;
-use super::{Tool, ToolContext, ToolError, ToolOutput, notebook, stored_output};
+use super::{Tool, ToolContext, ToolError, ToolOutput, notebook, outline, stored_output};
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;
 use crate::domain::{Effect, EffectKind, ImageData};
@@ -93,30 +93,45 @@ impl Tool for ReadFile {
 
     async fn run(&self, input: ReadFileInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
-        files::run_blocking(&cx, move |stop| read(&inner, &input, stop)).await
+        let is_from_start = input.offset.is_none() && input.limit.is_none();
+        let mut file = files::run_blocking(&cx, move |stop| read(&inner, &input, stop)).await?;
+        if let Some(path) = file.cut_path.filter(|_| is_from_start) {
+            outline::append_outline(&cx, &path, &mut file.output).await;
+        }
+        Ok(file.output)
     }
 }
 
-fn read(cx: &ToolContext, input: &ReadFileInput, stop: &CancellationToken) -> Result<ToolOutput, ToolError> {
+/// What a call has read.
+struct ReadResult {
+    output: ToolOutput,
+    /// The resolved path of a text file that has more lines.
+    cut_path: Option<PathBuf>,
+}
+
+fn read(cx: &ToolContext, input: &ReadFileInput, stop: &CancellationToken) -> Result<ReadResult, ToolError> {
     if let Some(name) = stored_output::stored_name(&input.path) {
         let reader = BufReader::new(cx.open_stored_output(name)?);
         let output = read_stream(input, reader, stop, "the whole output of a call")?;
-        return Ok(ToolOutput {
-            paged: true,
-            ..output
+        return Ok(ReadResult {
+            output: ToolOutput {
+                paged: true,
+                ..output
+            },
+            cut_path: None,
         });
     }
     let path = cx.resolve_path(&input.path)?.absolute;
     let buffer = cx.workspace.overlay().lookup_buffer(&path);
-    let mut output = match &buffer {
+    let mut file = match &buffer {
         Buffer::Unsaved(document) => read_text(cx, input, &path, &document.text, &buffer)?,
         Buffer::Saved | Buffer::Unknown => read_disk(cx, input, &path, &buffer, stop)?,
     };
     // The lines of a notebook are those of its cells.
     let line = input.offset.filter(|_| !is_notebook(&path));
-    output.locations = vec![build_location(&path, line)];
-    output.paged = true;
-    Ok(output)
+    file.output.locations = vec![build_location(&path, line)];
+    file.output.paged = true;
+    Ok(file)
 }
 
 /// Opens the file once, so that the file examined is the file read.
@@ -126,7 +141,7 @@ fn read_disk(
     path: &Path,
     buffer: &Buffer,
     stop: &CancellationToken,
-) -> Result<ToolOutput, ToolError> {
+) -> Result<ReadResult, ToolError> {
     let mut file = match load::open(path) {
         Ok(file) => file,
         Err(LoadError::Folder(_)) => {
@@ -143,7 +158,10 @@ fn read_disk(
     let head = file.read_start(HEAD).map_err(failed)?;
     // Before the check for text: an image is binary too.
     if let Some(media_type) = image_type(&head) {
-        return read_image(input, file, length, media_type);
+        return Ok(ReadResult {
+            output: read_image(input, file, length, media_type)?,
+            cut_path: None,
+        });
     }
     let note = match load::from_file(path, &mut file) {
         Ok(text) => return read_text(cx, input, path, &text.text, buffer),
@@ -165,7 +183,10 @@ fn read_disk(
         Err(error) => return Err(error.into()),
     };
     let start = BufReader::new(file.into_file().map_err(failed)?);
-    read_stream(input, start, stop, note)
+    Ok(ReadResult {
+        output: read_stream(input, start, stop, note)?,
+        cut_path: None,
+    })
 }
 
 fn read_text(
@@ -174,11 +195,13 @@ fn read_text(
     path: &Path,
     text: &str,
     buffer: &Buffer,
-) -> Result<ToolOutput, ToolError> {
-    let mut output = if is_notebook(path) {
-        read_notebook(input, text)?
+) -> Result<ReadResult, ToolError> {
+    let (mut output, is_cut) = if is_notebook(path) {
+        (read_notebook(input, text)?, false)
     } else {
-        ToolOutput::text(render_window(input, text)?.text)
+        let window = render_window(input, text)?;
+        let is_cut = window.last < window.total;
+        (ToolOutput::text(window.text), is_cut)
     };
     let note = match buffer {
         Buffer::Saved => "",
@@ -188,7 +211,10 @@ fn read_text(
     output.text.insert_str(0, note);
     // The whole text is recorded, so a change outside of the lines shown counts too.
     cx.workspace.read_log().record_text(path, text);
-    Ok(output)
+    Ok(ReadResult {
+        output,
+        cut_path: is_cut.then(|| path.to_owned()),
+    })
 }
 
 /// Shows a notebook by its cells, with the pictures of the lines shown.
@@ -232,6 +258,7 @@ struct Window {
     text: String,
     first: usize,
     last: usize,
+    total: usize,
 }
 
 fn render_window(input: &ReadFileInput, text: &str) -> Result<Window, ToolError> {
@@ -241,6 +268,7 @@ fn render_window(input: &ReadFileInput, text: &str) -> Result<Window, ToolError>
             text: "[the file is empty]".to_owned(),
             first,
             last: total,
+            total,
         });
     }
     if first > total {
@@ -277,6 +305,7 @@ fn render_window(input: &ReadFileInput, text: &str) -> Result<Window, ToolError>
         text: output,
         first,
         last,
+        total,
     })
 }
 

@@ -182,6 +182,25 @@ fn a_cancel_reaches_the_client_and_bad_answers_are_harmless() {
     );
 }
 
+#[test]
+fn a_file_that_is_read_in_part_comes_with_its_outline() {
+    let world = World::new();
+    world.write("cart.ts", CART.repeat(400));
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "cart.ts"})));
+    let client = start(&world);
+    let id = client.prompt(&client.session(), "read it");
+    let request = query(&client, "documentSymbols");
+    assert_eq!(request.params["uri"], world.uri("cart.ts"));
+    client.reply(&request, cart_symbols(&world));
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
+    let text = result(&world, 1);
+    let outline = "continue with offset 2001]\\n[outline of the file: the line of each symbol]\\n\
+                   2\\tclass Cart\\n3\\tmethod total in Cart\\n";
+    assert!(text.contains(outline), "{}", &text[text.len() - 300..]);
+}
+
 /// The edits that rename `total` to `sum` in both files.
 fn rename_edits(world: &World) -> Value {
     let edit = |at: Value| json!([{"range": at, "newText": "sum"}]);
