@@ -8,6 +8,8 @@ import sys
 ALLOWED = {
     "MIT", "MIT-0", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-1-Clause", "BSD-2-Clause",
     "BSD-3-Clause", "ISC", "Zlib", "Unlicense", "CC0-1.0", "Unicode-3.0", "0BSD", "BSL-1.0", "CDLA-Permissive-2.0",
+    # Asks for the sentence about the Independent JPEG Group in README.md.
+    "IJG",
 }
 ONCE = {"reqwest", "rustls", "hyper", "tokio", "serde_json"}
 

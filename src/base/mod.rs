@@ -15,6 +15,7 @@ pub mod front_matter;
 pub mod hash;
 pub mod nearest;
 pub mod nofollow;
+pub mod picture;
 pub mod platform;
 pub mod position;
 #[cfg(unix)]

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::base::CancellationToken;
+use crate::base::spawn::run_blocking;
 use crate::base::text::{escape_hidden_characters, prefix_within};
 use crate::config::Redactor;
 use crate::domain::{Block, Reference, ReferenceKind};
@@ -124,7 +126,8 @@ async fn fetch_prompt(
         contents.push(message.content);
     }
     let path = format!("{}/{}", served.server, served.prompt.name);
-    Ok(to_blocks(ReferenceKind::Prompt, path, contents, redactor))
+    let content = render_off_thread(contents).await?;
+    Ok(to_blocks(ReferenceKind::Prompt, path, content, redactor))
 }
 
 /// Reads the resources that a text mentions. Mentions of other names than those of servers are plain text.
@@ -155,23 +158,21 @@ pub(super) async fn read_mentions(
             other => other,
         });
         let path = format!("{server}:{uri}");
-        blocks.extend(to_blocks(
-            ReferenceKind::Resource,
-            path,
-            contents.collect(),
-            redactor,
-        ));
+        let content = render_off_thread(contents.collect()).await?;
+        blocks.extend(to_blocks(ReferenceKind::Resource, path, content, redactor));
     }
     Ok(blocks)
 }
 
-fn to_blocks(
-    kind: ReferenceKind,
-    path: String,
-    contents: Vec<McpContent>,
-    redactor: &Redactor,
-) -> Vec<Block> {
-    let RenderedContent { text, images } = render_contents(contents);
+/// Renders contents on a thread that may take its time, because large pictures are scaled down.
+async fn render_off_thread(contents: Vec<McpContent>) -> Result<RenderedContent, String> {
+    run_blocking(move || render_contents(contents, &CancellationToken::new()))
+        .await
+        .map_err(|error| error.to_string())
+}
+
+fn to_blocks(kind: ReferenceKind, path: String, content: RenderedContent, redactor: &Redactor) -> Vec<Block> {
+    let RenderedContent { text, images } = content;
     // A known key must reach no model and no store (I15).
     let text = redactor.redact_content(&text).unwrap_or(text);
     let mut shown = prefix_within(&text, MAX_TEXT).to_owned();
@@ -262,11 +263,14 @@ mod tests {
     #[test]
     fn long_and_empty_content_is_bounded() {
         let blocks = |text: &str| {
-            let contents = vec![McpContent::Text(text.to_owned())];
+            let content = RenderedContent {
+                text: text.to_owned(),
+                images: Vec::new(),
+            };
             to_blocks(
                 ReferenceKind::Resource,
                 "peer:note://x".to_owned(),
-                contents,
+                content,
                 &Redactor::default(),
             )
         };

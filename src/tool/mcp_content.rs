@@ -3,6 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::base::CancellationToken;
+use crate::base::picture::{self, PictureError, detect_media_type};
 use crate::base::text::one_line;
 use crate::domain::ImageData;
 use crate::mcp::McpContent;
@@ -10,7 +12,7 @@ use crate::mcp::McpContent;
 /// The most images of a result.
 const MAX_IMAGES: usize = 10;
 /// The largest image, in bytes of base64; providers refuse larger ones.
-const MAX_IMAGE: usize = 5 << 20;
+const MAX_IMAGE: usize = picture::MAX_BYTES as usize / 3 * 4;
 
 /// Content for a model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,7 +23,9 @@ pub struct RenderedContent {
 }
 
 /// Converts content. What no model can read is named in the text. The caller cuts a text that is too long.
-pub fn render_contents(contents: Vec<McpContent>) -> RenderedContent {
+///
+/// Blocks while large images are scaled down. After a cancel, they are left out.
+pub fn render_contents(contents: Vec<McpContent>, stop: &CancellationToken) -> RenderedContent {
     let mut texts: Vec<String> = Vec::new();
     let mut images = Vec::new();
     for content in contents {
@@ -30,10 +34,11 @@ pub fn render_contents(contents: Vec<McpContent>) -> RenderedContent {
             McpContent::Document { uri, text } => format!("[document {uri}]\n{text}"),
             McpContent::Link { uri, name } => format!("[link to {uri}: {name}]"),
             McpContent::Other(what) => format!("[{what}: not shown]"),
-            McpContent::Image { media_type, data } => match to_image(&media_type, data, images.len()) {
-                Ok(image) => {
+            McpContent::Image { media_type, data } => match to_image(&media_type, data, images.len(), stop) {
+                Ok((image, note)) => {
                     images.push(image);
-                    continue;
+                    let Some(note) = note else { continue };
+                    format!("[image {}: {note}]", images.len())
                 }
                 Err(reason) => format!("[an image is not shown: {reason}]"),
             },
@@ -45,24 +50,49 @@ pub fn render_contents(contents: Vec<McpContent>) -> RenderedContent {
     }
 }
 
-/// Checks an image: a provider would refuse the whole request for a bad one.
-fn to_image(stated: &str, data: String, before: usize) -> Result<ImageData, String> {
+/// Checks an image, because a provider would refuse the whole request for a bad one, and scales down a large one.
+/// Returns it with what was done.
+fn to_image(
+    stated: &str,
+    data: String,
+    before: usize,
+    stop: &CancellationToken,
+) -> Result<(ImageData, Option<String>), String> {
     if before >= MAX_IMAGES {
         return Err(format!("a result has at most {MAX_IMAGES}"));
-    }
-    if data.len() > MAX_IMAGE {
-        return Err(format!("it has {} bytes", data.len() / 4 * 3));
     }
     let bytes = STANDARD
         .decode(data.as_bytes())
         .map_err(|_| "it is not valid base64".to_owned())?;
     // What a server calls it does not count.
-    let media_type = super::read_file::image_type(&bytes)
+    let media_type = detect_media_type(&bytes)
         .ok_or_else(|| format!("{:?} is not PNG, JPEG, GIF, or WebP", one_line(stated, 40)))?;
-    Ok(ImageData {
-        media_type: media_type.to_owned(),
-        data: data.into(),
-    })
+    let scaled = if picture::is_scalable(media_type) {
+        picture::scale_down(&bytes, stop)
+    } else {
+        Ok(None)
+    };
+    match scaled {
+        Ok(Some(scaled)) => {
+            let image = ImageData {
+                media_type: scaled.media_type.to_owned(),
+                data: STANDARD.encode(&scaled.bytes).into(),
+            };
+            Ok((image, Some(scaled.describe())))
+        }
+        Err(error @ (PictureError::TooLarge(..) | PictureError::Cancelled)) => Err(error.to_string()),
+        Ok(None) | Err(PictureError::Malformed(_)) if data.len() > MAX_IMAGE => {
+            Err(format!("it has {} bytes", data.len() / 4 * 3))
+        }
+        // The provider may be able to read what we cannot.
+        Ok(None) | Err(PictureError::Malformed(_)) => {
+            let image = ImageData {
+                media_type: media_type.to_owned(),
+                data: data.into(),
+            };
+            Ok((image, None))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -81,9 +111,12 @@ mod tests {
         for (data, reason) in [
             ("!".to_owned(), "not valid base64"),
             (STANDARD.encode("text"), "is not PNG"),
-            ("A".repeat(MAX_IMAGE + 1), "it has"),
+            (
+                STANDARD.encode([b"GIF89a".as_slice(), &vec![0; MAX_IMAGE]].concat()),
+                "it has",
+            ),
         ] {
-            let output = render_contents(vec![image(data)]);
+            let output = render_contents(vec![image(data)], &CancellationToken::new());
             assert!(
                 output.images.is_empty() && output.text.contains(reason),
                 "{}",
@@ -91,6 +124,9 @@ mod tests {
             );
         }
         let many = vec![image(PIXEL.to_owned()); MAX_IMAGES + 2];
-        assert_eq!(render_contents(many).images.len(), MAX_IMAGES);
+        assert_eq!(
+            render_contents(many, &CancellationToken::new()).images.len(),
+            MAX_IMAGES
+        );
     }
 }

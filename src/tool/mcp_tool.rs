@@ -12,7 +12,10 @@ use tokio::sync::mpsc;
 use super::mcp_content::{RenderedContent, render_contents};
 use super::mcp_elicitation::answer_elicitations;
 use super::output::fail_with_message;
-use super::{CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, schema};
+use super::{
+    CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, files, schema,
+};
+use crate::base::CancellationToken;
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Effect, EffectKind, ForeignTool, ToolSpec};
 use crate::mcp::{McpCall, McpCallResult, McpError, ServedTool};
@@ -152,7 +155,7 @@ impl PreparedCall for McpToolCall {
             // The channels close with the call, so all end.
             let (result, (), ()) = futures::future::join3(self.tool.served.call(call), pass_on, answer).await;
             match result {
-                Ok(result) => Ok(to_output(result)),
+                Ok(result) => files::run_blocking(&cx, move |stop| Ok(to_output(result, stop))).await,
                 Err(McpError::Cancelled) => Err(ToolError::Cancelled),
                 Err(McpError::TimedOut(limit)) => Ok(ToolOutput {
                     is_error: true,
@@ -169,8 +172,8 @@ impl PreparedCall for McpToolCall {
 }
 
 /// Converts a result. The caller cuts a text that is too long.
-fn to_output(result: McpCallResult) -> ToolOutput {
-    let RenderedContent { mut text, images } = render_contents(result.content);
+fn to_output(result: McpCallResult, stop: &CancellationToken) -> ToolOutput {
+    let RenderedContent { mut text, images } = render_contents(result.content, stop);
     // Servers repeat it as text, for clients that do not know it.
     if text.is_empty()
         && let Some(structured) = &result.structured
@@ -203,7 +206,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_content_reaches_the_model_or_is_named() {
-        let output = to_output(McpCallResult {
+        let result = McpCallResult {
             content: vec![
                 text("one"),
                 McpContent::Image {
@@ -222,7 +225,8 @@ mod tests {
             ],
             structured: Some(json!({"a": 1})),
             is_error: true,
-        });
+        };
+        let output = to_output(result, &CancellationToken::new());
         assert_eq!(
             output.text,
             "one\n[document note://one]\ninside\n[link to note://two: two]\n[sound (audio/wav): not shown]"
@@ -238,7 +242,8 @@ mod tests {
             structured: Some(json!({"sum": 42})),
             ..McpCallResult::default()
         };
-        assert_eq!(to_output(structured).text, r#"{"sum":42}"#);
-        assert_eq!(to_output(McpCallResult::default()).text, "(no output)");
+        let text_of = |result| to_output(result, &CancellationToken::new()).text;
+        assert_eq!(text_of(structured), r#"{"sum":42}"#);
+        assert_eq!(text_of(McpCallResult::default()), "(no output)");
     }
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::read_file::image_type;
+use crate::base::picture::detect_media_type;
 use crate::base::text::{cut_middle, one_line, strip_control_characters};
 use crate::domain::ImageData;
 use crate::workspace::notebook::{Cell, Notebook, read_lines};
@@ -123,7 +123,7 @@ impl RenderedNotebook {
         let head = STANDARD
             .decode(&data.as_bytes()[..data.len().min(32)])
             .unwrap_or_default();
-        match image_type(&head) {
+        match detect_media_type(&head) {
             Some(media_type) if data.len() <= MAX_PICTURE && STANDARD.decode(&data).is_ok() => {
                 self.push_lines(&format!("[a picture, {media_type}, {size} bytes]"));
                 let image = ImageData {

@@ -16,6 +16,7 @@ use super::output::fail_with_message;
 use super::{Tool, ToolContext, ToolError, ToolOutput, notebook, outline, stored_output};
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;
+use crate::base::picture::{self, PictureError};
 use crate::domain::{Effect, EffectKind, ImageData};
 use crate::workspace::notebook::is_notebook;
 use crate::workspace::text_file::{NotText, is_binary};
@@ -25,8 +26,6 @@ use crate::workspace::{Buffer, LoadError, load};
 const MAX_LINES: usize = 2_000;
 /// Most bytes per call (R-TOOL).
 const MAX_BYTES: usize = 64 << 10;
-/// Largest image, in bytes: 5 MiB as base64, the limit of the APIs.
-const MAX_IMAGE: u64 = 15 << 18;
 /// Most pictures of a notebook that one call shows.
 const MAX_PICTURES: usize = 5;
 /// Bytes at the start of a file that show what it is.
@@ -157,9 +156,9 @@ fn read_disk(
     let failed = |error: io::Error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path));
     let head = file.read_start(HEAD).map_err(failed)?;
     // Before the check for text: an image is binary too.
-    if let Some(media_type) = image_type(&head) {
+    if let Some(media_type) = picture::detect_media_type(&head) {
         return Ok(ReadResult {
-            output: read_image(input, file, length, media_type)?,
+            output: read_image(input, file, length, media_type, stop)?,
             cut_path: None,
         });
     }
@@ -385,34 +384,54 @@ fn read_image(
     mut file: RegularFile,
     length: u64,
     media_type: &str,
+    stop: &CancellationToken,
 ) -> Result<ToolOutput, ToolError> {
-    if length > MAX_IMAGE {
+    let is_scalable = picture::is_scalable(media_type);
+    let most = if is_scalable {
+        picture::MAX_SOURCE_BYTES
+    } else {
+        picture::MAX_BYTES
+    };
+    if length > most {
         return fail_with_message(format!(
-            "`{}` is a picture of {length} bytes; at most {MAX_IMAGE} can be shown",
+            "`{}` is a picture of {length} bytes; at most {most} can be shown",
             input.path
         ));
     }
     let bytes = file
-        .read(MAX_IMAGE)
+        .read(most)
         .map_err(|error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path)))?;
+    let scaled = if is_scalable {
+        picture::scale_down(&bytes, stop)
+    } else {
+        Ok(None)
+    };
+    let (media_type, bytes, note) = match scaled {
+        Ok(Some(scaled)) => {
+            let note = format!(", {}", scaled.describe());
+            (scaled.media_type, scaled.bytes, note)
+        }
+        Err(PictureError::Cancelled) => return Err(ToolError::Cancelled),
+        Err(error @ PictureError::TooLarge(..)) => {
+            return fail_with_message(format!("`{}` cannot be shown: {error}", input.path));
+        }
+        // The provider may be able to read what we cannot.
+        Ok(None) | Err(_) if bytes.len() as u64 <= picture::MAX_BYTES => (media_type, bytes, String::new()),
+        Ok(None) | Err(_) => {
+            return fail_with_message(format!(
+                "`{}` is a damaged picture of {length} bytes; it cannot be shown",
+                input.path
+            ));
+        }
+    };
     Ok(ToolOutput {
-        text: format!("[a picture, {media_type}, {} bytes]", bytes.len()),
+        text: format!("[a picture, {media_type}, {} bytes{note}]", bytes.len()),
         images: vec![ImageData {
             media_type: media_type.to_owned(),
             data: STANDARD.encode(&bytes).into(),
         }],
         ..ToolOutput::default()
     })
-}
-
-pub(super) fn image_type(head: &[u8]) -> Option<&'static str> {
-    match head {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -490,13 +509,11 @@ mod tests {
         std::fs::write(harness.path("bin"), b"\x7fELF\0\0").unwrap();
         std::fs::write(harness.path("latin1"), b"\xe4rger\nok\n").unwrap();
         std::fs::write(harness.path("a.png"), b"\x89PNG\r\n\x1a\n....").unwrap();
-        std::fs::File::create(harness.path("big.png"))
-            .unwrap()
-            .set_len(MAX_IMAGE + 1)
-            .unwrap();
         let mut big = b"GIF89a".to_vec();
-        big.resize(MAX_IMAGE as usize + 1, 0);
+        big.resize(picture::MAX_BYTES as usize + 1, 0);
+        let damaged = [b"\xff\xd8\xff", &big[..]].concat();
         std::fs::write(harness.path("big.gif"), big).unwrap();
+        std::fs::write(harness.path("damaged.jpg"), damaged).unwrap();
         std::fs::create_dir(harness.path("folder")).unwrap();
         harness.write("src/main.rs", "");
         for (path, text) in [
@@ -506,6 +523,7 @@ mod tests {
             ("SRC/x", "nor does its folder. The nearest one that does is `.`"),
             ("src/Main.rs", "Did you mean `src/main.rs`?"),
             ("big.gif", "at most 3932160 can be shown"),
+            ("damaged.jpg", "is a damaged picture of 3932164 bytes"),
         ] {
             let error = harness
                 .call_expecting_error("read_file", json!({"path": path}))
@@ -527,6 +545,32 @@ mod tests {
             .unwrap();
         assert_eq!(picture.images[0].media_type, "image/png");
         assert_eq!(&*picture.images[0].data, "iVBORw0KGgouLi4u");
+    }
+
+    #[tokio::test]
+    async fn a_large_picture_is_scaled_down() {
+        let harness = ToolHarness::new();
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, 2_000, 1_000);
+        encoder.set_color(png::ColorType::Grayscale);
+        let mut writer = encoder.write_header().unwrap();
+        writer.write_image_data(&vec![7; 2_000_000]).unwrap();
+        writer.finish().unwrap();
+        std::fs::write(harness.path("a.png"), file).unwrap();
+        let shown = harness
+            .call_tool("read_file", json!({"path": "a.png"}))
+            .await
+            .unwrap();
+        assert!(
+            shown
+                .text
+                .ends_with(" bytes, scaled down from 2000 × 1000 to 1568 × 784 pixels]"),
+            "{}",
+            shown.text
+        );
+        let bytes = STANDARD.decode(&*shown.images[0].data).unwrap();
+        // The width in the header.
+        assert_eq!(bytes[16..20], 1_568_u32.to_be_bytes());
     }
 
     #[tokio::test]

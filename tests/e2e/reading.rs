@@ -1,4 +1,4 @@
-//! What `read_file` shows of files that are not plain text: notebooks.
+//! What `read_file` shows of files that are not plain text: notebooks and pictures.
 
 use serde_json::json;
 
@@ -36,4 +36,29 @@ fn a_notebook_is_read_and_edited_by_cell() {
         "    \"import y\\n\",\n    \"\\n\",\n    \"y.plot(\\\"a\\\")\"\n",
     );
     assert_eq!(world.read("plot.ipynb"), Some(edited));
+}
+
+#[test]
+fn a_large_picture_is_sent_in_the_size_that_models_see() {
+    let world = World::new();
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, 2_000, 1_000);
+    encoder.set_color(png::ColorType::Grayscale);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&vec![7; 2_000_000]).unwrap();
+    writer.finish().unwrap();
+    world.write("wide.png", file);
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "wide.png"})));
+    let client = world.start();
+    client.ask(&client.session(), "look");
+    let result = world.wait_for_request(1).messages().last().unwrap().to_string();
+    assert!(
+        result.contains("scaled down from 2000 × 1000 to 1568 × 784 pixels"),
+        "{result}"
+    );
+    // The header of a PNG with this width.
+    let header = "iVBORw0KGgoAAAANSUhEUgAABiAAAAMQ";
+    assert!(result.contains(header), "{result}");
 }
