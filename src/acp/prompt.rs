@@ -15,7 +15,7 @@ use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams}
 use super::{options, updates};
 use crate::base::CancellationToken;
 use crate::base::text::escape_hidden_characters;
-use crate::domain::{AgentError, Block, ErrorCode, ImageData, SessionId, TerminalReason, TurnState};
+use crate::domain::{AgentError, Block, ErrorCode, MediaData, SessionId, TerminalReason, TurnState};
 use crate::session::{
     CommandError, SessionCommand, SessionSnapshot, TurnHandle, TurnOutcome, resolve_reference,
 };
@@ -198,7 +198,7 @@ fn read_image(data: String, media_type: String) -> Result<Block, Error> {
     }
     let bytes = base64::engine::general_purpose::STANDARD.decode(&data);
     if bytes.is_ok_and(|bytes| !bytes.is_empty()) {
-        Ok(Block::Image(ImageData {
+        Ok(Block::Image(MediaData {
             media_type,
             data: Arc::from(data),
         }))

@@ -164,7 +164,7 @@ fn find_large_results(
 
 fn is_large(result: &ToolResult) -> bool {
     // A stub must not be replaced by another stub.
-    !result.text.starts_with(STUB) && (result.text.len() > LARGE || !result.images.is_empty())
+    !result.text.starts_with(STUB) && (result.text.len() > LARGE || !result.media.is_empty())
 }
 
 /// Returns whether the messages contain an image.
@@ -174,7 +174,7 @@ pub fn has_pictures(items: &[Arc<HistoryItem>]) -> bool {
         .flat_map(|item| &item.message.content)
         .any(|block| match block {
             Block::Image(_) => true,
-            Block::ToolResult { result, .. } => !result.images.is_empty(),
+            Block::ToolResult { result, .. } => !result.media.is_empty(),
             _ => false,
         })
 }
@@ -188,7 +188,7 @@ fn stub_tool_result(result: &ToolResult) -> ToolResult {
     );
     ToolResult {
         text,
-        images: Vec::new(),
+        media: Vec::new(),
         is_error: result.is_error,
         full: result.full.clone(),
     }
@@ -268,14 +268,14 @@ fn replace_with_stubs(
             }
             Block::ToolResult { id, result }
                 if let Some(word) = pictures
-                    && !result.images.is_empty() =>
+                    && !result.media.is_empty() =>
             {
                 changed = true;
                 Block::ToolResult {
                     id: id.clone(),
                     result: Arc::new(ToolResult {
                         text: format!("{}\n{word}", result.text),
-                        images: Vec::new(),
+                        media: Vec::new(),
                         ..ToolResult::clone(result)
                     }),
                 }

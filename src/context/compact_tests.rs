@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::context::History;
-use crate::domain::{CompactTrigger, Event, ImageData, ToolCallStatus, ToolCallUpdate};
+use crate::domain::{CompactTrigger, Event, MediaData, ToolCallStatus, ToolCallUpdate};
 
 fn message(id: &str, role: Role, content: Vec<Block>) -> Event {
     Event::Message(Arc::new(Message {
@@ -339,7 +339,7 @@ fn the_work_is_described_as_it_is() {
 
 #[test]
 fn refused_pictures_are_removed_from_messages_and_results() {
-    let picture = ImageData {
+    let picture = MediaData {
         media_type: "image/png".into(),
         data: "iVBO".into(),
     };
@@ -353,7 +353,7 @@ fn refused_pictures_are_removed_from_messages_and_results() {
         result(
             "c",
             ToolResult {
-                images: vec![picture],
+                media: vec![picture],
                 ..ToolResult::ok("a picture")
             },
         ),

@@ -37,7 +37,7 @@ fn estimate_block_tokens(block: &Block) -> u64 {
 
 /// Estimates the tokens of a tool's result.
 pub(super) fn estimate_result_tokens(result: &ToolResult) -> u64 {
-    estimate_text_tokens(&result.text) + result.images.len() as u64 * IMAGE_TOKENS
+    estimate_text_tokens(&result.text) + result.media.len() as u64 * IMAGE_TOKENS
 }
 
 /// Estimates the tokens that the specifications of tools take in a request.

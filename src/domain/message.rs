@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::ids::{MessageId, ToolCallId};
-use super::image::ImageData;
+use super::media::MediaData;
 use super::optional::deserialize_present;
 use super::tool_call::ToolResult;
 use super::words::word_enum;
@@ -78,7 +78,7 @@ pub enum Block {
         id: ToolCallId,
         result: Arc<ToolResult>,
     },
-    Image(ImageData),
+    Image(MediaData),
     /// Something in a file that the user points at.
     Reference(Reference),
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids::ToolCallId;
-use super::image::ImageData;
+use super::media::MediaData;
 use super::optional::deserialize_present;
 use super::words::word_enum;
 
@@ -99,10 +99,10 @@ pub struct FileLocation {
 pub struct ToolResult {
     /// What the model reads; long output is cut in the middle (R-TOOL-1).
     pub text: String,
-    /// Images for the model.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What the model sees besides the text.
+    #[serde(default, rename = "images", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
-    pub images: Vec<ImageData>,
+    pub media: Vec<MediaData>,
     /// Whether the model receives it as an error.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub is_error: bool,

@@ -311,7 +311,7 @@ pub(crate) fn object_input(input: &serde_json::Value) -> serde_json::Value {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::domain::{ImageData, MessageId, Reference, ReferenceKind, Signature, ToolResult};
+    use crate::domain::{MediaData, MessageId, Reference, ReferenceKind, Signature, ToolResult};
     use serde_json::json;
 
     pub(crate) fn build_message(role: Role, content: Vec<Block>) -> Message {
@@ -324,8 +324,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn build_image() -> ImageData {
-        ImageData {
+    fn build_image() -> MediaData {
+        MediaData {
             media_type: "image/png".into(),
             data: "iVBO".into(),
         }
@@ -375,7 +375,7 @@ pub(crate) mod tests {
             result: Arc::new(result),
         };
         let image_result = ToolResult {
-            images: vec![build_image()],
+            media: vec![build_image()],
             ..ToolResult::ok("a picture")
         };
         vec![

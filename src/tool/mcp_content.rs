@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::base::CancellationToken;
 use crate::base::picture::{self, PictureError, detect_media_type};
 use crate::base::text::one_line;
-use crate::domain::ImageData;
+use crate::domain::MediaData;
 use crate::mcp::McpContent;
 
 /// The most images of a result.
@@ -19,7 +19,7 @@ const MAX_IMAGE: usize = picture::MAX_BYTES as usize / 3 * 4;
 pub struct RenderedContent {
     /// Empty if there is none.
     pub text: String,
-    pub images: Vec<ImageData>,
+    pub images: Vec<MediaData>,
 }
 
 /// Converts content. What no model can read is named in the text. The caller cuts a text that is too long.
@@ -57,7 +57,7 @@ fn to_image(
     data: String,
     before: usize,
     stop: &CancellationToken,
-) -> Result<(ImageData, Option<String>), String> {
+) -> Result<(MediaData, Option<String>), String> {
     if before >= MAX_IMAGES {
         return Err(format!("a result has at most {MAX_IMAGES}"));
     }
@@ -74,7 +74,7 @@ fn to_image(
     };
     match scaled {
         Ok(Some(scaled)) => {
-            let image = ImageData {
+            let image = MediaData {
                 media_type: scaled.media_type.to_owned(),
                 data: STANDARD.encode(&scaled.bytes).into(),
             };
@@ -86,7 +86,7 @@ fn to_image(
         }
         // The provider may be able to read what we cannot.
         Ok(None) | Err(PictureError::Malformed(_)) => {
-            let image = ImageData {
+            let image = MediaData {
                 media_type: media_type.to_owned(),
                 data: data.into(),
             };

@@ -184,7 +184,7 @@ fn to_output(result: McpCallResult, stop: &CancellationToken) -> ToolOutput {
         "(no output)".clone_into(&mut text);
     }
     ToolOutput {
-        images,
+        media: images,
         is_error: result.is_error,
         ..ToolOutput::text(text)
     }
@@ -232,7 +232,7 @@ mod tests {
             "one\n[document note://one]\ninside\n[link to note://two: two]\n[sound (audio/wav): not shown]"
         );
         // The bytes count, not what the server calls them.
-        assert_eq!(output.images[0].media_type, "image/png");
+        assert_eq!(output.media[0].media_type, "image/png");
         assert!(output.is_error);
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::base::picture::detect_media_type;
 use crate::base::text::{cut_middle, one_line, strip_control_characters};
-use crate::domain::ImageData;
+use crate::domain::MediaData;
 use crate::workspace::notebook::{Cell, Notebook, read_lines};
 
 /// Most lines of one output.
@@ -27,7 +27,7 @@ pub(super) struct RenderedNotebook {
     pub(super) note: String,
     pub(super) text: String,
     /// Each with the line of `text` that mentions it, from 1.
-    pub(super) pictures: Vec<(usize, ImageData)>,
+    pub(super) pictures: Vec<(usize, MediaData)>,
 }
 
 /// Renders the text of a notebook's file.
@@ -126,7 +126,7 @@ impl RenderedNotebook {
         match detect_media_type(&head) {
             Some(media_type) if data.len() <= MAX_PICTURE && STANDARD.decode(&data).is_ok() => {
                 self.push_lines(&format!("[a picture, {media_type}, {size} bytes]"));
-                let image = ImageData {
+                let image = MediaData {
                     media_type: media_type.to_owned(),
                     data: data.into(),
                 };
@@ -212,8 +212,8 @@ mod tests {
         ] {
             assert!(whole.text.contains(part), "{part} is not in {}", whole.text);
         }
-        assert_eq!(whole.images.len(), 1);
-        assert_eq!(&*whole.images[0].data, PIXEL);
+        assert_eq!(whole.media.len(), 1);
+        assert_eq!(&*whole.media[0].data, PIXEL);
         // Lines of the rendered text are no lines of the file.
         assert_eq!(whole.locations[0].line, None);
         let part = read(json!({"path": "a.ipynb", "offset": 2, "limit": 2})).await;
@@ -223,7 +223,7 @@ mod tests {
             "{}",
             part.text
         );
-        assert!(part.images.is_empty());
+        assert!(part.media.is_empty());
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{ContentRef, FileLocation, ImageData};
+use crate::domain::{ContentRef, FileLocation, MediaData};
 
 /// What a user sees before deciding about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,7 +21,7 @@ pub struct ToolOutput {
     /// is missing. The caller does not cut it further.
     pub paged: bool,
     /// For the model.
-    pub images: Vec<ImageData>,
+    pub media: Vec<MediaData>,
     /// The result is an error for the model although the tool worked. A non-zero exit code is not one.
     pub is_error: bool,
     /// How a command that the tool ran ended: its exit code, or 128 plus the number of the signal that killed it.

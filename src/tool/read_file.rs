@@ -17,7 +17,7 @@ use super::{Tool, ToolContext, ToolError, ToolOutput, notebook, outline, stored_
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;
 use crate::base::picture::{self, PictureError};
-use crate::domain::{Effect, EffectKind, ImageData};
+use crate::domain::{Effect, EffectKind, MediaData};
 use crate::workspace::notebook::is_notebook;
 use crate::workspace::text_file::{NotText, is_binary};
 use crate::workspace::{Buffer, LoadError, load};
@@ -231,7 +231,7 @@ fn read_notebook(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolEr
         return Ok(ToolOutput::text("[the notebook has no cells]"));
     }
     let window = render_window(input, &rendered.text)?;
-    let mut images: Vec<ImageData> = rendered
+    let mut images: Vec<MediaData> = rendered
         .pictures
         .into_iter()
         .filter(|(line, _)| (window.first..=window.last).contains(line))
@@ -246,7 +246,7 @@ fn read_notebook(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolEr
     };
     Ok(ToolOutput {
         text: format!("[{}{unshown}]\n{}", rendered.note, window.text),
-        images,
+        media: images,
         ..ToolOutput::default()
     })
 }
@@ -426,7 +426,7 @@ fn read_image(
     };
     Ok(ToolOutput {
         text: format!("[a picture, {media_type}, {} bytes{note}]", bytes.len()),
-        images: vec![ImageData {
+        media: vec![MediaData {
             media_type: media_type.to_owned(),
             data: STANDARD.encode(&bytes).into(),
         }],
@@ -543,8 +543,8 @@ mod tests {
             .call_tool("read_file", json!({"path": "a.png"}))
             .await
             .unwrap();
-        assert_eq!(picture.images[0].media_type, "image/png");
-        assert_eq!(&*picture.images[0].data, "iVBORw0KGgouLi4u");
+        assert_eq!(picture.media[0].media_type, "image/png");
+        assert_eq!(&*picture.media[0].data, "iVBORw0KGgouLi4u");
     }
 
     #[tokio::test]
@@ -568,7 +568,7 @@ mod tests {
             "{}",
             shown.text
         );
-        let bytes = STANDARD.decode(&*shown.images[0].data).unwrap();
+        let bytes = STANDARD.decode(&*shown.media[0].data).unwrap();
         // The width in the header.
         assert_eq!(bytes[16..20], 1_568_u32.to_be_bytes());
     }

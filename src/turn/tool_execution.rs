@@ -239,7 +239,7 @@ fn to_status_and_output(
 fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolResult {
     let mut result = ToolResult {
         text: output.text.clone(),
-        images: output.images.clone(),
+        media: output.media.clone(),
         is_error: output.is_error,
         full: output.full.clone(),
     };
@@ -255,7 +255,7 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         }
         result.text = cut;
     }
-    if result.text.is_empty() && result.images.is_empty() {
+    if result.text.is_empty() && result.media.is_empty() {
         // R-LOOP-4: providers reject empty content.
         result.text = "(no output)".to_owned();
     }

@@ -281,7 +281,7 @@ fn result_content(result: &ToolResult) -> Vec<Value> {
     let mut content: Vec<Value> = text(&result.text).into_iter().collect();
     content.extend(
         result
-            .images
+            .media
             .iter()
             .map(|data| encode_image(&data.media_type, &data.data)),
     );

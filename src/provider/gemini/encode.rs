@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::decode::{SIGNATURE, TextSignature};
 use super::schema::reduce_parameters;
-use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
+use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::{is_thinking_enabled, plain_name};
 use crate::provider::openai::result_text;
@@ -213,7 +213,7 @@ impl Encoder<'_> {
             if let Block::ToolResult { id, result } = block {
                 parts.push(self.encode_result(id, result));
                 if !self.is_current {
-                    images.extend(result.images.iter().map(encode_image));
+                    images.extend(result.media.iter().map(encode_image));
                 }
             }
         }
@@ -230,8 +230,8 @@ impl Encoder<'_> {
         let key = if result.is_error { "error" } else { "output" };
         let mut response = json!({"name": safe_name(name), "response": {key: result_text(result)}});
         self.set_id(&mut response, id);
-        if self.is_current && !result.images.is_empty() {
-            response["parts"] = result.images.iter().map(encode_image).collect();
+        if self.is_current && !result.media.is_empty() {
+            response["parts"] = result.media.iter().map(encode_image).collect();
         }
         json!({"functionResponse": response})
     }
@@ -257,7 +257,7 @@ fn text(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"text": text}))
 }
 
-fn encode_image(data: &ImageData) -> Value {
+fn encode_image(data: &MediaData) -> Value {
     json!({"inlineData": {"mimeType": data.media_type, "data": data.data}})
 }
 

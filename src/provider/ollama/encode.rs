@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::domain::{Block, ImageData, Message, Role};
+use crate::domain::{Block, MediaData, Message, Role};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::plain_name;
 use crate::provider::openai::{own_reasoning, result_text};
@@ -116,7 +116,7 @@ fn encode_user_message(message: &Message) -> Option<Value> {
 }
 
 /// Builds a user message; `None` if it would be empty.
-fn build_user_message<'i>(text: String, images: impl Iterator<Item = &'i ImageData>) -> Option<Value> {
+fn build_user_message<'i>(text: String, images: impl Iterator<Item = &'i MediaData>) -> Option<Value> {
     let images: Vec<&str> = images.map(|image| &*image.data).collect();
     if text.is_empty() && images.is_empty() {
         return None;
@@ -169,7 +169,7 @@ fn encode_tool_results(message: &Message, answer: &Message, ids: &CallIds<'_>) -
                 value["tool_call_id"] = json!(theirs);
             }
             values.push(value);
-            images.extend(&result.images);
+            images.extend(&result.media);
         }
     }
     if !images.is_empty() {

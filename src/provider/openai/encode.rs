@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::flavour::Flavour;
 use super::opaque;
-use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
+use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::ReasoningField;
 use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
@@ -200,7 +200,7 @@ fn with_images(text: String, images: Vec<Value>) -> Option<Value> {
     Some(json!({"role": "user", "content": content}))
 }
 
-fn encode_image(data: &ImageData) -> Value {
+fn encode_image(data: &MediaData) -> Value {
     let url = format!("data:{};base64,{}", data.media_type, data.data);
     json!({"type": "image_url", "image_url": {"url": url}})
 }
@@ -283,7 +283,7 @@ fn encode_tool_results(message: &Message, dialect: Dialect, own: Option<&CallIds
             let content = result_text(result);
             let id = call_id(id, dialect, own);
             values.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
-            images.extend(result.images.iter().map(encode_image));
+            images.extend(result.media.iter().map(encode_image));
         }
     }
     if !images.is_empty() {
@@ -297,7 +297,7 @@ fn encode_tool_results(message: &Message, dialect: Dialect, own: Option<&CallIds
 
 /// Returns the text of a tool result; never empty, and an error begins with "Error".
 pub(in crate::provider) fn result_text(result: &ToolResult) -> String {
-    let text = match (result.text.trim().is_empty(), result.images.is_empty()) {
+    let text = match (result.text.trim().is_empty(), result.media.is_empty()) {
         (false, _) => result.text.as_str(),
         (true, true) => "(no output)",
         (true, false) => "(see the picture)",

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::decode::{BREAK, EncryptedReasoning, TextPhase};
-use crate::domain::{Block, ImageData, Message, Role};
+use crate::domain::{Block, MediaData, Message, Role};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::is_thinking_enabled;
 use crate::provider::openai::{is_openai_host, result_text};
@@ -131,7 +131,7 @@ fn text(kind: &str, text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": kind, "text": text}))
 }
 
-fn encode_image(data: &ImageData) -> Value {
+fn encode_image(data: &MediaData) -> Value {
     let url = format!("data:{};base64,{}", data.media_type, data.data);
     json!({"type": "input_image", "image_url": url})
 }
@@ -225,7 +225,7 @@ fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
         if let Block::ToolResult { id, result } = block {
             let output = result_text(result);
             items.push(json!({"type": "function_call_output", "call_id": ids.wire_id(id), "output": output}));
-            images.extend(result.images.iter().map(encode_image));
+            images.extend(result.media.iter().map(encode_image));
         }
     }
     if !images.is_empty() {
@@ -240,7 +240,7 @@ fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ImageData, Signature};
+    use crate::domain::{MediaData, Signature};
     use crate::provider::request::tests::{
         ORIGIN, build_call_history, build_message, build_request, every_block,
     };
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn tool_images_follow_all_results_in_a_user_message() {
         let mut messages = every_block();
-        messages[0].content.push(Block::Image(ImageData {
+        messages[0].content.push(Block::Image(MediaData {
             media_type: "image/gif".into(),
             data: "R0lG".into(),
         }));

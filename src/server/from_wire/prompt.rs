@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use url::Url;
 
-use crate::domain::{Block, ImageData, ReferenceKind};
+use crate::domain::{Block, MediaData, ReferenceKind};
 use crate::protocol::{PromptBlock, PromptContent, Range, Severity};
 use crate::server::error::RequestError;
 use crate::session::{PendingReference, TextSpan};
@@ -78,7 +78,7 @@ pub fn parse_prompt(content: PromptContent) -> Result<Vec<PromptPart>, RequestEr
                 }
                 let bytes = base64::engine::general_purpose::STANDARD.decode(&data);
                 if bytes.is_ok_and(|bytes| !bytes.is_empty()) {
-                    PromptPart::Block(Block::Image(ImageData {
+                    PromptPart::Block(Block::Image(MediaData {
                         media_type,
                         data: Arc::from(data),
                     }))

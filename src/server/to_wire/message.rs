@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::sanitize;
 use super::truncate::FieldBudget;
 use crate::base::text::reveal_hidden_characters;
-use crate::domain::{Approval, Block, ImageData, Message, OpenApproval, SessionId};
+use crate::domain::{Approval, Block, MediaData, Message, OpenApproval, SessionId};
 use crate::protocol::{
     ApprovalRequestedNotification, EventHeader, Image, MessageBlock, MessageNotification, TruncatedFields,
 };
@@ -112,7 +112,7 @@ pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut FieldBudget)
     })
 }
 
-pub(super) fn to_image(image: &ImageData, path: &str, cutter: &mut FieldBudget) -> Image {
+pub(super) fn to_image(image: &MediaData, path: &str, cutter: &mut FieldBudget) -> Image {
     let mut more = TruncatedFields::new();
     let is_complete = cutter.take_uncut(image.data.len());
     if !is_complete {

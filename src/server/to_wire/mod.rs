@@ -423,7 +423,7 @@ fn tool_call(
             .result
             .as_ref()
             .map(|result| {
-                cutter.fit_list(&result.images, |cutter, index, image| {
+                cutter.fit_list(&result.media, |cutter, index, image| {
                     message::to_image(image, &format!("images/{index}"), cutter)
                 })
             })

@@ -194,7 +194,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                         id: ToolCallId::from("call_1"),
                         result: Arc::new(ToolResult::error("no")),
                     },
-                    Block::Image(ImageData {
+                    Block::Image(MediaData {
                         media_type: "image/png".to_owned(),
                         data: "aGk=".into(),
                     }),
@@ -596,7 +596,7 @@ fn huge_events_stay_below_the_limit() {
     let long = "é".repeat(150_000);
     let object = json!({"path": "a", "content": long, "bells": bells});
     let list = json!(vec![0; 50_000]);
-    let image = ImageData {
+    let image = MediaData {
         media_type: "image/png".to_owned(),
         data: "A".repeat(500_000).into(),
     };
@@ -622,7 +622,7 @@ fn huge_events_stay_below_the_limit() {
         Block::Text(long.clone()),
     ];
     let result = ToolResult {
-        images: vec![image.clone(); 3],
+        media: vec![image.clone(); 3],
         ..ToolResult::ok(long.clone())
     };
     let cut = [

@@ -38,8 +38,8 @@ fn usage() -> Usage {
     }
 }
 
-fn image() -> ImageData {
-    ImageData {
+fn image() -> MediaData {
+    MediaData {
         media_type: "image/png".into(),
         data: "AAAA".into(),
     }
@@ -70,7 +70,7 @@ fn blocks() -> Vec<Block> {
             id: "call_1".into(),
             result: Arc::new(ToolResult {
                 text: "out".into(),
-                images: vec![image()],
+                media: vec![image()],
                 is_error: true,
                 full: Some(ContentRef {
                     name: "call_1".into(),

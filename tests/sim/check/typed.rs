@@ -4,7 +4,7 @@ use super::Checker;
 use super::memory::{Cancel, is_permission};
 use crate::coverage::SimFault;
 use agentls::base::clock;
-use agentls::domain::{Approval, Block, Decision, Event, ImageData, Mode, SessionId, TurnId};
+use agentls::domain::{Approval, Block, Decision, Event, MediaData, Mode, SessionId, TurnId};
 use agentls::session::{
     CommandError, PartialMessage, SessionChoice, SessionSnapshot, SessionState, TurnOutcome,
 };
@@ -80,7 +80,7 @@ impl Checker {
         }
         let mut content = vec![Block::Text(format!("#{label} please"))];
         if label.is_multiple_of(self.pictures) {
-            content.push(Block::Image(ImageData {
+            content.push(Block::Image(MediaData {
                 media_type: "image/png".into(),
                 data: "iVBO".into(),
             }));

@@ -1,13 +1,13 @@
-//! Images, which users attach to a prompt and tools return. Plain values.
+//! What is not text: pictures, which users attach to a prompt and tools return. Plain values.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// An image in a form that every provider accepts.
+/// A picture in a form that every provider accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
-pub struct ImageData {
+pub struct MediaData {
     /// `image/png`, `image/jpeg`, `image/gif`, or `image/webp`.
     pub media_type: String,
     /// The bytes in base64.
