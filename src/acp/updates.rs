@@ -125,7 +125,7 @@ pub(super) fn result_content(result: &ToolResult) -> Vec<Value> {
     if !result.text.trim().is_empty() {
         content.push(text_content(&result.text));
     }
-    content.extend(result.media.iter().map(|image| {
+    content.extend(result.pictures().map(|image| {
         let image = json!({"type": "image", "mimeType": image.media_type, "data": &*image.data});
         json!({"type": "content", "content": image})
     }));

@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::base::text::{cut_middle, one_line};
 use crate::context::environment::is_environment_note;
 use crate::context::tokens::{estimate_message_tokens, estimate_result_tokens};
-use crate::domain::{Block, Compaction, Message, MessageId, Role, Summary, ToolCallId, ToolResult};
+use crate::domain::{
+    Block, Compaction, MediaData, Message, MessageId, Role, Summary, ToolCallId, ToolResult,
+};
 use crate::provider::HistoryItem;
 
 /// The first line of every summary; a later compaction recognizes summaries by it.
@@ -167,8 +169,8 @@ fn is_large(result: &ToolResult) -> bool {
     !result.text.starts_with(STUB) && (result.text.len() > LARGE || !result.media.is_empty())
 }
 
-/// Returns whether the messages contain an image.
-pub fn has_pictures(items: &[Arc<HistoryItem>]) -> bool {
+/// Returns whether the messages contain a picture or a document.
+pub fn has_media(items: &[Arc<HistoryItem>]) -> bool {
     items
         .iter()
         .flat_map(|item| &item.message.content)
@@ -194,18 +196,55 @@ fn stub_tool_result(result: &ToolResult) -> ToolResult {
     }
 }
 
-/// Replaces an image that the model cannot see.
-const UNSEEN_PICTURE: &str = "[a picture is here; you cannot see it]";
+/// What replaces pictures and documents that a model must not get; `None` leaves them.
+#[derive(Clone, Copy, Debug)]
+pub struct MediaStubs {
+    picture: Option<&'static str>,
+    document: Option<&'static str>,
+}
 
-const NO_PICTURE: &str = "[a picture was here; the API refused it]";
+impl MediaStubs {
+    const NONE: Self = Self {
+        picture: None,
+        document: None,
+    };
+
+    const REFUSED: Self = Self {
+        picture: Some("[a picture was here; the API refused it]"),
+        document: Some("[a document was here; the API refused it]"),
+    };
+
+    /// For a model that accepts pictures, documents, both, or neither.
+    pub fn for_model(pictures: bool, documents: bool) -> Self {
+        Self {
+            picture: (!pictures).then_some("[a picture is here; you cannot see it]"),
+            document: (!documents).then_some(
+                "[the document is not shown: you cannot read PDFs. Extract the text, for example with the command \
+                 `pdftotext FILE -`]",
+            ),
+        }
+    }
+
+    fn find(self, media: &MediaData) -> Option<&'static str> {
+        if media.is_document() {
+            self.document
+        } else {
+            self.picture
+        }
+    }
+}
 
 /// Applies a compaction to the history that the model receives.
 pub(super) fn apply(items: &mut Vec<Arc<HistoryItem>>, compaction: &Compaction) {
     if !compaction.stubs.is_empty() || compaction.pictures {
         let stubs: BTreeSet<&ToolCallId> = compaction.stubs.iter().collect();
         for item in items.iter_mut() {
-            let pictures = compaction.pictures.then_some(NO_PICTURE);
-            if let Some(smaller) = replace_with_stubs(&item.message, &stubs, pictures) {
+            let media = if compaction.pictures {
+                MediaStubs::REFUSED
+            } else {
+                MediaStubs::NONE
+            };
+            if let Some(smaller) = replace_with_stubs(&item.message, &stubs, media) {
                 *item = HistoryItem::new(smaller);
             }
         }
@@ -237,22 +276,23 @@ pub fn apply_to_copy(items: &[Arc<HistoryItem>], compaction: &Compaction) -> Vec
     items
 }
 
-/// Returns the history with images replaced by text, for a model that cannot see them.
-pub fn without_pictures(items: &[Arc<HistoryItem>]) -> Vec<Arc<HistoryItem>> {
-    let smaller = |item: &Arc<HistoryItem>| {
-        replace_with_stubs(&item.message, &BTreeSet::new(), Some(UNSEEN_PICTURE)).map(HistoryItem::new)
-    };
-    items
-        .iter()
-        .map(|item| smaller(item).unwrap_or_else(|| item.clone()))
-        .collect()
+/// Returns the history with media replaced by text; `None` if there is nothing to replace.
+pub fn replace_media(items: &[Arc<HistoryItem>], media: MediaStubs) -> Option<Vec<Arc<HistoryItem>>> {
+    let mut changed = false;
+    let replaced = items.iter().map(|item| {
+        let smaller = replace_with_stubs(&item.message, &BTreeSet::new(), media);
+        changed |= smaller.is_some();
+        smaller.map_or_else(|| item.clone(), HistoryItem::new)
+    });
+    let replaced = replaced.collect();
+    changed.then_some(replaced)
 }
 
 /// Returns the message with stubs in it, or `None` if nothing changes.
 fn replace_with_stubs(
     message: &Message,
     stubs: &BTreeSet<&ToolCallId>,
-    pictures: Option<&str>,
+    media: MediaStubs,
 ) -> Option<Message> {
     let mut changed = false;
     let content = message
@@ -266,21 +306,14 @@ fn replace_with_stubs(
                     result: Arc::new(stub_tool_result(result)),
                 }
             }
-            Block::ToolResult { id, result }
-                if let Some(word) = pictures
-                    && !result.media.is_empty() =>
-            {
+            Block::ToolResult { id, result } if let Some(smaller) = replace_result_media(result, media) => {
                 changed = true;
                 Block::ToolResult {
                     id: id.clone(),
-                    result: Arc::new(ToolResult {
-                        text: format!("{}\n{word}", result.text),
-                        media: Vec::new(),
-                        ..ToolResult::clone(result)
-                    }),
+                    result: Arc::new(smaller),
                 }
             }
-            Block::Image(_) if let Some(word) = pictures => {
+            Block::Image(picture) if let Some(word) = media.find(picture) => {
                 changed = true;
                 Block::Text(word.to_owned())
             }
@@ -290,6 +323,20 @@ fn replace_with_stubs(
     changed.then(|| Message {
         content,
         ..message.clone()
+    })
+}
+
+/// Returns the result with stubs in place of media, or `None` if nothing changes.
+fn replace_result_media(result: &ToolResult, media: MediaStubs) -> Option<ToolResult> {
+    let words: BTreeSet<&str> = result.media.iter().filter_map(|one| media.find(one)).collect();
+    if words.is_empty() {
+        return None;
+    }
+    let kept = result.media.iter().filter(|one| media.find(one).is_none());
+    Some(ToolResult {
+        text: format!("{}\n{}", result.text, Vec::from_iter(words).join("\n")),
+        media: kept.cloned().collect(),
+        ..result.clone()
     })
 }
 

@@ -358,16 +358,19 @@ fn refused_pictures_are_removed_from_messages_and_results() {
             },
         ),
     ]);
-    assert!(has_pictures(&history.to_messages()));
+    assert!(has_media(&history.to_messages()));
     let without = Compaction {
         pictures: true,
         ..compaction(None)
     };
     history.apply(&Event::Compacted(Arc::new(without)));
     let items = history.to_messages();
-    assert!(!has_pictures(&items));
+    assert!(!has_media(&items));
     assert_eq!(items.len(), 3);
-    assert_eq!(items[0].message.text(), format!("see{NO_PICTURE}"));
+    assert_eq!(
+        items[0].message.text(),
+        "see[a picture was here; the API refused it]"
+    );
 }
 
 #[test]
@@ -488,4 +491,46 @@ proptest! {
         prop_assert!(build_summary_prompt(&items, None).len() < 10_000);
         let _ = build_digest(&items, &[]);
     }
+}
+
+#[test]
+fn a_model_gets_only_the_media_that_it_accepts() {
+    let media = |media_type: &str| MediaData {
+        media_type: media_type.into(),
+        data: "data".into(),
+    };
+    let both = ToolResult {
+        media: vec![media("image/png"), media(crate::domain::PDF)],
+        ..ToolResult::ok("read")
+    };
+    let items = history(&[calls("m", &["c"]), result("c", both)]).to_messages();
+    let replaced = |pictures, documents| {
+        let items = replace_media(&items, MediaStubs::for_model(pictures, documents))?;
+        match &items[1].message.content[0] {
+            Block::ToolResult { result, .. } => Some((result.text.clone(), result.media.clone())),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(replaced(true, true), None);
+    let (text, kept) = replaced(true, false).unwrap();
+    assert!(text.starts_with("read\n[the document is not shown"), "{text}");
+    assert_eq!(kept, [media("image/png")]);
+    let (text, kept) = replaced(false, false).unwrap();
+    assert!(
+        text.contains("pdftotext") && text.contains("a picture is here"),
+        "{text}"
+    );
+    assert!(kept.is_empty());
+    // Larger documents count more.
+    let count = |length| {
+        let document = MediaData {
+            data: "x".repeat(length).into(),
+            ..media(crate::domain::PDF)
+        };
+        crate::context::tokens::estimate_result_tokens(&ToolResult {
+            media: vec![document],
+            ..ToolResult::default()
+        })
+    };
+    assert_eq!((count(10), count(640_000)), (2_500, 10_000));
 }

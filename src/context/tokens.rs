@@ -2,10 +2,14 @@
 //!
 //! Pure; `turn` corrects the estimates by the usage that the provider reports.
 
-use crate::domain::{Block, Message, ToolResult, ToolSpec};
+use crate::domain::{Block, MediaData, Message, ToolResult, ToolSpec};
 
 /// The estimate for one image, whatever its size.
 const IMAGE_TOKENS: u64 = 1_600;
+/// The least estimate for a document, about one page.
+const PAGE_TOKENS: u64 = 2_500;
+/// Characters of base64 per token of a document. Papers of text need more tokens, scanned pages fewer.
+const DOCUMENT_CHARACTERS: u64 = 64;
 
 /// Estimates the tokens of a message, including 4 for its frame.
 pub fn estimate_message_tokens(message: &Message) -> u64 {
@@ -37,7 +41,15 @@ fn estimate_block_tokens(block: &Block) -> u64 {
 
 /// Estimates the tokens of a tool's result.
 pub(super) fn estimate_result_tokens(result: &ToolResult) -> u64 {
-    estimate_text_tokens(&result.text) + result.media.len() as u64 * IMAGE_TOKENS
+    estimate_text_tokens(&result.text) + result.media.iter().map(estimate_media_tokens).sum::<u64>()
+}
+
+fn estimate_media_tokens(media: &MediaData) -> u64 {
+    if media.is_document() {
+        PAGE_TOKENS.max(media.data.len() as u64 / DOCUMENT_CHARACTERS)
+    } else {
+        IMAGE_TOKENS
+    }
 }
 
 /// Estimates the tokens that the specifications of tools take in a request.

@@ -43,7 +43,7 @@ pub use host_rule::{HostRule, HostTarget};
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
 pub use instructions::{InstructionFile, InstructionKind};
 pub use mcp::{McpLoginStatus, McpServerState, McpServerStatus};
-pub use media::MediaData;
+pub use media::{MediaData, PDF};
 pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use sandbox::{Confinement, SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};

@@ -122,6 +122,11 @@ pub struct ContentRef {
 }
 
 impl ToolResult {
+    /// Returns the media that every client and every model with pictures can show.
+    pub fn pictures(&self) -> impl Iterator<Item = &MediaData> {
+        self.media.iter().filter(|media| !media.is_document())
+    }
+
     /// Returns a successful result of plain text.
     pub fn ok(text: impl Into<String>) -> Self {
         Self {

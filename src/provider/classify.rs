@@ -505,8 +505,12 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
 }
 
 fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
-    const TEXTS: [&str; 18] = [
+    const TEXTS: [&str; 22] = [
         "could not process image",
+        "could not process pdf",
+        "the pdf specified",
+        "pdf pages may be provided",
+        "document has no pages",
         "image_too_large",
         "image_too_small",
         "invalid_image",

@@ -70,6 +70,7 @@ pub(super) fn lookup_model_at(section: Option<&str>, model: &str) -> ModelInfo {
             price: None,
             reasoning: false,
             images: true,
+            documents: false,
             tools: true,
         },
     };
@@ -118,6 +119,18 @@ pub fn is_thinking_enabled(model: &str, effort: Option<Effort>) -> bool {
         Some(version) => effort.is_some() && version >= (3, 7),
         None => effort.is_some() || lookup_model(model).reasoning,
     }
+}
+
+/// Reports whether `model` accepts PDFs. Decided by family, because the catalogue says it of some members only: Claude
+/// from 3, Gemini, and OpenAI's models that accept pictures do.
+pub(super) fn reads_documents(model: &str) -> bool {
+    let name = plain_name(model);
+    let is_openai = ["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "o1", "o3", "o4"]
+        .iter()
+        .any(|family| name.starts_with(family));
+    claude_version(model).is_some_and(|version| version >= (3, 0))
+        || name.starts_with("gemini-")
+        || is_openai && lookup_model(model).images
 }
 
 /// Returns what is known about `model` on a server in the user's own machine or network. Such a server can only

@@ -24,7 +24,7 @@ use super::http::{Http, HttpSettings};
 use super::list_facts::ModelList;
 use super::models::{
     FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, lookup_local, lookup_model,
-    lookup_model_at, lookup_retirement, nearest_effort, parse_day, section_of,
+    lookup_model_at, lookup_retirement, nearest_effort, parse_day, reads_documents, section_of,
 };
 use super::ollama::{self, Ollama};
 use super::openai::{Flavour, OpenAi};
@@ -135,6 +135,11 @@ impl ProviderSpec {
 
     fn unconfigured_info(&self, model: &str) -> ModelInfo {
         let mut info = self.listed_info(model);
+        // Other APIs have no common form of a document.
+        info.documents = matches!(
+            self.kind,
+            ApiKind::Anthropic | ApiKind::Responses | ApiKind::Gemini
+        ) && reads_documents(model);
         if self.kind == ApiKind::Ollama {
             info.window = info.window.min(self.num_ctx.unwrap_or(ollama::DEFAULT_WINDOW));
             // The prompt needs room too.
@@ -574,6 +579,19 @@ mod tests {
             spec.model_info("made-up").price.map(|price| price.output),
             Some(0.0)
         );
+    }
+
+    #[test]
+    fn documents_need_a_model_and_an_api_that_accept_them() {
+        let reads = |kind, model| ProviderSpec::new("work", kind).model_info(model).documents;
+        for model in ["claude-sonnet-5-5", "claude-haiku-4-5-20251001"] {
+            assert!(reads(ApiKind::Anthropic, model), "{model}");
+        }
+        assert!(reads(ApiKind::Gemini, "gemini-3.5-flash"));
+        assert!(reads(ApiKind::Responses, "gpt-6.1-sol"));
+        assert!(!reads(ApiKind::OpenAi, "gpt-6.1-sol"));
+        assert!(!reads(ApiKind::Anthropic, "glm-5.2"));
+        assert!(!reads(ApiKind::Responses, "o3-mini"));
     }
 
     #[test]

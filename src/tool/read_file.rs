@@ -1,4 +1,4 @@
-//! `read_file`: reads numbered lines of a text file, the cells of a notebook, or an image.
+//! `read_file`: reads numbered lines of a text file, the cells of a notebook, an image, or a PDF.
 //!
 //! Owns the limits of one call and what counts as text. Records in the read log what the model has seen (R-TOOL-3).
 //! Must not resolve editor state itself; `workspace` decides between buffer and disk.
@@ -17,7 +17,7 @@ use super::{Tool, ToolContext, ToolError, ToolOutput, notebook, outline, stored_
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;
 use crate::base::picture::{self, PictureError};
-use crate::domain::{Effect, EffectKind, MediaData};
+use crate::domain::{Effect, EffectKind, MediaData, PDF};
 use crate::workspace::notebook::is_notebook;
 use crate::workspace::text_file::{NotText, is_binary};
 use crate::workspace::{Buffer, LoadError, load};
@@ -26,6 +26,8 @@ use crate::workspace::{Buffer, LoadError, load};
 const MAX_LINES: usize = 2_000;
 /// Most bytes per call (R-TOOL).
 const MAX_BYTES: usize = 64 << 10;
+/// Largest PDF, in bytes. Every request of the session carries it until a compaction, and APIs take 20 MB in all.
+const MAX_DOCUMENT: u64 = 6 << 20;
 /// Most pictures of a notebook that one call shows.
 const MAX_PICTURES: usize = 5;
 /// Bytes at the start of a file that show what it is.
@@ -66,8 +68,8 @@ impl Tool for ReadFile {
     const DESCRIPTION: &'static str = "Reads a file and gives its lines, each after its number and a tab \
         (the number and the tab are not part of the file). At most 2000 lines or 64 KiB at a time; the last \
         line of the answer says how to go on. A file that is open in the editor is read with its unsaved \
-        changes. Pictures (PNG, JPEG, GIF, WebP) are shown to you, notebooks as cells. Folders: use list_dir. To find text in \
-        many files use grep.";
+        changes. Pictures (PNG, JPEG, GIF, WebP) and PDFs are shown to you, notebooks as cells. Folders: use \
+        list_dir. To find text in many files use grep.";
 
     fn call_title(&self, input: &ReadFileInput) -> String {
         let lines = match (input.offset, input.limit) {
@@ -155,6 +157,12 @@ fn read_disk(
     let length = file.metadata().len();
     let failed = |error: io::Error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path));
     let head = file.read_start(HEAD).map_err(failed)?;
+    if head.starts_with(b"%PDF-") {
+        return Ok(ReadResult {
+            output: read_document(input, file, length)?,
+            cut_path: None,
+        });
+    }
     // Before the check for text: an image is binary too.
     if let Some(media_type) = picture::detect_media_type(&head) {
         return Ok(ReadResult {
@@ -434,6 +442,28 @@ fn read_image(
     })
 }
 
+/// Reads a PDF as a whole. The turn replaces it for a model that cannot read it.
+fn read_document(input: &ReadFileInput, mut file: RegularFile, length: u64) -> Result<ToolOutput, ToolError> {
+    if length > MAX_DOCUMENT {
+        return fail_with_message(format!(
+            "`{}` is a PDF of {length} bytes; at most {MAX_DOCUMENT} can be shown. Extract the text of the pages that \
+             you need, for example with the command `pdftotext -f FIRST -l LAST FILE -`",
+            input.path
+        ));
+    }
+    let bytes = file
+        .read(MAX_DOCUMENT)
+        .map_err(|error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path)))?;
+    Ok(ToolOutput {
+        text: format!("[a PDF of {} bytes, with all its pages]", bytes.len()),
+        media: vec![MediaData {
+            media_type: PDF.to_owned(),
+            data: STANDARD.encode(&bytes).into(),
+        }],
+        ..ToolOutput::default()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -545,6 +575,29 @@ mod tests {
             .unwrap();
         assert_eq!(picture.media[0].media_type, "image/png");
         assert_eq!(&*picture.media[0].data, "iVBORw0KGgouLi4u");
+    }
+
+    #[tokio::test]
+    async fn a_pdf_is_given_as_a_whole_if_it_is_not_too_large() {
+        let harness = ToolHarness::new();
+        harness.write("a.pdf", "%PDF-1.7\n...");
+        let mut large = b"%PDF-1.7".to_vec();
+        large.resize(MAX_DOCUMENT as usize + 1, 0);
+        std::fs::write(harness.path("large.pdf"), large).unwrap();
+        let document = harness
+            .call_tool("read_file", json!({"path": "a.pdf"}))
+            .await
+            .unwrap();
+        assert_eq!(document.text, "[a PDF of 12 bytes, with all its pages]");
+        assert_eq!(document.media[0].media_type, PDF);
+        assert_eq!(&*document.media[0].data, "JVBERi0xLjcKLi4u");
+        let error = harness
+            .call_expecting_error("read_file", json!({"path": "large.pdf"}))
+            .await;
+        assert!(
+            error.contains("6291457 bytes") && error.contains("pdftotext"),
+            "{error}"
+        );
     }
 
     #[tokio::test]

@@ -15,8 +15,8 @@ pub(super) struct Route {
     pub(super) shut: bool,
     /// The model that answered last, in the previous turn, until the primary is called again.
     pub(super) before: Option<String>,
-    /// The model that was last announced as not supporting images.
-    pub(super) images_stripped_for: Option<String>,
+    /// The model that was last announced as not supporting the media of the history.
+    pub(super) media_stripped_for: Option<String>,
     /// The error with which the turn ends, because no fallback was left after all.
     pub(super) exhausted: Option<AgentError>,
 }
@@ -29,7 +29,7 @@ impl Route {
             first,
             at: 0,
             shut: false,
-            images_stripped_for: None,
+            media_stripped_for: None,
             exhausted: None,
         }
     }

@@ -15,14 +15,14 @@ use super::model_choice::ResolvedModel;
 use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
 use super::transition::Outcome;
-use crate::context::compact;
+use crate::context::compact::{self, MediaStubs};
 use crate::domain::{AgentError, CircuitState, Event};
 use crate::provider::{AccountHealth, HistoryItem};
 
 /// The code of the warning that a provider of the route is skipped.
 const ROUTE_SKIPPED: &str = "route_skipped";
 
-/// The code of the warning that a fallback model does not support images.
+/// The code of the warning that a fallback model does not support images or PDFs.
 const PICTURES_LEFT_OUT: &str = "pictures_left_out";
 
 /// Returns the provider's model, if it can be called now.
@@ -176,31 +176,27 @@ async fn emit_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), T
     emit_warning(cx, ROUTE_SKIPPED, message).await
 }
 
-/// Returns the history as `state.model` receives it: a fallback without image support gets text in place of images.
-pub(super) async fn strip_unsupported_images(
+/// Returns the history as `state.model` receives it: with text in place of the media that it does not support.
+pub(super) async fn strip_unsupported_media(
     cx: &TurnContext,
     state: &mut LoopState,
     items: Vec<Arc<HistoryItem>>,
 ) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
+    let info = &state.model.info;
     let took_over = state.model.label() != state.route.first.label();
     // Images for the selected model are kept: if its API refuses them, `image_retry` applies.
-    if state.model.info.images || !took_over || !compact::has_pictures(&items) {
+    let stubs = MediaStubs::for_model(info.images || !took_over, info.documents);
+    let Some(stripped) = compact::replace_media(&items, stubs) else {
         return Ok(items);
-    }
-    if state
-        .route
-        .images_stripped_for
-        .replace(state.model.label())
-        .as_ref()
-        != Some(&state.model.label())
-    {
-        let message = format!(
-            "{} does not support images; leaving them out",
-            state.model.label()
-        );
+    };
+    // The model itself learns why it does not see a document. People learn it if another model would have seen it.
+    let label = state.model.label();
+    if took_over && state.route.media_stripped_for.replace(label.clone()).as_ref() != Some(&label) {
+        let kind = if info.images { "PDFs" } else { "images" };
+        let message = format!("{label} does not support {kind}; leaving them out");
         emit_warning(cx, PICTURES_LEFT_OUT, message).await?;
     }
-    Ok(compact::without_pictures(&items))
+    Ok(stripped)
 }
 
 async fn switch_model(

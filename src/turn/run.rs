@@ -23,7 +23,7 @@ use super::policy::PolicyState;
 use super::prompt_hooks::{before_stop, objected_too_often, review_prompts_and_plan, steer_waits};
 use super::reopen_inquiries::reopen_inquiries;
 use super::route::Route;
-use super::routing::{before_step, fall_back, has_fallback, strip_unsupported_images};
+use super::routing::{before_step, fall_back, has_fallback, strip_unsupported_media};
 use super::session_link::TurnStopped;
 use super::step::run_step;
 use super::tool_refresh::{await_tools, refresh_tools};
@@ -178,7 +178,7 @@ async fn take_step(
     let items = fit_history(cx, state).await?;
     // Boxed, because the compiler limits how deep futures may nest.
     let items = Box::pin(describe_environment(cx, state, items)).await?;
-    let items = strip_unsupported_images(cx, state, items).await?;
+    let items = strip_unsupported_media(cx, state, items).await?;
     let end = match no_room(cx, state, &items) {
         Some(end) => end,
         None => run_step(cx, state, &items).await?,
@@ -239,7 +239,7 @@ async fn gather_facts(
             && end.outcome == Outcome::PromptTooLong
             && !compact::large_results(items).is_empty(),
         compactable: may_shrink && state.may_compact() && compact::find_compaction_range(items).is_some(),
-        pictures: end.outcome == Outcome::ImageRefused && compact::has_pictures(items),
+        pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
         under_target: state.target_used(cx.settings.limits.token_target).is_some(),
         next_on_route: end.outcome == Outcome::ProviderFailed && has_fallback(cx, state),
         output_tokens: end.output_tokens,

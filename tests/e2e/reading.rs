@@ -1,4 +1,4 @@
-//! What `read_file` shows of files that are not plain text: notebooks and pictures.
+//! What `read_file` shows of files that are not plain text: notebooks, pictures, and PDFs.
 
 use serde_json::json;
 
@@ -61,4 +61,49 @@ fn a_large_picture_is_sent_in_the_size_that_models_see() {
     // The header of a PNG with this width.
     let header = "iVBORw0KGgoAAAANSUhEUgAABiAAAAMQ";
     assert!(result.contains(header), "{result}");
+}
+
+#[test]
+fn a_pdf_reaches_models_that_read_it_and_others_learn_what_to_do() {
+    const BASE64: &str = "JVBERi0xLjcKLi4u";
+    let world = World::new();
+    world.mock().allow_rewrites();
+    world.write("paper.pdf", "%PDF-1.7\n...");
+    let read = || {
+        world
+            .mock()
+            .push(Reply::tool("read_file", json!({"path": "paper.pdf"})));
+    };
+    let result = |at: usize| world.wait_for_request(at).messages().last().unwrap().to_string();
+    let client = world.start();
+    read();
+    client.ask(
+        &client.session_with(json!({"model": "mock/claude-sonnet-5-5"})),
+        "read it",
+    );
+    let document = json!({"type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": BASE64}});
+    assert!(result(1).contains(&document.to_string()), "{}", result(1));
+
+    read();
+    client.ask(&client.session(), "read it");
+    assert!(
+        result(3).contains("you cannot read PDFs") && !result(3).contains(BASE64),
+        "{}",
+        result(3)
+    );
+
+    // A document that the API refuses does not block the session.
+    read();
+    let message = "messages.2.content.0.pdf.source.base64.data: The PDF specified was not valid.";
+    world
+        .mock()
+        .push(Reply::error(400, "invalid_request_error", message));
+    let session = client.session_with(json!({"model": "mock/claude-sonnet-5-5"}));
+    assert_eq!(client.ask(&session, "read it").text, "ok");
+    assert!(
+        result(6).contains("a document was here; the API refused it") && !result(6).contains(BASE64),
+        "{}",
+        result(6)
+    );
 }

@@ -14,7 +14,7 @@ use super::mcp;
 use super::rng::Rng;
 use super::tools;
 use super::world::{ProviderBehavior, World};
-use agentls::context::compact::has_pictures;
+use agentls::context::compact::has_media;
 use agentls::context::estimate_message_tokens;
 use agentls::domain::{AgentError, Cost, ErrorCode, Price, SessionId, Usage};
 use agentls::provider::account_health::is_failure;
@@ -79,6 +79,7 @@ impl SimModels {
                 price: self.world.settings.priced.then_some(PRICE),
                 reasoning: true,
                 images: true,
+                documents: true,
                 tools: true,
             },
             retry,
@@ -249,7 +250,7 @@ impl SimProvider {
                 let limit = rng.chance(300).then_some(settings.real_window + PROMPT_TOKENS);
                 return Err(error_of_fault(rng, ProviderFault::PromptTooLong { limit }));
             }
-            if settings.blind && has_pictures(&request.messages) {
+            if settings.blind && has_media(&request.messages) {
                 note_fault(SimFault::Refused);
                 return Err(error_of_fault(rng, ProviderFault::ImageRefused));
             }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::config::CacheTtl;
-use crate::domain::{Block, Message, Role, ToolResult};
+use crate::domain::{Block, MediaData, Message, Role, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::{claude_version, is_thinking_enabled};
 use crate::provider::request::{
@@ -251,7 +251,7 @@ fn encode_block(block: &Block, ids: &CallIds<'_>) -> Option<Value> {
             }
             Some(value)
         }
-        Block::Image(data) => Some(encode_image(&data.media_type, &data.data)),
+        Block::Image(data) => Some(encode_media(data)),
         Block::Reference(reference) => text(&reference.to_prompt_text()),
     }
 }
@@ -279,12 +279,7 @@ fn encode_reasoning(block: &Block) -> Option<Value> {
 
 fn result_content(result: &ToolResult) -> Vec<Value> {
     let mut content: Vec<Value> = text(&result.text).into_iter().collect();
-    content.extend(
-        result
-            .media
-            .iter()
-            .map(|data| encode_image(&data.media_type, &data.data)),
-    );
+    content.extend(result.media.iter().map(encode_media));
     if content.is_empty() {
         // The API refuses empty content (R-LOOP-4).
         content.push(json!({"type": "text", "text": "(no output)"}));
@@ -292,8 +287,9 @@ fn result_content(result: &ToolResult) -> Vec<Value> {
     content
 }
 
-fn encode_image(media_type: &str, data: &str) -> Value {
-    json!({"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}})
+fn encode_media(media: &MediaData) -> Value {
+    let kind = if media.is_document() { "document" } else { "image" };
+    json!({"type": kind, "source": {"type": "base64", "media_type": media.media_type, "data": media.data}})
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     body
 }
 
-/// Reports whether the model is Gemini 3 or later, which has thinking levels, checks signatures, and takes images in
+/// Reports whether the model is Gemini 3 or later, which has thinking levels, checks signatures, and takes media in
 /// results. An unknown name counts as a current model.
 fn is_current(model: &str) -> bool {
     let name = plain_name(model);
@@ -208,17 +208,17 @@ impl Encoder<'_> {
 
     fn encode_results(&self, message: &Message) -> Vec<Value> {
         let mut parts = Vec::new();
-        let mut images = Vec::new();
+        let mut media = Vec::new();
         for block in &message.content {
             if let Block::ToolResult { id, result } = block {
                 parts.push(self.encode_result(id, result));
                 if !self.is_current {
-                    images.extend(result.media.iter().map(encode_image));
+                    media.extend(result.media.iter().map(encode_media));
                 }
             }
         }
-        // Older models take no images in a result, so they follow all results.
-        parts.extend(images);
+        // Older models take no media in a result, so they follow all results.
+        parts.extend(media);
         parts
     }
 
@@ -231,7 +231,7 @@ impl Encoder<'_> {
         let mut response = json!({"name": safe_name(name), "response": {key: result_text(result)}});
         self.set_id(&mut response, id);
         if self.is_current && !result.media.is_empty() {
-            response["parts"] = result.media.iter().map(encode_image).collect();
+            response["parts"] = result.media.iter().map(encode_media).collect();
         }
         json!({"functionResponse": response})
     }
@@ -248,7 +248,7 @@ fn encode_user_block(block: &Block) -> Option<Value> {
     match block {
         Block::Text(words) => text(words),
         Block::Reference(reference) => text(&reference.to_prompt_text()),
-        Block::Image(data) => Some(encode_image(data)),
+        Block::Image(data) => Some(encode_media(data)),
         Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => None,
     }
 }
@@ -257,8 +257,8 @@ fn text(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"text": text}))
 }
 
-fn encode_image(data: &MediaData) -> Value {
-    json!({"inlineData": {"mimeType": data.media_type, "data": data.data}})
+fn encode_media(media: &MediaData) -> Value {
+    json!({"inlineData": {"mimeType": media.media_type, "data": media.data}})
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub struct ModelInfo {
     pub reasoning: bool,
     /// The model accepts images.
     pub images: bool,
+    /// The model accepts PDFs, and so does the API that it is called through.
+    pub documents: bool,
     pub tools: bool,
 }
 
@@ -41,6 +43,7 @@ impl ModelOverride {
             price: self.price.or(info.price),
             reasoning: self.reasoning.unwrap_or(info.reasoning),
             images: self.images.unwrap_or(info.images),
+            documents: info.documents,
             tools: self.tools.unwrap_or(info.tools),
         }
     }

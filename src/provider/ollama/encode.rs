@@ -169,7 +169,7 @@ fn encode_tool_results(message: &Message, answer: &Message, ids: &CallIds<'_>) -
                 value["tool_call_id"] = json!(theirs);
             }
             values.push(value);
-            images.extend(&result.media);
+            images.extend(result.pictures());
         }
     }
     if !images.is_empty() {

@@ -283,7 +283,8 @@ fn encode_tool_results(message: &Message, dialect: Dialect, own: Option<&CallIds
             let content = result_text(result);
             let id = call_id(id, dialect, own);
             values.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
-            images.extend(result.media.iter().map(encode_image));
+            // This API has no common form of documents; the turn replaces them.
+            images.extend(result.pictures().map(encode_image));
         }
     }
     if !images.is_empty() {

@@ -116,7 +116,7 @@ fn encode_user_message(message: &Message) -> Option<Value> {
         .filter_map(|block| match block {
             Block::Text(block_text) => text("input_text", block_text),
             Block::Reference(reference) => text("input_text", &reference.to_prompt_text()),
-            Block::Image(data) => Some(encode_image(data)),
+            Block::Image(data) => Some(encode_media(data)),
             Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => None,
         })
         .collect();
@@ -131,9 +131,13 @@ fn text(kind: &str, text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": kind, "text": text}))
 }
 
-fn encode_image(data: &MediaData) -> Value {
-    let url = format!("data:{};base64,{}", data.media_type, data.data);
-    json!({"type": "input_image", "image_url": url})
+fn encode_media(media: &MediaData) -> Value {
+    let url = format!("data:{};base64,{}", media.media_type, media.data);
+    if media.is_document() {
+        json!({"type": "input_file", "filename": "document.pdf", "file_data": url})
+    } else {
+        json!({"type": "input_image", "image_url": url})
+    }
 }
 
 fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Vec<Value> {
@@ -217,21 +221,21 @@ fn encode_reasoning(block: &Block) -> Option<Value> {
     Some(item)
 }
 
-/// Encodes tool results, then their images in a user message, because not every server accepts images in results.
+/// Encodes tool results, then their media in a user message, because not every server accepts media in results.
 fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
     let mut items = Vec::new();
-    let mut images = Vec::new();
+    let mut media = Vec::new();
     for block in &message.content {
         if let Block::ToolResult { id, result } = block {
             let output = result_text(result);
             items.push(json!({"type": "function_call_output", "call_id": ids.wire_id(id), "output": output}));
-            images.extend(result.media.iter().map(encode_image));
+            media.extend(result.media.iter().map(encode_media));
         }
     }
-    if !images.is_empty() {
+    if !media.is_empty() {
         let content = text("input_text", "What the tools show:")
             .into_iter()
-            .chain(images);
+            .chain(media);
         items.extend(build_message_item("user", content.collect()));
     }
     items
@@ -420,5 +424,17 @@ mod tests {
             ]
         );
         assert_eq!(body["input"][6]["content"][1]["type"], "input_image");
+    }
+
+    #[test]
+    fn documents_are_sent_as_files() {
+        let document = MediaData {
+            media_type: crate::domain::PDF.into(),
+            data: "JVBE".into(),
+        };
+        assert_eq!(
+            encode_media(&document),
+            json!({"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,JVBE"})
+        );
     }
 }

@@ -68,7 +68,11 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
             ("input", None) => update.input.as_ref().map(|input| to_json(&**input).into()),
             ("images", Some(rest)) => {
                 let (index, rest) = rest.split_once('/')?;
-                let image = update.result.as_ref()?.media.get(index.parse::<usize>().ok()?)?;
+                let image = update
+                    .result
+                    .as_ref()?
+                    .pictures()
+                    .nth(index.parse::<usize>().ok()?)?;
                 (rest == "data").then_some(Cow::Borrowed(&*image.data))
             }
             _ => None,

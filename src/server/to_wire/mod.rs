@@ -423,7 +423,8 @@ fn tool_call(
             .result
             .as_ref()
             .map(|result| {
-                cutter.fit_list(&result.media, |cutter, index, image| {
+                let pictures: Vec<_> = result.pictures().collect();
+                cutter.fit_list(&pictures, |cutter, index, image| {
                     message::to_image(image, &format!("images/{index}"), cutter)
                 })
             })

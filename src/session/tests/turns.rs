@@ -80,6 +80,7 @@ impl ModelSource for Fixed {
             price: None,
             reasoning: false,
             images: false,
+            documents: false,
             tools: true,
         };
         let resolved = ResolvedModel {

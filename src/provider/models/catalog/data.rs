@@ -102,6 +102,7 @@ impl CatalogModel {
             price: self.list_price(),
             reasoning: !self.reasoning.is_empty(),
             images: self.images,
+            documents: false,
             tools: true,
         }
     }
