@@ -352,6 +352,18 @@ mod tests {
     use crate::provider::account::tests::build_account;
 
     #[test]
+    fn the_day_on_which_a_model_ends_is_read() {
+        let answer = r#"{"data":[{"id":"a","shutdown_date":"2026-12-11"},{"id":"b","shutdown_date":null},
+            {"id":"c","shutdown_date":"soon"}]}"#;
+        let list = read_list(&serde_json::from_str(answer).unwrap()).unwrap();
+        assert_eq!(list.names, ["a", "b", "c"]);
+        assert_eq!(
+            list.retirements,
+            [("a".to_owned(), "2026-12-11".to_owned())].into()
+        );
+    }
+
+    #[test]
     fn model_lists_are_read_in_every_usual_form() {
         let read = |text: &str| read_list(&serde_json::from_str(text).unwrap());
         let names = |text: &str| read(text).map(|list| (list.names.join(" "), list.chat.join(" ")));

@@ -242,3 +242,77 @@ async fn call_slots_are_bounded_and_returned_on_drop() {
     drop(waiting.await);
     assert_eq!(slots.available_permits(), 1);
 }
+
+#[test]
+fn azure_gets_a_key_in_its_own_header_and_a_token_as_bearer() {
+    let headers = |kind, base: &str, key: &str| {
+        let spec = ProviderSpec {
+            base_url: Some(base.to_owned()),
+            api_key: Some(key.to_owned().into()),
+            ..ProviderSpec::new("work", kind)
+        };
+        let headers = spec.build_headers().unwrap();
+        ["api-key", "authorization"].map(|name| {
+            let value = headers.get(name).map(|value| value.to_str().unwrap());
+            value.map(str::to_owned)
+        })
+    };
+    let azure = "https://shop.openai.azure.com/openai/v1";
+    let token = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJhIn0.c2ln";
+    let bearer = |key: &str| Some(format!("Bearer {key}"));
+    for kind in [ApiKind::OpenAi, ApiKind::Responses] {
+        assert_eq!(headers(kind, azure, "k\n"), [Some("k".to_owned()), None]);
+        assert_eq!(headers(kind, azure, token), [None, bearer(token)]);
+        assert_eq!(
+            headers(kind, "https://api.openai.com/v1", "k"),
+            [None, bearer("k")]
+        );
+    }
+}
+
+#[test]
+fn writes_into_an_hour_of_cache_cost_twice_the_input() {
+    let spec = |cache_ttl| ProviderSpec {
+        cache_ttl,
+        ..ProviderSpec::new("anthropic", ApiKind::Anthropic)
+    };
+    let usual = spec(CacheTtl::default())
+        .model_info("claude-sonnet-5")
+        .price
+        .unwrap();
+    let hour = spec(CacheTtl::OneHour)
+        .model_info("claude-sonnet-5")
+        .price
+        .unwrap();
+    assert_eq!(usual.cache_write, 1.25 * usual.input);
+    assert_eq!(hour.cache_write, 2.0 * usual.input);
+    assert_eq!(
+        (hour.input, hour.output, hour.cache_read),
+        (usual.input, usual.output, usual.cache_read)
+    );
+    // What costs nothing stays free.
+    let local = ProviderSpec {
+        base_url: Some("http://localhost:11434".to_owned()),
+        ..spec(CacheTtl::OneHour)
+    };
+    assert_eq!(local.model_info("made-up").price, Some(FREE));
+}
+
+#[test]
+fn the_own_list_overrides_the_catalogue_about_retirements() {
+    let list = ModelList {
+        retirements: [("gpt-6-luna".to_owned(), "2031-05-06".to_owned())].into(),
+        ..ModelList::default()
+    };
+    let mut spec = ProviderSpec {
+        list: Some(Arc::new(list)),
+        ..ProviderSpec::new("openai", ApiKind::Responses)
+    };
+    let end = spec.retirement("gpt-6-luna").unwrap();
+    assert_eq!((end.date, end.day), ("2031-05-06", 22_405));
+    assert!(spec.retirement("made-up").is_none());
+    // At another host the vendor's dates say nothing.
+    spec.base_url = Some("https://llm.example.com/v1".to_owned());
+    spec.name = "work".to_owned();
+    assert!(spec.retirement("gpt-6-luna").is_none());
+}

@@ -606,3 +606,36 @@ fn nothing_found() -> AgentError {
 fn not_configured(message: String) -> AgentError {
     AgentError::new(ErrorCode::Config, message).with_user_action(WAYS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{ApiKind, ModelList};
+
+    #[test]
+    fn a_model_that_ends_within_a_month_is_reported() {
+        let notice = |days: i64| {
+            let day = chrono::DateTime::from_timestamp((current_day() + days) * 86_400, 0).unwrap();
+            let date = day.format("%Y-%m-%d").to_string();
+            let list = ModelList {
+                retirements: [("gpt-6-luna".to_owned(), date.clone())].into(),
+                ..ModelList::default()
+            };
+            let spec = ProviderSpec {
+                list: Some(Arc::new(list)),
+                ..ProviderSpec::new("openai", ApiKind::Responses)
+            };
+            (
+                describe_end(&spec, "gpt-6-luna"),
+                format!("gpt-6-luna will be retired on {date}"),
+            )
+        };
+        for days in [1, 30] {
+            let (told, expected) = notice(days);
+            assert_eq!(told, Some(expected));
+        }
+        for days in [-1, 0, 31] {
+            assert_eq!(notice(days).0, None);
+        }
+    }
+}
