@@ -12,8 +12,9 @@ const INTRO: &str = "\
 
 What agentls does for each fault of a provider, as its events. [Recovery](../recovery.md) explains them.
 
-Each block is the snapshot of a test that runs against the Anthropic, Chat Completions, and Responses APIs. The last lines
-show the final text on the screen and the number of requests. The tests use short waits and a `max_retry_after_s` of 5.
+Each block is the snapshot of a test that runs against the Anthropic, Chat Completions, Responses, Gemini, and Ollama
+APIs. A name that ends in `-ollama` has the events of a case that differ there. The last lines show the final text on the
+screen and the number of requests. The tests use short waits and a `max_retry_after_s` of 5.
 ";
 
 /// Renders `docs/reference/faults.md`.
