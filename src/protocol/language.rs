@@ -23,7 +23,7 @@ pub struct LanguageQueryParams {
     pub limit: u32,
 }
 
-/// What an `agent/languageQuery` asks for. Each kind means the same as the LSP request of that name.
+/// The kind of an `agent/languageQuery`. It means the same as the LSP request of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LanguageQueryKind {

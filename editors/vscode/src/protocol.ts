@@ -2172,7 +2172,7 @@ export interface LanguageQueryParams {
 }
 
 /**
- * What an `agent/languageQuery` asks for. Each kind means the same as the LSP request of that name.
+ * The kind of an `agent/languageQuery`. It means the same as the LSP request of that name.
  */
 export type LanguageQueryKind =
   /** The `locations` where the symbol is defined. */
