@@ -50,6 +50,7 @@ fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
         system: "Be brief.".into(),
         messages: messages.into_iter().map(HistoryItem::new).collect(),
         tools: Arc::new([ToolSpec {
+            freeform: None,
             name: "read_file".into(),
             description: "Reads.".into(),
             schema: json!({"type": "object"}).into(),

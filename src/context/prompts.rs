@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::provider::models::{claude_version, plain_name};
+use crate::provider::models::{claude_version, major_version, plain_name};
 
 const CORE: &str = include_str!("prompts/core.md");
 
@@ -51,13 +51,6 @@ impl PromptFamily {
             Self::Open => include_str!("prompts/open.md"),
         }
     }
-}
-
-/// Returns the number that follows `prefix` at the start of a name.
-fn major_version(name: &str, prefix: &str) -> Option<u32> {
-    let rest = name.strip_prefix(prefix)?;
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    rest[..end].parse().ok()
 }
 
 /// Returns the built-in instructions for a model.

@@ -59,6 +59,9 @@ pub fn estimate_tool_tokens(specs: &[ToolSpec]) -> u64 {
         estimate_text_tokens(&spec.name)
             + estimate_text_tokens(&spec.description)
             + estimate_text_tokens(&schema)
+            + spec
+                .freeform
+                .map_or(0, |freeform| estimate_text_tokens(freeform.grammar))
     });
     tools.sum()
 }

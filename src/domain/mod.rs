@@ -47,7 +47,9 @@ pub use media::{MediaData, PDF};
 pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use sandbox::{Confinement, SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
-pub use tool_call::{ContentRef, FileLocation, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
+pub use tool_call::{
+    ContentRef, FileLocation, FreeformInput, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec,
+};
 pub use usage::{Cost, Price, PriceTier, Usage};
 pub use user_request::{
     AgentQuestion, Answers, FieldChoice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,

@@ -153,4 +153,15 @@ pub struct ToolSpec {
     pub description: String,
     /// The JSON Schema of the input, generated once.
     pub schema: Arc<Value>,
+    /// How models call it with plain text instead of JSON, where the API allows that.
+    pub freeform: Option<FreeformInput>,
+}
+
+/// An input that models write as plain text, by a grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeformInput {
+    /// The only field of the JSON input, which holds the text.
+    pub field: &'static str,
+    /// The grammar of the text, in the notation of Lark.
+    pub grammar: &'static str,
 }

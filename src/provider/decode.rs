@@ -199,6 +199,11 @@ impl ToolInput {
         self.json.push_str(piece);
     }
 
+    /// Returns what has arrived after the first `length` bytes, all of which must have arrived.
+    pub(crate) fn text_from(&self, length: usize) -> &str {
+        &self.json[length..]
+    }
+
     /// Reports whether nothing but white space has arrived.
     pub(crate) fn is_empty(&self) -> bool {
         self.json.trim().is_empty()

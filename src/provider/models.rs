@@ -18,7 +18,7 @@ pub use self::defaults::{current_day, list_offered_models};
 pub use self::info::{ModelInfo, ModelOverride};
 pub use self::judge::{KnownList, ModelNaming, NameVerdict, check_model_name, suggest_model_names};
 pub use self::name::strip_date;
-pub(crate) use self::name::{claude_version, plain_name};
+pub(crate) use self::name::{claude_version, gpt_version, major_version, plain_name};
 
 pub(super) use self::catalog::{ReasoningField, section_of};
 use self::catalog::{catalog, is_closed};
@@ -307,6 +307,21 @@ mod tests {
                 (family.to_owned(), version.to_vec()),
                 "{model}"
             );
+        }
+    }
+
+    #[test]
+    fn versions_of_gpt_are_read() {
+        for (model, version) in [
+            ("gpt-5", Some(5)),
+            ("openai/gpt-5.3-codex", Some(5)),
+            ("gpt-6.1-sol-2026-05-01", Some(6)),
+            ("gpt-10", Some(10)),
+            ("gpt-4o", Some(4)),
+            ("gpt-oss:20b", None),
+            ("o4-mini", None),
+        ] {
+            assert_eq!(gpt_version(model), version, "{model}");
         }
     }
 

@@ -134,6 +134,10 @@ pub enum RequestShape {
     Responses,
     /// Without the reasoning of another model.
     ResponsesBare,
+    /// The Responses API, with calls of custom tools.
+    ResponsesCustom,
+    /// Without the reasoning of another model, and with calls of custom tools.
+    ResponsesBareCustom,
     /// The Gemini API.
     Gemini,
     /// Without what another model attached.
@@ -150,7 +154,7 @@ pub enum RequestShape {
 
 impl RequestShape {
     /// The number of variants.
-    const COUNT: usize = 16;
+    const COUNT: usize = 18;
 
     /// Returns the slot of this shape in a message's cache; unique and below [`Self::COUNT`].
     fn cache_index(self) -> usize {
@@ -171,7 +175,23 @@ impl RequestShape {
             Self::GeminiOldBare => 13,
             Self::Ollama => 14,
             Self::OllamaBare => 15,
+            Self::ResponsesCustom => 16,
+            Self::ResponsesBareCustom => 17,
         }
+    }
+
+    /// Returns the same shape with calls of custom tools. Only the Responses API has them.
+    pub(crate) fn with_custom_calls(self) -> Self {
+        match self {
+            Self::Responses => Self::ResponsesCustom,
+            Self::ResponsesBare => Self::ResponsesBareCustom,
+            other => other,
+        }
+    }
+
+    /// Reports whether this shape of the Responses API omits the reasoning of another model.
+    pub(crate) fn is_bare_responses(self) -> bool {
+        matches!(self, Self::ResponsesBare | Self::ResponsesBareCustom)
     }
 }
 
@@ -418,6 +438,7 @@ pub(crate) mod tests {
             system: "Be brief.".into(),
             messages: messages.into_iter().map(HistoryItem::new).collect(),
             tools: Arc::new([ToolSpec {
+                freeform: None,
                 name: "read_file".into(),
                 description: "Reads a file.".into(),
                 schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}).into(),

@@ -79,6 +79,7 @@ impl DynTool for CommandTool {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec {
+            freeform: None,
             name: self.settings.name.clone(),
             description: self.settings.description.clone(),
             schema: self.settings.schema.clone(),

@@ -105,6 +105,7 @@ impl<T: Tool> DynTool for T {
             name: T::NAME.to_owned(),
             description: T::DESCRIPTION.to_owned(),
             schema: schema::input_schema::<T::Input>(),
+            freeform: T::FREEFORM,
         }
     }
 

@@ -65,6 +65,7 @@ impl DynTool for McpServerTool {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec {
+            freeform: None,
             name: self.served.name.clone(),
             description: self.served.tool.description.clone(),
             schema: self.served.tool.schema.clone(),

@@ -85,7 +85,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::domain::Effect;
+use crate::domain::{Effect, FreeformInput};
 
 /// A tool. The doc comments of `Input`'s fields describe its arguments to the model.
 pub trait Tool: Send + Sync + 'static {
@@ -100,6 +100,9 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Whether repeating a call with the same arguments is the normal way to wait, and no sign of a loop (R-LOOP-6).
     const WAITS: bool = false;
+
+    /// How models that are trained on it write the input as plain text.
+    const FREEFORM: Option<FreeformInput> = None;
 
     /// Returns a line for people that says what this call does.
     fn call_title(&self, input: &Self::Input) -> String;

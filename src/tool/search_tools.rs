@@ -107,6 +107,7 @@ impl DynTool for SearchTools {
             names.push_str(&format!("and {left_out} more, which a search finds\n"));
         }
         ToolSpec {
+            freeform: None,
             name: SEARCH_TOOLS.to_owned(),
             description: format!(
                 "Loads tools of MCP servers, so that you can call them from the next step on. Search before you say that \
@@ -186,6 +187,7 @@ mod tests {
 
     fn spec(name: &str, description: &str) -> ToolSpec {
         ToolSpec {
+            freeform: None,
             name: name.to_owned(),
             description: description.to_owned(),
             schema: Arc::new(json!({"type": "object"})),

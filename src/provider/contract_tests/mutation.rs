@@ -17,7 +17,7 @@ struct Api {
     needed: &'static [&'static str],
 }
 
-fn build_apis() -> [Api; 5] {
+fn build_apis() -> [Api; 6] {
     [
         Api {
             name: "messages",
@@ -66,6 +66,22 @@ fn build_apis() -> [Api; 5] {
                 "response.output_text.delta:/delta",
                 "response.function_call_arguments.delta:/type",
                 "response.function_call_arguments.delta:/delta",
+                "response.completed:/type",
+            ],
+        },
+        Api {
+            name: "responses with custom tools",
+            make: || StreamDecoder::new(ResponsesDecoder::default()),
+            events: custom_tool_events(),
+            needed: &[
+                "response.output_item.added:/item/name",
+                "response.output_text.delta:/type",
+                "response.output_text.delta:/delta",
+                "response.custom_tool_call_input.delta:/type",
+                "response.custom_tool_call_input.delta:/delta",
+                // Another text is a contradiction.
+                "response.custom_tool_call_input.done:/input",
+                "response.output_item.done:/item/input",
                 "response.completed:/type",
             ],
         },
@@ -282,6 +298,33 @@ fn responses_events() -> Vec<Value> {
             "incomplete_details": null, "output": [], "usage": {"input_tokens": 35, "output_tokens": 9,
             "input_tokens_details": {"cached_tokens": 10}, "output_tokens_details": {"reasoning_tokens": 4}}}}),
     ]
+}
+
+/// The same answer, with calls of custom tools.
+fn custom_tool_events() -> Vec<Value> {
+    let mut events = responses_events();
+    for event in &mut events {
+        let text = event.to_string();
+        if !text.contains("fc_") {
+            continue;
+        }
+        let text = text
+            .replace("function_call_arguments", "custom_tool_call_input")
+            .replace("function_call", "custom_tool_call")
+            .replace("\"arguments\"", "\"input\"");
+        *event = serde_json::from_str(&text).unwrap();
+    }
+    for (at, id) in [(2, "fc_1"), (3, "fc_2")] {
+        let is_end =
+            |event: &Value| event["type"] == "response.output_item.done" && event["output_index"] == at;
+        let end = events.iter().position(is_end).unwrap();
+        let input = events[end]["item"]["input"].clone();
+        events.insert(
+            end,
+            json!({"type": "response.custom_tool_call_input.done", "item_id": id, "output_index": at, "input": input}),
+        );
+    }
+    events
 }
 
 /// The text and tool calls of an answer, and its end.

@@ -1,6 +1,7 @@
 //! Streams of the Responses API, under the same checks as the other decoders.
 
 use super::*;
+use crate::domain::{FreeformInput, ToolSpec};
 use crate::provider::responses::ResponsesDecoder;
 
 fn new_responses_decoder() -> StreamDecoder {
@@ -76,6 +77,90 @@ fn responses_decode_reasoning_text_and_tools() {
         "reasoning, text and tools",
         new_responses_decoder,
         &stream,
+        &expected,
+    );
+}
+
+fn patch_decoder() -> StreamDecoder {
+    let freeform = FreeformInput {
+        field: "patch",
+        grammar: "",
+    };
+    let tool = ToolSpec {
+        name: "apply_patch".into(),
+        description: String::new(),
+        schema: serde_json::Value::Null.into(),
+        freeform: Some(freeform),
+    };
+    StreamDecoder::new(ResponsesDecoder::for_tools(&[tool]))
+}
+
+#[test]
+fn responses_decode_the_plain_text_of_custom_tools() {
+    let added = r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"ctc_1","type":"custom_tool_call","status":"in_progress","call_id":"call_1","name":"apply_patch","input":""}}"#;
+    let pieces = [
+        r#"{"type":"response.custom_tool_call_input.delta","item_id":"ctc_1","output_index":0,"delta":"+\"ü\"\n"}"#,
+        r#"{"type":"response.custom_tool_call_input.delta","item_id":"ctc_1","output_index":0,"delta":"\\t 世"}"#,
+    ];
+    let input_done = r#"{"type":"response.custom_tool_call_input.done","item_id":"ctc_1","output_index":0,"input":"+\"ü\"\n\\t 世"}"#;
+    let done = r#"{"type":"response.output_item.done","output_index":0,"item":{"id":"ctc_1","type":"custom_tool_call","status":"completed","call_id":"call_1","name":"apply_patch","input":"+\"ü\"\n\\t 世"}}"#;
+    let end = r#"{"type":"response.completed"}"#;
+    let mut expected = tool(0, "apply_patch", r#"{"patch":"+\"ü\"\n\\t 世"}"#).to_vec();
+    expected.push(stop(StopReason::ToolUse));
+    for (name, events) in [
+        ("all events", &[added, pieces[0], pieces[1], input_done, done][..]),
+        (
+            "without the end of the input",
+            &[added, pieces[0], pieces[1], done],
+        ),
+        (
+            "without the end of the item",
+            &[added, pieces[0], pieces[1], input_done],
+        ),
+        ("only the whole input", &[added, input_done]),
+        ("only the whole item", &[done]),
+        ("pieces before the name", &[pieces[0], pieces[1], done]),
+    ] {
+        check(
+            name,
+            patch_decoder,
+            &build_response_stream(events, end),
+            &expected,
+        );
+    }
+    // Without an end, nothing shows whether the text is complete; it must not be taken for the whole.
+    let other = input_done.replace("世", "界");
+    for events in [
+        &[added, pieces[0], pieces[1]][..],
+        &[added, pieces[0], done],
+        &[added, pieces[0], pieces[1], &other],
+    ] {
+        let stream = build_response_stream(events, end);
+        let (_, wrong) = run(patch_decoder, [stream.as_bytes()]);
+        assert!(wrong.is_some(), "{stream}");
+    }
+    // A call that was cut off never runs.
+    let cut = r#"{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}"#;
+    let half = done.replace("completed", "incomplete");
+    for events in [&[added, pieces[0]][..], &[added, pieces[0], pieces[1], &half]] {
+        let (events, wrong) = run(patch_decoder, [build_response_stream(events, cut).as_bytes()]);
+        assert_eq!(wrong, None);
+        assert!(
+            !events
+                .iter()
+                .any(|event| matches!(event, StreamEvent::ToolUseCompleted { .. })),
+            "{events:?}"
+        );
+        assert_eq!(events.last(), Some(&stop(StopReason::MaxTokens)));
+    }
+    // A tool that the request does not define.
+    let unknown = done.replace("apply_patch", "other");
+    let mut expected = tool(0, "other", r#"{"input":"+\"ü\"\n\\t 世"}"#).to_vec();
+    expected.push(stop(StopReason::ToolUse));
+    check(
+        "unknown tool",
+        patch_decoder,
+        &build_response_stream(&[&unknown], end),
         &expected,
     );
 }

@@ -62,6 +62,18 @@ pub(crate) fn claude_version(model: &str) -> Option<(u32, u32)> {
     Some((major, minor))
 }
 
+/// Returns the major version in the name of a GPT model: `gpt-6.1-sol` → 6.
+pub(crate) fn gpt_version(model: &str) -> Option<u32> {
+    major_version(&plain_name(model), "gpt-")
+}
+
+/// Returns the number that follows `prefix` at the start of a plain name.
+pub(crate) fn major_version(name: &str, prefix: &str) -> Option<u32> {
+    let rest = name.strip_prefix(prefix)?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
 /// Returns the plain names under which `model` may be listed, the most specific first. Ollama puts the size after a
 /// colon (`gpt-oss:20b`), where others use a dash.
 pub(super) fn lookup_names(model: &str) -> Vec<String> {

@@ -7,8 +7,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::freeform::{CLOSING, FreeformFields, escape};
 use super::items::{WireItem, WireItemKind, WireItems};
-use crate::domain::Usage;
+use crate::domain::{ToolSpec, Usage};
 use crate::provider::decode::{
     ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
 };
@@ -21,6 +22,9 @@ use crate::provider::stream::{StopReason, StreamEvent};
 /// Separates the texts of two messages, and the parts of reasoning.
 pub(super) const BREAK: &str = "\n\n";
 
+/// The type of an item that calls a tool with plain text.
+const CUSTOM_CALL: &str = "custom_tool_call";
+
 /// The state of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesDecoder {
@@ -28,6 +32,7 @@ pub(crate) struct ResponsesDecoder {
     id: Option<String>,
     items: WireItems,
     tools: Vec<StreamedCall>,
+    freeform: FreeformFields,
     /// The phase of the last message with text. The outer `None`: no message yet.
     phase: Option<Option<String>>,
     refusal: String,
@@ -44,6 +49,12 @@ struct StreamedCall {
     early: String,
     attached: bool,
     completed: bool,
+    /// The input is plain text, which becomes JSON here.
+    is_freeform: bool,
+    /// The length of the JSON before the plain text.
+    opening: usize,
+    /// The server has said that the plain text is complete.
+    is_whole: bool,
 }
 
 /// The encrypted reasoning of the API, in the form that a signature stores.
@@ -112,7 +123,9 @@ impl ApiDecoder for ResponsesDecoder {
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 Ok(self.handle_reasoning_delta(&value, out))
             }
-            "response.function_call_arguments.delta" => self.handle_arguments_delta(&value, out),
+            "response.function_call_arguments.delta" => self.handle_arguments_delta(&value, false, out),
+            "response.custom_tool_call_input.delta" => self.handle_arguments_delta(&value, true, out),
+            "response.custom_tool_call_input.done" => self.handle_custom_input_done(&value, out),
             "response.completed" | "response.done" => self.handle_response_end(&value, "completed", out),
             "response.incomplete" => self.handle_response_end(&value, "incomplete", out),
             "response.failed" => self.handle_response_end(&value, "failed", out),
@@ -138,6 +151,14 @@ impl ApiDecoder for ResponsesDecoder {
 }
 
 impl ResponsesDecoder {
+    /// Creates the decoder of one answer to a request with these tools.
+    pub(crate) fn for_tools(tools: &[ToolSpec]) -> Self {
+        Self {
+            freeform: FreeformFields::from_tools(tools),
+            ..Self::default()
+        }
+    }
+
     /// Handles the start of a response. Some gateways send it twice. A different id begins another response, which
     /// voids the one before it.
     fn handle_created(&mut self, response: &Value) -> Result<StreamProgress, DecodeError> {
@@ -157,7 +178,7 @@ impl ResponsesDecoder {
         let kind = match text(item, "type") {
             Some("message") => WireItemKind::Message { has_text: false },
             Some("reasoning") => WireItemKind::new_reasoning(),
-            Some("function_call") => WireItemKind::Call(None),
+            Some("function_call" | CUSTOM_CALL) => WireItemKind::Call(None),
             Some(_) => WireItemKind::Other,
             // The end of the item reveals its type.
             None => return StreamProgress::Event,
@@ -166,6 +187,7 @@ impl ResponsesDecoder {
         match kind {
             WireItemKind::Call(_) if text(item, "name").is_some() => {
                 let tool = self.get_or_add_tool(at);
+                self.tools[tool].is_freeform |= text(item, "type") == Some(CUSTOM_CALL);
                 self.begin_tool_call(tool, item, out);
                 StreamProgress::Content
             }
@@ -194,7 +216,13 @@ impl ResponsesDecoder {
         if let (Some(name), false) = (name, tool.has_started) {
             tool.has_started = true;
             let name = name.to_owned();
+            let opening = tool.is_freeform.then(|| self.freeform.opening(&name));
             out.push(StreamEvent::ToolUseStarted { index, name });
+            if let Some(opening) = opening {
+                self.tools[at].opening = opening.len();
+                self.push_tool_json(at, opening, out);
+            }
+            let tool = &mut self.tools[at];
             let early = std::mem::take(&mut tool.early);
             self.push_tool_input(at, early, out);
         }
@@ -280,9 +308,14 @@ impl ResponsesDecoder {
     fn handle_arguments_delta(
         &mut self,
         event: &Value,
+        is_custom: bool,
         out: &mut EventQueue,
     ) -> Result<StreamProgress, DecodeError> {
-        let piece = needed_input(event, "delta")?;
+        let piece = if is_custom {
+            needed_text(event, "delta")?.to_owned()
+        } else {
+            needed_input(event, "delta")?
+        };
         let at = self.items.resolve_piece(event, &WireItemKind::Call(None));
         // Input of a tool that the server runs itself.
         if matches!(self.items.get(at).kind, WireItemKind::Other) {
@@ -292,16 +325,33 @@ impl ResponsesDecoder {
         if self.tools[tool].completed && !piece.is_empty() {
             return Err(DecodeError::broken_stream("a tool's input went on after its end"));
         }
+        self.note_custom_call(tool, is_custom)?;
         Ok(self.push_tool_input(tool, piece, out))
     }
 
-    fn push_tool_input(&mut self, at: usize, json: String, out: &mut EventQueue) -> StreamProgress {
+    /// Records that a call's input is plain text, which must be known before its input begins.
+    fn note_custom_call(&mut self, tool: usize, is_custom: bool) -> Result<(), DecodeError> {
+        let tool = &mut self.tools[tool];
+        if is_custom && tool.has_started && !tool.is_freeform {
+            return Err(DecodeError::broken_stream("the input of a function is not JSON"));
+        }
+        tool.is_freeform |= is_custom;
+        Ok(())
+    }
+
+    /// Pushes a piece of a call's input: JSON, or the plain text of a custom tool.
+    fn push_tool_input(&mut self, at: usize, piece: String, out: &mut EventQueue) -> StreamProgress {
         let tool = &mut self.tools[at];
         if !tool.has_started {
-            tool.early.push_str(&json);
+            tool.early.push_str(&piece);
             return StreamProgress::Event;
         }
-        tool.input.push(&json);
+        let json = if tool.is_freeform { escape(&piece) } else { piece };
+        self.push_tool_json(at, json, out)
+    }
+
+    fn push_tool_json(&mut self, at: usize, json: String, out: &mut EventQueue) -> StreamProgress {
+        self.tools[at].input.push(&json);
         push_content(
             StreamEvent::ToolInput {
                 index: at as u32,
@@ -321,7 +371,7 @@ impl ResponsesDecoder {
         let kind = match text(item, "type") {
             Some("message") => WireItemKind::Message { has_text: false },
             Some("reasoning") => WireItemKind::new_reasoning(),
-            Some("function_call") => WireItemKind::Call(None),
+            Some("function_call" | CUSTOM_CALL) => WireItemKind::Call(None),
             Some(_) => WireItemKind::Other,
             // Harmless if the content arrived in pieces; a call without its end is completed with the answer.
             None => return Ok(StreamProgress::Event),
@@ -332,6 +382,9 @@ impl ResponsesDecoder {
         match kind {
             WireItemKind::Message { .. } => self.message_done(at, item, out),
             WireItemKind::Reasoning { .. } => Ok(self.reasoning_done(at, item, out)),
+            WireItemKind::Call(_) if text(item, "type") == Some(CUSTOM_CALL) => {
+                self.custom_call_done(at, item, out)
+            }
             WireItemKind::Call(_) => self.call_done(at, item, out),
             WireItemKind::Other => Ok(StreamProgress::Event),
         }
@@ -411,6 +464,73 @@ impl ResponsesDecoder {
         Ok(StreamProgress::Content)
     }
 
+    fn custom_call_done(
+        &mut self,
+        at: usize,
+        item: &Value,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
+        let at = self.get_or_add_tool(at);
+        self.note_custom_call(at, true)?;
+        self.begin_tool_call(at, item, out);
+        self.settle_custom_input(at, item, out)?;
+        self.tools[at].is_whole = text(item, "status") != Some("incomplete");
+        self.complete_custom_call(at, out);
+        Ok(StreamProgress::Content)
+    }
+
+    /// Handles the end of a custom tool's input, which comes before the end of its item.
+    fn handle_custom_input_done(
+        &mut self,
+        event: &Value,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
+        let at = self.items.resolve_piece(event, &WireItemKind::Call(None));
+        if matches!(self.items.get(at).kind, WireItemKind::Other) {
+            return Ok(StreamProgress::Event);
+        }
+        let tool = self.get_or_add_tool(at);
+        if !self.tools[tool].completed {
+            self.note_custom_call(tool, true)?;
+            self.settle_custom_input(tool, event, out)?;
+            self.tools[tool].is_whole = true;
+        }
+        Ok(StreamProgress::Event)
+    }
+
+    /// Compares the pieces of a custom tool's input with the whole text in `holder`, or pushes that if there were none.
+    fn settle_custom_input(
+        &mut self,
+        at: usize,
+        holder: &Value,
+        out: &mut EventQueue,
+    ) -> Result<(), DecodeError> {
+        let tool = &self.tools[at];
+        let pieces = tool.input.text_from(tool.opening);
+        if pieces.is_empty() && tool.early.is_empty() {
+            let whole = needed_text(holder, "input")?.to_owned();
+            self.push_tool_input(at, whole, out);
+            return Ok(());
+        }
+        let whole = text(holder, "input").unwrap_or_default();
+        if whole.is_empty() || pieces == escape(whole) || tool.early == whole {
+            return Ok(());
+        }
+        Err(DecodeError::broken_stream(
+            "the pieces of a tool's input are not the whole of it",
+        ))
+    }
+
+    /// Completes a call of a custom tool if its text is known to be complete.
+    fn complete_custom_call(&mut self, at: usize, out: &mut EventQueue) {
+        let tool = &self.tools[at];
+        if tool.is_freeform && tool.has_started && tool.is_whole && !tool.completed {
+            self.tools[at].completed = true;
+            self.push_tool_json(at, CLOSING.to_owned(), out);
+            out.push(StreamEvent::ToolUseCompleted { index: at as u32 });
+        }
+    }
+
     /// Handles the end of the answer. `kind` is the status that the event implies if the response has none.
     fn handle_response_end(
         &mut self,
@@ -451,6 +571,15 @@ impl ResponsesDecoder {
             return Err(DecodeError::broken_stream(
                 "a tool call of the answer has no name",
             ));
+        }
+        if stop == StopReason::ToolUse {
+            for at in 0..self.tools.len() {
+                self.complete_custom_call(at, out);
+            }
+            // Nothing in plain text shows where it was cut.
+            if self.tools.iter().any(|tool| tool.is_freeform && !tool.completed) {
+                return Err(DecodeError::broken_stream("the input of a tool has no end"));
+            }
         }
         let rest = self.tools.iter().enumerate();
         let rest = rest.filter(|(_, tool)| tool.has_started && !tool.completed);

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::decode::{BREAK, EncryptedReasoning, TextPhase};
-use crate::domain::{Block, MediaData, Message, Role};
+use super::freeform::FreeformFields;
+use crate::domain::{Block, FreeformInput, MediaData, Message, Role, ToolCallId, ToolSpec};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::is_thinking_enabled;
 use crate::provider::openai::{is_openai_host, result_text};
@@ -34,11 +35,7 @@ pub(super) fn build_body(
         body.push_raw(",\"tools\":[");
         for (at, tool) in request.tools.iter().enumerate() {
             body.push_raw(if at > 0 { "," } else { "" });
-            // Without `strict: false` the API rewrites schemas into its strict form.
-            body.push_json(
-                &json!({"type": "function", "name": tool.name, "description": tool.description,
-                "parameters": tool.schema, "strict": false}),
-            );
+            body.push_json(&encode_tool(tool));
         }
         body.push_raw("]");
     }
@@ -47,6 +44,7 @@ pub(super) fn build_body(
         body.push_json(&&*request.system);
     }
     body.push_raw(",\"input\":[");
+    let freeform = FreeformFields::from_tools(&request.tools);
     let mut first = true;
     for (item, calls) in request.with_calls() {
         let accepts = if is_openai(origin) {
@@ -62,7 +60,18 @@ pub(super) fn build_body(
         } else {
             (RequestShape::ResponsesBare, CallIds::with_own_ids())
         };
-        let bytes = item.get_or_encode(shape, |message| encode_message(message, shape, &ids));
+        // Calls return as the tools are defined now, so that they are valid after a change of the model.
+        let custom = CustomCalls(
+            freeform
+                .has_call(&calls.message)
+                .then_some((&calls.message, &freeform)),
+        );
+        let shape = if custom.0.is_some() {
+            shape.with_custom_calls()
+        } else {
+            shape
+        };
+        let bytes = item.get_or_encode(shape, |message| encode_message(message, shape, &ids, &custom));
         if !bytes.is_empty() {
             body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
             body.push(bytes);
@@ -70,6 +79,40 @@ pub(super) fn build_body(
     }
     body.push_raw("]}");
     body
+}
+
+fn encode_tool(tool: &ToolSpec) -> Value {
+    let (name, description) = (&tool.name, &tool.description);
+    match tool.freeform {
+        Some(FreeformInput { grammar, .. }) => {
+            let format = json!({"type": "grammar", "syntax": "lark", "definition": grammar});
+            json!({"type": "custom", "name": name, "description": description, "format": format})
+        }
+        // Without `strict: false` the API rewrites schemas into its strict form.
+        None => json!({"type": "function", "name": name, "description": description,
+            "parameters": tool.schema, "strict": false}),
+    }
+}
+
+/// The answer that defines the calls of a message, and the tools of the request that take plain text; `None` if the
+/// message has no calls of such tools.
+struct CustomCalls<'a>(Option<(&'a Message, &'a FreeformFields)>);
+
+impl CustomCalls<'_> {
+    /// Returns the text of a call if it is one of a custom tool.
+    fn text_of<'v>(&self, tool: &str, input: &'v Value) -> Option<&'v str> {
+        self.0?.1.text_of(tool, input)
+    }
+
+    /// Reports whether the call with this id is one of a custom tool.
+    fn contains(&self, call: &ToolCallId) -> bool {
+        self.0.is_some_and(|(answer, fields)| {
+            answer.content.iter().any(|block| match block {
+                Block::ToolUse { id, name, input, .. } => id == call && fields.text_of(name, input).is_some(),
+                _ => false,
+            })
+        })
+    }
 }
 
 fn build_options(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Value)> {
@@ -94,11 +137,16 @@ fn build_options(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Val
 }
 
 /// Encodes a message as one or more items, separated by commas; empty if none of it can be sent.
-fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Bytes {
+fn encode_message(
+    message: &Message,
+    shape: RequestShape,
+    ids: &CallIds<'_>,
+    custom: &CustomCalls<'_>,
+) -> Bytes {
     let items = match message.role {
         Role::User => encode_user_message(message).into_iter().collect(),
-        Role::Assistant => encode_assistant_message(message, shape, ids),
-        Role::Tool => encode_tool_results(message, ids),
+        Role::Assistant => encode_assistant_message(message, shape, ids, custom),
+        Role::Tool => encode_tool_results(message, ids, custom),
     };
     Bytes::from(items.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
 }
@@ -140,7 +188,12 @@ fn encode_media(media: &MediaData) -> Value {
     }
 }
 
-fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Vec<Value> {
+fn encode_assistant_message(
+    message: &Message,
+    shape: RequestShape,
+    ids: &CallIds<'_>,
+    custom: &CustomCalls<'_>,
+) -> Vec<Value> {
     // The phase of the texts that follow, and whether any text came before.
     let mut phase = None;
     let mut has_message = false;
@@ -166,7 +219,7 @@ fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallId
                 }
                 Some(item)
             }
-            Block::Reasoning { .. } if shape == RequestShape::ResponsesBare => None,
+            Block::Reasoning { .. } if shape.is_bare_responses() => None,
             Block::Reasoning { .. } => match phase_of(block) {
                 Some(next) => {
                     phase = Some(next.phase);
@@ -174,13 +227,7 @@ fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallId
                 }
                 None => encode_reasoning(block),
             },
-            Block::ToolUse { id, name, input, .. } => {
-                let arguments = object_input(input).to_string();
-                Some(
-                    json!({"type": "function_call", "call_id": ids.wire_id(id), "name": safe_name(name),
-                    "arguments": arguments}),
-                )
-            }
+            Block::ToolUse { id, name, input, .. } => Some(encode_call(ids.wire_id(id), name, input, custom)),
             Block::Image(_) | Block::Reference(_) | Block::ToolResult { .. } => None,
         })
         .collect();
@@ -189,6 +236,14 @@ fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallId
         items.pop();
     }
     items
+}
+
+fn encode_call(id: &str, name: &str, input: &Value, custom: &CustomCalls<'_>) -> Value {
+    if let Some(text) = custom.text_of(name, input) {
+        return json!({"type": "custom_tool_call", "call_id": id, "name": name, "input": text});
+    }
+    json!({"type": "function_call", "call_id": id, "name": safe_name(name),
+        "arguments": object_input(input).to_string()})
 }
 
 /// Returns the phase that the decoder stored as opaque reasoning before a text.
@@ -222,13 +277,18 @@ fn encode_reasoning(block: &Block) -> Option<Value> {
 }
 
 /// Encodes tool results, then their media in a user message, because not every server accepts media in results.
-fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
+fn encode_tool_results(message: &Message, ids: &CallIds<'_>, custom: &CustomCalls<'_>) -> Vec<Value> {
     let mut items = Vec::new();
     let mut media = Vec::new();
     for block in &message.content {
         if let Block::ToolResult { id, result } = block {
             let output = result_text(result);
-            items.push(json!({"type": "function_call_output", "call_id": ids.wire_id(id), "output": output}));
+            let kind = if custom.contains(id) {
+                "custom_tool_call_output"
+            } else {
+                "function_call_output"
+            };
+            items.push(json!({"type": kind, "call_id": ids.wire_id(id), "output": output}));
             media.extend(result.media.iter().map(encode_media));
         }
     }
@@ -436,5 +496,79 @@ mod tests {
             encode_media(&document),
             json!({"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,JVBE"})
         );
+    }
+
+    /// Returns a request with a custom tool, in whose history `origin` called that tool and another one.
+    fn build_patch_request(origin: &str) -> ModelRequest {
+        let mut messages = build_call_history("their_id", origin);
+        for block in &mut messages[1].content {
+            if let Block::ToolUse { name, input, .. } = block
+                && name == "read_file"
+            {
+                (*name, *input) = ("apply_patch".into(), json!({"patch": "+\"a\"\n"}).into());
+            }
+        }
+        let mut request = build_request("gpt-5", messages);
+        let plain = request.tools[0].clone();
+        let custom = ToolSpec {
+            name: "apply_patch".into(),
+            freeform: Some(FreeformInput {
+                field: "patch",
+                grammar: "start: /x/",
+            }),
+            ..plain.clone()
+        };
+        request.tools = [custom, plain].into();
+        request
+    }
+
+    #[test]
+    fn custom_tools_and_their_calls_are_plain_text() {
+        for (origin, id) in [(ORIGIN, "their_id"), ("elsewhere/m", "call_a")] {
+            let body = json_of(&build_patch_request(origin));
+            assert_eq!(
+                body["tools"][0],
+                json!({"type": "custom", "name": "apply_patch", "description": "Reads a file.",
+                    "format": {"type": "grammar", "syntax": "lark", "definition": "start: /x/"}})
+            );
+            assert_eq!(body["tools"][1]["type"], "function");
+            let calls: Vec<&Value> = body["input"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|item| item["call_id"].is_string())
+                .collect();
+            assert_eq!(
+                calls[0],
+                &json!({"type": "custom_tool_call", "call_id": id, "name": "apply_patch", "input": "+\"a\"\n"})
+            );
+            assert_eq!(calls[1]["type"], "function_call");
+            assert_eq!(
+                calls[2],
+                &json!({"type": "custom_tool_call_output", "call_id": id, "output": "a picture"})
+            );
+            assert_eq!(calls[3]["type"], "function_call_output");
+        }
+    }
+
+    #[test]
+    fn calls_of_custom_tools_are_ordinary_where_the_tool_is() {
+        let mut request = build_patch_request(ORIGIN);
+        json_of(&request);
+        // The same messages, whose encoding is cached.
+        request.tools = request.tools[1..].to_vec().into();
+        let body = json_of(&request);
+        let calls: Vec<&Value> = body["input"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|item| item["call_id"].is_string())
+            .collect();
+        assert_eq!(
+            calls[0],
+            &json!({"type": "function_call", "call_id": "their_id", "name": "apply_patch",
+                "arguments": "{\"patch\":\"+\\\"a\\\"\\n\"}"})
+        );
+        assert_eq!(calls[2]["type"], "function_call_output");
     }
 }

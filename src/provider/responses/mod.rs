@@ -5,6 +5,7 @@
 
 mod decode;
 mod encode;
+mod freeform;
 mod items;
 
 pub(crate) use decode::ResponsesDecoder;
@@ -62,7 +63,7 @@ impl Provider for Responses {
                 &self.model_origin(&request.model),
                 choose_verbosity(self.verbosity, &self.account.base, &request.model),
             ),
-            decoder: StreamDecoder::new(ResponsesDecoder::default()),
+            decoder: StreamDecoder::new(ResponsesDecoder::for_tools(&request.tools)),
             // At most a summary of the reasoning is streamed, so a model may be silent for a long time.
             limits: self.limits.for_call(self.account.is_local(), thinks, thinks),
             model: request.model.clone(),

@@ -121,6 +121,7 @@ pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
         name,
         description,
         schema,
+        freeform: _,
     } = spec;
     wire::ToolInfo {
         name: name.clone(),

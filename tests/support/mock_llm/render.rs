@@ -213,6 +213,16 @@ impl Renderer {
         }
     }
 
+    pub(super) fn custom(&mut self, name: &str, text: &str) {
+        if self.api != Api::Responses {
+            // No other API has custom tools.
+            return self.tool(name, &json!({"input": text}).to_string(), usize::MAX);
+        }
+        let number = self.tools;
+        self.tools += 1;
+        self.item_custom(&format!("call_mock{number}"), name, &split(text, Some(7)));
+    }
+
     pub(super) fn ping(&mut self) {
         match self.api {
             Api::Anthropic => self.event(&json!({"type": "ping"})),

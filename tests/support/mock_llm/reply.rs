@@ -76,6 +76,10 @@ enum Part {
         input: String,
         pieces: usize,
     },
+    Custom {
+        name: String,
+        text: String,
+    },
     Flood {
         total: usize,
         chunk: usize,
@@ -286,6 +290,16 @@ impl Reply {
         self
     }
 
+    /// Creates a streamed answer of the Responses API that calls a custom tool with plain text, in several pieces.
+    pub fn custom(name: &str, text: &str) -> Self {
+        let mut reply = Self::new();
+        reply.parts.push(Part::Custom {
+            name: name.into(),
+            text: text.into(),
+        });
+        reply
+    }
+
     /// Adds a delay. As the first part, it comes before the head of the response.
     #[must_use]
     pub fn delay(mut self, wait: Duration) -> Self {
@@ -464,7 +478,10 @@ impl Reply {
             self.render_part(part, &mut out);
         }
         if !self.no_stop {
-            let called = self.parts.iter().any(|part| matches!(part, Part::Tool { .. }));
+            let called = self
+                .parts
+                .iter()
+                .any(|part| matches!(part, Part::Tool { .. } | Part::Custom { .. }));
             let default = if called { "tool_use" } else { "end_turn" };
             out.stop(self.stop.as_deref().unwrap_or(default), self.cost);
         }
@@ -483,6 +500,7 @@ impl Reply {
             }
             Part::Redacted(data) => out.redacted(data),
             Part::Tool { name, input, pieces } => out.tool(name, input, *pieces),
+            Part::Custom { name, text } => out.custom(name, text),
             Part::Flood { total, chunk } => out.flood(*total, *chunk),
             Part::Raw(bytes) => out.frames.push(Frame::Event {
                 bytes: bytes.clone(),

@@ -94,6 +94,25 @@ impl Renderer {
         self.item(call("", "in_progress"), deltas, call(&arguments, status));
     }
 
+    pub(super) fn item_custom(&mut self, call_id: &str, name: &str, pieces: &[&str]) {
+        let id = format!("ctc_mock{}", self.index);
+        let kind = "response.custom_tool_call_input";
+        let mut deltas: Vec<Value> = pieces
+            .iter()
+            .map(|delta| json!({"type": format!("{kind}.delta"), "delta": delta}))
+            .collect();
+        deltas.push(json!({"type": format!("{kind}.done"), "input": pieces.concat()}));
+        let call = |input: &str, status: &str| {
+            json!({"id": id, "type": "custom_tool_call", "call_id": call_id, "name": name, "input": input,
+                "status": status})
+        };
+        self.item(
+            call("", "in_progress"),
+            deltas,
+            call(&pieces.concat(), "completed"),
+        );
+    }
+
     pub(super) fn end_response(&mut self, reason: &str) {
         let (status, details) = match reason {
             "max_tokens" => ("incomplete", json!({"reason": "max_output_tokens"})),
@@ -135,12 +154,21 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
     {
         wrong.push("empty instructions".to_owned());
     }
+    let (functions, custom): (Vec<Value>, Vec<Value>) = (body["tools"].as_array().into_iter().flatten())
+        .cloned()
+        .partition(|tool| tool["type"] != "custom");
     check_tools(
-        body["tools"].as_array(),
+        Some(&functions),
         |tool| (&tool["name"], &tool["parameters"]),
         wrong,
     );
-    let mut unanswered: Vec<String> = Vec::new();
+    for tool in &custom {
+        let format = &tool["format"];
+        if format["type"] != "grammar" || format["syntax"] != "lark" || !format["definition"].is_string() {
+            wrong.push(format!("custom tool {}: format {format}", tool["name"]));
+        }
+    }
+    let mut unanswered: Vec<(String, bool)> = Vec::new();
     let mut answering = false;
     let mut call_ids = HashSet::new();
     let mut user_has_spoken = false;
@@ -149,9 +177,10 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
         let role = item["role"].as_str().unwrap_or_default();
         let of_answer = matches!(
             (kind, role),
-            ("function_call" | "reasoning", _) | ("message", "assistant")
+            ("function_call" | "custom_tool_call" | "reasoning", _) | ("message", "assistant")
         );
-        if kind != "function_call_output" && !unanswered.is_empty() && (answering || !of_answer) {
+        let is_output = matches!(kind, "function_call_output" | "custom_tool_call_output");
+        if !is_output && !unanswered.is_empty() && (answering || !of_answer) {
             wrong.push(format!("item {at}: function calls {unanswered:?} have no output"));
             unanswered.clear();
         }
@@ -161,7 +190,7 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
         if of_answer && !user_has_spoken {
             wrong.push(format!("item {at}: an answer before any question"));
         }
-        answering = kind == "function_call_output";
+        answering = is_output;
         match kind {
             "message" => {
                 user_has_spoken |= role == "user";
@@ -173,11 +202,16 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
                     wrong.push(format!("item {at}: reasoning without its proof"));
                 }
                 let next = items[at..].iter().find(|item| item["type"] != "reasoning");
-                if !next.is_some_and(|next| next["type"] == "function_call" || next["role"] == "assistant") {
+                if !next.is_some_and(|next| {
+                    next["type"] == "function_call"
+                        || next["type"] == "custom_tool_call"
+                        || next["role"] == "assistant"
+                }) {
                     wrong.push(format!("item {at}: reasoning without what came of it"));
                 }
             }
-            "function_call" => {
+            "function_call" | "custom_tool_call" => {
+                let is_custom = kind == "custom_tool_call";
                 let id = item["call_id"].as_str().unwrap_or_default().to_owned();
                 if !is_name(&id, 64) || !call_ids.insert(id.clone()) {
                     wrong.push(format!("item {at}: call id {id:?} is invalid or used twice"));
@@ -185,15 +219,20 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
                 if !item["name"].as_str().is_some_and(|name| is_name(name, 64)) {
                     wrong.push(format!("item {at}: tool name {} is invalid", item["name"]));
                 }
-                if serde_json::from_str::<Value>(item["arguments"].as_str().unwrap_or_default()).is_err() {
+                let arguments = item["arguments"].as_str().unwrap_or_default();
+                if is_custom && !item["input"].is_string() {
+                    wrong.push(format!("item {at}: a custom call without input"));
+                } else if !is_custom && serde_json::from_str::<Value>(arguments).is_err() {
                     wrong.push(format!("item {at}: arguments are not JSON"));
                 }
-                unanswered.push(id);
+                unanswered.push((id, is_custom));
             }
-            "function_call_output" => {
+            "function_call_output" | "custom_tool_call_output" => {
                 let id = item["call_id"].as_str().unwrap_or_default();
                 match unanswered.first() {
-                    Some(first) if first == id => drop(unanswered.remove(0)),
+                    Some((first, is_custom)) if first == id && *is_custom == kind.starts_with("custom") => {
+                        drop(unanswered.remove(0))
+                    }
                     _ => wrong.push(format!("item {at}: output for {id:?}, owed were {unanswered:?}")),
                 }
                 if item["output"].as_str().is_none_or(str::is_empty) {
