@@ -14,15 +14,15 @@ const MOST_PLACES: usize = 50;
 /// The share of the old text's letters that must be there, in percent.
 const LEAST_SHARE: usize = 30;
 
-/// Returns the end of a sentence that says where `old` almost is, if anywhere.
-pub(super) fn describe(text: &str, old: &str) -> String {
+/// Returns the end of a sentence that says where `old` almost is, if anywhere. `name` is what the model calls it.
+pub(super) fn describe(text: &str, old: &str, name: &str) -> String {
     let (lines, old) = (split(text), split(old));
     let Some(start) = find_start(&lines, &old) else {
         return ", and nothing in the file is similar; read the file again".to_owned();
     };
     let end = (start + old.len()).min(lines.len());
     format!(
-        ". The closest lines are {} to {end} (- is old_text, + is the file):\n{}",
+        ". The closest lines are {} to {end} (- is {name}, + is the file):\n{}",
         start + 1,
         format_difference(&old, &lines[start..end])
     )

@@ -1,4 +1,4 @@
-//! Replacements in a text: several in one call, all or nothing. Pure.
+//! Replacements in a text: several in one call, all or nothing. Pure. `hunks` are those of a patch.
 //!
 //! An old text must be at one place exactly, or, if it is nowhere, by whole lines that differ in white space and
 //! typography only (`whole_lines`), perhaps without what models add to a text (`unwrap`). The result tells of each
@@ -9,6 +9,7 @@
 //! same, including mixed line ends and a missing final line feed.
 
 mod closest;
+mod hunks;
 mod indentation;
 mod replacement;
 mod unwrap;
@@ -17,6 +18,7 @@ mod whole_lines;
 use std::ops::Range;
 
 use super::text_file::{MAX_TEXT, unix_lines};
+pub use hunks::{Hunk, HunkError, HunkLine, apply_hunks};
 pub use replacement::Replacement;
 use unwrap::list_readings;
 use whole_lines::WholeLines;
@@ -185,7 +187,7 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
     }
     let old = readings.first().map_or(&edit.old, |reading| &reading.edit.old);
     Err(EditProblem::NotFound {
-        hint: closest::describe(&unix.text, old),
+        hint: closest::describe(&unix.text, old, "old_text"),
     })
 }
 
@@ -231,7 +233,7 @@ fn replace_whole_lines(unix: &UnixText, edit: &Replacement) -> Result<Option<Out
         WholeLines::Unclear => Err(EditProblem::NotFound {
             hint: format!(
                 " exactly, and how its indentation differs is not clear{}",
-                closest::describe(&unix.text, &edit.old)
+                closest::describe(&unix.text, &edit.old, "old_text")
             ),
         }),
         WholeLines::Often(lines) => Err(build_ambiguity(unix, &lines, lines.len(), &edit.old)),
@@ -279,9 +281,14 @@ impl<'a> UnixText<'a> {
     ///
     /// What the place and `new` share at their ends is kept, so that its line ends stay as the file has them.
     fn replace(&self, places: impl Iterator<Item = Range<usize>>, new: &str) -> String {
-        let mut result = String::with_capacity(self.original.len() + new.len());
+        self.replace_each(places.map(|place| (place, new)))
+    }
+
+    /// Returns the original with other text at each place, in order, as in [`UnixText::replace`].
+    fn replace_each<'n>(&self, edits: impl Iterator<Item = (Range<usize>, &'n str)>) -> String {
+        let mut result = String::with_capacity(self.original.len());
         let mut done = 0;
-        for place in places {
+        for (place, new) in edits {
             let (head, tail) = common_ends(&self.text[place.clone()], new);
             let from = self.to_original_offset(place.start + head);
             let to = self.to_original_offset(place.end - tail);

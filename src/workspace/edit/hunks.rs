@@ -1,0 +1,378 @@
+//! The hunks of a patch: lines to keep, to remove, and to add, found in a text by their lines. Pure.
+//!
+//! A hunk must fit at one place by whole lines, exactly or as in `whole_lines`. `@@` lines and the mark of the file's
+//! end only choose among places. All hunks are found in the same text and must not overlap. Whatever is not certain is
+//! refused, with the place that may be meant.
+
+use std::ops::Range;
+
+use super::closest;
+use super::whole_lines::{self, FittedEdit, WholeLines, fold, split};
+use super::{EditedText, UnixText, common_ends};
+use crate::workspace::text_file::MAX_TEXT;
+
+/// Some lines of a file and what becomes of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hunk {
+    /// Lines above the place, from the outermost: a class, then its method. Each may be only the start of the line.
+    pub headers: Vec<String>,
+    pub lines: Vec<HunkLine>,
+    /// Its lines are the last ones of the file.
+    pub is_at_end: bool,
+}
+
+/// A line of a hunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HunkLine {
+    Keep(String),
+    Remove(String),
+    Add(String),
+}
+
+impl Hunk {
+    fn old_lines(&self) -> Vec<&str> {
+        let old = self.lines.iter().filter_map(|line| match line {
+            HunkLine::Keep(line) | HunkLine::Remove(line) => Some(line.as_str()),
+            HunkLine::Add(_) => None,
+        });
+        old.collect()
+    }
+
+    fn new_lines(&self) -> Vec<&str> {
+        let new = self.lines.iter().filter_map(|line| match line {
+            HunkLine::Keep(line) | HunkLine::Add(line) => Some(line.as_str()),
+            HunkLine::Remove(_) => None,
+        });
+        new.collect()
+    }
+}
+
+/// The hunk that cannot be applied. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", self.format_position_prefix())]
+pub struct HunkError {
+    /// Its position, from 1; 0 if several are meant.
+    pub number: usize,
+    /// The number of hunks in the file's part of the patch.
+    pub of: usize,
+    pub problem: String,
+}
+
+impl HunkError {
+    fn format_position_prefix(&self) -> String {
+        match (self.number, self.of) {
+            (0, _) => String::new(),
+            (_, 1) => "the hunk ".to_owned(),
+            (number, of) => format!("hunk {number} of {of} "),
+        }
+    }
+}
+
+/// A replacement of bytes.
+type Run = (Range<usize>, String);
+
+/// Applies all hunks to a text, or none of them.
+///
+/// # Errors
+/// The first hunk that does not fit at exactly one place, and the reason.
+pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<EditedText, HunkError> {
+    let failed = |number, problem| HunkError {
+        number,
+        of: hunks.len(),
+        problem,
+    };
+    let unix = UnixText::from_original(text);
+    let (mut runs, mut notes, mut places): (Vec<Run>, Vec<String>, usize) = Default::default();
+    for (number, hunk) in (1..).zip(hunks) {
+        let placed = place_hunk(&unix.text, hunk).map_err(|problem| failed(number, problem))?;
+        let which = if hunks.len() > 1 {
+            format!("hunk {number} ")
+        } else {
+            "the hunk ".to_owned()
+        };
+        notes.extend(placed.note.map(|note| which + &note));
+        places += usize::from(!placed.runs.is_empty());
+        runs.extend(placed.runs);
+    }
+    runs.sort_by_key(|(range, _)| (range.start, range.end));
+    // Two insertions at the same place have no order.
+    let overlaps = |pair: &[Run]| pair[0].0.end > pair[1].0.start || pair[0].0.start == pair[1].0.start;
+    if runs.windows(2).any(overlaps) {
+        let problem = "two hunks change the same lines; make them one hunk".to_owned();
+        return Err(failed(0, problem));
+    }
+    let added: usize = runs.iter().map(|(_, new)| 2 * new.len()).sum();
+    if text.len() + added > 2 * MAX_TEXT {
+        return Err(failed(
+            0,
+            format!("the result would be larger than {} MiB", MAX_TEXT >> 20),
+        ));
+    }
+    let edits = runs.iter().map(|(range, new)| (range.clone(), new.as_str()));
+    Ok(EditedText {
+        text: unix.replace_each(edits),
+        places,
+        notes,
+    })
+}
+
+/// Where a hunk fits, as replacements.
+#[derive(Default)]
+struct PlacedHunk {
+    runs: Vec<Run>,
+    note: Option<String>,
+}
+
+impl PlacedHunk {
+    fn skipped(reason: &str) -> Self {
+        Self {
+            runs: Vec::new(),
+            note: Some(format!("was skipped: {reason}")),
+        }
+    }
+}
+
+fn place_hunk(text: &str, hunk: &Hunk) -> Result<PlacedHunk, String> {
+    let lines = split(text);
+    if hunk.old_lines() == hunk.new_lines() {
+        return Ok(PlacedHunk::skipped("it changes nothing"));
+    }
+    if hunk.old_lines().is_empty() {
+        if !lines.is_empty() && !hunk.is_at_end {
+            return Err(
+                "has only new lines; add the lines around them, so that their place is clear".to_owned(),
+            );
+        }
+        return Ok(PlacedHunk {
+            runs: build_runs(text, hunk, lines.len()),
+            note: None,
+        });
+    }
+    if let Some(at) = find_exact(&lines, hunk)? {
+        return Ok(PlacedHunk {
+            runs: build_runs(text, hunk, at),
+            note: None,
+        });
+    }
+    if let Some(placed) = find_similar(text, &lines, hunk)? {
+        return Ok(placed);
+    }
+    if let [line] = whole_lines::find_equal(text, &hunk.new_lines().join("\n"))[..] {
+        let reason =
+            format!("its old lines are not in the file, and its new ones are already there (line {line})");
+        return Ok(PlacedHunk::skipped(&reason));
+    }
+    let hint = closest::describe(text, &hunk.old_lines().join("\n"), "the patch");
+    Err(format!("was not found{hint}"))
+}
+
+/// Returns the line at which the old lines stand exactly; `None` if they stand nowhere.
+fn find_exact(lines: &[&str], hunk: &Hunk) -> Result<Option<usize>, String> {
+    let old = hunk.old_lines();
+    let windows = lines.windows(old.len()).enumerate();
+    let places: Vec<usize> = windows
+        .filter(|(_, there)| *there == old)
+        .map(|(at, _)| at)
+        .collect();
+    choose_place(lines, hunk, places, old.len())
+}
+
+/// Chooses among the lines at which the old lines fit; `None` if there is none.
+fn choose_place(
+    lines: &[&str],
+    hunk: &Hunk,
+    mut places: Vec<usize>,
+    count: usize,
+) -> Result<Option<usize>, String> {
+    if places.is_empty() {
+        return Ok(None);
+    }
+    if hunk.is_at_end {
+        places.retain(|at| at + count == lines.len());
+        if places.is_empty() {
+            return Err("says that it is at the end of the file, but more lines follow there".to_owned());
+        }
+    }
+    let headers = find_headers(lines, &hunk.headers);
+    if !headers.is_empty() {
+        places.retain(|at| headers.iter().any(|header| header <= at));
+        if places.is_empty() {
+            let name = hunk.headers.join(" / ");
+            return Err(format!("fits only above the line that its `@@ {name}` names"));
+        }
+        if places.len() > 1 {
+            let is_inside = |at: &usize| {
+                let mut sections = headers.iter().map(|header| find_section(lines, *header));
+                sections.any(|section| section.contains(at) && at + count <= section.end)
+            };
+            let inside: Vec<usize> = places.iter().copied().filter(is_inside).collect();
+            if inside.len() == 1 {
+                places = inside;
+            }
+        }
+    }
+    match places[..] {
+        [at] => Ok(Some(at)),
+        _ => Err(describe_ambiguity(lines, &places, count)),
+    }
+}
+
+fn describe_ambiguity(lines: &[&str], places: &[usize], count: usize) -> String {
+    const MOST_NAMED: usize = 5;
+    let numbers: Vec<usize> = places.iter().map(|at| at + 1).collect();
+    let named: Vec<String> = numbers.iter().take(MOST_NAMED).map(usize::to_string).collect();
+    let more = if numbers.len() > MOST_NAMED { ", …" } else { "" };
+    format!(
+        "fits at {} places (lines {}{more}); add lines, or a line `@@ ` with the function or class, until only one \
+         fits{}",
+        numbers.len(),
+        named.join(", "),
+        closest::list_places(&lines.join("\n"), &numbers, count)
+    )
+}
+
+/// Returns the lines that the last of the headers names, each below one for the header before it. Empty if a header is
+/// not in the text: then it tells nothing.
+fn find_headers(lines: &[&str], headers: &[String]) -> Vec<usize> {
+    let headers: Vec<String> = headers.iter().map(|header| fold(header)).collect();
+    if headers.iter().all(String::is_empty) {
+        return Vec::new();
+    }
+    let lines: Vec<String> = lines.iter().map(|line| fold(line)).collect();
+    let mut found: Option<Vec<usize>> = None;
+    for header in headers.iter().filter(|header| !header.is_empty()) {
+        let is_of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let is_start = |line: &String| {
+            let rest = line.strip_prefix(header);
+            rest.is_some_and(|rest| !rest.starts_with(is_of_word))
+        };
+        let mut next: Vec<usize> = (0..lines.len()).filter(|at| lines[*at] == *header).collect();
+        if next.is_empty() {
+            next = (0..lines.len()).filter(|at| is_start(&lines[*at])).collect();
+        }
+        if let Some(above) = &found {
+            next.retain(|at| above.iter().any(|above| above < at));
+        }
+        found = Some(next);
+    }
+    found.unwrap_or_default()
+}
+
+/// Returns the lines from a header to the next line that is not indented more and has words.
+fn find_section(lines: &[&str], header: usize) -> Range<usize> {
+    let width = |line: &str| line.len() - line.trim_start().len();
+    let is_end = |line: &&str| {
+        width(line) <= width(lines[header]) && line.chars().any(|letter| letter.is_alphanumeric())
+    };
+    let length = lines[header + 1..].iter().position(is_end);
+    header..length.map_or(lines.len(), |length| header + 1 + length)
+}
+
+/// Finds a hunk whose lines differ from the file in white space or typography; `None` if it is nowhere.
+fn find_similar(text: &str, lines: &[&str], hunk: &Hunk) -> Result<Option<PlacedHunk>, String> {
+    let (old, new) = (hunk.old_lines(), hunk.new_lines());
+    let count = old.len();
+    let (old, new) = (old.join("\n"), new.join("\n"));
+    let fitted = match whole_lines::find(text, &old, &new) {
+        WholeLines::Nowhere => return Ok(None),
+        WholeLines::Unclear => {
+            let hint = closest::describe(text, &old, "the patch");
+            return Err(format!(
+                "was not found exactly, and how its indentation differs is not clear{hint}"
+            ));
+        }
+        WholeLines::Once(fitted) => {
+            choose_place(lines, hunk, vec![fitted.line - 1], count)?;
+            fitted
+        }
+        WholeLines::Often(numbers) => {
+            let places = numbers.iter().map(|number| number - 1).collect();
+            let Some(at) = choose_place(lines, hunk, places, count)? else {
+                return Ok(None);
+            };
+            let start = offset_of(lines, at, text);
+            let end = offset_of(lines, at + count, text);
+            let WholeLines::Once(found) = whole_lines::find(&text[start..end], &old, &new) else {
+                return Ok(None);
+            };
+            FittedEdit {
+                range: start + found.range.start..start + found.range.end,
+                new: found.new,
+                line: at + 1,
+            }
+        }
+    };
+    let there = &text[fitted.range.clone()];
+    if there == fitted.new {
+        return Ok(Some(PlacedHunk::skipped(
+            "the file already has this text, in its own form",
+        )));
+    }
+    let (head, tail) = common_ends(there, &fitted.new);
+    let range = fitted.range.start + head..fitted.range.end - tail;
+    let new = fitted.new[head..fitted.new.len() - tail].to_owned();
+    Ok(Some(PlacedHunk {
+        runs: vec![(range, new)],
+        note: Some(format!(
+            "differs from the file in white space or typography; made at line {} in the file's own form",
+            fitted.line
+        )),
+    }))
+}
+
+/// Returns the offset at which line `at` begins, or the text's end.
+fn offset_of(lines: &[&str], at: usize, text: &str) -> usize {
+    let length: usize = lines[..at].iter().map(|line| line.len() + 1).sum();
+    length.min(text.len())
+}
+
+/// Returns the replacements of a hunk whose old lines stand exactly at line `at`. Kept lines are in none.
+fn build_runs(text: &str, hunk: &Hunk, at: usize) -> Vec<Run> {
+    let lines = split(text);
+    let mut runs = Vec::new();
+    let mut next = at;
+    let mut rest = hunk.lines.as_slice();
+    while let Some(first) = rest.first() {
+        if matches!(first, HunkLine::Keep(_)) {
+            next += 1;
+            rest = &rest[1..];
+            continue;
+        }
+        let is_kept = |line: &HunkLine| matches!(line, HunkLine::Keep(_));
+        let length = rest.iter().position(is_kept).unwrap_or(rest.len());
+        let (mut removed, mut added) = (0, Vec::new());
+        for line in &rest[..length] {
+            match line {
+                HunkLine::Add(line) => added.push(line.as_str()),
+                HunkLine::Remove(_) | HunkLine::Keep(_) => removed += 1,
+            }
+        }
+        runs.push(replace_lines(text, &lines, next..next + removed, &added));
+        next += removed;
+        rest = &rest[length..];
+    }
+    runs.retain(|(range, new)| text[range.clone()] != **new);
+    runs
+}
+
+/// Returns the replacement of whole lines. A text without a line feed at its end stays so.
+fn replace_lines(text: &str, lines: &[&str], replaced: Range<usize>, added: &[&str]) -> Run {
+    let (start, end) = (
+        offset_of(lines, replaced.start, text),
+        offset_of(lines, replaced.end, text),
+    );
+    let is_open_end = replaced.end == lines.len() && !text.is_empty() && !text.ends_with('\n');
+    let joined = added.join("\n");
+    match (is_open_end, added.is_empty()) {
+        (false, true) => (start..end, String::new()),
+        (false, false) => (start..end, joined + "\n"),
+        // The line feed before it goes too.
+        (true, true) => (start.saturating_sub(1)..end, String::new()),
+        (true, false) if replaced.is_empty() => (start..end, format!("\n{joined}")),
+        (true, false) => (start..end, joined),
+    }
+}
+
+#[cfg(test)]
+#[path = "hunks_tests.rs"]
+mod tests;
