@@ -151,8 +151,11 @@ impl<'a> JudgedCall<'a> {
     /// Returns the rules, of those that deny or demand a question, that apply to the tool.
     fn filter_restrictions<'r>(&self, rules: &'r [Rule]) -> impl Iterator<Item = &'r Rule> + use<'r, 'a> {
         let (tool, by_sandbox) = (self.tool, self.name_by_sandbox());
+        let parts = &self.effect.stands_for;
         rules.iter().filter(move |rule| {
-            rule.restricts_tool(tool) || by_sandbox.is_some_and(|name| rule.matches_tool(name))
+            rule.restricts_tool(tool)
+                || parts.iter().any(|part| rule.restricts_tool(part))
+                || by_sandbox.is_some_and(|name| rule.matches_tool(name))
         })
     }
 
@@ -302,13 +305,18 @@ impl<'a> JudgedCall<'a> {
             }
     }
 
-    /// Returns the first file, as shown to users.
+    /// Returns the first file, as shown to users, and how many others there are.
     fn display_first_file(&self) -> String {
         let file = match self.effect.paths.first() {
             Some(path) if self.effect.outside => path.display().to_string(),
             Some(_) | None => self.effect.subject.clone(),
         };
-        one_line(&file, 120)
+        let file = one_line(&file, 120);
+        match self.effect.paths.len().saturating_sub(1) {
+            0 => file,
+            1 => format!("{file} and 1 more file"),
+            more => format!("{file} and {more} more files"),
+        }
     }
 
     fn find_secret_file(&self) -> Option<String> {
@@ -322,18 +330,18 @@ impl<'a> JudgedCall<'a> {
         None
     }
 
-    /// Returns the written file that makes programs run, if there is one.
+    /// Returns a written file that makes programs run, if there is one.
     fn find_steering_file(&self) -> Option<Steering> {
-        if self.effect.kind != EffectKind::Write || self.is_foreign() {
-            return None;
-        }
-        let subject = Path::new(&self.effect.subject);
-        find_steering(subject).or_else(|| {
-            self.effect
-                .paths
-                .iter()
-                .find_map(|path| find_steering(self.below_root(path)))
-        })
+        self.steering_files().next()
+    }
+
+    /// Returns the written files that make programs run.
+    fn steering_files(&self) -> impl Iterator<Item = Steering> {
+        let is_write = self.effect.kind == EffectKind::Write && !self.is_foreign();
+        let subject = find_steering(Path::new(&self.effect.subject));
+        let paths = self.effect.paths.iter();
+        let all = (subject.into_iter()).chain(paths.filter_map(|path| find_steering(self.below_root(path))));
+        all.filter(move |_| is_write)
     }
 
     /// Returns the part of a path inside the workspace: the folders above it say nothing about what the agent writes.
@@ -375,8 +383,8 @@ impl<'a> JudgedCall<'a> {
         (self.find_secret_file().is_none() || rule.names_secret())
             && (!self.effect.outside || !self.is_on_files() || rule.is_absolute())
             && self
-                .find_steering_file()
-                .is_none_or(|steering| rule.spells_folder(&steering.name))
+                .steering_files()
+                .all(|steering| rule.spells_folder(&steering.name))
     }
 
     fn describe_effect(&self) -> String {
@@ -549,21 +557,23 @@ impl<'a> JudgedCall<'a> {
         let [path] = self.effect.paths.as_slice() else {
             return None;
         };
+        // So that it also counts where another model makes the same change with the other tool.
+        let tool = match self.effect.stands_for[..] {
+            [tool] => tool,
+            _ => self.tool,
+        };
         if self.effect.outside {
-            return Rule::with_exact_pattern(self.tool, path.to_str()?);
+            return Rule::with_exact_pattern(tool, path.to_str()?);
         }
         let folder = Path::new(subject)
             .parent()
             .and_then(Path::to_str)
             .filter(|folder| !folder.is_empty());
         match folder {
-            Some(folder) if self.find_care_reason().is_none() => Rule::parse(&format!(
-                "{}({}/**)",
-                self.tool,
-                super::rule::escape_subject(folder)
-            ))
-            .ok(),
-            _ => Rule::with_exact_pattern(self.tool, subject),
+            Some(folder) if self.find_care_reason().is_none() => {
+                Rule::parse(&format!("{}({}/**)", tool, super::rule::escape_subject(folder))).ok()
+            }
+            _ => Rule::with_exact_pattern(tool, subject),
         }
     }
 }

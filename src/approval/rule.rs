@@ -47,8 +47,11 @@ pub(super) const OUTSIDE_SANDBOX: &str = "bash_outside";
 /// The name in rules for all `bash` commands in the sandbox.
 pub(super) const SANDBOXED: &str = "bash_sandboxed";
 
+/// The tool that makes the edits of `edit_file`, among others.
+const PATCH_TOOL: &str = "apply_patch";
+
 /// The built-in tools that write files.
-const WRITING_TOOLS: [&str; 3] = ["edit_file", "write_file", "rename_symbol"];
+const WRITING_TOOLS: [&str; 4] = ["edit_file", "write_file", PATCH_TOOL, "rename_symbol"];
 
 /// Why a text is not a valid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -206,7 +209,8 @@ impl Rule {
                 && WRITING_TOOLS.contains(&tool)
                 && WRITING_TOOLS.iter().any(|writing| self.matches_tool(writing))
         };
-        self.matches_tool(tool) || writes_too()
+        let edits_too = || tool == PATCH_TOOL && self.matches_tool("edit_file");
+        self.matches_tool(tool) || edits_too() || writes_too()
     }
 
     /// Returns whether the pattern has no `*`, and so describes one text.

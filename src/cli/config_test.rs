@@ -160,6 +160,11 @@ fn effect(
         "write_file" | "edit_file" | "rename_symbol" => {
             on_file(EffectKind::Write, &roots, home, folder, call)
         }
+        // As if the patch did all that patches can do.
+        "apply_patch" => Ok(Effect {
+            stands_for: vec!["edit_file", "write_file"],
+            ..on_file(EffectKind::Write, &roots, home, folder, call)?
+        }),
         "web_fetch" => Ok(of_kind(EffectKind::Network)),
         name if name.starts_with("mcp:") => Ok(of_kind(EffectKind::Network)),
         name if source.tools.iter().any(|known| known == name) => Ok(of_kind(EffectKind::None)),

@@ -248,6 +248,20 @@ pub struct ModelSettings {
     /// Whether the model can use tools; one that cannot never takes over from another. Default: yes.
     #[schemars(extend("default" = true))]
     pub tools: Option<bool>,
+    /// The tool with which the model changes files. Default: `apply_patch` for GPT-5 and later over OpenAI's Responses
+    /// API, `edit_file` for all others.
+    pub edit_tool: Option<EditTool>,
+}
+
+/// The tool with which a model changes parts of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EditTool {
+    /// Replaces pieces of text in one file.
+    #[default]
+    EditFile,
+    /// Applies a patch to any number of files.
+    ApplyPatch,
 }
 
 impl ModelSettings {

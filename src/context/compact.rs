@@ -39,8 +39,8 @@ const STUB_BATCH_TOKENS: u64 = 50_000;
 /// How many changed files a summary lists.
 const MAX_LISTED_FILES: usize = 100;
 
-/// Tools that change the file in their argument `path`.
-const EDITING_TOOLS: [&str; 3] = ["edit_file", "write_file", "rename_symbol"];
+/// Tools that change files.
+const EDITING_TOOLS: [&str; 4] = ["edit_file", "write_file", "apply_patch", "rename_symbol"];
 
 /// The messages to omit: `items[from..until]`, never empty, and never up to the end of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,15 +131,17 @@ pub fn outdated_results(items: &[Arc<HistoryItem>]) -> Vec<ToolCallId> {
     let uses = || {
         let blocks = items.iter().flat_map(|item| &item.message.content);
         blocks.filter_map(|block| match block {
-            Block::ToolUse { id, name, input, .. } => Some((id, name.as_str(), input.get("path")?.as_str()?)),
+            Block::ToolUse { id, name, input, .. } => Some((id, name.as_str(), &**input)),
             _ => None,
         })
     };
     let edited: BTreeSet<&str> = uses()
-        .filter_map(|(_, name, path)| EDITING_TOOLS.contains(&name).then_some(path))
+        .filter(|(_, name, _)| EDITING_TOOLS.contains(name))
+        .flat_map(|(_, _, input)| named_files(input))
         .collect();
     let needed: BTreeSet<&ToolCallId> = uses()
-        .filter_map(|(id, _, path)| edited.contains(path).then_some(id))
+        .filter(|(_, _, input)| named_files(input).any(|path| edited.contains(path)))
+        .map(|(id, _, _)| id)
         .collect();
     let outdated = find_large_results(items, RECENT_MESSAGES).filter(|(id, _)| !needed.contains(id));
     let (ids, tokens): (Vec<ToolCallId>, Vec<u64>) = outdated
@@ -149,6 +151,20 @@ pub fn outdated_results(items: &[Arc<HistoryItem>]) -> Vec<ToolCallId> {
         return Vec::new();
     }
     ids
+}
+
+/// Returns the files that the arguments of a call name: in the field `path`, or in the lines of a patch.
+fn named_files(input: &Value) -> impl Iterator<Item = &str> {
+    const MARKS: [&str; 4] = [
+        "*** Update File:",
+        "*** Add File:",
+        "*** Delete File:",
+        "*** Move to:",
+    ];
+    let text = |field: &str| input.get(field).and_then(Value::as_str);
+    let lines = text("patch").unwrap_or_default().lines();
+    let of_patch = lines.filter_map(|line| MARKS.iter().find_map(|mark| line.strip_prefix(mark)));
+    text("path").into_iter().chain(of_patch.map(str::trim))
 }
 
 /// Returns the large results outside the last `recent` messages that are not stubs yet, with their calls.
@@ -505,7 +521,7 @@ pub fn describe_work(items: &[Arc<HistoryItem>], range: CompactionRange, process
     }
     let edits = |name: &str| EDITING_TOOLS.contains(&name);
     let changed: BTreeSet<&str> = find_succeeded_calls(range.slice_items(items), edits)
-        .filter_map(|input| input.get("path")?.as_str())
+        .flat_map(named_files)
         .collect();
     if !changed.is_empty() {
         lines.push("Files changed so far:".to_owned());

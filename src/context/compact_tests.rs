@@ -246,7 +246,11 @@ fn old_large_results_become_stubs_once() {
 /// Returns an edit of `path`.
 fn edit(id: &str, path: &str) -> [Event; 2] {
     let input = Arc::new(json!({"path": path}));
-    let name = "edit_file".to_owned();
+    edit_with(id, "edit_file", input)
+}
+
+fn edit_with(id: &str, name: &str, input: Arc<Value>) -> [Event; 2] {
+    let name = name.to_owned();
     let call = Block::ToolUse {
         id: id.into(),
         name,
@@ -284,6 +288,10 @@ fn outdated_results_become_stubs_many_at_once() {
     let mut events = with_results(12);
     events.extend(edit("e", "c1.rs"));
     assert_eq!(outdated(&events), ["c0", "c2"]);
+    let patch = json!({"patch": "*** Update File: c0.rs\n*** Move to: c2.rs\n"});
+    let mut patched = with_results(14);
+    patched.extend(edit_with("p", "apply_patch", Arc::new(patch)));
+    assert_eq!(outdated(&patched), ["c1", "c3", "c4"]);
     let stubs = outdated_results(&history(&events).to_messages());
     events.push(Event::Compacted(Arc::new(Compaction {
         stubs,
@@ -314,6 +322,8 @@ fn the_work_is_described_as_it_is() {
     events.extend(edit("e1", "b.rs"));
     events.extend(edit("e2", "a.rs"));
     events.extend(edit("e3", "a.rs"));
+    let patch = json!({"patch": "*** Add File: c.rs\n+*** Add File: text.rs\n*** Delete File: d.rs\n"});
+    events.extend(edit_with("e5", "apply_patch", Arc::new(patch)));
     let [call, _] = edit("e4", "failed.rs");
     events.extend([call, result("e4", ToolResult::error("no match"))]);
     events.extend(long(4).split_off(1));
@@ -323,7 +333,7 @@ fn the_work_is_described_as_it_is() {
     assert_eq!(
         describe_work(&items, middle, &processes),
         "## State of the work\nPlan:\n- [in progress] the parser\n- [pending] then\nFiles changed so far:\n- a.rs\n\
-         - b.rs\nBackground processes that run now:\n- bg1: npm run dev"
+         - b.rs\n- c.rs\n- d.rs\nBackground processes that run now:\n- bg1: npm run dev"
     );
     let idle = history(&long(10)).to_messages();
     let middle = find_compaction_range(&idle).unwrap();

@@ -80,6 +80,8 @@ pub struct Effect {
     pub sandbox: Option<SandboxPolicy>,
     /// The tool of an MCP server that is called, if it is one.
     pub foreign: Option<ForeignTool>,
+    /// Other built-in tools that together do the same. Rules for them count too.
+    pub stands_for: Vec<&'static str>,
 }
 
 /// A tool of an MCP server, as far as an approval needs to know.
@@ -104,6 +106,7 @@ impl Effect {
             confinement: Confinement::None,
             sandbox: None,
             foreign: None,
+            stands_for: Vec::new(),
         }
     }
 

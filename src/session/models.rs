@@ -20,7 +20,9 @@ pub use self::check::ModelVerdict;
 use self::keys::{explain_missing_key, is_same_key};
 pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
-use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, ReasoningEffort, Settings};
+use crate::config::{
+    AgentSettings, DefaultChoice, EditTool, Env, ProviderSettings, ReasoningEffort, Settings,
+};
 use crate::domain::circuit::CircuitPolicy;
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
@@ -379,6 +381,17 @@ impl Models {
             .map(|(_, name)| name)
     }
 
+    /// Returns the tool with which a model changes files: the configured one, or the one that it is trained on.
+    fn find_edit_tool(&self, settings: &ProviderSettings, model: &str) -> EditTool {
+        let configured = self.settings.models.get(model).and_then(|model| model.edit_tool);
+        let is_trained = settings.kind == ApiKind::Responses && models::gpt_version(model) >= Some(5);
+        configured.unwrap_or(if is_trained {
+            EditTool::ApplyPatch
+        } else {
+            EditTool::EditFile
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, BuiltProvider>> {
         // The map is consistent after every statement, so a panic elsewhere does not spoil it.
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
@@ -422,6 +435,7 @@ impl Models {
         Ok(ResolvedModel {
             provider: self.open_provider(settings)?,
             info: self.model_info(settings, &model),
+            edit_tool: self.find_edit_tool(settings, &model),
             model,
             retry: spec.retry,
             effort,

@@ -17,13 +17,16 @@ use crate::domain::Mode;
 use crate::mcp::McpFolder;
 use crate::provider::CallSlots;
 use crate::store::{Store, StoreError, StoreHandle, StoreHealth};
+use crate::tool::apply_patch::ApplyPatch;
 use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
+use crate::tool::edit_file::EditFile;
 use crate::tool::find_references::FindReferences;
 use crate::tool::find_symbol::FindSymbol;
 use crate::tool::go_to_definition::GoToDefinition;
 use crate::tool::present_plan::PresentPlan;
 use crate::tool::rename_symbol::RenameSymbol;
+use crate::tool::write_file::WriteFile;
 use crate::tool::{DynTool, EditorLink, LoadedTools, McpToolSource, Registry, Tool, ToolSource, TurnTools};
 use crate::turn::{Budgets, Ledger, TurnLimits, TurnSettings};
 use crate::workspace::prompts::Sources;
@@ -156,7 +159,11 @@ impl SessionSettings {
             only: self.tools.only.clone(),
             never: StringList(self.tools.never.iter().chain(denied.iter()).cloned().collect()),
         };
-        let fixed = fixed.filter_by_name(|tool| choice.is_allowed(tool));
+        // Such a hook reads the arguments of these tools, so a patch would get past it.
+        let hooks = &self.turn.hooks;
+        let has_patches = !hooks.tell_apart(&[EditFile::NAME, WriteFile::NAME], ApplyPatch::NAME);
+        let fixed =
+            fixed.filter_by_name(|tool| choice.is_allowed(tool) && (has_patches || tool != ApplyPatch::NAME));
         let source = self
             .mcp
             .clone()

@@ -189,7 +189,7 @@ async fn record_final_state(cx: &ToolContext, path: PathBuf, mut record: FileCha
 }
 
 /// Records a failed change as none, unless the file has the new content all the same.
-async fn record_failed_change(cx: &ToolContext, path: PathBuf, record: FileChange) {
+pub(super) async fn record_failed_change(cx: &ToolContext, path: PathBuf, record: FileChange) {
     let looked = tokio::task::spawn_blocking(move || checkpoint::inspect_file(&path));
     let was_made = match looked.await {
         Ok(Ok(found)) => checkpoint::same_content(&found.state, &record.after),
@@ -255,6 +255,7 @@ mod tests {
         let edit = apply_plan(&harness.cx, "a.txt".to_owned(), |cx, target, _| {
             cx.cancel.cancel();
             Ok(ContentChange {
+                new_mode: 0,
                 before: load_editable_file(cx, target)?,
                 after: TextFile::default(),
                 done: String::new(),

@@ -8,7 +8,7 @@ use super::files::{NumberedLines, build_location, count_lines};
 use super::output::fail_with_message;
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::domain::{FileChange, FileState};
-use crate::workspace::diff::{Diff, DiffSides, build_unified_diff};
+use crate::workspace::diff::{Diff, DiffSides, build_file_header, build_unified_diff};
 use crate::workspace::text_file::{TextFile, unix_lines};
 use crate::workspace::{Buffer, LoadError, ResolvedPath, checkpoint, write};
 
@@ -26,6 +26,8 @@ pub(super) struct ContentChange {
     pub(super) notes: Vec<String>,
     /// Whether the model knows the whole new text.
     pub(super) is_known: bool,
+    /// The permission bits of a new file; 0 for the usual ones.
+    pub(super) new_mode: u32,
 }
 
 impl ContentChange {
@@ -36,10 +38,14 @@ impl ContentChange {
         target: &ResolvedPath,
     ) -> Result<Option<FileChange>, ToolError> {
         let path = &target.absolute;
+        let mode = match self.before {
+            None => self.new_mode,
+            Some(_) => checkpoint::mode_of(path),
+        };
         let keep = |file: &TextFile| {
             let bytes = file.to_bytes();
             cx.checkpoints.store_content(&bytes)?;
-            Ok::<_, String>(checkpoint::regular_file_state(&bytes, checkpoint::mode_of(path)))
+            Ok::<_, String>(checkpoint::regular_file_state(&bytes, mode))
         };
         let build_record = || {
             let before = self.before.as_ref().map(keep).transpose()?;
@@ -57,6 +63,12 @@ impl ContentChange {
     }
 
     pub(super) fn compute_diff(&self, target: &ResolvedPath) -> Diff {
+        if self.before.is_none() && self.after.text.is_empty() {
+            return Diff {
+                text: build_file_header(&target.display, DiffSides::OnlyNew),
+                ..Diff::default()
+            };
+        }
         let (sides, before) = match &self.before {
             Some(file) => (DiffSides::Both, file.text.as_str()),
             None => (DiffSides::OnlyNew, ""),
@@ -77,7 +89,7 @@ impl ContentChange {
 
     pub(super) fn write(self, cx: &ToolContext, target: &ResolvedPath) -> Result<ToolOutput, ToolError> {
         let output = self.build_output(target);
-        write::write(&target.absolute, &self.after.to_bytes())?;
+        write::write_with_mode(&target.absolute, &self.after.to_bytes(), self.new_mode)?;
         // Only a successful write counts as text that the model knows.
         if self.is_known {
             cx.workspace
@@ -95,6 +107,11 @@ impl ContentChange {
         text
     }
 
+    /// Reports the change with its line counts and notes.
+    pub(super) fn describe(&self, diff: &Diff) -> String {
+        self.add_notes(format!("{} (+{} −{} lines)", self.done, diff.added, diff.removed))
+    }
+
     /// Builds the result of the change.
     pub(super) fn build_output(&self, target: &ResolvedPath) -> ToolOutput {
         let diff = self.compute_diff(target);
@@ -103,7 +120,7 @@ impl ContentChange {
             &self.after.text,
         );
         ToolOutput {
-            text: self.add_notes(format!("{} (+{} −{} lines)", self.done, diff.added, diff.removed)),
+            text: self.describe(&diff),
             diff: Some(Arc::from(diff.text)),
             locations: vec![build_location(&target.absolute, Some(line))],
             ..ToolOutput::default()

@@ -3,6 +3,8 @@
 //! `workspace::edit` and `workspace::notebook` compute the new text, and [`super::change`] writes it. Must not touch
 //! the disk itself.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,7 +14,7 @@ use super::files;
 use super::output::fail_with_message;
 use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
-use crate::workspace::edit::{self, Replacement};
+use crate::workspace::edit::{self, EditedText, Replacement};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{ResolvedPath, SeenVersion, notebook};
 
@@ -106,34 +108,47 @@ impl EditFileInput {
         } else {
             edit::apply(&before.text, &edits)
         };
-        let mut is_known = true;
-        let mut change_since = None;
-        let read_log = cx.workspace.read_log();
-        if read_log.compare_text(&target.absolute, &before.text) == SeenVersion::Changed {
-            let is_exact = edited.as_ref().is_ok_and(|edited| edited.notes.is_empty());
-            if !is_exact {
-                // Otherwise the model would learn "not found" instead of the text that has changed.
-                return Err(change::refuse_changed(cx, target, &before, aim));
-            }
-            let (note, is_complete) = describe_change(cx, target, &before.text);
-            (change_since, is_known) = (Some(note), is_complete);
-        }
-        let edited = edited.map_err(|error| ToolError::Reported(format!("`{}`: {error}", target.display)))?;
-        let places = match edited.places {
-            1 => String::new(),
-            places => format!(" in {places} places"),
-        };
-        Ok(ContentChange {
-            after: TextFile {
-                text: edited.text,
-                encoding: before.encoding,
-            },
-            before: Some(before),
-            done: format!("edited {}{places}", target.display),
-            notes: edited.notes.into_iter().chain(change_since).collect(),
-            is_known,
-        })
+        build_change(cx, target, aim, before, edited)
     }
+}
+
+/// Builds the change of a file from its edited text. If the file has changed since the model knew it, only an exact edit
+/// is made, and a note says what has changed.
+pub(super) fn build_change(
+    cx: &ToolContext,
+    target: &ResolvedPath,
+    aim: PlanPurpose,
+    before: TextFile,
+    edited: Result<EditedText, impl fmt::Display>,
+) -> Result<ContentChange, ToolError> {
+    let mut is_known = true;
+    let mut change_since = None;
+    let read_log = cx.workspace.read_log();
+    if read_log.compare_text(&target.absolute, &before.text) == SeenVersion::Changed {
+        let is_exact = edited.as_ref().is_ok_and(|edited| edited.notes.is_empty());
+        if !is_exact {
+            // Otherwise the model would learn "not found" instead of the text that has changed.
+            return Err(change::refuse_changed(cx, target, &before, aim));
+        }
+        let (note, is_complete) = describe_change(cx, target, &before.text);
+        (change_since, is_known) = (Some(note), is_complete);
+    }
+    let edited = edited.map_err(|error| ToolError::Reported(format!("`{}`: {error}", target.display)))?;
+    let places = match edited.places {
+        1 => String::new(),
+        places => format!(" in {places} places"),
+    };
+    Ok(ContentChange {
+        after: TextFile {
+            text: edited.text,
+            encoding: before.encoding,
+        },
+        before: Some(before),
+        done: format!("edited {}{places}", target.display),
+        notes: edited.notes.into_iter().chain(change_since).collect(),
+        is_known,
+        new_mode: 0,
+    })
 }
 
 /// Says how a file differs from the text that the model knows, and returns whether that is all.

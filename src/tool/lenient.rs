@@ -14,7 +14,7 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::workspace::Buffer;
 
 /// Other names of fields: what models have learned from other tools, and our field.
-const ALIASES: [(&str, &str); 30] = [
+const ALIASES: [(&str, &str); 32] = [
     ("absolute_path", "path"),
     ("file", "path"),
     ("file_path", "path"),
@@ -36,6 +36,8 @@ const ALIASES: [(&str, &str); 30] = [
     ("contents", "content"),
     ("file_text", "content"),
     ("text", "content"),
+    ("diff", "patch"),
+    ("input", "patch"),
     ("cmd", "command"),
     ("cwd", "workdir"),
     ("dir", "workdir"),

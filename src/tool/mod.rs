@@ -3,6 +3,7 @@
 //! A tool is its input type, its effect, and its run. `turn` provides approval, timeout, cutting of output, cancel, and
 //! the result message. A tool must not know these, nor sessions or clients; it acts only through [`ToolContext`].
 
+pub mod apply_patch;
 pub mod ask_user;
 pub mod bash;
 pub mod bash_kill;
@@ -45,6 +46,7 @@ mod progress;
 pub mod read_file;
 pub mod read_skill;
 mod registry;
+mod removal;
 pub mod rename_symbol;
 pub mod restore;
 mod run_command;
@@ -163,10 +165,11 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// Built-in tools whose results come only from the workspace and the user.
-const TRUSTED: [&str; 17] = [
+const TRUSTED: [&str; 18] = [
     "read_file",
     "write_file",
     "edit_file",
+    "apply_patch",
     "list_dir",
     "glob",
     "grep",

@@ -182,11 +182,11 @@ fn read_disk(
             ));
         }
         // Too large to hold, or in another code page: readable, but not editable.
-        Err(LoadError::TooLarge { .. }) => "large file; edit_file cannot edit it",
+        Err(LoadError::TooLarge { .. }) => "large file; it cannot be edited",
         Err(LoadError::NotText {
             source: NotText::NotUtf8 { .. },
             ..
-        }) => "not UTF-8: invalid bytes are shown as \u{fffd}; edit_file cannot edit it",
+        }) => "not UTF-8: invalid bytes are shown as \u{fffd}; it cannot be edited",
         Err(error) => return Err(error.into()),
     };
     let start = BufReader::new(file.into_file().map_err(failed)?);
@@ -637,7 +637,7 @@ mod tests {
             .unwrap()
             .text;
         assert!(
-            part.starts_with("[large file; edit_file cannot edit it]\n390000\tyyy"),
+            part.starts_with("[large file; it cannot be edited]\n390000\tyyy"),
             "{part}"
         );
         assert!(part.ends_with("[lines 390000 to 390001; continue with offset 390002]"));

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::DynTool;
+use super::apply_patch::ApplyPatch;
 use super::ask_user::AskUser;
 use super::bash::Bash;
 use super::bash_kill::BashKill;
@@ -34,6 +35,7 @@ pub fn create_builtin_tools() -> Vec<Arc<dyn DynTool>> {
         Arc::new(ReadFile),
         Arc::new(WriteFile),
         Arc::new(EditFile),
+        Arc::new(ApplyPatch),
         Arc::new(ListDir),
         Arc::new(Glob),
         Arc::new(Grep),

@@ -215,6 +215,7 @@ impl FileRename {
         }
         let seen = cx.workspace.read_log().find_text(&self.target.absolute);
         Ok(ContentChange {
+            new_mode: 0,
             is_known: seen.is_some_and(|seen| unix_lines(&seen) == unix_lines(&before.text)),
             after: TextFile {
                 text,

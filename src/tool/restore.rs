@@ -138,6 +138,7 @@ pub async fn restore_file(
         {
             let before = load_editable_file(&inner, &target)?;
             let change = ContentChange {
+                new_mode: 0,
                 before,
                 after,
                 done: format!("restored {}", target.display),

@@ -5,8 +5,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::apply_patch::ApplyPatch;
+use super::edit_file::EditFile;
 use super::search_tools::SearchTools;
-use super::{DynTool, Registry, ToolSource};
+use super::{DynTool, Registry, Tool as _, ToolSource};
+use crate::config::EditTool;
 use crate::domain::ToolSpec;
 
 /// Which of the source's tools a turn has.
@@ -111,13 +114,58 @@ impl TurnTools {
         visible.tool_names().into_iter().map(str::to_owned).collect()
     }
 
-    /// Returns the definitions that the model sees, in order.
-    pub fn tool_specs(&self) -> Arc<[ToolSpec]> {
-        self.lock().visible.tool_specs().clone()
+    /// Returns the definitions that a model with this edit tool sees, in order. It has the other one only if an agent or
+    /// a hook excludes its own.
+    pub fn specs_for(&self, edit_tool: EditTool) -> Arc<[ToolSpec]> {
+        let visible = self.lock().visible.clone();
+        let specs = visible.tool_specs();
+        // A tool of the user's own with this name is like any other.
+        let is_patch_tool = |spec: &ToolSpec| spec.name == ApplyPatch::NAME && spec.freeform.is_some();
+        if !specs.iter().any(is_patch_tool) {
+            return specs.clone();
+        }
+        let is_hidden = |spec: &&ToolSpec| match edit_tool {
+            EditTool::EditFile => is_patch_tool(spec),
+            EditTool::ApplyPatch => spec.name == EditFile::NAME,
+        };
+        specs.iter().filter(|spec| !is_hidden(spec)).cloned().collect()
+    }
+
+    /// Returns whether there are no tools.
+    pub fn is_empty(&self) -> bool {
+        self.lock().visible.as_slice().is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, CurrentTools> {
         // It is replaced as a whole, so a panic elsewhere leaves it valid.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::create_builtin_tools;
+
+    #[test]
+    fn a_model_sees_one_of_the_two_edit_tools() {
+        let all = Registry::new(create_builtin_tools());
+        let names = |registry: &Registry, edit_tool| {
+            let tools = TurnTools::from(Arc::new(registry.clone()));
+            let specs = tools.specs_for(edit_tool);
+            specs[..3]
+                .iter()
+                .map(|spec| spec.name.clone())
+                .collect::<Vec<_>>()
+        };
+        let usual = ["read_file", "write_file", "edit_file"];
+        assert_eq!(names(&all, EditTool::EditFile), usual);
+        assert_eq!(
+            names(&all, EditTool::ApplyPatch),
+            ["read_file", "write_file", "apply_patch"]
+        );
+        // An agent without patches edits, whatever its model is trained on.
+        let without = all.filter_by_name(|name| name != ApplyPatch::NAME);
+        assert_eq!(names(&without, EditTool::ApplyPatch), usual);
     }
 }

@@ -35,7 +35,7 @@ impl Tool for WriteFile {
     const NAME: &'static str = "write_file";
 
     const DESCRIPTION: &'static str = "Writes a whole file: a new one, or in place of one that you have \
-        read before. Folders on the way are created. To change parts of a file use edit_file. Line ends and \
+        read before. Folders on the way are created. To change parts of a file, edit it instead. Line ends and \
         encoding of a file that is replaced are kept.";
 
     fn call_title(&self, input: &WriteFileInput) -> String {
@@ -83,6 +83,7 @@ impl WriteFileInput {
         }
         let Some(before) = load_editable_file(cx, target)? else {
             return Ok(ContentChange {
+                new_mode: 0,
                 before: None,
                 after: TextFile {
                     text: self.content,
@@ -112,6 +113,7 @@ impl WriteFileInput {
             encoding: before.encoding,
         };
         Ok(ContentChange {
+            new_mode: 0,
             before: Some(before),
             after,
             done: format!("wrote {}", target.display),

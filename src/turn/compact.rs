@@ -35,7 +35,8 @@ const COMPACTION_RESTS: &str = "compaction_rests";
 
 /// Returns the estimated tokens of system prompt and tools, which precede every history.
 pub(super) fn estimate_prefix_tokens(cx: &TurnContext, model: &ResolvedModel) -> u64 {
-    estimate_text(&cx.prompt.text.for_model(&model.model)) + estimate_tool_tokens(&cx.tools.tool_specs())
+    let tools = cx.tools.specs_for(model.edit_tool);
+    estimate_text(&cx.prompt.text.for_model(&model.model)) + estimate_tool_tokens(&tools)
 }
 
 /// Returns the history for the next call, compacted before it is too long (R-CTX-1).

@@ -89,6 +89,16 @@ impl Hooks {
         self.hooks.iter().any(|hook| hook.on == moment)
     }
 
+    /// Returns whether a hook around tools is for one of `tools` but not for `other`, which does the same work with
+    /// other arguments.
+    pub fn tell_apart(&self, tools: &[&str], other: &str) -> bool {
+        self.hooks.iter().any(|hook| {
+            matches!(hook.on, HookMoment::PreTool | HookMoment::PostTool)
+                && tools.iter().any(|tool| hook.matches_tool(tool))
+                && !hook.matches_tool(other)
+        })
+    }
+
     /// Returns the hooks of that point, in their order. With a tool, only those that match it.
     pub(super) fn find_hooks<'a>(
         &'a self,
@@ -108,5 +118,45 @@ impl Hooks {
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
         self.runner.run_hook(context, hook, input)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::StringList;
+
+    struct NoRunner;
+
+    impl HookRunner for NoRunner {
+        fn run_hook<'a>(
+            &'a self,
+            _: HookContext<'a>,
+            _: &'a HookSettings,
+            _: Vec<u8>,
+        ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn hooks_for_one_tool_alone_tell_it_apart() {
+        for (on, tools, tells_apart) in [
+            (HookMoment::PreTool, &["edit_file"][..], true),
+            (HookMoment::PostTool, &["bash", "write_*"], true),
+            (HookMoment::PreTool, &["edit_file", "apply_patch"], false),
+            (HookMoment::PreTool, &["bash"], false),
+            (HookMoment::PreTool, &[], false),
+            (HookMoment::Stop, &["edit_file"], false),
+        ] {
+            let hook = HookSettings {
+                on,
+                tool: StringList(tools.iter().map(|tool| (*tool).to_owned()).collect()),
+                ..HookSettings::default()
+            };
+            let hooks = Hooks::new([hook].into(), Arc::new(NoRunner));
+            let found = hooks.tell_apart(&["edit_file", "write_file"], "apply_patch");
+            assert_eq!(found, tells_apart, "{on} {tools:?}");
+        }
     }
 }

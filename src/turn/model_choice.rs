@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use crate::config::EditTool;
 use crate::domain::{AgentError, ErrorCode};
 use crate::provider::{Effort, ModelInfo, Provider, RetryPolicy};
 
@@ -43,6 +44,8 @@ pub struct ResolvedModel {
     pub retry: RetryPolicy,
     /// Reasoning effort.
     pub effort: Option<Effort>,
+    /// The tool with which it changes parts of files.
+    pub edit_tool: EditTool,
     /// Why this model was chosen, if the user named none; shown once per session.
     pub choice_reason: Option<String>,
     pub fallbacks: Fallbacks,
@@ -128,6 +131,7 @@ pub(super) mod tests {
             },
             retry: RetryPolicy::default(),
             effort: None,
+            edit_tool: EditTool::default(),
             choice_reason: None,
             fallbacks: Fallbacks::default(),
         }

@@ -57,7 +57,7 @@ fn find_substitute_model(cx: &TurnContext, from: &ResolvedModel) -> Option<Resul
 }
 
 fn check_tool_support(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String> {
-    if model.info.tools || cx.tools.tool_specs().is_empty() {
+    if model.info.tools || cx.tools.is_empty() {
         Ok(model)
     } else {
         Err(format!("{} cannot use tools", model.model))

@@ -73,7 +73,7 @@ async fn ask_within_output_limit(
             model: state.model.model.clone(),
             system: cx.prompt.text.for_model(&state.model.model),
             messages: items.to_vec(),
-            tools: cx.tools.tool_specs(),
+            tools: cx.tools.specs_for(state.model.edit_tool),
             max_output_tokens: state.output_for(items),
             is_limit_assumed: state.is_output_assumed(),
             effort: state.model.effort,

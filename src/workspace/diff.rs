@@ -43,7 +43,7 @@ pub fn build_unified_diff(path: &str, sides: DiffSides, old: &str, new: &str) ->
     if old == new {
         return Diff::default();
     }
-    let mut out = format_header(path, sides);
+    let mut out = build_file_header(path, sides);
     if old.len() + new.len() > MAX_INPUT {
         let _ = writeln!(
             out,
@@ -92,7 +92,8 @@ pub fn build_unified_diff(path: &str, sides: DiffSides, old: &str, new: &str) ->
     diff
 }
 
-fn format_header(path: &str, sides: DiffSides) -> String {
+/// Builds the lines that name the file of a unified diff.
+pub fn build_file_header(path: &str, sides: DiffSides) -> String {
     // A line feed in a name must not forge a line of the diff.
     let path = text::reveal_hidden_characters(path).replace(['\n', '\t'], "?");
     // An absolute path would become `a//path`.

@@ -46,7 +46,22 @@ pub enum WriteError {
 /// # Errors
 /// The file is read-only or not regular, a link has appeared on its path, or the disk fails.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    write_with(path, |file| file.write_all(bytes))
+    write_with_mode(path, bytes, 0)
+}
+
+/// Writes like [`write()`]. A new file gets the permission bits `mode`, or the usual ones for 0.
+///
+/// # Errors
+/// See [`write()`].
+pub fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+    write_with(path, |file| {
+        file.write_all(bytes)?;
+        if mode != 0 {
+            // A file that existed gets its own bits back afterwards.
+            fchmod(&*file, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    })
 }
 
 fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), WriteError> {

@@ -59,6 +59,7 @@ mod models;
 mod network;
 mod own_sandbox;
 mod own_tools;
+mod patch;
 mod plan;
 mod prompt;
 mod questions;

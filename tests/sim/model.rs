@@ -84,6 +84,7 @@ impl SimModels {
             },
             retry,
             effort: choice.effort,
+            edit_tool: Default::default(),
             choice_reason: None,
             fallbacks: Fallbacks {
                 model: substitute,

@@ -238,11 +238,14 @@ impl<'a> JudgedCall<'a> {
         if self.effect.confinement == Confinement::Declined {
             (allow, grants) = (&[], &[]);
         }
-        let tool = self.tool;
+        let (tool, parts) = (self.tool, &self.effect.stands_for);
+        // A rule for one of several parts does not cover the others.
+        let covers_parts =
+            move |rule: &Rule| !parts.is_empty() && parts.iter().all(|part| rule.matches_tool(part));
         grants
             .iter()
             .chain(allow)
-            .filter(move |rule| rule.matches_tool(tool))
+            .filter(move |rule| rule.matches_tool(tool) || covers_parts(rule))
     }
 
     /// Returns what allows the whole line, or why it is not allowed.

@@ -224,6 +224,9 @@ pub(in crate::config) fn parse_route_step(step: &str) -> (&str, Option<&str>) {
         .map_or((step, None), |(provider, model)| (provider, Some(model)))
 }
 
+/// A tool that does the work of others. An agent has it if it has all of them, and lists need not name it.
+const COMBINED_TOOL: (&str, [&str; 2]) = ("apply_patch", ["edit_file", "write_file"]);
+
 /// The tools that an agent has, by names in which `*` matches any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChoice {
@@ -236,7 +239,13 @@ pub struct ToolChoice {
 impl ToolChoice {
     /// Returns whether the agent has the tool with this name.
     pub fn is_allowed(&self, tool: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.matches_name(tool)) && !self.never.matches_name(tool)
+        let (combined, parts) = COMBINED_TOOL;
+        let is_listed = if tool == combined {
+            parts.iter().all(|part| self.is_allowed(part))
+        } else {
+            self.only.as_ref().is_none_or(|only| only.matches_name(tool))
+        };
+        is_listed && !self.never.matches_name(tool)
     }
 
     /// Returns whether the agent has a tool with two names.
@@ -334,4 +343,30 @@ pub enum ReasoningEffort {
     Xhigh,
     /// As much as the model can.
     Max,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_takes_the_right_to_edit_and_to_write() {
+        let list = |names: &[&str]| StringList(names.iter().map(|name| (*name).to_owned()).collect());
+        for (only, never, is_allowed) in [
+            (None, &[][..], true),
+            (Some(&["edit_file", "write_file"][..]), &[], true),
+            (Some(&["*_file"]), &[], true),
+            (Some(&["edit_file"]), &[], false),
+            (Some(&["apply_patch"]), &[], false),
+            (None, &["edit_file"], false),
+            (None, &["write_*"], false),
+            (None, &["apply_patch"], false),
+        ] {
+            let choice = ToolChoice {
+                only: only.map(list),
+                never: list(never),
+            };
+            assert_eq!(choice.is_allowed("apply_patch"), is_allowed, "{choice:?}");
+        }
+    }
 }

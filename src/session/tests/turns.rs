@@ -90,6 +90,7 @@ impl ModelSource for Fixed {
             info,
             retry: RetryPolicy::default(),
             effort: None,
+            edit_tool: Default::default(),
             choice_reason: Some("it is the only one".to_owned()),
         };
         futures::future::ready(Ok(resolved)).boxed()

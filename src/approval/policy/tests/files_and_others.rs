@@ -429,3 +429,89 @@ fn a_tool_may_do_less_than_the_mode_allows_or_is_never_confined() {
         );
     }
 }
+
+/// A patch does the work of other tools, so their rules count: one for a part restricts it, one for all parts allows it.
+#[test]
+fn rules_for_edits_and_writes_count_for_patches() {
+    let patch = |paths: &[&str], stands_for: &[&'static str]| Effect {
+        paths: paths.iter().map(|path| Path::new("/ws").join(path)).collect(),
+        stands_for: stands_for.to_vec(),
+        ..on_file(EffectKind::Write, paths[0])
+    };
+    let (edit, write) = (&["edit_file"][..], &["write_file"][..]);
+    let both = ["edit_file", "write_file"];
+    for (allow, deny, paths, stands_for, letter) in [
+        (
+            &["edit_file(src/**)"][..],
+            &[][..],
+            &["src/a.rs", "src/b.rs"][..],
+            edit,
+            'A',
+        ),
+        (&["edit_file(src/**)"], &[], &["src/a.rs", "b.rs"], edit, '?'),
+        (&["edit_file(src/**)"], &[], &["src/a.rs"], write, '?'),
+        (&["edit_file(src/**)"], &[], &["src/a.rs"], &both, '?'),
+        (&["write_file(src/**)"], &[], &["src/a.rs"], write, 'A'),
+        (&["*_file(src/**)"], &[], &["src/a.rs", "src/b.rs"], &both, 'A'),
+        (&["apply_patch(src/**)"], &[], &["src/a.rs"], &both, 'A'),
+        (
+            &["edit_file(src/**)"],
+            &["edit_file(src/gen/**)"],
+            &["src/a.rs", "src/gen/b.rs"],
+            edit,
+            'D',
+        ),
+        (
+            &["apply_patch"],
+            &["write_file(src/gen/**)"],
+            &["src/a.rs", "src/gen/b.rs"],
+            edit,
+            'D',
+        ),
+        (&["apply_patch"], &["edit_file"], &["src/a.rs"], write, 'D'),
+        (&["apply_patch"], &["write_file"], &["src/a.rs"], &both, 'D'),
+        (&["apply_patch"], &["write_file"], &["src/a.rs"], edit, 'A'),
+        (&["edit_file"], &["apply_patch"], &["src/a.rs"], edit, 'D'),
+        // What needs care must be named, each file of it.
+        (&["edit_file(**)"], &[], &["src/a.rs", ".git/hooks/x"], edit, '?'),
+        (&["edit_file(.git/**)"], &[], &[".git/hooks/x"], edit, 'A'),
+        (
+            &["edit_file({.git/**,**})"],
+            &[],
+            &[".git/hooks/x", ".vscode/tasks.json"],
+            edit,
+            '?',
+        ),
+    ] {
+        let policy = Policy {
+            allow: rules(allow),
+            deny: rules(deny),
+            ..Policy::default()
+        };
+        let verdict = judge_tool_call(&policy, "apply_patch", &patch(paths, stands_for));
+        assert_eq!(
+            super::letter(&verdict),
+            letter,
+            "{allow:?} {deny:?} {paths:?} {stands_for:?}: {verdict:?}"
+        );
+    }
+    let asked = |effect: &Effect| match judge_tool_call(&Policy::default(), "apply_patch", effect) {
+        Verdict::Ask { reason, rule, .. } => (reason, rule),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        asked(&patch(&["src/a.rs"], edit)),
+        ("writes src/a.rs".to_owned(), Some("edit_file(src/**)".to_owned()))
+    );
+    assert_eq!(
+        asked(&patch(&["src/a.rs"], &both)),
+        (
+            "writes src/a.rs".to_owned(),
+            Some("apply_patch(src/**)".to_owned())
+        )
+    );
+    assert_eq!(
+        asked(&patch(&["src/a.rs", "b.rs", "c.rs"], edit)),
+        ("writes src/a.rs and 2 more files".to_owned(), None)
+    );
+}
