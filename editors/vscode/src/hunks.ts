@@ -120,16 +120,22 @@ export function buildEdits(before: string, after: string): Edit[] {
   return edits;
 }
 
-/** Returns nothing if the unified diff does not apply. */
-export function applyDiff(text: string, diff: string): string | undefined {
-  const [patch] = parsePatch(diff);
-  return patch === undefined ? undefined : applyPatch(text, patch) || undefined;
+/** Whether the unified diff changes several files. */
+export function hasSeveralFiles(diff: string): boolean {
+  return parsePatch(diff).length > 1;
 }
 
-/** Returns nothing if the unified diff does not apply in reverse. */
+/** Returns nothing if the unified diff does not apply, or changes several files. */
+export function applyDiff(text: string, diff: string): string | undefined {
+  const [patch, ...others] = parsePatch(diff);
+  return patch === undefined || others.length > 0 ? undefined : applyPatch(text, patch) || undefined;
+}
+
+/** Returns nothing if the unified diff does not apply in reverse, or changes several files. */
 export function reverseDiff(text: string, diff: string): string | undefined {
-  const [patch] = parsePatch(diff);
-  const before = patch && applyPatch(text, reversePatch(patch));
+  const [patch, ...others] = parsePatch(diff);
+  if (patch === undefined || others.length > 0) return undefined;
+  const before = applyPatch(text, reversePatch(patch));
   return before === false ? undefined : before;
 }
 

@@ -26,6 +26,7 @@ import {
   computeHunks,
   describeDifference,
   findHunkAtLine,
+  hasSeveralFiles,
   reverseDiff,
 } from "./hunks";
 import { MemoryFileSystem } from "./memoryFileSystem";
@@ -227,6 +228,12 @@ export class ReviewManager implements Disposable {
     const tool = this.chat.activeSession?.items.find(
       (item): item is ToolItem => item.kind === "tool" && item.id === approval.toolCallId,
     );
+    const diff = await this.#readFullText(approval.diff, approval.more?.["diff"]?.ref);
+    if (diff !== undefined && hasSeveralFiles(diff)) {
+      // A diff editor shows one file, and the decision is about all of them.
+      await this.showText("proposed edits.diff", diff);
+      return undefined;
+    }
     const file = resolveTarget(approval, tool);
     const before = await readFileText(file);
     const proposal = await this.#computeProposal(approval, before);

@@ -10,6 +10,7 @@ import {
   computeHunks,
   describeDifference,
   findHunkAtLine,
+  hasSeveralFiles,
   reverseDiff,
 } from "../hunks";
 
@@ -68,6 +69,16 @@ test("a diff is applied and reversed", () => {
   assert.equal(applyDiff("a\nb\nc\n", diff), "a\nB\nc\n");
   assert.equal(reverseDiff("a\nB\nc\n", diff), "a\nb\nc\n");
   assert.equal(applyDiff("quite\nanother\n", diff), undefined);
+});
+
+test("a diff of several files is not taken for the first one", () => {
+  const first = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
+  const diff = `${first}--- a/y\n+++ b/z\n--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n`;
+  assert.equal(hasSeveralFiles(first), false);
+  assert.equal(applyDiff("a\n", first), "b\n");
+  assert.equal(hasSeveralFiles(diff), true);
+  assert.equal(applyDiff("a\n", diff), undefined);
+  assert.equal(reverseDiff("b\n", diff), undefined);
 });
 
 test("a review describes rejected and edited hunks", () => {
