@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::mock_llm::Reply;
-use crate::world::{MODELS, World, format_table};
+use crate::world::{MODELS, Model, World, format_table};
 
 const PYTHON: &str = "import json\n\n\nclass Cart:\n    def __init__(self, owner):\n        self.owner = owner\n        \
     self.items = []\n\n    def add(self, name, price):\n        # The \"best\" price wins.\n        for item in self.items:\n            \
@@ -126,40 +126,89 @@ fn map_lines(text: &str, map: impl Fn(usize, &str) -> String) -> String {
         .collect()
 }
 
-/// Describes how many bent edits end as meant. Both texts of an edit are bent in the same way.
+/// Builds a call that replaces the second text by the third in the file of the first.
+type BuildCall = fn(&str, &str, &str) -> Reply;
+
+/// Describes how many bent edits end as meant, with each of the tools. Both texts of an edit are bent in the same way.
 pub fn describe_bent_edits(binary: &Path) -> String {
+    let tools: [(Model, BuildCall); 2] = [(MODELS[0], call_edit_file), (MODELS[2], call_apply_patch)];
     let mut rows = Vec::new();
-    for Bend { name, bend, is_clear } in &BENDS {
-        let world = World::new(MODELS[0]);
-        let mut replies = Vec::new();
-        for case in &CASES {
-            world.write(case.name, case.text);
-            let new = if *is_clear {
-                bend(case.new)
-            } else {
-                case.new.to_owned()
-            };
-            let edit = json!({"old_text": bend(case.old), "new_text": new});
-            replies.push(Reply::tool(
-                "edit_file",
-                json!({"path": case.name, "edits": [edit]}),
-            ));
+    for bend in &BENDS {
+        let meaning = if bend.is_clear { "clear" } else { "not clear" };
+        let mut row = vec![format!("{} ({meaning})", bend.name)];
+        for (model, call) in tools {
+            row.extend(count_outcomes(binary, bend, model, call).map(|count| count.to_string()));
         }
-        replies.push(Reply::text("done"));
-        world.run(binary, replies);
-        let (mut made, mut refused, mut wrong) = (0, 0, 0);
-        for case in &CASES {
-            let text = world.read(case.name);
-            let meant = case.text.replacen(case.old, case.new, 1);
-            match () {
-                () if text == case.text => refused += 1,
-                () if *is_clear && text == meant => made += 1,
-                () => wrong += 1,
-            }
-        }
-        let meaning = if *is_clear { "clear" } else { "not clear" };
-        let counts = [made, refused, wrong].map(|count: usize| count.to_string());
-        rows.push([vec![format!("{name} ({meaning})")], counts.to_vec()].concat());
+        rows.push(row);
     }
-    format_table("Bent edits", &["bend", "as meant", "refused", "wrong"], &rows)
+    let heads = [
+        "bend",
+        "edit_file: as meant",
+        "refused",
+        "wrong",
+        "apply_patch: as meant",
+        "refused",
+        "wrong",
+    ];
+    format_table("Bent edits", &heads, &rows)
+}
+
+/// Counts the edits that are made as meant, refused, and made wrong.
+fn count_outcomes(
+    binary: &Path,
+    Bend { bend, is_clear, .. }: &Bend,
+    model: Model,
+    call: BuildCall,
+) -> [usize; 3] {
+    let world = World::new(model);
+    let mut replies = Vec::new();
+    for case in &CASES {
+        world.write(case.name, case.text);
+        let new = if *is_clear {
+            bend(case.new)
+        } else {
+            case.new.to_owned()
+        };
+        replies.push(call(case.name, &bend(case.old), &new));
+    }
+    replies.push(Reply::text("done"));
+    world.run(binary, replies);
+    let [mut made, mut refused, mut wrong] = [0; 3];
+    for case in &CASES {
+        let text = world.read(case.name);
+        let meant = case.text.replacen(case.old, case.new, 1);
+        match () {
+            () if text == case.text => refused += 1,
+            () if *is_clear && text == meant => made += 1,
+            () => wrong += 1,
+        }
+    }
+    [made, refused, wrong]
+}
+
+fn call_edit_file(path: &str, old: &str, new: &str) -> Reply {
+    let edit = json!({"old_text": old, "new_text": new});
+    Reply::tool("edit_file", json!({"path": path, "edits": [edit]}))
+}
+
+/// Calls `apply_patch` with a hunk that keeps the lines that both texts begin and end with.
+fn call_apply_patch(path: &str, old: &str, new: &str) -> Reply {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let rest = old[head..].iter().rev().zip(new[head..].iter().rev());
+    let tail = rest.take_while(|(old, new)| old == new).count();
+    let mark = |mark: char, lines: &[&str]| -> String {
+        lines.iter().map(|line| format!("{mark}{line}\n")).collect()
+    };
+    let lines = [
+        mark(' ', &old[..head]),
+        mark('-', &old[head..old.len() - tail]),
+        mark('+', &new[head..new.len() - tail]),
+        mark(' ', &old[old.len() - tail..]),
+    ];
+    let patch = format!(
+        "*** Begin Patch\n*** Update File: {path}\n@@\n{}*** End Patch\n",
+        lines.concat()
+    );
+    Reply::custom("apply_patch", &patch)
 }

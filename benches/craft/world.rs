@@ -139,7 +139,12 @@ impl World {
                     let responses = parts.filter_map(|part| part["functionResponse"]["response"].as_object());
                     results.extend(responses.flat_map(|response| response.values().map(join_texts)));
                 }
-                Api::Responses if message["type"] == "function_call_output" => {
+                Api::Responses
+                    if matches!(
+                        message["type"].as_str(),
+                        Some("function_call_output" | "custom_tool_call_output")
+                    ) =>
+                {
                     results.push(join_texts(&message["output"]));
                 }
                 _ => {}
