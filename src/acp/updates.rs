@@ -134,17 +134,60 @@ pub(super) fn result_content(result: &ToolResult) -> Vec<Value> {
 
 /// Converts a unified diff to one block for each hunk, with the lines around the change.
 ///
-/// Falls back to the diff as text if no place says which file it is, or if it was cut.
+/// Falls back to the diff as text if no place says which file it is, if it has several files, or if it was cut.
 pub(super) fn diff_content(diff: &str, places: &[FileLocation], cwd: &Path) -> Vec<Value> {
     let diff = reveal_hidden_characters(diff);
     let named = places.first().and_then(|place| uri::path_of(&place.uri).ok());
     let path = named.or_else(|| header_path(&diff).map(|path| cwd.join(path)));
     let hunks = path.as_ref().map(|path| split_hunks(&diff, path));
     match hunks {
-        Some(hunks) if !hunks.is_empty() && hunks.len() <= MAX_HUNKS && !diff.contains("\n[…") => hunks,
+        Some(hunks)
+            if !hunks.is_empty()
+                && hunks.len() <= MAX_HUNKS
+                && count_files(&diff) == 1
+                && !diff.contains("\n[…") =>
+        {
+            hunks
+        }
         _ if diff.is_empty() => Vec::new(),
         _ => vec![text_content(&format!("```diff\n{diff}\n```"))],
     }
+}
+
+/// Counts the files of a unified diff. Lines of a hunk may look like the names of a file.
+fn count_files(diff: &str) -> usize {
+    let mut files = 0;
+    // The lines that the hunk still has on its old and its new side.
+    let mut rest = [0_usize; 2];
+    for line in diff.lines() {
+        let sides: &[usize] = match line.as_bytes().first() {
+            _ if rest == [0, 0] => {
+                files += usize::from(line.starts_with("--- "));
+                rest = read_hunk_lengths(line).unwrap_or_default();
+                continue;
+            }
+            Some(b'-') => &[0],
+            Some(b'+') => &[1],
+            Some(b'\\') => &[],
+            Some(_) | None => &[0, 1],
+        };
+        for side in sides {
+            rest[*side] = rest[*side].saturating_sub(1);
+        }
+    }
+    files
+}
+
+/// Reads how many lines a hunk has on each side: `@@ -1,2 +3 @@` → 2 and 1.
+fn read_hunk_lengths(line: &str) -> Option<[usize; 2]> {
+    let (old, rest) = line.strip_prefix("@@ -")?.split_once(" +")?;
+    let (new, _) = rest.split_once(' ')?;
+    let length = |range: &str| {
+        range
+            .split_once(',')
+            .map_or(Some(1), |(_, length)| length.parse().ok())
+    };
+    Some([length(old)?, length(new)?])
 }
 
 /// Returns the path of the header's new side, or of its old one for a deleted file.
@@ -410,5 +453,27 @@ mod tests {
             [json!({"type": "diff", "path": "/w/a.txt", "oldText": null, "newText": "x\n"})]
         );
         assert!(diff_content("", &[], Path::new("/")).is_empty());
+    }
+
+    #[test]
+    fn a_diff_of_several_files_is_shown_whole() {
+        let first = build_unified_diff("a.sql", DiffSides::Both, "-- a\nb\n", "++ a\nb\n").text;
+        let place = FileLocation {
+            uri: "file:///w/a.sql".to_owned(),
+            line: None,
+        };
+        let shown = diff_content(&first, std::slice::from_ref(&place), Path::new("/w"));
+        assert_eq!(
+            shown,
+            [json!({"type": "diff", "path": "/w/a.sql", "oldText": "-- a\nb\n", "newText": "++ a\nb\n"})]
+        );
+        for more in [
+            build_unified_diff("b.txt", DiffSides::OnlyOld, "gone\n", "").text,
+            "--- a/b.txt\n+++ b/c.txt\n".to_owned(),
+        ] {
+            let diff = format!("{first}{more}");
+            let shown = diff_content(&diff, std::slice::from_ref(&place), Path::new("/w"));
+            assert_eq!(shown, [text_content(&format!("```diff\n{diff}\n```"))]);
+        }
     }
 }
