@@ -41,6 +41,7 @@ mod new_errors;
 mod notebook;
 mod outline;
 mod output;
+mod outside;
 pub mod present_plan;
 mod progress;
 pub mod read_file;

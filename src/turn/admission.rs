@@ -96,6 +96,15 @@ impl ProviderAccess {
     }
 }
 
+/// Builds the state of the access to providers. Only the turn itself may be the trial of an open circuit.
+pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
+    let access = ProviderAccess::new(cx.resumption.open_circuits.iter().cloned());
+    match cx.depth {
+        0 => access,
+        _ => access.by_machine(),
+    }
+}
+
 /// Whether a call may be made.
 pub(super) enum ProviderAdmission {
     Place(CallPermit),

@@ -10,22 +10,18 @@ use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
 use super::emit::emit_warning;
 use super::loop_state::{LoopState, MAX_FAILED_COMPACTIONS};
-use super::model_call::{CallOutcome, call_with_retries};
+use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
 use super::model_choice::{ModelChoice, ResolvedModel};
 use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
 use super::transition::Outcome;
 use crate::context::compact::{self, CompactionRange};
 use crate::context::{estimate_text, estimate_tool_tokens};
-use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message, Summary, ToolCallId};
-use crate::provider::{HistoryItem, ModelRequest, StopReason, is_thinking_enabled};
+use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Summary, ToolCallId};
+use crate::provider::{HistoryItem, StopReason};
 
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
 const SHORTER: u32 = 3;
-
-/// The longest summary, in tokens. A reasoning model gets more, because its thoughts count too.
-const MAX_SUMMARY_TOKENS: u32 = 8_000;
-const NOTES_AND_THOUGHTS: u32 = 16_000;
 
 /// The code of the warning that a summary failed. The session counts these warnings.
 pub const COMPACTION_FAILED: &str = "compaction_failed";
@@ -86,7 +82,8 @@ pub(super) async fn begin(
     // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
     state.compaction.failures = step_input.failed_compactions;
     state.environment.mode = step_input.mode.unwrap_or(cx.settings.mode);
-    state.used.context = state.estimate_tokens(&step_input.items);
+    let context = state.estimate_tokens(&step_input.items);
+    state.used.update(|used| used.context = context);
     Ok(step_input.items)
 }
 
@@ -304,10 +301,12 @@ async fn write_notes(
     let without =
         (trigger != CompactTrigger::Manual).then_some("the conversation continues without a summary");
     for shorter in 0.. {
-        let request = notes_request(
+        let request = build_auxiliary_request(
             &model,
+            compact::SUMMARY_SYSTEM,
             compact::build_summary_prompt(part.slice_items(items), instructions),
         );
+        let request = Arc::new(request);
         // An auxiliary call never falls back: what `without` says happens instead.
         let fallbacks = state.access.disable_fallback(without);
         let outcome = call_with_retries(
@@ -315,7 +314,7 @@ async fn write_notes(
             &model,
             &mut state.access,
             request,
-            &mut state.used,
+            &state.used,
             OutputVisibility::Nothing,
         )
         .await?;
@@ -352,25 +351,6 @@ async fn write_notes(
         }
     }
     unreachable!("it ends by itself")
-}
-
-fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<ModelRequest> {
-    let longest = if is_thinking_enabled(&model.model, None) {
-        NOTES_AND_THOUGHTS
-    } else {
-        MAX_SUMMARY_TOKENS
-    };
-    Arc::new(ModelRequest {
-        model: model.model.clone(),
-        system: compact::SUMMARY_SYSTEM.into(),
-        messages: vec![HistoryItem::new(Message::user_text(transcript))],
-        tools: Arc::new([]),
-        max_output_tokens: longest.min(model.info.max_output),
-        is_limit_assumed: false,
-        effort: None,
-        cache_key: None,
-        context_window: Some(model.info.window),
-    })
 }
 
 /// Returns the text that the model wrote.

@@ -110,7 +110,7 @@ pub(super) async fn final_summary(
         &model,
         &mut state.access,
         request,
-        &mut state.used,
+        &state.used,
         OutputVisibility::Deltas,
     )
     .await?;

@@ -11,8 +11,9 @@ use super::model_choice::ResolvedModel;
 use super::policy::PolicyState;
 use super::route::Route;
 use super::transition::{TransitionFacts, TurnLimits, TurnProgress};
+use super::usage_meter::UsageMeter;
 use crate::context::compact;
-use crate::domain::{Cost, Transition, Usage};
+use crate::domain::Transition;
 use crate::provider::{HistoryItem, is_thinking_enabled};
 
 /// Failed summaries in a row after which automatic compaction is disabled for the session (R-CTX-2).
@@ -45,18 +46,6 @@ const TARGET_PERCENT: u64 = 90;
 /// outside.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 
-/// What the turn has used so far.
-#[derive(Clone, Copy, Default)]
-pub(super) struct TurnUsage {
-    pub(super) usage: Usage,
-    /// Known as long as the cost of every call is known.
-    pub(super) cost: Option<Cost>,
-    /// Tokens of the window that the conversation occupies.
-    pub(super) context: u64,
-    pub(super) window: u64,
-    pub(super) calls: u32,
-}
-
 /// How many tokens a request has, corrected by what the provider has counted.
 struct TokenEstimator {
     /// Estimated tokens of the system prompt and the tools.
@@ -82,7 +71,7 @@ pub(super) struct CompactionState {
 pub(super) struct LoopState {
     pub(super) model: ResolvedModel,
     pub(super) progress: TurnProgress,
-    pub(super) used: TurnUsage,
+    pub(super) used: Arc<UsageMeter>,
     pub(super) max_output: u32,
     /// Tokens of the last request, as the provider counted them.
     pub(super) context: u64,
@@ -102,10 +91,7 @@ impl LoopState {
             max_output: first_output(&model),
             route: Route::new(model.clone(), None),
             access: ProviderAccess::default(),
-            used: TurnUsage {
-                window: model.info.window,
-                ..TurnUsage::default()
-            },
+            used: Arc::new(UsageMeter::new(model.info.window)),
             model,
             progress: TurnProgress::default(),
             context: 0,
@@ -152,7 +138,7 @@ impl LoopState {
     pub(super) fn switch_model(&mut self, mut model: ResolvedModel) {
         self.tokens.calibration.limit_output(&mut model);
         self.max_output = first_output(&model);
-        self.used.window = model.info.window;
+        self.used.update(|used| used.window = model.info.window);
         // Another model has another tokenizer.
         self.tokens.correction = self.tokens.calibration.ratio_for(&model.label());
         self.model = model;
@@ -268,7 +254,7 @@ impl LoopState {
     /// Returns the used percentage of the token target while the target is not reached.
     pub(super) fn target_used(&self, target: Option<u64>) -> Option<u64> {
         let target = target.filter(|target| *target > 0)?;
-        let percent = self.used.usage.output.saturating_mul(100) / target;
+        let percent = self.used.totals().usage.output.saturating_mul(100) / target;
         (percent < TARGET_PERCENT).then_some(percent)
     }
 }
@@ -396,9 +382,9 @@ mod tests {
 
     #[test]
     fn the_token_target_is_measured_in_output_percent() {
-        let mut state = LoopState::new(model(200_000, 8_000), 0, true);
+        let state = LoopState::new(model(200_000, 8_000), 0, true);
         for (output, used) in [(0, Some(0)), (449, Some(89)), (450, None), (9_999, None)] {
-            state.used.usage.output = output;
+            state.used.update(|used| used.usage.output = output);
             assert_eq!(state.target_used(Some(500)), used);
         }
         assert_eq!(state.target_used(None), None);

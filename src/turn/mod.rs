@@ -51,6 +51,7 @@ mod tool_refresh;
 mod tool_run;
 mod tool_step;
 mod transition;
+mod usage_meter;
 mod wrap_up;
 
 pub use accumulate::MAX_MESSAGE_BYTES;

@@ -14,16 +14,22 @@ use super::call_budget::{admit_within_budget, compute_call_cost, record_call_cos
 use super::context::TurnContext;
 use super::emit::{emit_late_warning, retract_output};
 use super::failure_policy::RetryPlan;
-use super::loop_state::TurnUsage;
 use super::model_choice::ResolvedModel;
 use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
+use super::usage_meter::UsageMeter;
 use crate::base::{clock, random};
-use crate::domain::{AgentError, Cost, Event, Usage};
-use crate::provider::{ModelRequest, ProviderError, ProviderFault, RetryState};
+use crate::domain::{AgentError, Cost, Event, Message, Usage};
+use crate::provider::{
+    HistoryItem, ModelRequest, ProviderError, ProviderFault, RetryState, is_thinking_enabled,
+};
 
 /// The code of the warning that provider calls are not recorded to the cassette.
 const RECORDING_FAILED: &str = "recording_failed";
+
+/// The longest answer to an auxiliary call, in tokens. A reasoning model gets more, because its thoughts count too.
+const MAX_AUXILIARY_TOKENS: u32 = 8_000;
+const ANSWER_AND_THOUGHTS: u32 = 16_000;
 
 /// The result of calling a model, retries included.
 pub(super) enum CallOutcome {
@@ -45,13 +51,33 @@ pub(super) enum CallOutcome {
     Failed(AgentError),
 }
 
+/// Builds the request of an auxiliary call, such as a summary: it knows nothing of the conversation but `prompt`.
+pub(super) fn build_auxiliary_request(model: &ResolvedModel, system: &str, prompt: String) -> ModelRequest {
+    let longest = if is_thinking_enabled(&model.model, None) {
+        ANSWER_AND_THOUGHTS
+    } else {
+        MAX_AUXILIARY_TOKENS
+    };
+    ModelRequest {
+        model: model.model.clone(),
+        system: system.into(),
+        messages: vec![HistoryItem::new(Message::user_text(prompt))],
+        tools: Arc::new([]),
+        max_output_tokens: longest.min(model.info.max_output),
+        is_limit_assumed: false,
+        effort: None,
+        cache_key: None,
+        context_window: Some(model.info.window),
+    }
+}
+
 /// Calls the model, and retries visibly where that may help (R-PROV-1 to -3).
 pub(super) async fn call_with_retries(
     cx: &TurnContext,
     model: &ResolvedModel,
     access: &mut ProviderAccess,
     request: Arc<ModelRequest>,
-    used: &mut TurnUsage,
+    used: &UsageMeter,
     visibility: OutputVisibility,
 ) -> Result<CallOutcome, TurnStopped> {
     let mut retry = RetryState::new(model.retry);
@@ -184,7 +210,7 @@ async fn emit_retry(
 async fn charge_part(
     cx: &TurnContext,
     model: &ResolvedModel,
-    used: &mut TurnUsage,
+    used: &UsageMeter,
     (request, spent): (&ModelRequest, CallUsage),
     visibility: OutputVisibility,
 ) -> Result<(), TurnStopped> {
@@ -202,7 +228,7 @@ async fn charge_part(
 async fn charge_usage(
     cx: &TurnContext,
     model: &ResolvedModel,
-    used: &mut TurnUsage,
+    used: &UsageMeter,
     spent: CallUsage,
     visibility: OutputVisibility,
 ) -> Result<(), TurnStopped> {
@@ -211,20 +237,18 @@ async fn charge_usage(
         .input_tokens
         .add(spent.usage.total_input_tokens());
     cx.services.totals.output_tokens.add(spent.usage.output);
-    used.usage += spent.usage;
-    used.cost = match (used.calls, used.cost, spent.cost) {
-        (0, _, cost) => cost,
-        (_, Some(sum), Some(cost)) => Some(sum + cost),
-        _ => None,
-    };
-    used.calls += 1;
-    if visibility == OutputVisibility::Deltas {
-        // Some local servers report no token counts; the estimate stays.
-        if spent.usage.total_input_tokens() > 0 {
-            used.context = spent.usage.total_input_tokens() + spent.usage.output;
+    let report = used.lock_reports().await;
+    let used = used.update(|used| {
+        used.add(spent);
+        if visibility == OutputVisibility::Deltas {
+            // Some local servers report no token counts; the estimate stays.
+            if spent.usage.total_input_tokens() > 0 {
+                used.context = spent.usage.total_input_tokens() + spent.usage.output;
+            }
+            used.window = model.info.window;
         }
-        used.window = model.info.window;
-    }
+        *used
+    });
     tracing::info!(
         model = %model.label(),
         input_tokens = spent.usage.total_input_tokens(),
@@ -246,5 +270,6 @@ async fn charge_usage(
             provider: Some(model.provider.name().to_owned()),
         })
         .await?;
+    drop(report);
     record_call_cost(cx, model, spent.cost).await
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::admission::ProviderAccess;
+use super::admission::build_provider_access;
 use super::compact::{
     SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
     no_room, summarize_history,
@@ -117,15 +117,6 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
     }
 }
 
-/// Builds the state of the access to providers. Only the turn itself may be the trial of an open circuit.
-pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
-    let access = ProviderAccess::new(cx.resumption.open_circuits.iter().cloned());
-    match cx.depth {
-        0 => access,
-        _ => access.by_machine(),
-    }
-}
-
 /// Ends the turn before the loop, whatever the model would say.
 async fn end_early(
     cx: &TurnContext,
@@ -152,7 +143,8 @@ async fn compact_by_hand(
     instructions: Option<&str>,
 ) -> Result<TurnFinish, TurnStopped> {
     let items = cx.link.begin_step().await?.items;
-    state.used.context = state.estimate_tokens(&items);
+    let context = state.estimate_tokens(&items);
+    state.used.update(|used| used.context = context);
     let (reason, detail, error) =
         match summarize_history(cx, state, &items, CompactTrigger::Manual, instructions).await? {
             SummaryOutcome::Smaller => (TerminalReason::Completed, None, None),

@@ -86,7 +86,7 @@ async fn ask_within_output_limit(
             &state.model,
             &mut state.access,
             request,
-            &mut state.used,
+            &state.used,
             OutputVisibility::Deltas,
         )
         .await?;

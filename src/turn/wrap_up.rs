@@ -2,11 +2,12 @@
 //!
 //! The bridge of the sub-agent decides when the time is up; here is only the call.
 
+use super::admission::build_provider_access;
 use super::compact;
 use super::context::TurnContext;
 use super::limits::final_summary;
 use super::loop_state::LoopState;
-use super::run::{build_provider_access, resolve_model};
+use super::run::resolve_model;
 use super::session_link::TurnStopped;
 
 /// Asks the model to summarize what the sub-agent reached. Returns whether it answered.
