@@ -60,6 +60,7 @@ fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
         effort: None,
         cache_key: None,
         context_window: Some(40_960),
+        web_search: false,
     })
 }
 

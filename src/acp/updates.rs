@@ -80,7 +80,7 @@ pub(super) fn tool_kind(name: &str) -> &'static str {
         "write_file" | "edit_file" | "apply_patch" | "rename_symbol" => "edit",
         "glob" | "grep" | "list_dir" | "find_symbol" | "find_references" | "go_to_definition" => "search",
         "bash" | "bash_output" | "bash_kill" => "execute",
-        "web_fetch" => "fetch",
+        "web_fetch" | "web_search" => "fetch",
         "update_plan" | "delegate" => "think",
         _ => "other",
     }

@@ -25,7 +25,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::rule::{OUTSIDE_SANDBOX, Rule, SANDBOXED};
+use super::rule::{OUTSIDE_SANDBOX, Rule, SANDBOXED, WEB_SEARCH};
 use super::secret;
 use crate::base::steering::{Steering, find_steering};
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -279,13 +279,15 @@ impl<'a> JudgedCall<'a> {
             }
     }
 
-    /// Returns whether this is a configured command tool that declares to read, write, or use the network.
+    /// Returns whether this is `web_search`, or a configured command tool that declares to read, write, or use the
+    /// network.
     ///
     /// Its effect names no file and no URL.
     fn is_own_tool(&self) -> bool {
         let named = match self.effect.kind {
             EffectKind::Read | EffectKind::Write => !self.effect.paths.is_empty(),
-            EffectKind::Network => self.effect.subject.contains("://"),
+            // A query names no address, even if it contains one.
+            EffectKind::Network => self.tool != WEB_SEARCH && self.effect.subject.contains("://"),
             EffectKind::None | EffectKind::Execute => true,
         };
         !named && !self.is_foreign()
@@ -390,6 +392,9 @@ impl<'a> JudgedCall<'a> {
     fn describe_effect(&self) -> String {
         if self.is_of_mcp() {
             return format!("calls a tool of an MCP server: {}", self.tool);
+        }
+        if self.tool == WEB_SEARCH {
+            return format!("sends to a web search: {}", one_line(&self.effect.subject, 400));
         }
         if self.is_own_tool() {
             let does = match self.effect.kind {

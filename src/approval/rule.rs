@@ -49,6 +49,8 @@ pub(super) const SANDBOXED: &str = "bash_sandboxed";
 
 /// The tool that makes the edits of `edit_file`, among others.
 const PATCH_TOOL: &str = "apply_patch";
+/// The tool that searches the web. Its effect is a query, not an address, so its rules have no pattern.
+pub(super) const WEB_SEARCH: &str = "web_search";
 
 /// The built-in tools that write files.
 const WRITING_TOOLS: [&str; 4] = ["edit_file", "write_file", PATCH_TOOL, "rename_symbol"];

@@ -165,7 +165,7 @@ fn effect(
             stands_for: vec!["edit_file", "write_file"],
             ..on_file(EffectKind::Write, &roots, home, folder, call)?
         }),
-        "web_fetch" => Ok(of_kind(EffectKind::Network)),
+        "web_fetch" | "web_search" => Ok(of_kind(EffectKind::Network)),
         name if name.starts_with("mcp:") => Ok(of_kind(EffectKind::Network)),
         name if source.tools.iter().any(|known| known == name) => Ok(of_kind(EffectKind::None)),
         name => Err(format!(

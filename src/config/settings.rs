@@ -251,6 +251,10 @@ pub struct ModelSettings {
     /// The tool with which the model changes files. Default: `apply_patch` for GPT-5 and later over OpenAI's Responses
     /// API, `edit_file` for all others.
     pub edit_tool: Option<EditTool>,
+    /// Whether the provider searches the web for this model, so that the agent has `web_search`. `true` has an effect
+    /// for the kinds `anthropic`, `openai-responses`, `gemini`, and `script`. Default: yes for models that are known to search,
+    /// at their vendor's own address.
+    pub web_search: Option<bool>,
 }
 
 /// The tool with which a model changes parts of files.

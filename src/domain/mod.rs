@@ -25,6 +25,7 @@ pub mod sandbox;
 pub mod tool_call;
 pub mod usage;
 pub mod user_request;
+mod web_source;
 mod words;
 
 pub use answer::FinalAnswer;
@@ -55,3 +56,4 @@ pub use user_request::{
     AgentQuestion, Answers, FieldChoice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
     QuestionField, RequestSubject,
 };
+pub use web_source::WebSource;

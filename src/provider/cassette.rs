@@ -43,7 +43,7 @@ use super::account::ProviderAccount;
 use super::classify::{self, RefusedResponse};
 use super::error::{Failure, ProviderError, ProviderFault, TimeoutPhase};
 use super::request::ModelRequest;
-use super::stream::{StopReason, StreamEvent};
+use super::stream::{SearchReport, StopReason, StreamEvent};
 use crate::domain::{Cost, Message, Role, Usage};
 
 /// How much of a prompt a recording keeps, in characters: enough to recognize it.
@@ -110,6 +110,8 @@ pub(super) struct CassetteEvent {
     pub(super) redacted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool: Option<CassetteTool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) search: Option<SearchReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<RecordedTokens>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -61,6 +61,7 @@ fn to_model_override(model_settings: &ModelSettings) -> ModelOverride {
         price: model_settings.price(),
         images: model_settings.images,
         tools: model_settings.tools,
+        search: model_settings.web_search,
         ..ModelOverride::default()
     }
 }

@@ -15,7 +15,7 @@ use super::anthropic::MessagesDecoder;
 use super::decode::{DecodeError, EventQueue, StreamDecoder};
 use super::error::ProviderFault;
 use super::openai::ChatDecoder;
-use super::stream::{StopReason, StreamEvent};
+use super::stream::{SearchReport, StopReason, StreamEvent};
 use crate::domain::{Cost, Usage};
 
 type Make = fn() -> StreamDecoder;
@@ -167,6 +167,17 @@ fn tool(index: u32, name: &str, json: &str) -> [StreamEvent; 3] {
     ]
 }
 
+fn searches(count: u32) -> StreamEvent {
+    StreamEvent::Search(SearchReport::Searches(count))
+}
+
+fn source(url: &str, title: &str) -> StreamEvent {
+    StreamEvent::Search(SearchReport::Source(crate::domain::WebSource {
+        url: url.into(),
+        title: title.into(),
+    }))
+}
+
 fn stop(reason: StopReason) -> StreamEvent {
     StreamEvent::Stop(reason)
 }
@@ -286,6 +297,71 @@ data: {"type":"message_stop"}
     expected.push(StreamEvent::ToolUseCompleted { index: 5 });
     expected.push(stop(StopReason::ToolUse));
     check("thinking, text and tools", messages, &stream, &expected);
+}
+
+#[test]
+fn messages_decode_searches() {
+    let stream = anthropic(
+        r#"event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"I look. "}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: content_block_start
+data: {"type":"content_block_start","index":1,"content_block":{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"query\":\"hats\"}"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":1}
+
+event: content_block_start
+data: {"type":"content_block_start","index":2,"content_block":{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","url":"https://a.org/","title":"A","encrypted_content":"x","page_age":null},{"type":"web_search_result","url":"https://b.org/","title":"B","encrypted_content":"y"}]}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":2}
+
+event: content_block_start
+data: {"type":"content_block_start","index":3,"content_block":{"type":"web_search_tool_result","tool_use_id":"srvtoolu_2","content":{"type":"web_search_tool_result_error","error_code":"max_uses_exceeded"}}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":3}
+
+event: content_block_start
+data: {"type":"content_block_start","index":4,"content_block":{"type":"text","text":"","citations":[]}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":4,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://b.org/","title":"B","encrypted_index":"z","cited_text":"hats"}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":4,"delta":{"type":"text_delta","text":"Hats."}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":4}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9,"server_tool_use":{"web_search_requests":2}}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"#,
+    );
+    let expected = [
+        usage(25, 1, 3, 7),
+        text("I look. "),
+        source("https://a.org/", "A"),
+        source("https://b.org/", "B"),
+        StreamEvent::Search(SearchReport::Failed("max_uses_exceeded".into())),
+        source("https://b.org/", "B"),
+        text("Hats."),
+        usage(25, 9, 3, 7),
+        searches(2),
+        stop(StopReason::EndTurn),
+    ];
+    check("searches", messages, &stream, &expected);
 }
 
 #[test]

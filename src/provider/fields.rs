@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::decode::DecodeError;
 use super::sse::SseEvent;
+use super::stream::{SearchReport, StreamEvent};
 use crate::base::text::one_line;
+use crate::domain::WebSource;
 
 /// How much of a malformed event an error quotes, in characters.
 const EXCERPT: usize = 300;
@@ -79,6 +81,16 @@ pub(super) fn optional_list<'v>(object: &'v Value, field: &str) -> &'v [Value] {
         .as_array()
         .or_else(|| ignore_unexpected_type(value, field))
         .map_or(&[], Vec::as_slice)
+}
+
+/// Returns the page that a web search names, with its address in `field`; `None` if there is no address.
+pub(super) fn read_source(page: &Value, field: &str) -> Option<StreamEvent> {
+    let url = text(page, field).filter(|url| !url.is_empty())?;
+    let title = text(page, "title").unwrap_or_default();
+    Some(StreamEvent::Search(SearchReport::Source(WebSource {
+        url: url.to_owned(),
+        title: title.to_owned(),
+    })))
 }
 
 /// Returns a text without which the answer would have a hole; empty if the field is null or absent.

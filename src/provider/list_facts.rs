@@ -67,6 +67,7 @@ pub(super) fn read_facts(entry: &Value) -> ModelOverride {
         reasoning: has_parameter("reasoning").or_else(|| entry["thinking"].as_bool()),
         images: kinds.map(|kinds| kinds.iter().any(|kind| kind == "image")),
         tools: has_parameter("tools"),
+        search: None,
     }
 }
 
@@ -119,6 +120,7 @@ mod tests {
                 reasoning: Some(false),
                 images: Some(true),
                 tools: Some(true),
+                search: None,
             }
         );
         let sizes = |entry: Value| {

@@ -55,13 +55,13 @@ pub use configured::build_spec;
 pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};
 pub use health_tracking::{Health, WatchedProvider};
 pub use list_facts::ModelList;
-pub use models::{ModelInfo, ModelOverride, PriceSource, is_thinking_enabled};
+pub use models::{ModelInfo, ModelOverride, PriceSource, SearchFee, is_thinking_enabled};
 pub use probe::{ProbeResult, fetch_list, list_models, probe_provider};
 pub use registry::{CallSlot, CallSlots, ProviderSpec, build};
 pub use request::{Effort, HistoryItem, ModelRequest, RequestShape};
 pub use retry::{GiveUp, RetryPolicy, RetryState, RetryVerdict};
 pub use script::Script;
-pub use stream::{EventStream, StopReason, StreamEvent};
+pub use stream::{EventStream, SearchReport, StopReason, StreamEvent};
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ mod defaults;
 mod info;
 mod judge;
 mod name;
+mod search;
 
 pub use self::catalog::{
     CatalogDifference, CatalogDownload, DownloadState, Retirement, catalog_source, compare_download,
@@ -19,6 +20,8 @@ pub use self::info::{ModelInfo, ModelOverride};
 pub use self::judge::{KnownList, ModelNaming, NameVerdict, check_model_name, suggest_model_names};
 pub use self::name::strip_date;
 pub(crate) use self::name::{claude_version, gpt_version, major_version, plain_name};
+pub use self::search::SearchFee;
+pub(super) use self::search::{is_search_known, search_fee};
 
 pub(super) use self::catalog::{ReasoningField, section_of};
 use self::catalog::{catalog, is_closed};
@@ -72,6 +75,7 @@ pub(super) fn lookup_model_at(section: Option<&str>, model: &str) -> ModelInfo {
             images: true,
             documents: false,
             tools: true,
+            search: None,
         },
     };
     if !info.knows_max_output {

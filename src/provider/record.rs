@@ -202,6 +202,10 @@ impl Recording {
                     tool.unfinished = false;
                 }
             }
+            Ok(StreamEvent::Search(report)) => events.push(CassetteEvent {
+                search: Some(report.clone()),
+                ..CassetteEvent::default()
+            }),
             Ok(StreamEvent::Usage { usage, cost }) => {
                 let tokens = Some(RecordedTokens::from_usage(*usage, *cost));
                 match events.last_mut() {
@@ -248,10 +252,11 @@ impl Recording {
     }
 }
 
-/// Returns the last event that is not a usage count. Some servers send a count after every piece. Joining pieces
-/// across it keeps a secret in one text, where redaction finds it.
+/// Returns the last event that is neither a usage count nor a search report. Servers send them between pieces of a
+/// text. Joining pieces across them keeps a secret in one text, where redaction finds it.
 fn last_content_event(events: &mut [CassetteEvent]) -> Option<&mut CassetteEvent> {
-    events.iter_mut().rev().find(|event| event.usage.is_none())
+    let is_content = |event: &&mut CassetteEvent| event.usage.is_none() && event.search.is_none();
+    events.iter_mut().rev().find(is_content)
 }
 
 impl Drop for Recording {
@@ -632,6 +637,10 @@ mod tests {
             cost: None,
         };
         let (start, rest) = CANARY.split_at(5);
+        let search = crate::provider::SearchReport::Source(crate::domain::WebSource {
+            url: "https://a.org/".into(),
+            title: "A".into(),
+        });
         let scripted_events = vec![
             Ok(StreamEvent::Reasoning(format!("hm {start}"))),
             Ok(counted(1)),
@@ -639,6 +648,7 @@ mod tests {
             Ok(counted(2)),
             Ok(StreamEvent::Text(format!("so {start}"))),
             Ok(counted(3)),
+            Ok(StreamEvent::Search(search.clone())),
             Ok(StreamEvent::Text(format!("{rest} it is"))),
             Ok(counted(4)),
             Ok(StreamEvent::Stop(StopReason::EndTurn)),
@@ -662,6 +672,7 @@ mod tests {
         };
         let played: Vec<_> = events(&played, &prompt).await.into_iter().flatten().collect();
         assert_eq!(played.iter().filter_map(usage).next_back(), Some(4), "{played:?}");
+        assert!(played.contains(&StreamEvent::Search(search)), "{played:?}");
         let texts = played.iter().filter_map(|event| match event {
             StreamEvent::Text(text) | StreamEvent::Reasoning(text) => Some(text.as_str()),
             _ => None,

@@ -23,8 +23,9 @@ use super::gemini::Gemini;
 use super::http::{Http, HttpSettings};
 use super::list_facts::ModelList;
 use super::models::{
-    FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, lookup_local, lookup_model,
-    lookup_model_at, lookup_retirement, nearest_effort, parse_day, reads_documents, section_of,
+    FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, SearchFee, is_search_known,
+    lookup_local, lookup_model, lookup_model_at, lookup_retirement, nearest_effort, parse_day, reads_documents,
+    search_fee, section_of,
 };
 use super::ollama::{self, Ollama};
 use super::openai::{Flavour, OpenAi};
@@ -114,7 +115,20 @@ impl ProviderSpec {
     /// model keeps its price even behind a local proxy, so that spending limits hold there.
     pub fn model_info(&self, model: &str) -> ModelInfo {
         let known = self.unconfigured_info(model);
-        self.models.get(model).map_or(known, |better| better.apply(known))
+        let mut info = self.models.get(model).map_or(known, |better| better.apply(known));
+        info.search = self.search_fee(model);
+        info
+    }
+
+    /// Returns what a web search by the provider costs; `None` if `model` cannot search or shall not.
+    fn search_fee(&self, model: &str) -> Option<SearchFee> {
+        let configured = self.models.get(model).and_then(|better| better.search);
+        let can_search = configured.unwrap_or_else(|| {
+            let address = self.resolve_base_url().ok();
+            let host = address.as_ref().and_then(Url::host_str);
+            host.is_some_and(|host| is_search_known(self.kind, host, model))
+        });
+        search_fee(self.kind, model).filter(|_| can_search)
     }
 
     /// Returns where the price in [`ProviderSpec::model_info`] comes from.

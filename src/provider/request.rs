@@ -29,6 +29,8 @@ pub struct ModelRequest {
     pub cache_key: Option<Arc<str>>,
     /// The model's window in tokens, for servers that must be told; `None` leaves it to the server.
     pub context_window: Option<u64>,
+    /// Offers the provider's own web search, for APIs that have one; see `ModelInfo::search`.
+    pub web_search: bool,
 }
 
 impl ModelRequest {
@@ -448,6 +450,7 @@ pub(crate) mod tests {
             effort: None,
             cache_key: None,
             context_window: None,
+            web_search: false,
         }
     }
 

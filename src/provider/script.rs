@@ -173,6 +173,8 @@ fn build_steps(exchange: &RecordedExchange, account: &ProviderAccount, model: &s
             if !tool.unfinished {
                 beats.push_step(Ok(StreamEvent::ToolUseCompleted { index }));
             }
+        } else if let Some(report) = &event.search {
+            beats.push_step(Ok(StreamEvent::Search(report.clone())));
         } else if let Some(tokens) = &event.usage {
             beats.push_step(Ok(tokens.to_usage_event()));
         } else if let Some(failure) = event.to_failure(account, model) {

@@ -3,10 +3,11 @@
 //! Each decoder produces these, `turn` consumes them, and `cassette` stores them. Knows no API and no transport.
 
 use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::ProviderError;
-use crate::domain::{Cost, Usage};
+use crate::domain::{Cost, Usage, WebSource};
 
 /// The events of one call. Ends after exactly one [`StreamEvent::Stop`] or exactly one error.
 pub type EventStream = BoxStream<'static, Result<StreamEvent, ProviderError>>;
@@ -47,6 +48,8 @@ pub enum StreamEvent {
         /// The index of the tool call.
         index: u32,
     },
+    /// What the provider's own web search does. Only a request with `web_search` leads to it.
+    Search(SearchReport),
     /// The usage so far; the last one counts.
     Usage {
         usage: Usage,
@@ -55,6 +58,18 @@ pub enum StreamEvent {
     },
     /// The end of the answer; nothing follows.
     Stop(StopReason),
+}
+
+/// A report of the provider's own web search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchReport {
+    /// The number of searches so far; the last one counts.
+    Searches(u32),
+    /// A page that was found or cited. Providers may name the same one repeatedly.
+    Source(WebSource),
+    /// A search failed, with the provider's word for the reason.
+    Failed(String),
 }
 
 /// Why an answer ended.

@@ -64,6 +64,8 @@ pub mod update_plan;
 mod walk;
 mod web;
 pub mod web_fetch;
+pub mod web_search;
+mod web_searcher;
 pub mod write_file;
 
 pub use context::{
@@ -81,6 +83,7 @@ pub use registry::{Registry, create_builtin_tools};
 pub use spawner::{ChildState, NoSpawner, Spawner, SubagentJob, SubagentReport};
 pub use tool_source::{LoadedTools, McpToolSource, ToolSource};
 pub use turn_tools::{ToolFilter, TurnTools};
+pub use web_searcher::{SearchAnswer, SearchFailure, SearchJob, WebSearcher};
 
 use std::future::Future;
 use std::time::Duration;

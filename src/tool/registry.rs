@@ -26,6 +26,7 @@ use super::read_skill::ReadSkill;
 use super::rename_symbol::RenameSymbol;
 use super::update_plan::UpdatePlan;
 use super::web_fetch::WebFetch;
+use super::web_search::WebSearch;
 use super::write_file::WriteFile;
 use crate::domain::ToolSpec;
 
@@ -48,6 +49,7 @@ pub fn create_builtin_tools() -> Vec<Arc<dyn DynTool>> {
         Arc::new(PresentPlan),
         Arc::new(Delegate),
         Arc::new(WebFetch::default()),
+        Arc::new(WebSearch),
         Arc::new(Diagnostics),
         Arc::new(FindSymbol),
         Arc::new(FindReferences),

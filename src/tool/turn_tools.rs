@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::apply_patch::ApplyPatch;
 use super::edit_file::EditFile;
 use super::search_tools::SearchTools;
-use super::{DynTool, Registry, Tool as _, ToolSource};
+use super::web_search::WebSearch;
+use super::{DynTool, Registry, Tool as _, ToolSource, WebSearcher};
 use crate::config::EditTool;
 use crate::domain::ToolSpec;
 
@@ -19,6 +20,8 @@ pub type ToolFilter = Arc<dyn Fn(&dyn DynTool) -> bool + Send + Sync>;
 #[derive(Clone)]
 pub struct TurnTools {
     fixed: Arc<Registry>,
+    /// The fixed tools for a model that cannot search the web.
+    without_search: Arc<Registry>,
     source: Option<Arc<dyn ToolSource>>,
     filter: ToolFilter,
     current: Arc<Mutex<CurrentTools>>,
@@ -30,6 +33,7 @@ struct CurrentTools {
     visible: Arc<Registry>,
     /// What it can call although it does not see the definition.
     deferred: Option<Arc<Registry>>,
+    searcher: Option<Arc<dyn WebSearcher>>,
 }
 
 impl From<Arc<Registry>> for TurnTools {
@@ -39,14 +43,18 @@ impl From<Arc<Registry>> for TurnTools {
 }
 
 impl TurnTools {
-    /// Creates the tools; those of the source are there after the first [`TurnTools::refresh`].
+    /// Creates the tools; those of the source and the web search are there after the first
+    /// [`TurnTools::refresh`].
     pub fn new(fixed: Arc<Registry>, source: Option<Arc<dyn ToolSource>>, filter: ToolFilter) -> Self {
+        let without_search = Arc::new(fixed.filter_by_name(|tool| tool != WebSearch::NAME));
         Self {
             current: Arc::new(Mutex::new(CurrentTools {
-                visible: fixed.clone(),
+                visible: without_search.clone(),
                 deferred: None,
+                searcher: None,
             })),
             fixed,
+            without_search,
             source,
             filter,
         }
@@ -64,17 +72,48 @@ impl TurnTools {
         self.source.as_ref()
     }
 
-    /// Takes over the tools that the source has now. `defers` decides, from all definitions, whether those of the source
-    /// are deferred. Returns whether the definitions that the model sees have changed.
-    pub fn refresh(&self, defers: impl FnOnce(&[ToolSpec]) -> bool) -> bool {
-        let Some(source) = &self.source else { return false };
+    /// Takes over the tools that the source has now, and the web search of the current model, if it has one. `defers`
+    /// decides, from all definitions, whether those of the source are deferred. Returns whether the definitions that the
+    /// model sees have changed.
+    pub fn refresh(
+        &self,
+        searcher: Option<Arc<dyn WebSearcher>>,
+        defers: impl FnOnce(&[ToolSpec]) -> bool,
+    ) -> bool {
+        let fixed = match &searcher {
+            Some(_) => &self.fixed,
+            None => &self.without_search,
+        };
+        let next = match &self.source {
+            Some(source) => self.with_source(fixed, source, searcher, defers),
+            None => CurrentTools {
+                visible: fixed.clone(),
+                deferred: None,
+                searcher,
+            },
+        };
+        let mut current = self.lock();
+        let has_changed = current.visible.tool_specs() != next.visible.tool_specs();
+        *current = next;
+        has_changed
+    }
+
+    /// Returns `fixed` with the tools that the source has now.
+    fn with_source(
+        &self,
+        fixed: &Registry,
+        source: &Arc<dyn ToolSource>,
+        searcher: Option<Arc<dyn WebSearcher>>,
+        defers: impl FnOnce(&[ToolSpec]) -> bool,
+    ) -> CurrentTools {
         let mut extra = source.list_tools();
         extra.retain(|tool| (self.filter)(tool.as_ref()));
-        let all = self.fixed.with_tools(&extra);
-        let next = if extra.is_empty() || !defers(all.tool_specs()) {
+        let all = fixed.with_tools(&extra);
+        if extra.is_empty() || !defers(all.tool_specs()) {
             CurrentTools {
                 visible: Arc::new(all),
                 deferred: None,
+                searcher,
             }
         } else {
             let specs: Arc<[ToolSpec]> = extra.iter().map(|tool| tool.spec()).collect();
@@ -85,20 +124,23 @@ impl TurnTools {
                 shown.extend(extra.iter().find(|tool| tool.name() == name).cloned());
             }
             CurrentTools {
-                visible: Arc::new(self.fixed.with_tools(&shown)),
+                visible: Arc::new(fixed.with_tools(&shown)),
                 deferred: Some(Arc::new(Registry::new(extra))),
+                searcher,
             }
-        };
-        let mut current = self.lock();
-        let has_changed = current.visible.tool_specs() != next.visible.tool_specs();
-        *current = next;
-        has_changed
+        }
+    }
+
+    /// Returns the web search of the current model.
+    pub fn searcher(&self) -> Option<Arc<dyn WebSearcher>> {
+        self.lock().searcher.clone()
     }
 
     /// Returns the tool of that name. One whose definition was deferred is loaded by that.
     pub fn get(&self, name: &str) -> Option<Arc<dyn DynTool>> {
         let current = self.lock();
-        if let Some(tool) = current.visible.get(name) {
+        // A model that took over may call the `web_search` of the one before it, which then says what to do.
+        if let Some(tool) = current.visible.get(name).or_else(|| self.fixed.get(name)) {
             return Some(tool.clone());
         }
         let tool = current.deferred.as_ref()?.get(name)?.clone();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::search_findings::SearchFindings;
 use crate::domain::{
     Block, Cost, Delta, Message, MessageId, ProviderCall, Role, Signature, ToolCallId, Usage,
 };
@@ -29,6 +30,7 @@ pub(super) struct Accumulator {
     full: bool,
     usage: Usage,
     cost: Option<Cost>,
+    findings: SearchFindings,
 }
 
 #[derive(Debug)]
@@ -74,6 +76,8 @@ pub(super) struct RequestedCall {
 pub(super) struct CompletedMessage {
     pub(super) message: Option<Message>,
     pub(super) wanted: Vec<RequestedCall>,
+    /// What the provider's own search found; nothing unless the request offered it.
+    pub(super) findings: SearchFindings,
 }
 
 impl Accumulator {
@@ -88,6 +92,7 @@ impl Accumulator {
             full: false,
             usage: Usage::default(),
             cost: None,
+            findings: SearchFindings::default(),
         }
     }
 
@@ -98,6 +103,11 @@ impl Accumulator {
     /// Returns the call's usage, and its cost if the provider reported one.
     pub(super) fn usage_and_cost(&self) -> (Usage, Option<Cost>) {
         (self.usage, self.cost)
+    }
+
+    /// Returns the number of searches that the provider made.
+    pub(super) fn search_count(&self) -> u32 {
+        self.findings.searches
     }
 
     /// Returns the received bytes of text, reasoning and calls.
@@ -196,6 +206,10 @@ impl Accumulator {
                 {
                     *complete = true;
                 }
+                PushResult::Quiet
+            }
+            StreamEvent::Search(report) => {
+                self.findings.record(report);
                 PushResult::Quiet
             }
             StreamEvent::Usage { usage, cost } => {
@@ -367,7 +381,11 @@ impl Accumulator {
             incomplete: cut,
             hidden: false,
         });
-        CompletedMessage { message, wanted }
+        CompletedMessage {
+            message,
+            wanted,
+            findings: self.findings,
+        }
     }
 }
 

@@ -194,9 +194,18 @@ fn call_usage(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
     CallUsage {
         usage,
         // R-PROV-7: a cost that the provider reports wins over the price table.
-        cost: reported_cost.or_else(|| model.info.price.map(|price| price.calculate_cost(&usage))),
+        cost: reported_cost.or_else(|| {
+            let price = model.info.price?;
+            Some(price.calculate_cost(&usage) + search_cost(model, accumulator.search_count()))
+        }),
         received_bytes: accumulator.received_bytes(),
     }
+}
+
+/// Returns what the provider charges for searches, in addition to their tokens.
+pub(super) fn search_cost(model: &ResolvedModel, searches: u32) -> Cost {
+    let fee = model.info.search;
+    fee.map_or(Cost(0), |fee| fee.calculate_cost(searches))
 }
 
 /// Builds the error for a stream that ended without a stop event. Our providers never do that; a faulty one might.

@@ -2,7 +2,7 @@
 //!
 //! The arithmetic is `budget`'s and the lock is `ledger`'s. This module asks the user, and words the outcome.
 
-use super::attempt::CallUsage;
+use super::attempt::{CallUsage, search_cost};
 use super::budget::{BudgetWarning, CallEstimate, unknown_price};
 use super::context::TurnContext;
 use super::emit::{emit_late_warning, emit_warning};
@@ -38,10 +38,11 @@ pub(super) async fn admit_within_budget(
         provider: provider.to_owned(),
         model: model.label(),
         estimate: model.info.price.map(|price| {
-            price.calculate_cost(&Usage {
+            let tokens = price.calculate_cost(&Usage {
                 input: input_tokens(request),
                 ..Usage::default()
-            })
+            });
+            tokens + search_cost(model, u32::from(request.web_search))
         }),
     };
     loop {

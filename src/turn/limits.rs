@@ -102,6 +102,7 @@ pub(super) async fn final_summary(
         effort: model.effort,
         cache_key: None,
         context_window: Some(model.info.window),
+        web_search: false,
     });
     // An auxiliary call never falls back: what `without` says happens instead.
     let fallbacks = state.access.disable_fallback(Some(without));

@@ -40,6 +40,7 @@ mod reopen_inquiries;
 mod route;
 mod routing;
 mod run;
+mod search_findings;
 mod session_link;
 mod settings;
 mod step;
@@ -52,6 +53,7 @@ mod tool_run;
 mod tool_step;
 mod transition;
 mod usage_meter;
+mod web_search;
 mod wrap_up;
 
 pub use accumulate::MAX_MESSAGE_BYTES;

@@ -68,6 +68,7 @@ pub(super) fn build_auxiliary_request(model: &ResolvedModel, system: &str, promp
         effort: None,
         cache_key: None,
         context_window: Some(model.info.window),
+        web_search: false,
     }
 }
 
@@ -214,7 +215,8 @@ async fn charge_part(
     (request, spent): (&ModelRequest, CallUsage),
     visibility: OutputVisibility,
 ) -> Result<(), TurnStopped> {
-    if spent.usage == Usage::default() && spent.received_bytes == 0 {
+    let is_free = spent.cost.is_none_or(|cost| cost == Cost(0));
+    if spent.usage == Usage::default() && spent.received_bytes == 0 && is_free {
         return Ok(());
     }
     let cost = compute_call_cost(model, request, &spent);

@@ -52,7 +52,7 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
     if !cx.resumption.carried.is_empty() {
         // They may be calls of tools that are only starting.
         let _ = await_tools(cx).await?;
-        cx.tools.refresh(|_| false);
+        cx.tools.refresh(None, |_| false);
     }
     // Carried calls come before the model is resolved: their approvals need a result even if no model is available.
     if let Some(end) = settle_carried_calls(cx, &mut conduct).await? {

@@ -79,6 +79,7 @@ async fn ask_within_output_limit(
             effort: state.model.effort,
             cache_key: Some(cx.session.as_str().into()),
             context_window: Some(state.model.info.window),
+            web_search: false,
         });
         let requested = request.max_output_tokens;
         let outcome = call_with_retries(

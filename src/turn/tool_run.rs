@@ -244,6 +244,7 @@ pub(super) fn tool_context(
         skills: cx.prompt.skills.clone(),
         asker: Arc::new(cx.link.clone()),
         spawner: cx.spawner.clone(),
+        searcher: cx.tools.searcher(),
         editor: cx.services.editor.clone(),
         cancel: cx.cancel.clone(),
         force_cancel: cx.services.force_cancel.clone(),

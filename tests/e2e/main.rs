@@ -80,4 +80,5 @@ mod takeover;
 mod transitions;
 mod trust;
 mod web;
+mod web_search;
 mod wire;

@@ -81,6 +81,7 @@ impl SimModels {
                 images: true,
                 documents: true,
                 tools: true,
+                search: None,
             },
             retry,
             effort: choice.effort,

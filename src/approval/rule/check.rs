@@ -6,7 +6,7 @@
 //! A rule is refused only if it surely never matches. Names of other agents that do not mean exactly the same here
 //! (`Read(…)` also covers their searches) are not guessed: the error suggests the nearest rule.
 
-use super::{OUTSIDE_SANDBOX, Rule, RuleError, SANDBOXED};
+use super::{OUTSIDE_SANDBOX, Rule, RuleError, SANDBOXED, WEB_SEARCH};
 use crate::base::nearest::nearest_name;
 
 /// What the calls of a tool are about.
@@ -40,6 +40,7 @@ const TOOLS: &[(&str, RuleSubject)] = &[
     ("edit_file", RuleSubject::File),
     ("apply_patch", RuleSubject::File),
     ("web_fetch", RuleSubject::Address),
+    (WEB_SEARCH, RuleSubject::Nothing),
     ("bash_output", RuleSubject::Nothing),
     ("bash_kill", RuleSubject::Nothing),
     ("ask_user", RuleSubject::Nothing),
@@ -70,6 +71,8 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("LS", &["list_dir"]),
     ("list_directory", &["list_dir"]),
     ("WebFetch", &["web_fetch"]),
+    ("WebSearch", &["web_search"]),
+    ("google_web_search", &["web_search"]),
     ("Task", &["delegate"]),
     ("TodoWrite", &["update_plan"]),
     ("BashOutput", &["bash_output"]),

@@ -12,10 +12,10 @@ use crate::provider::decode::{
     ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
 };
 use crate::provider::fields::{
-    kind, needed_input, needed_object, needed_text, optional_number, parse_event, text,
+    kind, needed_input, needed_object, needed_text, optional_number, parse_event, read_source, text,
 };
 use crate::provider::sse::SseEvent;
-use crate::provider::stream::{StopReason, StreamEvent};
+use crate::provider::stream::{SearchReport, StopReason, StreamEvent};
 
 /// The state of one answer.
 #[derive(Debug, Default)]
@@ -31,6 +31,7 @@ pub(crate) struct MessagesDecoder {
     tools: BTreeMap<u32, ToolInput>,
     completed: BTreeSet<u32>,
     usage: Usage,
+    searches: u64,
     stop: Option<StopReason>,
     stopped: bool,
 }
@@ -146,6 +147,12 @@ impl MessagesDecoder {
                 cost: None,
             });
         }
+        let searches = optional_number(&tokens["server_tool_use"], "web_search_requests");
+        if let Some(searches) = searches.filter(|count| *count > self.searches) {
+            self.searches = searches;
+            let searches = u32::try_from(searches).unwrap_or(u32::MAX);
+            out.push(StreamEvent::Search(SearchReport::Searches(searches)));
+        }
     }
 
     fn block_started(&mut self, event: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
@@ -177,6 +184,16 @@ impl MessagesDecoder {
             "tool_use" => {
                 progress = StreamProgress::Content;
                 self.tool_started(index, block, out)?
+            }
+            "server_tool_use" => {
+                // The search takes a while, and nothing else shows that the provider is at work.
+                progress = StreamProgress::Content;
+                StreamBlock::Other
+            }
+            "web_search_tool_result" => {
+                push_search_result(&block["content"], out);
+                progress = StreamProgress::Content;
+                StreamBlock::Other
             }
             "" => return Err(DecodeError::broken_stream("a block of the answer has no type")),
             _ => StreamBlock::Other,
@@ -256,6 +273,10 @@ impl MessagesDecoder {
                 }
                 StreamProgress::Event
             }
+            "citations_delta" => {
+                push_source(&delta["citation"], out);
+                StreamProgress::Event
+            }
             "input_json_delta" => self.tool_input(event, needed_input(delta, "partial_json")?, out)?,
             "" => return Err(DecodeError::broken_stream("a piece of the answer has no type")),
             _ => StreamProgress::Event,
@@ -325,6 +346,24 @@ impl MessagesDecoder {
         complete_tools(rest.map(|(index, input)| (*index, input)), &stop, out);
         self.stopped = true;
         out.push(StreamEvent::Stop(stop));
+    }
+}
+
+/// Pushes the pages that a search of the provider found, or the reason why it failed.
+fn push_search_result(content: &Value, out: &mut EventQueue) {
+    match content {
+        Value::Array(results) => results.iter().for_each(|result| push_source(result, out)),
+        failure => {
+            if let Some(code) = text(failure, "error_code") {
+                out.push(StreamEvent::Search(SearchReport::Failed(code.to_owned())));
+            }
+        }
+    }
+}
+
+fn push_source(page: &Value, out: &mut EventQueue) {
+    if let Some(source) = read_source(page, "url") {
+        out.push(source);
     }
 }
 

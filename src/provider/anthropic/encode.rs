@@ -26,6 +26,9 @@ fn breakpoint(ttl: CacheTtl) -> &'static str {
 /// The end of an encoded message: closes the last block, the list of blocks, and the message.
 const END: &str = "}]}";
 
+/// The most searches in one answer.
+const MAX_SEARCHES: u32 = 5;
+
 /// The smallest thinking budget that the API accepts, in tokens.
 const LEAST_BUDGET: u32 = 1_024;
 
@@ -41,7 +44,9 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str, ttl: CacheTtl) ->
         body.push_raw(&format!(",\"{key}\":{value}"));
     }
     let has_system = !request.system.trim().is_empty();
-    if !request.tools.is_empty() {
+    if request.web_search {
+        body.push_raw(&format!(",\"tools\":[{}]", web_search_tool()));
+    } else if !request.tools.is_empty() {
         body.push_raw(",\"tools\":[");
         for (at, tool) in request.tools.iter().enumerate() {
             let mut text =
@@ -66,6 +71,11 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str, ttl: CacheTtl) ->
     write_messages(request, origin, breakpoint, &mut body);
     body.push_raw("]}");
     body
+}
+
+/// Returns the API's own web search. A request has either it or tools of ours.
+fn web_search_tool() -> Value {
+    json!({"type": "web_search_20250305", "name": "web_search", "max_uses": MAX_SEARCHES})
 }
 
 fn write_messages(request: &ModelRequest, origin: &str, breakpoint: &str, body: &mut BodyPieces) {
@@ -327,6 +337,16 @@ mod tests {
     fn writes_every_kind_of_block() {
         let body = json_of(&build_request("claude-sonnet-4-20250514", every_block()));
         insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap());
+    }
+
+    #[test]
+    fn a_search_has_no_other_tool() {
+        let mut request = build_request("claude-sonnet-4", vec![Message::user_text("hats")]);
+        request.web_search = true;
+        assert_eq!(
+            json_of(&request)["tools"],
+            json!([{"type": "web_search_20250305", "name": "web_search", "max_uses": 5}])
+        );
     }
 
     #[test]

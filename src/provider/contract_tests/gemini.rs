@@ -40,6 +40,34 @@ fn gemini_decodes_thoughts_text_and_calls() {
 }
 
 #[test]
+fn gemini_decodes_searches() {
+    let page = |uri: &str, title: &str| format!(r#"{{"web":{{"uri":"{uri}","title":"{title}"}}}}"#);
+    let grounded = |words: &str, queries: &str, pages: &str| {
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"{words}\"}}],\"role\":\"model\"}},\"index\":0,\
+             \"groundingMetadata\":{{\"webSearchQueries\":[{queries}],\"groundingChunks\":[{pages}],\
+             \"searchEntryPoint\":{{\"renderedContent\":\"<b>x</b>\"}},\"groundingSupports\":[]}}}}]}}\n\n"
+        )
+    };
+    let (a, b) = (page("https://a.org/", "a.org"), page("https://b.org/", "b.org"));
+    let stream = grounded("Hats ", "\"hats\"", &a)
+        + &grounded("and caps.", "\"hats\",\"caps\"", &format!("{a},{b}"))
+        + &stream(&[], &end("STOP"));
+    let expected = [
+        text("Hats "),
+        searches(1),
+        source("https://a.org/", "a.org"),
+        text("and caps."),
+        searches(2),
+        source("https://a.org/", "a.org"),
+        source("https://b.org/", "b.org"),
+        usage(25, 9, 10, 0),
+        stop(StopReason::EndTurn),
+    ];
+    check("searches", gemini, &stream, &expected);
+}
+
+#[test]
 fn gemini_keeps_every_signature() {
     let stream = stream(
         &[

@@ -59,6 +59,7 @@ fn responses_decode_reasoning_text_and_tools() {
         reasoning("Let me see. 🤔\n\nSo."),
         StreamEvent::ReasoningSignature(r#"{"encrypted_content":"gAAA","id":"rs_1"}"#.into()),
         text("Grüße, 世界 😀"),
+        searches(1),
     ];
     expected.extend(tool(0, "read_file", r#"{"path": "src/ü.rs"}"#));
     expected.push(StreamEvent::ToolUseStarted {
@@ -316,4 +317,45 @@ fn malformed_responses_streams_end_with_an_error() {
         );
     }
     assert!(run(new_responses_decoder, [b"".as_slice()]).1.is_some());
+}
+
+#[test]
+fn responses_decode_searches() {
+    let added = |at: u32| {
+        format!(
+            r#"{{"type":"response.output_item.added","output_index":{at},"item":{{"id":"ws_{at}","type":"web_search_call","status":"in_progress"}}}}"#
+        )
+    };
+    let done = |at: u32, rest: &str| {
+        format!(
+            r#"{{"type":"response.output_item.done","output_index":{at},"item":{{"id":"ws_{at}","type":"web_search_call",{rest}}}}}"#
+        )
+    };
+    let citation =
+        r#"{"type":"url_citation","start_index":0,"end_index":5,"url":"https://a.org/","title":"A"}"#;
+    let events = [
+        added(0),
+        r#"{"type":"response.web_search_call.searching","item_id":"ws_0","output_index":0}"#.to_owned(),
+        done(0, r#""status":"completed","action":{"type":"search","query":"hats"}"#),
+        done(1, r#""status":"completed","action":{"type":"open_page","url":"https://a.org/"}"#),
+        done(2, r#""status":"completed","action":{"type":"search","query":"caps"}"#),
+        done(3, r#""status":"failed","action":{"type":"search","query":"x"}"#),
+        r#"{"type":"response.output_item.added","output_index":4,"item":{"id":"msg_1","type":"message","content":[]}}"#.to_owned(),
+        r#"{"type":"response.output_text.delta","item_id":"msg_1","output_index":4,"content_index":0,"delta":"Hats."}"#.to_owned(),
+        format!(r#"{{"type":"response.output_text.annotation.added","item_id":"msg_1","output_index":4,"content_index":0,"annotation_index":0,"annotation":{citation}}}"#),
+        format!(r#"{{"type":"response.output_item.done","output_index":4,"item":{{"id":"msg_1","type":"message","content":[{{"type":"output_text","text":"Hats.","annotations":[{citation},{{"type":"file_citation","file_id":"f"}}]}}]}}}}"#),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let stream = build_response_stream(&events, COMPLETED);
+    let expected = [
+        searches(1),
+        searches(2),
+        StreamEvent::Search(SearchReport::Failed("failed".into())),
+        text("Hats."),
+        source("https://a.org/", "A"),
+        source("https://a.org/", "A"),
+        usage(25, 9, 10, 0),
+        stop(StopReason::EndTurn),
+    ];
+    check("searches", new_responses_decoder, &stream, &expected);
 }

@@ -10,10 +10,11 @@ use crate::domain::Usage;
 use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, StreamProgress};
 use crate::provider::error::ProviderFault;
 use crate::provider::fields::{
-    needed_object, needed_objects, needed_text, optional_number, parse_event, text,
+    needed_object, needed_objects, needed_text, optional_list, optional_number, parse_event, read_source,
+    text,
 };
 use crate::provider::sse::SseEvent;
-use crate::provider::stream::{StopReason, StreamEvent};
+use crate::provider::stream::{SearchReport, StopReason, StreamEvent};
 
 /// The field of a part, and of what a call has attached.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
@@ -22,6 +23,7 @@ pub(super) const SIGNATURE: &str = "thoughtSignature";
 #[derive(Debug, Default)]
 pub(crate) struct GeminiDecoder {
     calls: u32,
+    searches: u32,
     usage: Usage,
     stop: Option<StopReason>,
     stopped: bool,
@@ -62,6 +64,7 @@ impl ApiDecoder for GeminiDecoder {
             for part in needed_objects(content, "parts")? {
                 progress = progress.max(self.push_part(part, out)?);
             }
+            self.push_grounding(&candidate["groundingMetadata"], out);
             if let Some(reason) = text(candidate, "finishReason") {
                 self.stop = Some(read_finish(reason, text(candidate, "finishMessage"))?);
             }
@@ -165,6 +168,20 @@ impl GeminiDecoder {
         });
         out.push(StreamEvent::ToolUseCompleted { index });
         Ok(StreamProgress::Content)
+    }
+
+    /// Reports the searches of the provider and the pages that they found. Each event may repeat the earlier ones.
+    fn push_grounding(&mut self, grounding: &Value, out: &mut EventQueue) {
+        let pages = optional_list(grounding, "groundingChunks");
+        let queries = optional_list(grounding, "webSearchQueries").len();
+        let searches = u32::try_from(queries.max(usize::from(!pages.is_empty()))).unwrap_or(u32::MAX);
+        if searches > self.searches {
+            self.searches = searches;
+            out.push(StreamEvent::Search(SearchReport::Searches(searches)));
+        }
+        for source in pages.iter().filter_map(|page| read_source(&page["web"], "uri")) {
+            out.push(source);
+        }
     }
 
     /// Records the usage. The prompt's count includes what came from the cache, and thoughts are counted apart.

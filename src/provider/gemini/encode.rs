@@ -27,7 +27,9 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     let mut body = BodyPieces::default();
     body.push_raw("{\"generationConfig\":");
     body.push_json(&build_config(request));
-    if !request.tools.is_empty() {
+    if request.web_search {
+        body.push_raw(",\"tools\":[{\"googleSearch\":{}}]");
+    } else if !request.tools.is_empty() {
         let declare = |tool: &crate::domain::ToolSpec| {
             let mut declaration = json!({"name": tool.name, "description": tool.description});
             if let Some(schema) = reduce_parameters(&tool.schema) {

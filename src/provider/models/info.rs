@@ -1,5 +1,6 @@
 //! What is known about a model, and how the configuration overrides it. Plain values; knows no model.
 
+use super::search::SearchFee;
 use crate::domain::Price;
 
 /// The known or assumed facts about a model.
@@ -20,6 +21,8 @@ pub struct ModelInfo {
     /// The model accepts PDFs, and so does the API that it is called through.
     pub documents: bool,
     pub tools: bool,
+    /// What a web search by the provider costs; `None` if the model cannot search.
+    pub search: Option<SearchFee>,
 }
 
 /// Configured facts about a model; each set field overrides the table. See [`ModelInfo`] for the fields.
@@ -31,6 +34,8 @@ pub struct ModelOverride {
     pub reasoning: Option<bool>,
     pub images: Option<bool>,
     pub tools: Option<bool>,
+    /// Whether the model can search the web, if its API has a search. Applied where the API is known.
+    pub search: Option<bool>,
 }
 
 impl ModelOverride {
@@ -45,6 +50,7 @@ impl ModelOverride {
             images: self.images.unwrap_or(info.images),
             documents: info.documents,
             tools: self.tools.unwrap_or(info.tools),
+            search: info.search,
         }
     }
 }

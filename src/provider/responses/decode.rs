@@ -14,10 +14,10 @@ use crate::provider::decode::{
     ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
 };
 use crate::provider::fields::{
-    kind, needed_input, needed_text, optional_list, optional_number, parse_event, text,
+    kind, needed_input, needed_text, optional_list, optional_number, parse_event, read_source, text,
 };
 use crate::provider::sse::SseEvent;
-use crate::provider::stream::{StopReason, StreamEvent};
+use crate::provider::stream::{SearchReport, StopReason, StreamEvent};
 
 /// Separates the texts of two messages, and the parts of reasoning.
 pub(super) const BREAK: &str = "\n\n";
@@ -37,6 +37,7 @@ pub(crate) struct ResponsesDecoder {
     phase: Option<Option<String>>,
     refusal: String,
     usage: Usage,
+    searches: u32,
     stopped: bool,
 }
 
@@ -111,6 +112,10 @@ impl ApiDecoder for ResponsesDecoder {
                     .items
                     .resolve_piece(&value, &WireItemKind::Message { has_text: false });
                 self.push_text(at, needed_text(&value, "delta")?, out)
+            }
+            "response.output_text.annotation.added" => {
+                push_citation(&value["annotation"], out);
+                Ok(StreamProgress::Event)
             }
             "response.refusal.delta" => Ok(self.handle_refusal_delta(&value)),
             "response.reasoning_summary_part.added" => {
@@ -386,7 +391,7 @@ impl ResponsesDecoder {
                 self.custom_call_done(at, item, out)
             }
             WireItemKind::Call(_) => self.call_done(at, item, out),
-            WireItemKind::Other => Ok(StreamProgress::Event),
+            WireItemKind::Other => Ok(self.other_done(item, out)),
         }
     }
 
@@ -396,6 +401,11 @@ impl ResponsesDecoder {
         item: &Value,
         out: &mut EventQueue,
     ) -> Result<StreamProgress, DecodeError> {
+        for part in optional_list(item, "content") {
+            for annotation in optional_list(part, "annotations") {
+                push_citation(annotation, out);
+            }
+        }
         if matches!(self.items.get(at).kind, WireItemKind::Message { has_text: true }) {
             return Ok(StreamProgress::Event);
         }
@@ -405,6 +415,21 @@ impl ResponsesDecoder {
             progress = progress.max(self.push_text(at, needed_text(part, "text")?, out)?);
         }
         Ok(progress)
+    }
+
+    /// Counts the searches of the provider. Opening a found page is not one.
+    fn other_done(&mut self, item: &Value, out: &mut EventQueue) -> StreamProgress {
+        if text(item, "type") != Some("web_search_call") {
+            return StreamProgress::Event;
+        }
+        if text(item, "status") == Some("failed") {
+            out.push(StreamEvent::Search(SearchReport::Failed("failed".to_owned())));
+        } else if text(&item["action"], "type").is_none_or(|action| action == "search") {
+            self.searches = self.searches.saturating_add(1);
+            out.push(StreamEvent::Search(SearchReport::Searches(self.searches)));
+        }
+        // The search takes a while, and nothing else shows that the provider is at work.
+        StreamProgress::Content
     }
 
     fn reasoning_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> StreamProgress {
@@ -617,6 +642,15 @@ impl ResponsesDecoder {
             self.usage = usage;
             out.push(StreamEvent::Usage { usage, cost: None });
         }
+    }
+}
+
+/// Pushes the page that the answer cites.
+fn push_citation(annotation: &Value, out: &mut EventQueue) {
+    if text(annotation, "type") == Some("url_citation")
+        && let Some(source) = read_source(annotation, "url")
+    {
+        out.push(source);
     }
 }
 

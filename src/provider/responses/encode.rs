@@ -31,7 +31,9 @@ pub(super) fn build_body(
     for (key, value) in build_options(request, origin).into_iter().chain(verbosity) {
         body.push_raw(&format!(",\"{key}\":{value}"));
     }
-    if !request.tools.is_empty() {
+    if request.web_search {
+        body.push_raw(",\"tools\":[{\"type\":\"web_search\"}]");
+    } else if !request.tools.is_empty() {
         body.push_raw(",\"tools\":[");
         for (at, tool) in request.tools.iter().enumerate() {
             body.push_raw(if at > 0 { "," } else { "" });
@@ -338,6 +340,13 @@ mod tests {
         messages[1].content.insert(0, thought("hm", &proof(), ORIGIN));
         let body = json_of(&build_request("gpt-5", messages));
         insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap());
+    }
+
+    #[test]
+    fn a_search_has_no_other_tool() {
+        let mut request = build_request("gpt-5", vec![Message::user_text("hats")]);
+        request.web_search = true;
+        assert_eq!(json_of(&request)["tools"], json!([{"type": "web_search"}]));
     }
 
     fn kinds(body: &Value) -> Vec<&str> {

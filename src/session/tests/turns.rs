@@ -82,6 +82,7 @@ impl ModelSource for Fixed {
             images: false,
             documents: false,
             tools: true,
+            search: None,
         };
         let resolved = ResolvedModel {
             fallbacks: Default::default(),

@@ -274,7 +274,13 @@ pub(super) fn check_tools<'v>(
     wrong: &mut Vec<String>,
 ) {
     let mut names = HashSet::new();
-    for tool in tools.into_iter().flatten() {
+    // The provider's own search has no schema.
+    let is_ours = |tool: &&Value| {
+        !tool["type"]
+            .as_str()
+            .is_some_and(|kind| kind.starts_with("web_search"))
+    };
+    for tool in tools.into_iter().flatten().filter(is_ours) {
         let (name, schema) = parts(tool);
         let name = name.as_str().unwrap_or_default();
         if !is_name(name, 64) || !names.insert(name) {

@@ -14,6 +14,7 @@ pub(super) struct Renderer {
     /// The number of blocks so far; in the Responses API, of items.
     pub(super) index: usize,
     pub(super) tools: usize,
+    searches: usize,
     pub(super) tokens: Tokens,
 }
 
@@ -24,6 +25,7 @@ impl Renderer {
             frames: Vec::new(),
             index: 0,
             tools: 0,
+            searches: 0,
             tokens,
         }
     }
@@ -181,6 +183,40 @@ impl Renderer {
         }
     }
 
+    /// Renders a search of the provider. Chat Completions and Ollama have none.
+    pub(super) fn search(&mut self, pages: &[(String, String)]) {
+        self.searches += 1;
+        match self.api {
+            Api::Anthropic => {
+                let id = format!("srvtoolu_mock{}", self.searches);
+                let query = json!({"type": "input_json_delta", "partial_json": "{\"query\":\"mock\"}"});
+                self.block(
+                    json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {}}),
+                    vec![query],
+                );
+                let found = |(url, title): &(String, String)| {
+                    json!({"type": "web_search_result", "url": url,
+                    "title": title, "encrypted_content": "x", "page_age": null})
+                };
+                let content: Vec<Value> = pages.iter().map(found).collect();
+                self.block(
+                    json!({"type": "web_search_tool_result", "tool_use_id": id, "content": content}),
+                    Vec::new(),
+                );
+            }
+            Api::Responses => self.item_search(pages),
+            Api::Gemini => {
+                let found = |(uri, title): &(String, String)| json!({"web": {"uri": uri, "title": title}});
+                let chunks: Vec<Value> = pages.iter().map(found).collect();
+                let mut event = self.candidate(json!([{"text": ""}]));
+                event["candidates"][0]["groundingMetadata"] =
+                    json!({"webSearchQueries": ["mock"], "groundingChunks": chunks});
+                self.event(&event);
+            }
+            Api::OpenAi | Api::Ollama => {}
+        }
+    }
+
     pub(super) fn tool(&mut self, name: &str, input: &str, piece: usize) {
         let pieces = split(input, Some(piece));
         let number = self.tools;
@@ -259,7 +295,8 @@ impl Renderer {
                 self.event(&json!({
                     "type": "message_delta",
                     "delta": {"stop_reason": reason, "stop_sequence": null},
-                    "usage": {"output_tokens": tokens.output},
+                    "usage": {"output_tokens": tokens.output,
+                        "server_tool_use": {"web_search_requests": self.searches}},
                 }));
                 self.event(&json!({"type": "message_stop"}));
             }

@@ -71,6 +71,7 @@ enum Part {
         signature: Option<String>,
     },
     Redacted(String),
+    Search(Vec<(String, String)>),
     Tool {
         name: String,
         input: String,
@@ -261,6 +262,14 @@ impl Reply {
     #[must_use]
     pub fn redacted(mut self, data: impl Into<String>) -> Self {
         self.parts.push(Part::Redacted(data.into()));
+        self
+    }
+
+    /// Adds a search of the provider that finds these pages, each with its address and title.
+    #[must_use]
+    pub fn search(mut self, pages: &[(&str, &str)]) -> Self {
+        let pages = pages.iter().map(|(url, title)| ((*url).into(), (*title).into()));
+        self.parts.push(Part::Search(pages.collect()));
         self
     }
 
@@ -499,6 +508,7 @@ impl Reply {
                 out.reasoning(&split(text, self.piece), signature.as_deref())
             }
             Part::Redacted(data) => out.redacted(data),
+            Part::Search(pages) => out.search(pages),
             Part::Tool { name, input, pieces } => out.tool(name, input, *pieces),
             Part::Custom { name, text } => out.custom(name, text),
             Part::Flood { total, chunk } => out.flood(*total, *chunk),

@@ -49,6 +49,30 @@ impl Renderer {
         self.item(message(json!([])), deltas, message(full_content));
     }
 
+    /// Renders a search, and a message that cites its pages.
+    pub(super) fn item_search(&mut self, pages: &[(String, String)]) {
+        let id = format!("ws_mock{}", self.index);
+        let call = |status: &str| {
+            json!({"id": id, "type": "web_search_call", "status": status,
+            "action": {"type": "search", "query": "mock"}})
+        };
+        self.item(call("in_progress"), Vec::new(), call("completed"));
+        let id = format!("msg_mock{}", self.index);
+        let cite = |(url, title): &(String, String)| {
+            json!({"type": "url_citation", "url": url, "title": title,
+            "start_index": 0, "end_index": 1})
+        };
+        let annotations: Vec<Value> = pages.iter().map(cite).collect();
+        let added = annotations.iter().map(|annotation| {
+            json!({"type": "response.output_text.annotation.added",
+            "content_index": 0, "annotation": annotation})
+        });
+        let message =
+            |content: Value| json!({"id": id, "type": "message", "role": "assistant", "content": content});
+        let full_content = json!([{"type": "output_text", "text": "", "annotations": annotations}]);
+        self.item(message(json!([])), added.collect(), message(full_content));
+    }
+
     pub(super) fn item_flood(&mut self, text: &str, times: usize) {
         let at = self.index;
         self.index += 1;

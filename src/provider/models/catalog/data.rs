@@ -104,6 +104,7 @@ impl CatalogModel {
             images: self.images,
             documents: false,
             tools: true,
+            search: None,
         }
     }
 
