@@ -24,8 +24,8 @@ use super::http::{Http, HttpSettings};
 use super::list_facts::ModelList;
 use super::models::{
     FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, SearchFee, is_search_known,
-    lookup_local, lookup_model, lookup_model_at, lookup_retirement, nearest_effort, parse_day, reads_documents,
-    search_fee, section_of,
+    lookup_local, lookup_model, lookup_model_at, lookup_retirement, nearest_effort, parse_day,
+    reads_documents, search_fee, section_of,
 };
 use super::ollama::{self, Ollama};
 use super::openai::{Flavour, OpenAi};
