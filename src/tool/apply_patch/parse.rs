@@ -213,10 +213,17 @@ impl Parser {
                 blanks,
                 ..
             }) if *is_open => {
-                (*is_open, *blanks) = (false, 0);
                 if let Some(hunk) = hunks.last_mut() {
+                    if *blanks > 0 && hunk.has_only_new_lines() {
+                        return Err(
+                            "whether the empty line before `*** End of File` is one of the file decides where the new \
+                             lines go; write a blank in it if it is, or leave it out"
+                                .to_owned(),
+                        );
+                    }
                     hunk.is_at_end = true;
                 }
+                (*is_open, *blanks) = (false, 0);
                 Ok(())
             }
             // A new file ends anyway.

@@ -30,6 +30,10 @@ pub enum HunkLine {
 }
 
 impl Hunk {
+    pub(crate) fn has_only_new_lines(&self) -> bool {
+        self.lines.iter().all(|line| matches!(line, HunkLine::Add(_)))
+    }
+
     fn old_lines(&self) -> Vec<&str> {
         let old = self.lines.iter().filter_map(|line| match line {
             HunkLine::Keep(line) | HunkLine::Remove(line) => Some(line.as_str()),
