@@ -18,7 +18,9 @@ use super::models::PROVIDER_HINT;
 use super::screen::{Screen, print_json};
 use super::style::{Color, format_path};
 use crate::base::clock;
-use crate::config::{ApiKind, ConfigSource, DefaultChoice, LoadedConfig, Settings, Trust, select_default};
+use crate::config::{
+    ApiKind, ConfigSource, DefaultChoice, LoadedConfig, Redactor, Settings, Trust, select_default,
+};
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
 use crate::provider::models::current_day;
@@ -221,7 +223,7 @@ impl Doctor<'_> {
         }
         self.report_ok("provider", label);
         self.report(doctor_models::check_catalog(current_day()));
-        let spec = provider::build_spec(settings, chosen);
+        let spec = provider::build_spec(settings, chosen, Redactor::from_settings(settings));
         if let Some(model) = &model {
             let checks = doctor_models::check_model_offline(&spec, model, current_day());
             checks.into_iter().for_each(|check| self.report(check));
@@ -236,8 +238,9 @@ impl Doctor<'_> {
     /// Warns of retired models that the configuration names, apart from the chosen one.
     fn check_other_models(&mut self, settings: &Settings, chosen: &str, chosen_model: Option<&str>) {
         let today = current_day();
+        let redactor = Redactor::from_settings(settings);
         for provider in settings.providers.values().filter(|provider| provider.configured) {
-            let spec = provider::build_spec(settings, provider);
+            let spec = provider::build_spec(settings, provider, redactor.clone());
             let named = [&provider.model, &provider.fallback_model].into_iter().flatten();
             let others =
                 named.filter(|model| provider.name != chosen || Some(model.as_str()) != chosen_model);

@@ -42,6 +42,13 @@ pub struct RedactedPieces {
 }
 
 impl Redactor {
+    /// Creates a redactor that knows every secret of a configuration.
+    pub fn from_settings(settings: &Settings) -> Self {
+        let redactor = Self::default();
+        redactor.learn_all(settings);
+        redactor
+    }
+
     /// Redacts this text from now on, also in its JSON form. In a header value (`Bearer …`), each long word also
     /// counts on its own.
     pub fn learn_secret(&self, secret: &SecretString) {

@@ -8,7 +8,9 @@ use super::registry::ProviderSpec;
 use crate::config::{ModelSettings, ProviderSettings, Redactor, Settings};
 
 /// Returns the specification of `provider`, which must be one of the providers in `settings`.
-pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
+///
+/// `redactor` must know every secret in `settings`: a key of one provider must not reach another (I15).
+pub fn build_spec(settings: &Settings, provider: &ProviderSettings, redactor: Redactor) -> ProviderSpec {
     let network = &settings.network;
     // `HTTPS_PROXY` and `HTTP_PROXY` apply by the scheme of the target, not of the proxy.
     let proxy = if provider.base_url.starts_with("https:") {
@@ -40,16 +42,9 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderS
             .collect(),
         cassette: provider.cassette.clone(),
         record: provider.record.clone(),
-        redactor: build_redactor(settings),
+        redactor,
         ..ProviderSpec::new(&provider.name, provider.kind)
     }
-}
-
-/// Builds a redactor for every secret in the configuration: a key of one provider must not reach another (I15).
-fn build_redactor(settings: &Settings) -> Redactor {
-    let redactor = Redactor::default();
-    redactor.learn_all(settings);
-    redactor
 }
 
 fn to_model_override(model_settings: &ModelSettings) -> ModelOverride {

@@ -211,7 +211,7 @@ impl Models {
             provider: settings.name.clone(),
             current: in_use == Some(name.as_str()),
             listed: list.as_ref().map(|list| list.names.contains(&name)),
-            info: Some(self.model_info(settings, &name)),
+            info: Some(self.model_info(&spec, &name)),
             price_source: spec.price_source(&name),
             model: name,
         };
@@ -349,16 +349,15 @@ impl Models {
             account_health: self
                 .accounts
                 .get_or_create(&settings.name, &settings.base_url, key, policy),
-            // This redactor also knows the editor's keys.
-            redactor: self.keys.redactor().clone(),
             list: self.find_list(settings),
-            ..provider::build_spec(&self.settings, settings)
+            // This redactor also knows the editor's keys.
+            ..provider::build_spec(&self.settings, settings, self.keys.redactor().clone())
         }
     }
 
-    fn model_info(&self, settings: &ProviderSettings, model: &str) -> ModelInfo {
-        let mut info = self.provider_spec(settings).model_info(model);
-        if let Some(learnt) = self.windows.window_for(&settings.name, model) {
+    fn model_info(&self, spec: &ProviderSpec, model: &str) -> ModelInfo {
+        let mut info = spec.model_info(model);
+        if let Some(learnt) = self.windows.window_for(&spec.name, model) {
             // R-CTX-3: an overflow has named the real window, which is never larger than the known one.
             info.window = info.window.min(learnt);
         }
@@ -368,7 +367,8 @@ impl Models {
     /// Returns the cheapest current model of the provider, of the same vendor at a gateway, if it is known to be cheaper
     /// than `model`.
     fn find_cheaper_model(&self, settings: &ProviderSettings, model: &str) -> Option<String> {
-        let price = |name: &str| self.model_info(settings, name).price.map(|price| price.output);
+        let spec = self.provider_spec(settings);
+        let price = |name: &str| self.model_info(&spec, name).price.map(|price| price.output);
         let vendor = model.split_once('/').map(|(vendor, _)| vendor);
         let list = self.find_list(settings);
         let chat = list.as_ref().map(|list| list.chat.as_slice());
@@ -434,7 +434,7 @@ impl Models {
         let notes: Vec<String> = notes.into_iter().flatten().collect();
         Ok(ResolvedModel {
             provider: self.open_provider(settings)?,
-            info: self.model_info(settings, &model),
+            info: self.model_info(&spec, &model),
             edit_tool: self.find_edit_tool(settings, &model),
             model,
             retry: spec.retry,

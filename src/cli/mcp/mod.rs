@@ -44,8 +44,7 @@ impl<'a> McpCommands<'a> {
     /// Reads the configuration; starts nothing.
     pub(super) fn load(source: &'a ConfigSource, trust: &'a Trust, folder: PathBuf) -> Self {
         let loaded = source.load_settings(Some(&folder), trust);
-        let redactor = Redactor::default();
-        redactor.learn_all(&loaded.settings);
+        let redactor = Redactor::from_settings(&loaded.settings);
         let name = folder
             .file_name()
             .unwrap_or_default()

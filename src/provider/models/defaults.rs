@@ -76,9 +76,12 @@ pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) 
         rank_families(section, "", is_retired)
     };
     let newest = |names: &[&str]| -> Vec<String> {
-        let newest_of = |family: &Family| newest_version(&family.pattern, names, is_retired);
-        let offered = families.iter().filter_map(newest_of).take(MAX_OFFERED);
-        offered.map(str::to_owned).collect()
+        let newest = find_newest_versions(names, is_retired);
+        let offered = families.iter().filter_map(|family| newest.get(&family.pattern));
+        offered
+            .take(MAX_OFFERED)
+            .map(|(.., name)| (*name).to_owned())
+            .collect()
     };
     let listed: Vec<&str> = list.unwrap_or_default().iter().map(String::as_str).collect();
     let listed = newest(&listed);
@@ -171,18 +174,24 @@ fn is_offerable(id: &str, row: &CatalogModel) -> bool {
     !is_unstable && is_priced && !row.deprecated && !row.reasoning.is_empty()
 }
 
-/// Returns the newest version of a family among `names`.
-fn newest_version<'a>(
-    pattern: &str,
+/// Returns the newest version of each family among `names`, by the family's pattern.
+fn find_newest_versions<'a>(
     names: &[&'a str],
     is_retired: impl Fn(&str) -> bool,
-) -> Option<&'a str> {
-    let versions = names.iter().filter(|name| !is_retired(name)).filter_map(|name| {
-        let (of, version) = version_pattern(name);
+) -> BTreeMap<String, (Vec<u32>, Reverse<usize>, &'a str)> {
+    let mut newest = BTreeMap::new();
+    for name in names.iter().filter(|name| !is_retired(name)) {
+        let (pattern, version) = version_pattern(name);
         // Of equal versions the shorter name wins: the one without a date.
-        (of == pattern).then_some((version, Reverse(name.len()), *name))
-    });
-    versions.max().map(|(_, _, name)| name)
+        let candidate = (version, Reverse(name.len()), *name);
+        match newest.get(&pattern) {
+            Some(known) if *known > candidate => {}
+            _ => {
+                newest.insert(pattern, candidate);
+            }
+        }
+    }
+    newest
 }
 
 #[cfg(test)]
