@@ -302,7 +302,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "cli/mod.rs",
         "the folder and the file that the user names on the command line",
     ),
-    ("cli/sessions.rs", "writes the file that the person names"),
+    ("cli/sessions.rs", "writes the file that the user names"),
     (
         "config/layers.rs",
         "resolves paths; reads through `base::nofollow`",
@@ -317,8 +317,8 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("oauth/store.rs", "the data folder"),
     ("observe/rolling.rs", "logs"),
     ("provider/models/catalog/download.rs", "the data folder"),
-    ("provider/record.rs", "recordings, where the person says"),
-    ("provider/script.rs", "a script that the person names"),
+    ("provider/record.rs", "recordings, where the user says"),
+    ("provider/script.rs", "a script that the user names"),
     (
         "sandbox/linux/bubblewrap.rs",
         "/proc, /dev/null, and system folders; checks what the rules name, and reads nothing of it",

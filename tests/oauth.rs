@@ -48,7 +48,7 @@ impl SignIn {
         PendingLogin::begin(self.client(), &server).await
     }
 
-    /// Signs in as a person would; returns the last page of the browser.
+    /// Signs in as a user would; returns the last page of the browser.
     async fn complete(&self) -> Result<String, OAuthError> {
         let login = self.begin().await?;
         let url = login.url.to_string();

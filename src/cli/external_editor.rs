@@ -169,7 +169,7 @@ impl Drop for TempEditFile {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the person's own editor, at the person's own terminal"
+    reason = "the user's own editor, at the user's own terminal"
 )]
 fn start(command: &str, sheet: &TempEditFile) -> io::Result<Child> {
     // Through a shell, as git does: the variable may contain arguments. `exec` replaces the shell with a plain command,

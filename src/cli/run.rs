@@ -128,7 +128,7 @@ impl RunOptions {
         })
     }
 
-    /// Returns who answers approvals: never a person, because a script has none.
+    /// Returns who answers approvals: never a user, because a script has none.
     fn approval_mode(&self) -> ApprovalMode {
         if self.yes {
             ApprovalMode::Yes(ALLOWED)

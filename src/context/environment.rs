@@ -12,7 +12,7 @@ use crate::domain::{Message, Mode, Role};
 use crate::provider::HistoryItem;
 
 /// How every note begins; a later one recognizes the notes by it.
-const OPENING: &str = "<environment>\nFrom agentls, not from the person. It needs no answer.\n";
+const OPENING: &str = "<environment>\nFrom agentls, not from the user. It needs no answer.\n";
 const CLOSING: &str = "</environment>";
 /// The longest line of a value, in bytes.
 const MAX_LINE: usize = 1_000;
@@ -109,20 +109,20 @@ pub fn describe_mode(mode: Mode) -> &'static str {
         Mode::Plan => {
             "plan. You read and prepare a plan; you change nothing. Free: reading in the workspace, and commands that \
              only read, such as ls, cat, rg, git log, git diff. Denied: edits, all other commands, the network. Asks the \
-             person: files outside the workspace, and files that look like secrets. Find out what the plan needs. Ask \
-             what only the person can decide. Then present the whole plan with present_plan; only the person's answer \
+             user: files outside the workspace, and files that look like secrets. Find out what the plan needs. Ask \
+             what only the user can decide. Then present the whole plan with present_plan; only the user's answer \
              ends plan mode. Without that tool, end with the plan as your last message."
         }
         Mode::Ask => {
-            "ask. Free: reading in the workspace, and commands that only read. Asks the person: edits, all other \
+            "ask. Free: reading in the workspace, and commands that only read. Asks the user: edits, all other \
              commands, the network, files outside the workspace, and files that look like secrets."
         }
         Mode::AutoEdit => {
             "autoEdit. Free: reading and editing in the workspace, commands that only read, and commands in a sandbox \
-             that holds in full. Asks the person: all other commands, the network, files outside the workspace, files \
+             that holds in full. Asks the user: all other commands, the network, files outside the workspace, files \
              that look like secrets, and files that control programs, such as .git, .vscode, AGENTS.md."
         }
-        Mode::Full => "full. Everything is free, except what a rule of the person denies or asks about.",
+        Mode::Full => "full. Everything is free, except what a rule of the user denies or asks about.",
     }
 }
 

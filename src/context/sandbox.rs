@@ -18,7 +18,7 @@ pub fn describe_sandbox(
     let level = method.level();
     if settings.required && level != SandboxLevel::Full {
         return Some(
-            "commands are refused: the person requires a sandbox, and none holds in full here".to_owned(),
+            "commands are refused: the user requires a sandbox, and none holds in full here".to_owned(),
         );
     }
     if level == SandboxLevel::None {
@@ -43,7 +43,7 @@ pub fn describe_sandbox(
     text.push_str(&describe_network(settings, method));
     if policy == SandboxPolicy::Workspace {
         text.push_str(
-            " If a task needs more, call bash with \"outside_sandbox\": true and say why: the person is asked.",
+            " If a task needs more, call bash with \"outside_sandbox\": true and say why: the user is asked.",
         );
     }
     Some(text)
@@ -60,7 +60,7 @@ fn describe_network(settings: &SandboxSettings, method: SandboxMethod) -> String
             let hosts = join_within(&settings.allow_hosts, MAX_LIST);
             let allowed = hosts.map_or_else(String::new, |hosts| format!(" reaches {hosts};"));
             format!(
-                "Network only through the HTTP proxy in HTTPS_PROXY, which{allowed} asks the person about other hosts."
+                "Network only through the HTTP proxy in HTTPS_PROXY, which{allowed} asks the user about other hosts."
             )
         }
     }
@@ -82,7 +82,7 @@ fn join_within(entries: &[String], limit: usize) -> Option<String> {
     }
     match (text.is_empty(), rest) {
         (true, 0) => None,
-        (true, rest) => Some(format!("{rest} of the person's settings")),
+        (true, rest) => Some(format!("{rest} of the user's settings")),
         (false, 0) => Some(text),
         (false, rest) => Some(format!("{text}, {rest} more")),
     }

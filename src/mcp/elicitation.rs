@@ -81,7 +81,7 @@ impl Elicitation {
     }
 }
 
-/// Returns an address that a person may be asked to open.
+/// Returns an address that a user may be asked to open.
 fn check_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("the url is unusable: {error}"))?;
     let is_local = match url.host() {

@@ -15,13 +15,13 @@ use super::store::{ClientIdentity, StoredTokens, TokenStore};
 use super::token::{request_tokens, run_blocking};
 use super::{OAuthError, OAuthServer};
 
-/// How long a person may take to sign in.
+/// How long a user may take to sign in.
 const MINUTES: u64 = 10;
 
-/// A sign-in that waits for the person.
+/// A sign-in that waits for the user.
 #[derive(Debug)]
 pub struct PendingLogin {
-    /// The address that the person opens.
+    /// The address that the user opens.
     pub url: Url,
     client: OAuthClient,
     authorization: Authorization,
@@ -83,10 +83,10 @@ impl PendingLogin {
         })
     }
 
-    /// Waits for the person, exchanges the code for tokens, and stores them. Dropping the future ends the sign-in.
+    /// Waits for the user, exchanges the code for tokens, and stores them. Dropping the future ends the sign-in.
     ///
     /// # Errors
-    /// Fails if the person or the authorization server refuses, or if nobody signs in within ten minutes.
+    /// Fails if the user or the authorization server refuses, or if nobody signs in within ten minutes.
     pub async fn finish(self, store: &TokenStore) -> Result<(), OAuthError> {
         use secrecy::ExposeSecret as _;
         let redirect = self.listener.uri();

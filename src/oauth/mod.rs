@@ -1,4 +1,4 @@
-//! OAuth 2.1 for MCP servers over HTTP: sign-in through the person's browser, tokens, and their refresh (R-MCP).
+//! OAuth 2.1 for MCP servers over HTTP: sign-in through the user's browser, tokens, and their refresh (R-MCP).
 //!
 //! Owns discovery ([`Authorization`]), the sign-in ([`PendingLogin`]), and the tokens of each server
 //! ([`TokenSource`]). Knows HTTP and files; must not know MCP messages or sessions. It never opens a browser: the
@@ -31,7 +31,7 @@ pub use token::TokenSource;
 /// A server that may need a sign-in, and what the user has configured about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuthServer {
-    /// The name for the person who signs in.
+    /// The name for the user who signs in.
     pub name: String,
     /// Its address; tokens are bound to it.
     pub url: Url,

@@ -111,7 +111,7 @@ impl Spawner for SubagentSpawner {
         if self.cx.services.budget.count_subagent() > most {
             let reason = format!(
                 "this turn has started {most} sub-agents, which is its limit: do the rest yourself \
-                 (the person can raise `max_subagents` in [agent.NAME])"
+                 (the user can raise `max_subagents` in [agent.NAME])"
             );
             return Box::pin(std::future::ready(SubagentReport::new_empty(
                 ChildState::Failed,

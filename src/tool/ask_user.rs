@@ -45,7 +45,7 @@ impl Tool for AskUser {
 
     const NAME: &'static str = "ask_user";
 
-    const DESCRIPTION: &'static str = "Asks the person a question and waits for the answer. For decisions that are \
+    const DESCRIPTION: &'static str = "Asks the user a question and waits for the answer. For decisions that are \
         theirs and that you cannot find out yourself: what they meant, which of several ways they want. Not for \
         permission (that is asked by itself), and not for what can be looked up.";
 
@@ -79,7 +79,7 @@ impl Tool for AskUser {
             }
             Some(
                 InquiryReply::Dismissed | InquiryReply::Stop | InquiryReply::Accept | InquiryReply::Raise(_),
-            ) => "The person did not answer. Go on as you think best, and say what you assumed.".to_owned(),
+            ) => "The user did not answer. Go on as you think best, and say what you assumed.".to_owned(),
             None => "Nobody can be asked here. Go on as you think best, and say what you assumed.".to_owned(),
         }))
     }

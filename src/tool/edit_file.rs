@@ -239,7 +239,7 @@ mod tests {
             .call_tool("edit_file", edit("a.txt", "one", "two"))
             .await
             .unwrap();
-        harness.write("a.txt", "two\n  by a person\n");
+        harness.write("a.txt", "two\n  by a user\n");
         let output = harness
             .call_tool("edit_file", edit("a.txt", "two", "three"))
             .await
@@ -247,19 +247,19 @@ mod tests {
         assert_eq!(
             output.text,
             "edited a.txt (+1 −1 lines)\nthe file had changed since you read it; the edit is made in the new text:\n\
-             @@ -1 +1,2 @@\n two\n+  by a person"
+             @@ -1 +1,2 @@\n two\n+  by a user"
         );
-        assert_eq!(harness.read("a.txt"), "three\n  by a person\n");
+        assert_eq!(harness.read("a.txt"), "three\n  by a user\n");
         // The model knows the text now, so the whole file may be written.
         let whole = json!({"path": "a.txt", "content": "four\n"});
         harness.call_tool("write_file", whole.clone()).await.unwrap();
 
-        harness.write("a.txt", "four\n  by a person\n");
+        harness.write("a.txt", "four\n  by a user\n");
         let refusal = harness
-            .call_expecting_error("edit_file", edit("a.txt", "by a person ", "by me"))
+            .call_expecting_error("edit_file", edit("a.txt", "by a user ", "by me"))
             .await;
         assert!(
-            refusal.contains("has changed since you read it") && refusal.contains("by a person"),
+            refusal.contains("has changed since you read it") && refusal.contains("by a user"),
             "{refusal}"
         );
         // What does not fit is not known, so it is not overwritten.

@@ -67,7 +67,7 @@ pub(super) fn route_to_editor(
         None => {
             return fail_with_message(format!(
                 "`{}` has unsaved changes in the editor and carriage returns that end no line, which editors count in \
-                 different ways; ask the person to save it, then try again",
+                 different ways; ask the user to save it, then try again",
                 target.display
             ));
         }

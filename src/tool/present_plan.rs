@@ -36,7 +36,7 @@ impl Tool for PresentPlan {
 
     const NAME: &'static str = "present_plan";
 
-    const DESCRIPTION: &'static str = "Only in plan mode: shows the person your finished plan and asks whether to carry \
+    const DESCRIPTION: &'static str = "Only in plan mode: shows the user your finished plan and asks whether to carry \
         it out. Their answer alone ends plan mode.";
 
     fn call_title(&self, _: &PresentPlanInput) -> String {
@@ -70,20 +70,20 @@ impl Tool for PresentPlan {
         Ok(ToolOutput::text(match reply {
             Some(InquiryReply::Answers(answers)) => match (chosen_mode(&answers), answers.get(ANSWER)) {
                 (Some(mode), _) => {
-                    format!("The person approved the plan. The mode is now {mode}. Carry the plan out.")
+                    format!("The user approved the plan. The mode is now {mode}. Carry the plan out.")
                 }
                 (None, Some(words)) if !words.iter().any(|word| word == KEEP) => format!(
-                    "The person did not approve the plan and says: {}\nPlan mode stays on. Revise the plan and present \
+                    "The user did not approve the plan and says: {}\nPlan mode stays on. Revise the plan and present \
                      it again.",
                     words.join("\n")
                 ),
-                (None, _) => "The person did not approve the plan yet. Plan mode stays on. Ask what is missing, or look \
+                (None, _) => "The user did not approve the plan yet. Plan mode stays on. Ask what is missing, or look \
                               further and present the plan again."
                     .to_owned(),
             },
             Some(
                 InquiryReply::Dismissed | InquiryReply::Stop | InquiryReply::Accept | InquiryReply::Raise(_),
-            ) => "The person did not answer. Plan mode stays on. End with the plan as your last message.".to_owned(),
+            ) => "The user did not answer. Plan mode stays on. End with the plan as your last message.".to_owned(),
             None => "Nobody can be asked here, so plan mode stays on. End with the plan as your last message.".to_owned(),
         }))
     }

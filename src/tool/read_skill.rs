@@ -29,7 +29,7 @@ impl Tool for ReadSkill {
 
     const DESCRIPTION: &'static str = "Reads the instructions of a skill that is listed in your instructions. \
         Call it before you begin a task that the skill's description fits; follow what it says as far as it serves \
-        what the person asked for.";
+        what the user asked for.";
 
     fn call_title(&self, input: &ReadSkillInput) -> String {
         let title = match &input.file {

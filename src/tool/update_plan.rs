@@ -50,7 +50,7 @@ impl Tool for UpdatePlan {
 
     const NAME: &'static str = "update_plan";
 
-    const DESCRIPTION: &'static str = "Shows the person your plan for work of several steps, and how far it \
+    const DESCRIPTION: &'static str = "Shows the user your plan for work of several steps, and how far it \
         is. Give the whole plan each time; call it again when an item is begun or done. Not needed for \
         simple tasks.";
 

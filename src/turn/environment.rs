@@ -65,7 +65,7 @@ async fn describe_permissions(cx: &TurnContext, mode: Mode) -> Vec<Fact> {
     if cx.tools.get(Bash::NAME).is_some() {
         let detected = cx.workspace.shared().sandbox().detect().await;
         let sandbox = describe_sandbox(&cx.settings.sandbox, mode.sandbox_policy(), detected.method);
-        let none = "none; commands run with the rights of the person".to_owned();
+        let none = "none; commands run with the rights of the user".to_owned();
         facts.push(Fact::new("sandbox", &sandbox.unwrap_or(none)));
     }
     facts

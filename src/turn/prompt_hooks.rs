@@ -207,7 +207,7 @@ pub(super) async fn before_stop(
         HookVerdict::Pass { .. } => {}
         HookVerdict::Block(objection) => {
             state.conduct.pending_nudge = Some(format!(
-                "A hook of the person's (`{}`) objects to ending here: {}",
+                "A hook of the user (`{}`) objects to ending here: {}",
                 objection.hook, objection.words
             ));
             end.outcome = Outcome::StopBlocked;

@@ -107,7 +107,7 @@ fn open(tool: &str, remaining: Duration, pattern: &str) -> String {
     };
     format!(
         "the tool {tool} was not run: it failed again and again in the same way ({pattern}), so its circuit is open; \
-         {until}. Do without it for now, or tell the person"
+         {until}. Do without it for now, or tell the user"
     )
 }
 

@@ -84,7 +84,7 @@ fn revert_restores_from_git_without_running_repository_programs() {
         std::fs::Permissions::from_mode(0o755),
     )
     .unwrap();
-    world.write("dirty.txt", "a person's\n");
+    world.write("dirty.txt", "a user's\n");
     // Every setting and hook by which git could start a program.
     let trap = world.write(
         "trap.sh",
@@ -393,7 +393,7 @@ fn revert_and_redo_swap_files_folders_and_links() {
         assert_eq!(error.data["refusal"], "nothingToRedo");
     }
     // A user's file in such a folder stays, and so does the folder.
-    world.write("file/in/mine", "a person's\n");
+    world.write("file/in/mine", "a user's\n");
     let preview = revert(&client, &session, &id, json!({"dryRun": true}));
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(done, preview);
@@ -401,7 +401,7 @@ fn revert_and_redo_swap_files_folders_and_links() {
         entry_fields(&done, "conflicts", "why"),
         [("file", "it is now a folder")]
     );
-    assert_eq!(world.read("file/in/mine").unwrap(), "a person's\n");
+    assert_eq!(world.read("file/in/mine").unwrap(), "a user's\n");
     assert_eq!(world.read("file/in/n"), None);
     assert_eq!(world.read("folder/x").unwrap(), "x\n");
 }

@@ -330,7 +330,7 @@ fn read_only_load_shows_a_cut_turn_without_repairing_it() {
 }
 
 /// Returns the output of `agentls sessions show`.
-#[expect(clippy::disallowed_methods, reason = "the test plays the person")]
+#[expect(clippy::disallowed_methods, reason = "the test plays the user")]
 fn show_session(world: &World, session: &str) -> String {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_agentls"))
         .args(["sessions", "show", session])

@@ -36,7 +36,7 @@ fn set(client: &Client, session: &str, method: &str, name: &str, value: &str) {
     let _: Value = client.call(method, json!({"sessionId": session, name: value}));
 }
 
-/// Asserts that no client shows a note as if the person had typed it.
+/// Asserts that no client shows a note as if the user had typed it.
 fn assert_notes_are_hidden(client: &Client, session: &str, loaded: &LoadSessionResult) {
     for message in client.all(session, "agent/message") {
         let is_note = message.params.to_string().contains("<environment>");

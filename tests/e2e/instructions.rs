@@ -87,7 +87,7 @@ fn user_and_workspace_files_form_the_system_prompt() {
     ];
     assert_eq!(instructions(&client, &session), [expected.map(str::to_owned)]);
     assert!(
-        prompt.contains("AGENTS.md (from a folder that the person has not said to trust"),
+        prompt.contains("AGENTS.md (from a folder that the user has not said to trust"),
         "{prompt}"
     );
     assert_eq!(warnings(&client, &session), []);

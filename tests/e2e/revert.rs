@@ -159,7 +159,7 @@ fn later_changes_by_a_user_are_kept_and_reported() {
         write("d.txt", "d"),
     ];
     let id = turn(&world, &client, &session, &edits);
-    world.write("b.txt", "a person's\n");
+    world.write("b.txt", "a user's\n");
     std::fs::remove_file(world.path("work/c.txt")).unwrap();
     std::fs::rename(world.path("work/d.txt"), world.path("work/e.txt")).unwrap();
     let done = revert(&client, &session, &id, json!({}));
@@ -170,7 +170,7 @@ fn later_changes_by_a_user_are_kept_and_reported() {
         [("b.txt", since), ("c.txt", since)]
     );
     assert_eq!(world.read("a.txt").unwrap(), "a\n");
-    assert_eq!(world.read("b.txt").unwrap(), "a person's\n");
+    assert_eq!(world.read("b.txt").unwrap(), "a user's\n");
     assert_eq!(world.read("c.txt"), None);
     assert_eq!(world.read("e.txt").unwrap(), "d");
 }

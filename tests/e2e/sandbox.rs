@@ -382,7 +382,7 @@ fn the_model_is_told_what_the_sandbox_allows() {
     for part in [
         "commands run in a sandbox (full)",
         "the workspace folders, and caches of build tools, and /data/cache",
-        "reaches registry.example; asks the person about other hosts",
+        "reaches registry.example; asks the user about other hosts",
         "outside_sandbox",
     ] {
         assert!(first.contains(part), "{part}: {first}");

@@ -1,4 +1,4 @@
-//! The scripted MCP server of `tests/peers`, and a browser that signs in without a person.
+//! The scripted MCP server of `tests/peers`, and a browser that signs in without a user.
 
 #![expect(
     dead_code,

@@ -108,14 +108,14 @@ async fn a_file_that_changed_since_it_was_read_takes_only_exact_hunks() {
         .call_tool("read_file", json!({"path": "c.txt"}))
         .await
         .unwrap();
-    harness.write("c.txt", "gone\nby a person\n");
+    harness.write("c.txt", "gone\nby a user\n");
     for change in ["*** Update File: c.txt\n-gon\n+x", "*** Delete File: c.txt"] {
-        harness.write("c.txt", "gone\nby a person\n");
+        harness.write("c.txt", "gone\nby a user\n");
         let fresh = harness.cx.workspace.read_log();
         fresh.record_text(&harness.path("c.txt"), "gone\n");
         let error = harness.call_expecting_error("apply_patch", patch(change)).await;
         assert!(
-            error.contains("has changed since you read it") && error.contains("by a person"),
+            error.contains("has changed since you read it") && error.contains("by a user"),
             "{error}"
         );
     }
@@ -125,7 +125,7 @@ async fn a_file_that_changed_since_it_was_read_takes_only_exact_hunks() {
         .call_tool("apply_patch", patch("*** Update File: c.txt\n-gone\n+here"))
         .await
         .unwrap();
-    assert_eq!(harness.read("c.txt"), "here\nby a person\n");
+    assert_eq!(harness.read("c.txt"), "here\nby a user\n");
     assert!(
         output.text.contains("the file had changed since you read it"),
         "{}",
