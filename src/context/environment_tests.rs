@@ -52,7 +52,7 @@ fn a_note_tells_only_what_changed_since_the_last_one() {
 }
 
 #[test]
-fn text_of_the_person_is_never_taken_for_a_note() {
+fn text_of_the_user_is_never_taken_for_a_note() {
     let typed = Message::user_text(format!("{OPENING}- mode: full\n{CLOSING}"));
     let items = [HistoryItem::new(typed)];
     let facts = [Fact::new("mode", "full")];

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::command::{CommandError, RevertReply, SessionInfo};
 use super::counts::EventCounts;
 use super::models::ModelVerdict;
+use super::pictures::fit_pictures;
 use super::server_content;
 use super::services::{Services, SessionSettings};
 use super::state::SessionState;
@@ -194,15 +195,13 @@ pub(super) fn needs_expansion(content: &[Block]) -> bool {
     is_command
         || content.iter().any(|block| match block {
             Block::Text(text) => server_content::may_mention(text),
-            Block::Reference(_) => true,
-            Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } | Block::Image(_) => {
-                false
-            }
+            Block::Reference(_) | Block::Image(_) => true,
+            Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => false,
         })
 }
 
-/// Expands a slash command at the start of a message, adds the resources of MCP servers that the user mentions, and
-/// rewrites file references relative to the session's cwd, as tools print them.
+/// Expands a slash command at the start of a message, adds the resources of MCP servers that the user mentions, rewrites
+/// file references relative to the session's cwd, as tools print them, and scales large pictures down.
 pub(super) async fn expand_message(
     services: Arc<Services>,
     info: SessionInfo,
@@ -211,27 +210,29 @@ pub(super) async fn expand_message(
 ) -> Result<ExpandedMessage, CommandError> {
     let typed = content.clone();
     let (content, call) = expand_slash_command(services.clone(), info.clone(), content).await?;
-    let content = rewrite_references(info.clone(), workspace, content).await?;
+    let content = prepare_blocks(info.clone(), workspace, content).await?;
     add_server_content(services, info, content, &typed, call).await
 }
 
-async fn rewrite_references(
+async fn prepare_blocks(
     info: SessionInfo,
     workspace: Arc<Workspace>,
     mut content: Vec<Block>,
 ) -> Result<Vec<Block>, CommandError> {
-    if !content.iter().any(|block| matches!(block, Block::Reference(_))) {
+    let is_changed = |block: &Block| matches!(block, Block::Reference(_) | Block::Image(_));
+    if !content.iter().any(is_changed) {
         return Ok(content);
     }
-    let rewritten = run_blocking(move || {
+    let prepared = run_blocking(move || {
         for block in &mut content {
             if let Block::Reference(reference) = block {
                 reference.path = workspace.format_for_model(&info.cwd, Path::new(&reference.path));
             }
         }
+        fit_pictures(&mut content);
         content
     });
-    rewritten.await.map_err(to_refusal)
+    prepared.await.map_err(to_refusal)
 }
 
 /// Adds what MCP servers have for the message: a prompt that it calls, and resources that the user's own words mention.

@@ -35,6 +35,7 @@ mod messages;
 mod models;
 mod open;
 mod pausable_deadline;
+mod pictures;
 mod questions;
 mod queue;
 mod record;

@@ -77,14 +77,20 @@ impl Tool for PresentPlan {
                      it again.",
                     words.join("\n")
                 ),
-                (None, _) => "The user did not approve the plan yet. Plan mode stays on. Ask what is missing, or look \
+                (None, _) => {
+                    "The user did not approve the plan yet. Plan mode stays on. Ask what is missing, or look \
                               further and present the plan again."
-                    .to_owned(),
+                        .to_owned()
+                }
             },
             Some(
                 InquiryReply::Dismissed | InquiryReply::Stop | InquiryReply::Accept | InquiryReply::Raise(_),
-            ) => "The user did not answer. Plan mode stays on. End with the plan as your last message.".to_owned(),
-            None => "Nobody can be asked here, so plan mode stays on. End with the plan as your last message.".to_owned(),
+            ) => "The user did not answer. Plan mode stays on. End with the plan as your last message."
+                .to_owned(),
+            None => {
+                "Nobody can be asked here, so plan mode stays on. End with the plan as your last message."
+                    .to_owned()
+            }
         }))
     }
 }
