@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::harness::World;
@@ -327,6 +329,21 @@ fn images_reach_the_model_and_invalid_ones_are_refused() {
     client.ask(&session, json!([image, {"type": "text", "text": "what is it?"}]));
     let raw = world.wait_for_request(0).raw.clone();
     assert!(String::from_utf8_lossy(&raw).contains(DOT));
+    let mut large = Vec::new();
+    let mut encoder = png::Encoder::new(&mut large, 3_136, 10);
+    encoder.set_color(png::ColorType::Grayscale);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&[7; 31_360]).unwrap();
+    writer.finish().unwrap();
+    let data = STANDARD.encode(&large);
+    let image = json!({"type": "image", "mediaType": "image/jpeg", "data": data});
+    client.ask(&session, json!([image, {"type": "text", "text": "and this?"}]));
+    let request: Value = serde_json::from_slice(&world.wait_for_request(1).raw).unwrap();
+    let source = &request["messages"].as_array().unwrap().last().unwrap()["content"][0]["source"];
+    assert_eq!(source["media_type"], "image/png", "its bytes say what it is");
+    let sent = STANDARD.decode(source["data"].as_str().unwrap()).unwrap();
+    // Width and height in the header.
+    assert_eq!(sent[16..24], [0, 0, 6, 32, 0, 0, 0, 5], "scaled down to 1568 × 5");
     for (block, field) in [
         (
             json!({"type": "image", "mediaType": "image/tiff", "data": DOT}),
