@@ -2171,9 +2171,7 @@ export interface LanguageQueryParams {
   uri?: string;
 }
 
-/**
- * The kind of an `agent/languageQuery`. It means the same as the LSP request of that name.
- */
+/** The kind of an `agent/languageQuery`. It means the same as the LSP request of that name. */
 export type LanguageQueryKind =
   /** The `locations` where the symbol is defined. */
   | "definition"
