@@ -120,6 +120,53 @@ export function buildEdits(before: string, after: string): Edit[] {
   return edits;
 }
 
+/**
+ * Returns a patch of the same file as `patch`, the argument of `apply_patch`, that turns `before` into `after`. Returns
+ * nothing if `patch` moves or deletes a file or has several, or if a patch cannot express the change.
+ */
+export function buildPatch(patch: string, before: string, after: string): string | undefined {
+  const [mark, ...others] = patch.match(/^\*\*\* (Add File|Update File|Delete File|Move to):.*$/gm) ?? [];
+  if (mark === undefined || others.length > 0 || mark.startsWith("*** Delete")) return undefined;
+  const body = mark.startsWith("*** Add") ? mapLines(splitLines(after), "+") : buildPatchHunks(before, after);
+  return body && ["*** Begin Patch", mark.trimEnd(), ...body, "*** End Patch", ""].join("\n");
+}
+
+/** Each hunk has as many lines around it as it needs to fit at one place. */
+function buildPatchHunks(before: string, after: string): string[] | undefined {
+  // The line feed at the end of a file stays as it is.
+  if (before !== "" && after !== "" && before.endsWith("\n") !== after.endsWith("\n")) return undefined;
+  const text = splitLines(before).map(withoutLineFeed);
+  const patch: string[] = [];
+  for (const hunk of computeHunks(before, after)) {
+    const [old, added] = [hunk.old.map(withoutLineFeed), hunk.new.map(withoutLineFeed)];
+    let [from, to] = [hunk.oldStart, hunk.oldStart + old.length];
+    while (countWindows(text, text.slice(from, to)) !== 1 && (from > 0 || to < text.length)) {
+      [from, to] = [Math.max(0, from - 1), Math.min(text.length, to + 1)];
+    }
+    patch.push(
+      "@@",
+      ...mapLines(text.slice(from, hunk.oldStart), " "),
+      ...mapLines(old, "-"),
+      ...mapLines(added, "+"),
+      ...mapLines(text.slice(hunk.oldStart + old.length, to), " "),
+    );
+  }
+  return patch;
+}
+
+function mapLines(lines: readonly string[], mark: string): string[] {
+  return lines.map((line) => mark + withoutLineFeed(line));
+}
+
+function withoutLineFeed(line: string): string {
+  return line.endsWith("\n") ? line.slice(0, -1) : line;
+}
+
+/** Counts the places at which the lines stand in the text. */
+function countWindows(text: readonly string[], lines: readonly string[]): number {
+  return text.filter((_, at) => lines.length > 0 && lines.every((line, offset) => text[at + offset] === line)).length;
+}
+
 /** Whether the unified diff changes several files. */
 export function hasSeveralFiles(diff: string): boolean {
   return parsePatch(diff).length > 1;

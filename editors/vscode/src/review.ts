@@ -22,6 +22,7 @@ import {
   applyDiff,
   applyEdits,
   buildEdits,
+  buildPatch,
   compareReview,
   computeHunks,
   describeDifference,
@@ -147,7 +148,9 @@ export class ReviewManager implements Disposable {
     const input = await this.#readInput(approval);
     const edited = input && buildEditedInput(approval.name, input, review.before, reviewText);
     if (edited === undefined) {
-      return refuseOutcome("The reviewed version cannot be sent because the call's arguments are incomplete.");
+      return refuseOutcome(
+        "The reviewed version cannot be sent as arguments of this call. Undo your changes, or deny the call.",
+      );
     }
     return { kind: "edited", input: edited };
   }
@@ -391,6 +394,10 @@ function describeHiddenCharacters({ before, proposal }: Review): string {
 
 function buildEditedInput(name: string, input: Record<string, unknown>, before: string, after: string): unknown {
   const toLineFeeds = (text: string) => text.replaceAll("\r\n", "\n");
+  if (typeof input["patch"] === "string") {
+    const patch = buildPatch(toLineFeeds(input["patch"]), toLineFeeds(before), toLineFeeds(after));
+    return patch === undefined ? undefined : { patch };
+  }
   if (typeof input["path"] !== "string") return undefined;
   if (name === "edit_file") return { path: input["path"], edits: buildEdits(toLineFeeds(before), toLineFeeds(after)) };
   return name === "write_file" ? { ...input, content: toLineFeeds(after) } : undefined;

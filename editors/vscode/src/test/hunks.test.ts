@@ -6,6 +6,7 @@ import {
   applyDiff,
   applyEdits,
   buildEdits,
+  buildPatch,
   compareReview,
   computeHunks,
   describeDifference,
@@ -54,6 +55,62 @@ test("edits: random texts", () => {
     const after = text();
     assert.equal(applyServerEdits(before, buildEdits(before, after)), after);
   }
+});
+
+/** Applies a patch of one file like `apply_patch`: each hunk must fit at one place of the text. */
+function applyServerPatch(text: string, patch: string): string {
+  const lines = text === "" ? [] : text.replace(/\n$/, "").split("\n");
+  const hunks: string[][] = [];
+  for (const line of patch.split("\n").slice(2, -2)) {
+    if (line === "@@") hunks.push([]);
+    else hunks.at(-1)?.push(line);
+  }
+  const changes = hunks.map((hunk) => {
+    const old = hunk.filter((line) => !line.startsWith("+")).map((line) => line.slice(1));
+    const places = lines.flatMap((_, at) => (old.every((line, offset) => lines[at + offset] === line) ? [at] : []));
+    assert.equal(old.length === 0 ? lines.length : places.length, old.length === 0 ? 0 : 1, patch);
+    return { at: places[0] ?? 0, hunk };
+  });
+  const applied: string[] = [];
+  const kept = lines.map(() => true);
+  const added = new Map<number, string[]>();
+  for (const { at, hunk } of changes) {
+    let next = at;
+    for (const line of hunk) {
+      if (line.startsWith("+")) added.set(next, [...(added.get(next) ?? []), line.slice(1)]);
+      else kept[next++] &&= line.startsWith(" ");
+    }
+  }
+  for (let at = 0; at <= lines.length; at++) {
+    applied.push(...(added.get(at) ?? []));
+    if (kept[at]) applied.push(lines[at] ?? "");
+  }
+  return applied.join("\n") + (text === "" || text.endsWith("\n") ? "\n" : "");
+}
+
+const UPDATE = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+b\n*** End Patch";
+
+for (const [name, before, after] of CASES) {
+  test(`patch: ${name}`, () => {
+    const patch = buildPatch(UPDATE, before, after) ?? "";
+    assert.ok(patch.startsWith("*** Begin Patch\n*** Update File: a.txt\n@@\n"), patch);
+    assert.equal(applyServerPatch(before, patch), after);
+  });
+}
+
+test("a patch can only be edited if it writes one file", () => {
+  const add = "*** Begin Patch\n*** Add File: new.txt\n+one\n*** End Patch\n";
+  assert.equal(buildPatch(add, "", "one\n\ntwo\n"), add.replace("+one\n", "+one\n+\n+two\n"));
+  for (const patch of [
+    "*** Delete File: a.txt\n",
+    UPDATE.replace("@@", "*** Move to: b.txt\n@@"),
+    UPDATE.replace("*** End", "*** Add File: b.txt\n+b\n*** End"),
+    "nothing",
+  ]) {
+    assert.equal(buildPatch(patch, "a\n", "b\n"), undefined, patch);
+  }
+  // The tool keeps how a file ends, so the result would differ from what was reviewed.
+  assert.equal(buildPatch(UPDATE, "a\nb", "a\nb\n"), undefined);
 });
 
 test("findHunkAtLine returns the hunk at a line", () => {
