@@ -156,3 +156,32 @@ export function wrapText(text: string, width: number): string[] {
   for (let at = 0; at < characters.length; at += width) chunks.push(characters.slice(at, at + width).join(""));
   return chunks.length === 0 ? [""] : chunks;
 }
+
+export function countDiffLines(diff: string): { added: number; removed: number } {
+  let added = 0;
+  let removed = 0;
+  const lines = diff.split("\n");
+  for (const [at, line] of lines.entries()) {
+    if (isFileHeader(lines, at)) continue;
+    if (line.startsWith("+")) added += 1;
+    if (line.startsWith("-")) removed += 1;
+  }
+  return { added, removed };
+}
+
+/**
+ * Returns the lines of a unified diff that are shown: all but the names of a single file, because the title has them. No
+ * other line may be omitted, because a user approves what they see.
+ */
+export function selectDiffLines(diff: string): string[] {
+  const lines = diff.replace(/\n$/, "").split("\n");
+  const hasSeveralFiles = lines.some((_, at) => at > 1 && isFileHeader(lines, at));
+  return lines.filter((_, at) => hasSeveralFiles || at > 1 || !isFileHeader(lines, at));
+}
+
+/** Whether a line of a unified diff is one of the two that name a file. Changed lines can look like one of them. */
+export function isFileHeader(lines: readonly string[], at: number): boolean {
+  const first = lines[at]?.startsWith("+++ ") ? at - 1 : at;
+  const [old, current, hunk] = lines.slice(Math.max(0, first), first + 3);
+  return Boolean(old?.startsWith("--- ") && current?.startsWith("+++ ") && (hunk ?? "@@").startsWith("@@"));
+}

@@ -210,6 +210,53 @@ testInWorkbench(
   },
 );
 
+const patch = (...lines) =>
+  tool("apply_patch", { patch: ["*** Begin Patch", ...lines, "*** End Patch", ""].join("\n") });
+
+testInWorkbench(
+  "a patch is reviewed",
+  {
+    config: `${CASSETTE_CONFIG}\n[model.tape]\nedit_tool = "apply_patch"\n`,
+    files: { "one.txt": BEFORE, "two.txt": BEFORE, "gone.txt": "gone\n" },
+    exchanges: [
+      ...buildExchanges("fix one", [
+        patch("*** Update File: one.txt", "@@", "-one", "+ONE", " 2", "@@", " 4", "-two", "+TWO", " 6"),
+      ]),
+      ...buildExchanges("fix both", [
+        patch("*** Update File: two.txt", "@@", " 4", "-two", "+TWO", " 6", "*** Delete File: gone.txt"),
+      ]),
+    ],
+  },
+  async (s, page, step) => {
+    await step("a change to the proposal of one file is applied", async () => {
+      await s.sendPrompt("fix one");
+      await s.card.press("d");
+      const line = page.locator('.monaco-diff-editor .modified .monaco-editor[data-uri$="one.txt"] .view-line');
+      await line.filter({ hasText: "TWO" }).first().click();
+      await s.runCommand("Reject This Hunk");
+      await s.at("reviewed").filter({ hasText: "1 of 2 hunks rejected" }).waitFor();
+      await s.takeScreenshot("patch-of-one-file");
+      await s.card.press("y");
+      await s.waitForTurnEnd(1, "completed");
+      assert.equal(s.readFile("one.txt"), BEFORE.replace("one", "ONE"));
+    });
+
+    await step("the changes of several files are shown together", async () => {
+      await s.sendPrompt("fix both");
+      await s.view.locator(".diff .hunk", { hasText: "--- a/gone.txt" }).waitFor();
+      await s.card.press("d");
+      await page.locator(".tab.active", { hasText: "proposed edits.diff" }).waitFor();
+      await page.locator(".view-line", { hasText: /^-gone$/ }).waitFor();
+      await page.locator(".view-line", { hasText: /^\+TWO$/ }).waitFor();
+      await s.takeScreenshot("patch-of-two-files");
+      await s.card.press("y");
+      await s.waitForTurnEnd(2, "completed");
+      assert.equal(s.readFile("two.txt"), BEFORE.replace("two", "TWO"));
+      assert.ok(!fs.existsSync(path.join(s.workspace, "gone.txt")));
+    });
+  },
+);
+
 async function revokeAllGrants(s, page) {
   await s.runCommand("Agent: Manage Grants");
   await page.locator(".quick-input-list .monaco-list-row").first().click();

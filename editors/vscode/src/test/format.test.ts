@@ -3,12 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  countDiffLines,
   escapeLabel,
   escapeNotification,
   formatCost,
   formatSandbox,
   revealHidden,
   revealInProse,
+  selectDiffLines,
   wrapText,
 } from "../format";
 import type { SandboxStatus } from "../protocol";
@@ -91,4 +93,13 @@ test("the cost distinguishes an unknown price from a free model", () => {
   assert.equal(formatCost(undefined), "price unknown");
   assert.equal(formatCost(0), "free");
   assert.equal(formatCost(0.5), "$0.50");
+});
+
+test("a diff is shown with all changed lines, and with the names of several files", () => {
+  const one = "--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,2 @@\n--- a note\n+++ a sum\n same\n";
+  assert.deepEqual(selectDiffLines(one), ["@@ -1,2 +1,2 @@", "--- a note", "+++ a sum", " same"]);
+  assert.deepEqual(countDiffLines(one), { added: 1, removed: 1 });
+  const two = `${one}--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n`;
+  assert.deepEqual(selectDiffLines(two), two.trimEnd().split("\n"));
+  assert.deepEqual(countDiffLines(two), { added: 1, removed: 2 });
 });

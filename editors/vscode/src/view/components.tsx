@@ -2,7 +2,7 @@
 
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatDuration, revealHidden } from "../format";
+import { formatDuration, isFileHeader, revealHidden, selectDiffLines } from "../format";
 import { highlightCode, type MarkdownBlocks, renderBlock, splitBlocks } from "./markdown";
 import { postMessage } from "./store";
 
@@ -131,14 +131,15 @@ const MIN_HIDDEN_LINES = 10;
 /** The start of a unified diff, with a button that opens all of it. */
 export class DiffPreview extends PureComponent<{ text: string; toolCallId: string }> {
   render({ text, toolCallId }: { text: string; toolCallId: string }): JSX.Element {
-    const lines = text.split("\n").filter((line, at, all) => at < all.length - 1 || line !== "");
-    const body = lines.filter((line) => !/^(---|\+\+\+|diff |index )/.test(line));
+    const body = selectDiffLines(text);
     const hiddenCount = body.length > MAX_DIFF_LINES + MIN_HIDDEN_LINES ? body.length - MAX_DIFF_LINES : 0;
     return (
       <div>
         <pre class="diff" tabIndex={0} role="region" aria-label="Changes">
-          {body.slice(0, body.length - hiddenCount).map((line) => (
-            <span class={classifyLine(line)}>{line === "" ? " " : revealHidden(line)}</span>
+          {body.slice(0, body.length - hiddenCount).map((line, at) => (
+            <span class={isFileHeader(body, at) ? "hunk" : classifyLine(line)}>
+              {line === "" ? " " : revealHidden(line)}
+            </span>
           ))}
         </pre>
         {hiddenCount > 0 && (
@@ -162,16 +163,6 @@ function classifyLine(line: string): string {
   if (line.startsWith("+")) return "add";
   if (line.startsWith("-")) return "del";
   return line.startsWith("@@") ? "hunk" : "same";
-}
-
-export function countDiffLines(diff: string): { added: number; removed: number } {
-  let added = 0;
-  let removed = 0;
-  for (const line of diff.split("\n")) {
-    if (line.startsWith("+") && !line.startsWith("+++")) added += 1;
-    if (line.startsWith("-") && !line.startsWith("---")) removed += 1;
-  }
-  return { added, removed };
 }
 
 /** Shows the time since `startedAt` or until `endsAt`, updated every second. */

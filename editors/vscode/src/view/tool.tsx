@@ -1,11 +1,11 @@
 // A tool call: title, input, live and final output, and its approval.
 
 import type { ComponentChildren, JSX } from "preact";
-import { countLines, formatBytes, formatDuration, takeLastLines } from "../format";
+import { countDiffLines, countLines, formatBytes, formatDuration, takeLastLines } from "../format";
 import { getItemKey, type ToolItem } from "../state";
 import type { Capabilities, ViewState } from "../webviewProtocol";
 import { ApprovalCard } from "./approval";
-import { Button, Clock, CodeBlock, countDiffLines, DiffPreview, PureComponent } from "./components";
+import { Button, Clock, CodeBlock, DiffPreview, PureComponent } from "./components";
 import { Entry } from "./entry";
 import { NoticeLine } from "./notices";
 import { readPersistent, usePersistentState, writePersistent } from "./persistentState";
