@@ -208,8 +208,14 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, 
           [event, name, type, bytes],
         );
       const rejection = s.at("not-attached");
-      await dispatchFile("paste", "large.png", "image/png", 6_000_000);
-      await rejection.filter({ hasText: "large.png was not attached. It is 6.0 MB" }).waitFor();
+      await dispatchFile("paste", "large.png", "image/png", 11_000_000);
+      await rejection
+        .filter({ hasText: "large.png was not attached. It is 11.0 MB, and the limit is 10 MB" })
+        .waitFor();
+      await dispatchFile("paste", "large.gif", "image/gif", 4_000_000);
+      await rejection
+        .filter({ hasText: "large.gif was not attached. It is 4.0 MB, and the limit is 3.9 MB" })
+        .waitFor();
       await dispatchFile("paste", "spec.pdf", "application/pdf", 10);
       await rejection.filter({ hasText: "spec.pdf was not attached. Only PNG" }).waitFor();
       await dispatchFile("drop", "notes.docx", "application/msword", 10);
@@ -217,6 +223,17 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, 
       await s.takeScreenshot("not-attached");
       await rejection.getByRole("button").click();
       await rejection.waitFor({ state: "detached" });
+      const remove = (name) => s.view.getByRole("button", { name: new RegExp(`^Remove ${name}`) });
+      for (const name of ["one.png", "two.png"]) {
+        await dispatchFile("paste", name, "image/png", 9_500_000);
+        await remove(name).waitFor();
+      }
+      await dispatchFile("paste", "three.png", "image/png", 2_000_000);
+      await rejection
+        .filter({ hasText: "three.png was not attached. The pictures of a prompt may have 20 MB" })
+        .waitFor();
+      for (const name of ["one.png", "two.png"]) await remove(name).click();
+      await rejection.getByRole("button").click();
     });
 
     await step("a picture can be pasted", async () => {

@@ -11,8 +11,13 @@ import { listenForCommands, postMessage, readDraft, saveDraft } from "./store";
 import { SuggestionList } from "./suggestions";
 
 const PICTURE_TYPES = /^image\/(png|jpeg|gif|webp)$/;
-/** Every provider rejects larger pictures. */
-const MAX_PICTURE_BYTES = 5_000_000;
+/** The server scales these down. */
+const SCALED_PICTURE_TYPES = /^image\/(png|jpeg)$/;
+const MAX_SCALED_PICTURE_MB = 10;
+/** Providers reject larger pictures. */
+const MAX_PICTURE_MB = 3.9;
+/** For all pictures of a prompt. A message has at most 32 MiB, and Base64 makes them a third larger. */
+const MAX_PICTURES_MB = 20;
 
 export function Composer({ view }: { view: ViewState }): JSX.Element {
   const session = view.chat?.sessionId ?? "";
@@ -161,8 +166,10 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   /** Attaches pictures and reports files that are not supported. */
   const attachPictures = (files: readonly File[]) => {
     const problems: string[] = [];
+    let attachedMegabytes = attachments.reduce((sum, { block }) => sum + measureMegabytes(block), 0);
     for (const file of files) {
-      const pictureProblem = validatePicture(file, view.capabilities.images);
+      const pictureProblem = validatePicture(file, view.capabilities.images, attachedMegabytes);
+      attachedMegabytes += pictureProblem === undefined ? file.size / 1_000_000 : 0;
       if (pictureProblem !== undefined) problems.push(pictureProblem);
       else void readPicture(file).then((picture) => setAttachments((old) => mergeAttachments(old, [picture])));
     }
@@ -315,14 +322,22 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
 const READ_ONLY_MESSAGE = "Read-only: open in another window";
 
 /** Returns why a file cannot be attached. */
-function validatePicture({ name, type, size }: File, images: boolean): string | undefined {
-  const fileName = name || "The file";
+function validatePicture({ name, type, size }: File, images: boolean, attachedMegabytes: number): string | undefined {
+  const problem = `${name || "The file"} was not attached.`;
   if (!PICTURE_TYPES.test(type)) {
-    return `${fileName} was not attached. Only PNG, JPEG, GIF, and WebP pictures are supported. Type @ to attach a workspace file.`;
+    return `${problem} Only PNG, JPEG, GIF, and WebP pictures are supported. Type @ to attach a workspace file.`;
   }
-  if (!images) return `${fileName} was not attached. This server does not accept pictures.`;
-  if (size <= MAX_PICTURE_BYTES) return undefined;
-  return `${fileName} was not attached. It is ${(size / 1_000_000).toFixed(1)} MB, and the limit is 5 MB.`;
+  if (!images) return `${problem} This server does not accept pictures.`;
+  const megabytes = size / 1_000_000;
+  const limit = SCALED_PICTURE_TYPES.test(type) ? MAX_SCALED_PICTURE_MB : MAX_PICTURE_MB;
+  if (megabytes > limit) return `${problem} It is ${megabytes.toFixed(1)} MB, and the limit is ${limit} MB.`;
+  if (attachedMegabytes + megabytes <= MAX_PICTURES_MB) return undefined;
+  return `${problem} The pictures of a prompt may have ${MAX_PICTURES_MB} MB in all.`;
+}
+
+/** Returns the size of an attached picture, without its Base64. */
+function measureMegabytes(block: Attachment["block"]): number {
+  return block.type === "image" ? (block.data.length * 3) / 4 / 1_000_000 : 0;
 }
 
 /** Returns the URIs of files that were dragged from VS Code. */
