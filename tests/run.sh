@@ -244,15 +244,33 @@ export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers
 step "tests in Rust" env AGENTLS_ACP_FRAMES="$frames" cargo test --locked --features sim "$@"
 # Without frames, the arguments have selected other tests.
 [ -n "$(ls "$frames")" ] || frames=
+# The tests in Neovim mostly wait, so they run beside the next steps.
+neovim_log=$scratch/neovim.log
+test_neovim() {
+    step "a client in $(head -1 "$scratch/nvim-version")" \
+        "$nvim" --headless -u NONE -i NONE -n -l tests/foreign/nvim/run.lua
+    step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" \
+        STYLUA="$stylua" bash editors/nvim/tests/check.sh
+}
+# In a process group of its own, so that it ends with this script.
+set -m
+test_neovim </dev/null >"$neovim_log" 2>&1 &
+neovim=$!
+set +m
+trap 'kill -- "-$neovim" 2>/dev/null; rm -rf "$scratch"' EXIT
+# Prints what they did, and waits for their end.
+finish_neovim() {
+    local result=0
+    wait "$neovim" || result=$?
+    cat "$neovim_log"
+    return "$result"
+}
+
 step "the official client of the Agent Client Protocol" env AGENTLS_BIN="$agentls" CARGO_TARGET_DIR="$cache/acp_client" \
     ${frames:+AGENTLS_ACP_FRAMES="$frames"} cargo test --locked --manifest-path tests/acp_client/Cargo.toml
 step "a client with vscode-jsonrpc" node --test --test-reporter=spec tests/foreign/vscode-jsonrpc/client.test.mjs
 step "the generated TypeScript compiles" \
     node "$node_packages/node_modules/typescript/bin/tsc" --noEmit --strict editors/vscode/src/protocol.ts
-step "a client in $(head -1 "$scratch/nvim-version")" \
-    "$nvim" --headless -u NONE -i NONE -n -l tests/foreign/nvim/run.lua
-step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" STYLUA="$stylua" \
-    bash editors/nvim/tests/check.sh
 # The VS Code extension: dependencies, types and lints, unit tests, packages, and tests in a real VS Code.
 extension() {
     (cd editors/vscode && npm_config_loglevel=error "$@")
@@ -265,6 +283,7 @@ fi
 step "types, lints and format of the extension" extension npm run check
 step "unit tests of the extension" extension npm test
 step "pack the extension" extension npm run package -- --out "$scratch/agentls.vsix"
+step "the end of the tests in Neovim" finish_neovim
 if [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] && "$CHROMIUM" --version >/dev/null 2>&1; then
     # Stripping debug information halves the size.
     strip -o "$scratch/agentls" "$agentls" 2>/dev/null || cp "$agentls" "$scratch/agentls"
