@@ -279,7 +279,7 @@ pub enum McpCommand {
 
 const MCP_ADD_HELP: &str = "\
 Examples:
-  agentls mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  agentls mcp add browser -- npx -y @playwright/mcp
   agentls mcp add tickets --url https://tickets.example.com/mcp --bearer-token-env TICKETS_TOKEN
 
 In the values, ${NAME} stands for an environment variable, so that no secret is in the file: --env 'KEY=${MY_KEY}'";

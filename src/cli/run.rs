@@ -29,7 +29,7 @@ use crate::protocol::{
 };
 
 const ALLOWED: &str = "allowed by --yes";
-const DENIED: &str = "denied: `agentls run` never prompts. Allow it with --yes, with --mode autoEdit or full, or with a rule in [approvals] allow";
+const DENIED: &str = "denied: `agentls run` never prompts. Allow it with --yes, with a mode that asks less, or with a rule in [approvals] allow";
 
 /// The exit code after SIGINT: 128 + 2, the convention of shells.
 const INTERRUPTED: i32 = 130;
