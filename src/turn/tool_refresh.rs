@@ -33,7 +33,7 @@ pub(super) async fn await_tools(cx: &TurnContext) -> Result<Result<(), AgentErro
     let announce = async {
         tokio::time::sleep(SLOW).await;
         let why = format!(
-            "waiting for MCP servers to start: {}",
+            "MCP servers are starting: {}",
             source.names_of_starting().join(", ")
         );
         // An error means that the turn is stopped, which the cancel below reports.

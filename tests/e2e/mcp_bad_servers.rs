@@ -59,7 +59,7 @@ fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visib
     );
     let waits = client.all(&session, "agent/wait");
     assert!(
-        waits[0].text("why").contains("MCP servers to start: peer"),
+        waits[0].text("why").contains("MCP servers are starting: peer"),
         "{:?}",
         waits[0]
     );
