@@ -23,7 +23,7 @@ pub struct LanguageQueryParams {
     pub limit: u32,
 }
 
-/// The kind of an `agent/languageQuery`. It means the same as the LSP request of that name.
+/// What an `agent/languageQuery` asks for. The LSP request of the same name defines the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LanguageQueryKind {

@@ -83,7 +83,7 @@ pub(super) fn optional_list<'v>(object: &'v Value, field: &str) -> &'v [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// Returns the page that a web search names, with its address in `field`; `None` if there is no address.
+/// Reads a source of a web search whose URL is in `field`; `None` if it has no URL.
 pub(super) fn read_source(page: &Value, field: &str) -> Option<StreamEvent> {
     let url = text(page, field).filter(|url| !url.is_empty())?;
     let title = text(page, "title").unwrap_or_default();

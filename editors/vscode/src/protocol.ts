@@ -2171,7 +2171,7 @@ export interface LanguageQueryParams {
   uri?: string;
 }
 
-/** The kind of an `agent/languageQuery`. It means the same as the LSP request of that name. */
+/** What an `agent/languageQuery` asks for. The LSP request of the same name defines the result. */
 export type LanguageQueryKind =
   /** The `locations` where the symbol is defined. */
   | "definition"

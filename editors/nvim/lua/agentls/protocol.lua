@@ -1232,7 +1232,7 @@ M.server_notifications = {
 ---@field query? string For `workspaceSymbols`: the text to search for. For `rename`: the new name.
 ---@field uri? string The document, by the URI with which the client opened it if it is open; absent for `workspaceSymbols`.
 
----The kind of an `agent/languageQuery`. It means the same as the LSP request of that name.
+---What an `agent/languageQuery` asks for. The LSP request of the same name defines the result.
 ---@alias agentls.LanguageQueryKind
 ---| "definition" # The `locations` where the symbol is defined.
 ---| "implementation" # The `locations` that implement the symbol.
