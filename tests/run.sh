@@ -257,7 +257,7 @@ set -m
 test_neovim </dev/null >"$neovim_log" 2>&1 &
 neovim=$!
 set +m
-trap 'kill -- "-$neovim" 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'kill -- "-$neovim" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 # Prints what they did, and waits for their end.
 finish_neovim() {
     local result=0
