@@ -24,9 +24,7 @@ pub(super) fn fit_pictures(content: &mut [Block]) {
 fn fit_picture(image: &MediaData) -> Option<MediaData> {
     let bytes = STANDARD.decode(image.data.as_bytes()).ok()?;
     let media_type = detect_media_type(&bytes)?;
-    if picture::is_scalable(media_type)
-        && let Ok(Some(scaled)) = picture::scale_down(&bytes, &CancellationToken::new())
-    {
+    if let Ok(Some(scaled)) = picture::scale_down(&bytes, &CancellationToken::new()) {
         return Some(MediaData {
             media_type: scaled.media_type.to_owned(),
             data: STANDARD.encode(&scaled.bytes).into(),

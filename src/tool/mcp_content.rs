@@ -67,12 +67,7 @@ fn to_image(
     // What a server calls it does not count.
     let media_type = detect_media_type(&bytes)
         .ok_or_else(|| format!("{:?} is not PNG, JPEG, GIF, or WebP", one_line(stated, 40)))?;
-    let scaled = if picture::is_scalable(media_type) {
-        picture::scale_down(&bytes, stop)
-    } else {
-        Ok(None)
-    };
-    match scaled {
+    match picture::scale_down(&bytes, stop) {
         Ok(Some(scaled)) => {
             let image = MediaData {
                 media_type: scaled.media_type.to_owned(),

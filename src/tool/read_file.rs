@@ -394,27 +394,17 @@ fn read_image(
     media_type: &str,
     stop: &CancellationToken,
 ) -> Result<ToolOutput, ToolError> {
-    let is_scalable = picture::is_scalable(media_type);
-    let most = if is_scalable {
-        picture::MAX_SOURCE_BYTES
-    } else {
-        picture::MAX_BYTES
-    };
-    if length > most {
+    if length > picture::MAX_SOURCE_BYTES {
         return fail_with_message(format!(
-            "`{}` is a picture of {length} bytes; at most {most} can be shown",
-            input.path
+            "`{}` is a picture of {length} bytes; at most {} can be shown",
+            input.path,
+            picture::MAX_SOURCE_BYTES
         ));
     }
     let bytes = file
-        .read(most)
+        .read(picture::MAX_SOURCE_BYTES)
         .map_err(|error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path)))?;
-    let scaled = if is_scalable {
-        picture::scale_down(&bytes, stop)
-    } else {
-        Ok(None)
-    };
-    let (media_type, bytes, note) = match scaled {
+    let (media_type, bytes, note) = match picture::scale_down(&bytes, stop) {
         Ok(Some(scaled)) => {
             let note = format!(", {}", scaled.describe());
             (scaled.media_type, scaled.bytes, note)
@@ -542,7 +532,12 @@ mod tests {
         let mut big = b"GIF89a".to_vec();
         big.resize(picture::MAX_BYTES as usize + 1, 0);
         let damaged = [b"\xff\xd8\xff", &big[..]].concat();
-        std::fs::write(harness.path("big.gif"), big).unwrap();
+        std::fs::write(harness.path("damaged.gif"), big).unwrap();
+        harness.write("huge.webp", "RIFF....WEBP");
+        let huge = std::fs::File::options()
+            .write(true)
+            .open(harness.path("huge.webp"));
+        huge.unwrap().set_len(picture::MAX_SOURCE_BYTES + 1).unwrap();
         std::fs::write(harness.path("damaged.jpg"), damaged).unwrap();
         std::fs::create_dir(harness.path("folder")).unwrap();
         harness.write("src/main.rs", "");
@@ -552,7 +547,8 @@ mod tests {
             ("latin", "does not exist. Did you mean `latin1`?"),
             ("SRC/x", "nor does its folder. The nearest one that does is `.`"),
             ("src/Main.rs", "Did you mean `src/main.rs`?"),
-            ("big.gif", "at most 3932160 can be shown"),
+            ("huge.webp", "67108865 bytes; at most 67108864 can be shown"),
+            ("damaged.gif", "is a damaged picture of 3932161 bytes"),
             ("damaged.jpg", "is a damaged picture of 3932164 bytes"),
         ] {
             let error = harness

@@ -1,17 +1,18 @@
 //! Pictures for models: recognizing them, and scaling down those that are larger than a model sees.
 //!
-//! Decodes PNG and JPEG. Everything is bounded before it is decoded, so that a small file cannot claim much memory, and
-//! one picture is decoded at a time. Blocks for up to some seconds: call it off the async threads.
+//! Decodes PNG, JPEG, GIF, and WebP; of an animation, the first frame. Everything is bounded before it is decoded, so that
+//! a small file cannot claim much memory, and one picture is decoded at a time. Blocks for up to some seconds: call it off
+//! the async threads.
 
 mod decode;
 mod error;
 mod scale;
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use super::CancellationToken;
-use error::MAX_PIXELS;
 pub use error::PictureError;
 use scale::Pixels;
 
@@ -38,11 +39,6 @@ pub fn detect_media_type(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns whether pictures of this media type can be scaled.
-pub fn is_scalable(media_type: &str) -> bool {
-    matches!(media_type, "image/png" | "image/jpeg")
-}
-
 /// A picture that was scaled down or compressed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ScaledPicture {
@@ -65,31 +61,31 @@ impl ScaledPicture {
     }
 }
 
-/// Scales a PNG or JPEG down if it has more pixels or bytes than a model takes. `None` if it is fine as it is.
+/// Scales a picture down if it has more pixels or bytes than a model takes. `None` if it is fine as it is.
 ///
 /// # Errors
 /// The picture is damaged or too large, or the call was canceled.
 pub fn scale_down(bytes: &[u8], stop: &CancellationToken) -> Result<Option<ScaledPicture>, PictureError> {
-    let is_png = detect_media_type(bytes) == Some("image/png");
-    let size = if is_png {
-        decode::read_png_size(bytes)?
-    } else {
-        decode::read_jpeg_size(bytes)?
-    };
+    // A damaged picture must not end more than this, whatever the decoders make of it.
+    catch_unwind(AssertUnwindSafe(|| scale_to_fit(bytes, stop)))
+        .unwrap_or_else(|_| Err(PictureError::malformed("the decoder failed")))
+}
+
+fn scale_to_fit(bytes: &[u8], stop: &CancellationToken) -> Result<Option<ScaledPicture>, PictureError> {
+    let format =
+        detect_media_type(bytes).ok_or_else(|| PictureError::malformed("its format is not supported"))?;
+    let size = decode::read_size(format, bytes)?;
     let (width, height) = size;
     if width.max(height) <= MAX_EDGE && bytes.len() as u64 <= MAX_BYTES {
         return Ok(None);
     }
-    if u64::from(width) * u64::from(height) > MAX_PIXELS {
-        return Err(PictureError::TooLarge(width, height));
+    let max_pixels = decode::max_pixels(format);
+    if u64::from(width) * u64::from(height) > max_pixels {
+        return Err(PictureError::TooLarge(width, height, max_pixels));
     }
     let _one_at_a_time = DECODING.lock().unwrap_or_else(PoisonError::into_inner);
-    let pixels = if is_png {
-        decode::scale_png(bytes, MAX_EDGE, stop)?
-    } else {
-        decode::scale_jpeg(bytes, MAX_EDGE, stop)?
-    };
-    let (media_type, written) = encode(&pixels, is_png)?;
+    let (pixels, is_lossy) = decode::scale(format, bytes, MAX_EDGE, stop)?;
+    let (media_type, written) = encode(&pixels, is_lossy)?;
     Ok(Some(ScaledPicture {
         media_type,
         bytes: written,
@@ -98,9 +94,9 @@ pub fn scale_down(bytes: &[u8], stop: &CancellationToken) -> Result<Option<Scale
     }))
 }
 
-/// Writes a PNG if that was the format and it fits, else a JPEG.
-fn encode(pixels: &Pixels, is_png: bool) -> Result<(&'static str, Vec<u8>), PictureError> {
-    if is_png {
+/// Writes a PNG if it fits and a JPEG would lose something: what was not lossy before, and transparency.
+fn encode(pixels: &Pixels, is_lossy: bool) -> Result<(&'static str, Vec<u8>), PictureError> {
+    if !is_lossy || pixels.has_alpha() {
         let png = encode_png(pixels).map_err(PictureError::malformed)?;
         if png.len() as u64 <= MAX_BYTES {
             return Ok(("image/png", png));

@@ -13,9 +13,13 @@ pub(super) struct Pixels {
 }
 
 impl Pixels {
+    pub(super) fn has_alpha(&self) -> bool {
+        self.channels.is_multiple_of(2)
+    }
+
     /// Returns the picture without alpha, on a white ground.
     pub(super) fn flatten_on_white(&self) -> Self {
-        if self.channels % 2 == 1 {
+        if !self.has_alpha() {
             return self.clone();
         }
         let colors = self.channels - 1;
@@ -137,7 +141,7 @@ impl Scaler {
         };
         self.pushed += 1;
         let channels = self.result.channels;
-        let has_alpha = channels.is_multiple_of(2);
+        let has_alpha = self.result.has_alpha();
         for (pixel, column) in row.chunks_exact(channels).zip(&self.columns) {
             // Colors count by their opacity.
             let opacity = if has_alpha {

@@ -11,11 +11,8 @@ import { listenForCommands, postMessage, readDraft, saveDraft } from "./store";
 import { SuggestionList } from "./suggestions";
 
 const PICTURE_TYPES = /^image\/(png|jpeg|gif|webp)$/;
-/** The server scales these down. */
-const SCALED_PICTURE_TYPES = /^image\/(png|jpeg)$/;
-const MAX_SCALED_PICTURE_MB = 10;
-/** Providers reject larger pictures. */
-const MAX_PICTURE_MB = 3.9;
+/** The server scales large pictures down. */
+const MAX_PICTURE_MB = 10;
 /** For all pictures of a prompt. A message has at most 32 MiB, and Base64 makes them a third larger. */
 const MAX_PICTURES_MB = 20;
 
@@ -329,8 +326,9 @@ function validatePicture({ name, type, size }: File, images: boolean, attachedMe
   }
   if (!images) return `${problem} This server does not accept pictures.`;
   const megabytes = size / 1_000_000;
-  const limit = SCALED_PICTURE_TYPES.test(type) ? MAX_SCALED_PICTURE_MB : MAX_PICTURE_MB;
-  if (megabytes > limit) return `${problem} It is ${megabytes.toFixed(1)} MB, and the limit is ${limit} MB.`;
+  if (megabytes > MAX_PICTURE_MB) {
+    return `${problem} It is ${megabytes.toFixed(1)} MB, and the limit is ${MAX_PICTURE_MB} MB.`;
+  }
   if (attachedMegabytes + megabytes <= MAX_PICTURES_MB) return undefined;
   return `${problem} The pictures of a prompt may have ${MAX_PICTURES_MB} MB in all.`;
 }
