@@ -10,6 +10,8 @@ use super::emit::emit_warning;
 use super::session_link::TurnStopped;
 use super::settings::SystemPromptSource;
 use crate::domain::{Event, InstructionFile};
+use crate::tool::Tool as _;
+use crate::tool::read_skill::ReadSkill;
 
 /// The code of the warning that an instruction file has changed.
 const CHANGED: &str = "instructions_changed";
@@ -18,7 +20,7 @@ const PROBLEM: &str = "instructions_problem";
 /// The number of changes, and of problems, that are announced one by one.
 const MAX_REPORTED: usize = 10;
 
-/// Loads the system prompt into `cx`, and announces changed files.
+/// Loads the system prompt into `cx`, omits the tool for skills if there are none, and announces changed files.
 ///
 /// # Errors
 /// [`TurnStopped`] if the turn was canceled, or if the reader panicked.
@@ -37,6 +39,9 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped>
         read = read => read.map_err(|_| TurnStopped)?,
     };
     cx.prompt = briefing;
+    if cx.prompt.skills.is_empty() {
+        cx.tools = cx.tools.filter_fixed(|tool| tool != ReadSkill::NAME);
+    }
     let (before, now) = (cx.resumption.announced_instructions.as_deref(), &cx.prompt.files);
     // Before the first turn nothing is known: an empty list then equals no files, and nothing is announced.
     if before.unwrap_or_default() == &now[..] {

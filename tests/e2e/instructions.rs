@@ -295,3 +295,26 @@ fn skill_body_is_read_on_demand() {
     assert!(results[1].contains("Ask Bo."), "{results:?}");
     assert!(results[2].contains("unknown skill"), "{results:?}");
 }
+
+#[test]
+fn read_skill_is_offered_only_if_there_is_a_skill() {
+    let world = World::new();
+    // A new skill changes the system prompt and the tools.
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    let has_tool = |request| {
+        let request = world.wait_for_request(request);
+        let tools = request.body["tools"].to_string();
+        assert!(tools.contains("read_file"), "{tools}");
+        tools.contains("read_skill")
+    };
+    client.ask(&session, "no skill yet");
+    assert!(!has_tool(0));
+    world.write(
+        ".agentls/skills/release/SKILL.md",
+        "---\ndescription: How to release.\n---\nTag it.\n",
+    );
+    client.ask(&session, "now there is one");
+    assert!(has_tool(1));
+}
