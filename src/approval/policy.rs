@@ -25,7 +25,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::rule::{OUTSIDE_SANDBOX, Rule, SANDBOXED, WEB_SEARCH};
+use super::rule::{OUTSIDE_SANDBOX, PATCH_TOOL, Rule, SANDBOXED, WEB_SEARCH};
 use super::secret;
 use crate::base::steering::{Steering, find_steering};
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -356,11 +356,7 @@ impl<'a> JudgedCall<'a> {
 
     /// Returns why this effect asks even if its kind is free.
     fn find_care_reason(&self) -> Option<String> {
-        let verb = if self.effect.kind == EffectKind::Write {
-            "writes"
-        } else {
-            "reads"
-        };
+        let verb = self.file_verb();
         if self.find_secret_file().is_some() {
             return Some(format!(
                 "{verb} a file that looks like a secret: {}",
@@ -375,7 +371,7 @@ impl<'a> JudgedCall<'a> {
         }
         let Steering { obeyed_by, .. } = self.find_steering_file()?;
         Some(format!(
-            "writes a file that steers {obeyed_by}: {}",
+            "{verb} a file that steers {obeyed_by}: {}",
             self.display_first_file()
         ))
     }
@@ -409,10 +405,21 @@ impl<'a> JudgedCall<'a> {
         }
         match self.effect.kind {
             EffectKind::None => "does nothing outside the session".to_owned(),
-            EffectKind::Read => format!("reads {}", self.display_first_file()),
-            EffectKind::Write => format!("writes {}", self.display_first_file()),
+            EffectKind::Read | EffectKind::Write => {
+                format!("{} {}", self.file_verb(), self.display_first_file())
+            }
             EffectKind::Execute => self.describe_command().to_owned(),
             EffectKind::Network => format!("talks to the network: {}", one_line(&self.effect.subject, 120)),
+        }
+    }
+
+    /// Returns what the call does with its files.
+    fn file_verb(&self) -> &'static str {
+        match self.effect.kind {
+            // It may delete and move files too.
+            EffectKind::Write if self.tool == PATCH_TOOL => "changes",
+            EffectKind::Write => "writes",
+            _ => "reads",
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) const OUTSIDE_SANDBOX: &str = "bash_outside";
 pub(super) const SANDBOXED: &str = "bash_sandboxed";
 
 /// The tool that makes the edits of `edit_file`, among others.
-const PATCH_TOOL: &str = "apply_patch";
+pub(super) const PATCH_TOOL: &str = "apply_patch";
 /// The tool that searches the web. Its effect is a query, not an address, so its rules have no pattern.
 pub(super) const WEB_SEARCH: &str = "web_search";
 

@@ -421,6 +421,10 @@ mod tests {
                 "src/a.rs:2\nlib/c.rs:1\n[3 matches in 2 files]\n",
             ),
             (
+                json!({"pattern": "two", "output_mode": "count"}),
+                "src/a.rs:1\n[1 match in 1 file]\n",
+            ),
+            (
                 json!({"pattern": "fn", "ignore_case": true, "type": "txt"}),
                 "src/b.txt:1:FN one\n",
             ),

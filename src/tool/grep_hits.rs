@@ -98,7 +98,9 @@ impl GrepOutput {
                 ),
             };
         } else if self.mode == OutputMode::Count && is_complete {
-            let _ = writeln!(text, "[{} matches in {} files]", self.matches, self.results);
+            let matches = if self.matches == 1 { "match" } else { "matches" };
+            let files = if self.results == 1 { "file" } else { "files" };
+            let _ = writeln!(text, "[{} {matches} in {} {files}]", self.matches, self.results);
         }
         text
     }

@@ -501,17 +501,20 @@ fn rules_for_edits_and_writes_count_for_patches() {
     };
     assert_eq!(
         asked(&patch(&["src/a.rs"], edit)),
-        ("writes src/a.rs".to_owned(), Some("edit_file(src/**)".to_owned()))
+        (
+            "changes src/a.rs".to_owned(),
+            Some("edit_file(src/**)".to_owned())
+        )
     );
     assert_eq!(
         asked(&patch(&["src/a.rs"], &both)),
         (
-            "writes src/a.rs".to_owned(),
+            "changes src/a.rs".to_owned(),
             Some("apply_patch(src/**)".to_owned())
         )
     );
     assert_eq!(
         asked(&patch(&["src/a.rs", "b.rs", "c.rs"], edit)),
-        ("writes src/a.rs and 2 more files".to_owned(), None)
+        ("changes src/a.rs and 2 more files".to_owned(), None)
     );
 }
