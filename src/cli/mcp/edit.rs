@@ -116,7 +116,10 @@ pub(super) fn add_server(text: &str, name: &str, table: &Table) -> Result<String
         after.push_str(ending);
     }
     after.push_str(&format!("[mcp.{name}]{ending}"));
-    for (key, value) in table {
+    let mut entries: Vec<_> = table.iter().collect();
+    // A table is sorted by name, but readers look for the command first.
+    entries.sort_by_key(|(key, _)| *key != "command");
+    for (key, value) in entries {
         after.push_str(&format!("{key} = {value}{ending}"));
     }
     let servers = expected.entry("mcp").or_insert_with(|| Table::new().into());
@@ -309,7 +312,9 @@ mod tests {
         let new = table("command = 'a \"b\"'\nargs = ['-y', '']\nenv = {A = '${A}'}");
         let after = add_server("model = \"m\" # fast", "new", &new).unwrap();
         assert!(
-            after.starts_with("model = \"m\" # fast\n\n[mcp.new]\n"),
+            after.starts_with(
+                "model = \"m\" # fast\n\n[mcp.new]\ncommand = 'a \"b\"'\nargs = [\"-y\", \"\"]\n"
+            ),
             "{after}"
         );
         assert_eq!(parse(&after).unwrap()["mcp"]["new"].as_table(), Some(&new));
