@@ -88,7 +88,7 @@ impl Session {
             skills: Default::default(),
             asker: Arc::new(agentls::tool::NoUser),
             spawner: Arc::new(agentls::tool::NoSpawner),
-            searcher: None,
+            model: None,
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             force_cancel: CancellationToken::new(),

@@ -342,7 +342,7 @@ pub(super) fn revert_context(
         editor: services.editor.clone(),
         asker: Arc::new(NoUser),
         spawner: Arc::new(NoSpawner),
-        searcher: None,
+        model: None,
         cancel: CancellationToken::new(),
         force_cancel: CancellationToken::new(),
         time_limit: None,

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::output::fail_with_message;
 use super::progress::{OutputClosed, ToolProgress};
-use super::{EditorLink, Spawner, ToolError, WebSearcher, stored_output};
+use super::{CurrentModel, EditorLink, Spawner, ToolError, stored_output};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, SessionId, ToolCallId};
 use crate::workspace::command_sandbox::CallSandbox;
@@ -34,8 +34,8 @@ pub struct ToolContext {
     /// Asks the user questions.
     pub asker: Arc<dyn UserPrompt>,
     pub spawner: Arc<dyn Spawner>,
-    /// Searches the web; `None` if the current model cannot.
-    pub searcher: Option<Arc<dyn WebSearcher>>,
+    /// The model of the current step; `None` outside of a step.
+    pub model: Option<Arc<dyn CurrentModel>>,
     /// Canceled together with the turn.
     pub cancel: CancellationToken,
     /// Canceled by the user's second cancel or the end of the server: stop without grace periods.

@@ -17,6 +17,7 @@ mod context;
 #[cfg(test)]
 mod contract_tests;
 mod created_files;
+mod current_model;
 pub mod delegate;
 pub mod diagnostics;
 pub mod edit_file;
@@ -65,12 +66,12 @@ mod walk;
 mod web;
 pub mod web_fetch;
 pub mod web_search;
-mod web_searcher;
 pub mod write_file;
 
 pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
 };
+pub use current_model::{CurrentModel, ModelFailure, SearchAnswer, SearchJob};
 pub use editor::{
     DiagnosticSeverity, DiagnosticsRequest, DocumentEdit, DocumentEdits, EditorAbilities, EditorDiagnostic,
     EditorError, EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind,
@@ -83,7 +84,6 @@ pub use registry::{Registry, create_builtin_tools};
 pub use spawner::{ChildState, NoSpawner, Spawner, SubagentJob, SubagentReport};
 pub use tool_source::{LoadedTools, McpToolSource, ToolSource};
 pub use turn_tools::{ToolFilter, TurnTools};
-pub use web_searcher::{SearchAnswer, SearchFailure, SearchJob, WebSearcher};
 
 use std::future::Future;
 use std::time::Duration;

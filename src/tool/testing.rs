@@ -102,7 +102,7 @@ impl ToolHarness {
             skills: Arc::default(),
             asker: Arc::new(super::NoUser),
             spawner: Arc::new(super::NoSpawner),
-            searcher: None,
+            model: None,
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             force_cancel: CancellationToken::new(),

@@ -9,7 +9,7 @@ use super::apply_patch::ApplyPatch;
 use super::edit_file::EditFile;
 use super::search_tools::SearchTools;
 use super::web_search::WebSearch;
-use super::{DynTool, Registry, Tool as _, ToolSource, WebSearcher};
+use super::{CurrentModel, DynTool, Registry, Tool as _, ToolSource};
 use crate::config::EditTool;
 use crate::domain::ToolSpec;
 
@@ -33,7 +33,7 @@ struct CurrentTools {
     visible: Arc<Registry>,
     /// What it can call although it does not see the definition.
     deferred: Option<Arc<Registry>>,
-    searcher: Option<Arc<dyn WebSearcher>>,
+    model: Option<Arc<dyn CurrentModel>>,
 }
 
 impl From<Arc<Registry>> for TurnTools {
@@ -51,7 +51,7 @@ impl TurnTools {
             current: Arc::new(Mutex::new(CurrentTools {
                 visible: without_search.clone(),
                 deferred: None,
-                searcher: None,
+                model: None,
             })),
             fixed,
             without_search,
@@ -72,24 +72,25 @@ impl TurnTools {
         self.source.as_ref()
     }
 
-    /// Takes over the tools that the source has now, and the web search of the current model, if it has one. `defers`
-    /// decides, from all definitions, whether those of the source are deferred. Returns whether the definitions that the
+    /// Takes over the model of the next step, and the tools that the source has now. `defers` decides, from all
+    /// definitions, whether those of the source are deferred. Returns whether the definitions that the
     /// model sees have changed.
     pub fn refresh(
         &self,
-        searcher: Option<Arc<dyn WebSearcher>>,
+        model: Option<Arc<dyn CurrentModel>>,
         defers: impl FnOnce(&[ToolSpec]) -> bool,
     ) -> bool {
-        let fixed = match &searcher {
-            Some(_) => &self.fixed,
-            None => &self.without_search,
+        let fixed = if model.as_ref().is_some_and(|model| model.can_search()) {
+            &self.fixed
+        } else {
+            &self.without_search
         };
         let next = match &self.source {
-            Some(source) => self.with_source(fixed, source, searcher, defers),
+            Some(source) => self.with_source(fixed, source, model, defers),
             None => CurrentTools {
                 visible: fixed.clone(),
                 deferred: None,
-                searcher,
+                model,
             },
         };
         let mut current = self.lock();
@@ -103,7 +104,7 @@ impl TurnTools {
         &self,
         fixed: &Registry,
         source: &Arc<dyn ToolSource>,
-        searcher: Option<Arc<dyn WebSearcher>>,
+        model: Option<Arc<dyn CurrentModel>>,
         defers: impl FnOnce(&[ToolSpec]) -> bool,
     ) -> CurrentTools {
         let mut extra = source.list_tools();
@@ -113,7 +114,7 @@ impl TurnTools {
             CurrentTools {
                 visible: Arc::new(all),
                 deferred: None,
-                searcher,
+                model,
             }
         } else {
             let specs: Arc<[ToolSpec]> = extra.iter().map(|tool| tool.spec()).collect();
@@ -126,14 +127,14 @@ impl TurnTools {
             CurrentTools {
                 visible: Arc::new(fixed.with_tools(&shown)),
                 deferred: Some(Arc::new(Registry::new(extra))),
-                searcher,
+                model,
             }
         }
     }
 
-    /// Returns the web search of the current model.
-    pub fn searcher(&self) -> Option<Arc<dyn WebSearcher>> {
-        self.lock().searcher.clone()
+    /// Returns the model of the current step; `None` before the first one.
+    pub fn current_model(&self) -> Option<Arc<dyn CurrentModel>> {
+        self.lock().model.clone()
     }
 
     /// Returns the tool of that name. One whose definition was deferred is loaded by that.

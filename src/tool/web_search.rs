@@ -1,8 +1,9 @@
 //! `web_search`: searches the web through the provider of the model, and returns an answer with its sources.
 //!
 //! Offered only with a model that can search (see `TurnTools::refresh`). Marks the result as material from outside
-//! (R-TOOL-7). Must not know providers; it acts through [`WebSearcher`](super::WebSearcher).
+//! (R-TOOL-7). Must not know providers; it acts through [`CurrentModel`](super::CurrentModel).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -12,7 +13,8 @@ use super::files::format_title;
 use super::output::fail_with_message;
 use super::outside::wrap_untrusted_text;
 use super::{
-    DEFAULT_TIMEOUT, SearchAnswer, SearchFailure, SearchJob, Tool, ToolContext, ToolError, ToolOutput,
+    CurrentModel, DEFAULT_TIMEOUT, ModelFailure, SearchAnswer, SearchJob, Tool, ToolContext, ToolError,
+    ToolOutput,
 };
 use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::{Effect, EffectKind, WebSource};
@@ -49,9 +51,9 @@ impl Tool for WebSearch {
 
     fn predict_effect(&self, input: &WebSearchInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         // Before anybody is asked about a search that is not possible.
-        if cx.searcher.is_none() {
+        let Some(_) = find_searching_model(cx) else {
             return fail_unavailable();
-        }
+        };
         Ok(Effect {
             kind: EffectKind::Network,
             subject: check_query(&input.query)?.to_owned(),
@@ -72,12 +74,12 @@ impl Tool for WebSearch {
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
-        let Some(searcher) = &cx.searcher else {
+        let Some(model) = find_searching_model(&cx) else {
             return fail_unavailable();
         };
         let limit = cx.time_limit.unwrap_or(DEFAULT_TIMEOUT);
         let cancel = cx.cancel.child_token();
-        let mut search = searcher.search(SearchJob {
+        let mut search = model.search(SearchJob {
             query: check_query(&input.query)?.to_owned(),
             cancel: cancel.clone(),
         });
@@ -90,17 +92,21 @@ impl Tool for WebSearch {
         };
         match result {
             Ok(answer) => Ok(build_output(&answer)),
-            Err(SearchFailure::Failed(reason)) => {
+            Err(ModelFailure::Failed(reason)) => {
                 fail_with_message(strip_control_characters(&reason).into_owned())
             }
-            Err(SearchFailure::Cancelled) if cx.cancel.is_cancelled() => Err(ToolError::Cancelled),
-            Err(SearchFailure::Cancelled) => Ok(ToolOutput {
+            Err(ModelFailure::Cancelled) if cx.cancel.is_cancelled() => Err(ToolError::Cancelled),
+            Err(ModelFailure::Cancelled) => Ok(ToolOutput {
                 is_error: true,
                 timed_out: true,
                 ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
             }),
         }
     }
+}
+
+fn find_searching_model(cx: &ToolContext) -> Option<&Arc<dyn CurrentModel>> {
+    cx.model.as_ref().filter(|model| model.can_search())
 }
 
 fn fail_unavailable<T>() -> Result<T, ToolError> {
@@ -153,25 +159,26 @@ fn describe_source(source: &WebSource) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use futures::FutureExt;
     use futures::future::BoxFuture;
     use serde_json::json;
 
-    use super::super::WebSearcher;
     use super::super::testing::ToolHarness;
     use super::*;
 
     /// Answers with the query, except `slow`, which ends only with its cancel.
     struct Echo;
 
-    impl WebSearcher for Echo {
-        fn search(&self, job: SearchJob) -> BoxFuture<'static, Result<SearchAnswer, SearchFailure>> {
+    impl CurrentModel for Echo {
+        fn can_search(&self) -> bool {
+            true
+        }
+
+        fn search(&self, job: SearchJob) -> BoxFuture<'static, Result<SearchAnswer, ModelFailure>> {
             async move {
                 if job.query == "slow" {
                     job.cancel.cancelled().await;
-                    return Err(SearchFailure::Cancelled);
+                    return Err(ModelFailure::Cancelled);
                 }
                 Ok(SearchAnswer {
                     text: format!("about {}\u{1b}[31m", job.query),
@@ -188,7 +195,7 @@ mod tests {
 
     fn harness() -> ToolHarness {
         let mut harness = ToolHarness::new();
-        harness.cx.searcher = Some(Arc::new(Echo));
+        harness.cx.model = Some(Arc::new(Echo));
         harness
     }
 

@@ -17,6 +17,7 @@ mod calls;
 mod circuit;
 mod compact;
 mod context;
+mod current_model;
 mod emit;
 mod environment;
 mod environment_state;

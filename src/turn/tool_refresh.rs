@@ -8,10 +8,10 @@ use futures::FutureExt;
 
 use super::compact::estimate_prefix_tokens;
 use super::context::TurnContext;
+use super::current_model::current_model;
 use super::emit::emit_warning;
 use super::loop_state::LoopState;
 use super::session_link::TurnStopped;
-use super::web_search::searcher_of;
 use crate::context::estimate_tool_tokens;
 use crate::domain::{AgentError, ErrorCode, Event};
 
@@ -64,7 +64,7 @@ pub(super) async fn await_tools(cx: &TurnContext) -> Result<Result<(), AgentErro
 /// Takes over the tools that there are now. Called between steps, because a step needs the same ones throughout.
 pub(super) fn refresh_tools(cx: &TurnContext, state: &mut LoopState) {
     let window = state.model.info.window;
-    let has_changed = cx.tools.refresh(searcher_of(cx, state), |specs| {
+    let has_changed = cx.tools.refresh(Some(current_model(cx, state)), |specs| {
         specs.len() > MANY_TOOLS || estimate_tool_tokens(specs) > window / WINDOW_SHARE
     });
     if has_changed {

@@ -244,7 +244,7 @@ pub(super) fn tool_context(
         skills: cx.prompt.skills.clone(),
         asker: Arc::new(cx.link.clone()),
         spawner: cx.spawner.clone(),
-        searcher: cx.tools.searcher(),
+        model: cx.tools.current_model(),
         editor: cx.services.editor.clone(),
         cancel: cx.cancel.clone(),
         force_cancel: cx.services.force_cancel.clone(),

@@ -5,20 +5,16 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-
 use super::admission::build_provider_access;
 use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
-use super::loop_state::LoopState;
 use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
 use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
 use super::usage_meter::UsageMeter;
 use crate::domain::AgentError;
 use crate::provider::{ModelRequest, StopReason};
-use crate::tool::{NoSpawner, Registry, SearchAnswer, SearchFailure, SearchJob, TurnTools, WebSearcher};
+use crate::tool::SearchAnswer;
 
 /// The system prompt of a search.
 const SYSTEM: &str = "You search the web for another agent, which reads nothing but your answer. Search first, even if \
@@ -28,48 +24,8 @@ const SYSTEM: &str = "You search the web for another agent, which reads nothing 
 /// What happens if a search fails, for people who watch its retries.
 const WITHOUT: &str = "the turn continues without the search";
 
-/// Searches with the model of the current step.
-struct TurnSearcher {
-    cx: TurnContext,
-    model: ResolvedModel,
-    used: Arc<UsageMeter>,
-}
-
-/// Returns the search of the current model; `None` if it has none.
-pub(super) fn searcher_of(cx: &TurnContext, state: &LoopState) -> Option<Arc<dyn WebSearcher>> {
-    state.model.info.search?;
-    Some(Arc::new(TurnSearcher {
-        cx: TurnContext {
-            // A search calls no tools. Without them, the turn's tools can hold the searcher and be freed.
-            tools: TurnTools::from(Arc::new(Registry::new(Vec::new()))),
-            spawner: Arc::new(NoSpawner),
-            ..cx.clone()
-        },
-        model: state.model.clone(),
-        used: state.used.clone(),
-    }))
-}
-
-impl WebSearcher for TurnSearcher {
-    fn search(&self, job: SearchJob) -> BoxFuture<'static, Result<SearchAnswer, SearchFailure>> {
-        let cx = TurnContext {
-            link: self.cx.link.with_cancel_token(job.cancel.clone()),
-            cancel: job.cancel,
-            ..self.cx.clone()
-        };
-        let (model, used) = (self.model.clone(), self.used.clone());
-        async move {
-            match search_web(&cx, &model, &used, job.query).await {
-                Ok(result) => result.map_err(SearchFailure::Failed),
-                Err(TurnStopped) => Err(SearchFailure::Cancelled),
-            }
-        }
-        .boxed()
-    }
-}
-
 /// Makes the call. The inner error is for the model.
-async fn search_web(
+pub(super) async fn search_web(
     cx: &TurnContext,
     model: &ResolvedModel,
     used: &UsageMeter,

@@ -1,17 +1,19 @@
-//! The interface to whatever searches the web.
+//! The interface to the model of the current step, for tools that need an answer of it.
 //!
-//! Declared here and implemented by the turn, so that the `web_search` tool knows no provider. Values only: must not do
-//! any I/O.
+//! Declared here and implemented by the turn, so that no tool knows a provider. Values only: must not do any I/O.
 
 use futures::future::BoxFuture;
 
 use crate::base::CancellationToken;
 use crate::domain::WebSource;
 
-/// Searches the web.
-pub trait WebSearcher: Send + Sync {
-    /// Makes one search. After a cancel it ends within milliseconds, with what it cost counted.
-    fn search(&self, job: SearchJob) -> BoxFuture<'static, Result<SearchAnswer, SearchFailure>>;
+/// The model of the current step.
+pub trait CurrentModel: Send + Sync {
+    /// Returns whether it can search the web.
+    fn can_search(&self) -> bool;
+
+    /// Makes one search of the web. After a cancel it ends within milliseconds, with what it cost counted.
+    fn search(&self, job: SearchJob) -> BoxFuture<'static, Result<SearchAnswer, ModelFailure>>;
 }
 
 /// A search.
@@ -33,8 +35,8 @@ pub struct SearchAnswer {
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SearchFailure {
+pub enum ModelFailure {
     Cancelled,
-    /// The reason, and what to do, for the model.
+    /// The reason, and what to do, for whoever asked.
     Failed(String),
 }
