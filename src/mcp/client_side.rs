@@ -20,8 +20,9 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 
 use super::connection::McpClient;
-use super::elicitation::{Elicitation, ElicitationAnswer};
-use super::elicitation_router::ElicitationRouter;
+use super::elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest};
+use super::request_router::{RequestFailure, RequestRouter};
+use super::server_request::ServerRequest;
 
 /// The method of elicitation.
 const ELICITATION: &str = "elicitation/create";
@@ -29,12 +30,12 @@ const ELICITATION: &str = "elicitation/create";
 /// Our side of the protocol.
 pub(super) struct ClientSide {
     client: Arc<dyn McpClient>,
-    elicitations: Arc<ElicitationRouter>,
+    requests: Arc<RequestRouter>,
 }
 
 impl ClientSide {
-    pub(super) fn new(client: Arc<dyn McpClient>, elicitations: Arc<ElicitationRouter>) -> Self {
-        Self { client, elicitations }
+    pub(super) fn new(client: Arc<dyn McpClient>, requests: Arc<RequestRouter>) -> Self {
+        Self { client, requests }
     }
 
     async fn elicit(
@@ -44,12 +45,17 @@ impl ClientSide {
     ) -> Result<ElicitResult, ErrorData> {
         let elicitation =
             Elicitation::read(params).map_err(|reason| ErrorData::invalid_params(reason, None))?;
+        let build = |reply| ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
         // Dropping the question withdraws it.
         let answer = tokio::select! { biased;
             () = context.ct.cancelled() => Ok(ElicitationAnswer::Cancel),
-            answer = self.elicitations.ask(elicitation) => answer,
+            answer = self.requests.forward(build) => answer,
         };
-        let answer = answer.map_err(|reason| ErrorData::invalid_request(reason, None))?;
+        let answer = answer.or_else(|failure| match failure {
+            RequestFailure::Refused(reason) => Err(ErrorData::invalid_request(reason, None)),
+            RequestFailure::Unheard => Ok(ElicitationAnswer::Decline),
+            RequestFailure::CallEnded => Ok(ElicitationAnswer::Cancel),
+        })?;
         Ok(match answer {
             ElicitationAnswer::Accept(None) => ElicitResult::new(ElicitationAction::Accept),
             ElicitationAnswer::Accept(Some(values)) => {

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::elicitation::ElicitationRequest;
+use super::server_request::ServerRequest;
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
 
@@ -165,8 +165,8 @@ pub struct McpCall {
     pub cancel: CancellationToken,
     /// Receives what the server reports meanwhile. What arrives while it is full is dropped.
     pub progress: mpsc::Sender<String>,
-    /// Receives what the server asks the user meanwhile. Time in which it waits for the user does not count.
-    pub elicitations: mpsc::Sender<ElicitationRequest>,
+    /// Receives what the server requests meanwhile. Time in which it waits for an answer does not count.
+    pub requests: mpsc::Sender<ServerRequest>,
 }
 
 /// The result of a call.

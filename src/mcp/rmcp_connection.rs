@@ -26,7 +26,7 @@ use super::convert::{
     read_prompt, read_resource, read_tool, to_call_result, to_document, to_error, to_peer, to_prompt_message,
     to_start_error,
 };
-use super::elicitation_router::ElicitationRouter;
+use super::request_router::RequestRouter;
 use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
 use crate::base::CancellationToken;
 
@@ -44,7 +44,7 @@ pub(super) struct RmcpConnection {
     peer: Peer<RoleClient>,
     info: McpPeer,
     progress: Arc<ProgressReceivers>,
-    elicitations: Arc<ElicitationRouter>,
+    requests: Arc<RequestRouter>,
     closed: CancellationToken,
     /// Canceled when the server refuses requests until the user logs in.
     needs_login: CancellationToken,
@@ -63,8 +63,8 @@ impl RmcpConnection {
     ) -> Result<Self, McpError> {
         let (progress, closed) = (Arc::<ProgressReceivers>::default(), CancellationToken::new());
         let transport = GuardedTransport::new(transport, progress.clone(), closed.clone());
-        let elicitations = Arc::<ElicitationRouter>::default();
-        let service = ClientSide::new(client, elicitations.clone())
+        let requests = Arc::<RequestRouter>::default();
+        let service = ClientSide::new(client, requests.clone())
             .serve(transport)
             .await
             .map_err(|error| to_start_error(&error))?;
@@ -73,7 +73,7 @@ impl RmcpConnection {
             info: to_peer(&peer),
             peer,
             progress,
-            elicitations,
+            requests,
             closed,
             needs_login: CancellationToken::new(),
             service: Mutex::new(Some(service)),
@@ -154,7 +154,7 @@ impl RmcpConnection {
     }
 
     async fn run_call(&self, call: McpCall) -> Result<McpCallResult, McpError> {
-        let running = self.elicitations.begin_call(call.elicitations);
+        let running = self.requests.begin_call(call.requests);
         let params = CallToolRequestParams::new(call.tool).with_arguments(call.arguments);
         let mut request = CallToolRequest::new(params);
         request

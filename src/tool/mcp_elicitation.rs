@@ -4,8 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::{mpsc, oneshot};
-
 use super::context::ask_withdrawing;
 use super::{ToolContext, UserPrompt};
 use crate::domain::user_request::CHOICE_FIELD;
@@ -21,35 +19,25 @@ const ACCEPT: &str = "accept";
 /// The answer that declines.
 const DECLINE: &str = "decline";
 
-/// Answers what the server asks until the call ends. `call` is the name of the tool for rules.
-pub(super) async fn answer_elicitations(
-    cx: &ToolContext,
-    call: &str,
-    mut asked: mpsc::Receiver<ElicitationRequest>,
-) {
-    let call = call.trim_start_matches("mcp:");
-    while let Some(ElicitationRequest {
+/// Answers what the server asks during a call. `call` is the name of the tool.
+pub(super) async fn answer_elicitation(cx: &ToolContext, call: &str, request: ElicitationRequest) {
+    let ElicitationRequest {
         elicitation,
         mut reply,
-    }) = asked.recv().await
-    {
-        let answer = tokio::select! { biased;
-            () = wait_until_given_up(&mut reply) => continue,
-            answer = ask(cx.asker.as_ref(), call, &elicitation) => answer,
-        };
-        // Without a reply the turn was canceled, or the client takes no questions.
-        let answer = answer.unwrap_or(if cx.cancel.is_cancelled() {
-            ElicitationAnswer::Cancel
-        } else {
-            ElicitationAnswer::Decline
-        });
-        // The server may have given up meanwhile.
-        let _ = reply.send(answer);
-    }
-}
-
-async fn wait_until_given_up(reply: &mut oneshot::Sender<ElicitationAnswer>) {
-    reply.closed().await;
+    } = request;
+    let answer = tokio::select! { biased;
+        // The server has given up.
+        () = reply.closed() => return,
+        answer = ask(cx.asker.as_ref(), call, &elicitation) => answer,
+    };
+    // Without a reply the turn was canceled, or the client takes no questions.
+    let answer = answer.unwrap_or(if cx.cancel.is_cancelled() {
+        ElicitationAnswer::Cancel
+    } else {
+        ElicitationAnswer::Decline
+    });
+    // The server may have given up meanwhile.
+    let _ = reply.send(answer);
 }
 
 async fn ask(asker: &dyn UserPrompt, call: &str, elicitation: &Elicitation) -> Option<ElicitationAnswer> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::mcp_content::{RenderedContent, render_contents};
-use super::mcp_elicitation::answer_elicitations;
+use super::mcp_requests::answer_requests;
 use super::output::fail_with_message;
 use super::{
     CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, files, schema,
@@ -136,15 +136,15 @@ impl PreparedCall for McpToolCall {
     fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         async move {
             let (progress, mut reports) = mpsc::channel(PROGRESS_QUEUE);
-            // One place, because a server has at most one open elicitation.
-            let (elicitations, asked) = mpsc::channel(1);
+            // One place, because a server has at most one open request.
+            let (requests, requested) = mpsc::channel(1);
             let call = McpCall {
                 tool: self.tool.served.tool.name.clone(),
                 arguments: self.arguments,
                 limit: self.tool.served.settings.timeout_s.0,
                 cancel: cx.cancel.clone(),
                 progress,
-                elicitations,
+                requests,
             };
             let pass_on = async {
                 while let Some(report) = reports.recv().await {
@@ -152,7 +152,7 @@ impl PreparedCall for McpToolCall {
                     let _ = cx.send_progress(ToolProgress::Output(report)).await;
                 }
             };
-            let answer = answer_elicitations(&cx, &self.tool.rule_name, asked);
+            let answer = answer_requests(&cx, &self.tool.rule_name, requested);
             // The channels close with the call, so all end.
             let (result, (), ()) = futures::future::join3(self.tool.served.call(call), pass_on, answer).await;
             match result {

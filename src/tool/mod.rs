@@ -37,6 +37,7 @@ pub mod lenient;
 pub mod list_dir;
 pub mod mcp_content;
 mod mcp_elicitation;
+mod mcp_requests;
 pub mod mcp_tool;
 mod new_errors;
 mod notebook;

@@ -25,7 +25,7 @@ use agentls::base::CancellationToken;
 use agentls::config::{McpServerSettings, Redactor};
 use agentls::mcp::{
     ElicitationAnswer, ElicitationRequest, McpCall, McpFolder, McpManager, McpRegistration, Requested,
-    ServedTool,
+    ServedTool, ServerRequest,
 };
 use agentls::workspace::WorkspaceShared;
 use agentls::workspace::process::Launcher;
@@ -112,14 +112,14 @@ async fn use_server(folder: &McpFolder) -> Result<(), String> {
 
 async fn call_tool(tool: &ServedTool) -> String {
     let (progress, mut reports) = mpsc::channel(16);
-    let (elicitations, mut asked) = mpsc::channel(1);
+    let (requests, mut requested) = mpsc::channel(1);
     let call = McpCall {
         tool: tool.tool.name.clone(),
         arguments: make_arguments(&tool.tool.schema),
         limit: Duration::from_secs(30),
         cancel: CancellationToken::new(),
         progress,
-        elicitations,
+        requests,
     };
     let print = async {
         while let Some(report) = reports.recv().await {
@@ -127,7 +127,9 @@ async fn call_tool(tool: &ServedTool) -> String {
         }
     };
     let answer = async {
-        while let Some(ElicitationRequest { elicitation, reply }) = asked.recv().await {
+        while let Some(ServerRequest::Elicit(ElicitationRequest { elicitation, reply })) =
+            requested.recv().await
+        {
             println!("elicitation: {elicitation:?}");
             let answer = match elicitation.requested {
                 Requested::Visit(_) => ElicitationAnswer::Decline,

@@ -1,0 +1,264 @@
+//! Leads what a server requests of us to the call during which it does.
+//!
+//! The protocol does not say to which call a request belongs, so it is the newest one that runs. A server has at most
+//! one open request, and a bounded number in each call.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::server_request::ServerRequest;
+use crate::base::{CancellationToken, clock};
+
+/// The most elicitations of a call.
+const MAX_PER_CALL: u32 = 10;
+
+/// The running calls of a server, and whether it waits for an answer.
+#[derive(Default)]
+pub(super) struct RequestRouter {
+    state: Mutex<RouterState>,
+}
+
+#[derive(Default)]
+struct RouterState {
+    calls: Vec<RunningCall>,
+    is_waiting: bool,
+    next_call: u64,
+}
+
+struct RunningCall {
+    number: u64,
+    requests: mpsc::Sender<ServerRequest>,
+    asked: u32,
+    is_waiting: watch::Sender<bool>,
+    ended: CancellationToken,
+}
+
+/// A running call. Dropping it ends what the server requests during the call.
+pub(super) struct CallRegistration {
+    router: Arc<RequestRouter>,
+    number: u64,
+    is_waiting: watch::Receiver<bool>,
+    ended: CancellationToken,
+}
+
+/// Why a request of a server has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestFailure {
+    /// It is not possible now, for this reason.
+    Refused(&'static str),
+    /// Nobody hears it.
+    Unheard,
+    /// The call has ended.
+    CallEnded,
+}
+
+impl RequestRouter {
+    /// Adds a call that starts.
+    pub(super) fn begin_call(self: &Arc<Self>, requests: mpsc::Sender<ServerRequest>) -> CallRegistration {
+        let (is_waiting, receiver) = watch::channel(false);
+        let ended = CancellationToken::new();
+        let mut state = self.lock();
+        let number = state.next_call;
+        state.next_call += 1;
+        state.calls.push(RunningCall {
+            number,
+            requests,
+            asked: 0,
+            is_waiting,
+            ended: ended.clone(),
+        });
+        CallRegistration {
+            router: self.clone(),
+            number,
+            is_waiting: receiver,
+            ended,
+        }
+    }
+
+    /// Hands a request to the newest call, and waits for its answer. Dropping the future withdraws the request.
+    ///
+    /// # Errors
+    /// There is no answer; see [`RequestFailure`].
+    pub(super) async fn forward<T>(
+        &self,
+        build: impl FnOnce(oneshot::Sender<T>) -> ServerRequest,
+    ) -> Result<T, RequestFailure> {
+        let open = self.open_request().map_err(RequestFailure::Refused)?;
+        let (reply, answer) = oneshot::channel();
+        // The queue has room, because the last request is answered or withdrawn.
+        if open.requests.try_send(build(reply)).is_err() {
+            return Err(RequestFailure::Unheard);
+        }
+        tokio::select! { biased;
+            () = open.ended.cancelled() => Err(RequestFailure::CallEnded),
+            // Nobody answers when the call is being dropped.
+            answer = answer => answer.map_err(|_| RequestFailure::CallEnded),
+        }
+    }
+
+    fn open_request(&self) -> Result<OpenRequest<'_>, &'static str> {
+        let mut state = self.lock();
+        if state.is_waiting {
+            return Err("another elicitation of this server is open; ask again when it is answered");
+        }
+        let Some(call) = state.calls.last_mut() else {
+            return Err("elicitation is possible only during a call of a tool");
+        };
+        if call.asked >= MAX_PER_CALL {
+            return Err("this call has asked too often");
+        }
+        call.asked += 1;
+        call.is_waiting.send_replace(true);
+        let open = OpenRequest {
+            router: self,
+            requests: call.requests.clone(),
+            is_waiting: call.is_waiting.clone(),
+            ended: call.ended.clone(),
+        };
+        state.is_waiting = true;
+        Ok(open)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RouterState> {
+        // The state is consistent after every statement.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request without an answer.
+struct OpenRequest<'a> {
+    router: &'a RequestRouter,
+    requests: mpsc::Sender<ServerRequest>,
+    is_waiting: watch::Sender<bool>,
+    ended: CancellationToken,
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        self.router.lock().is_waiting = false;
+        self.is_waiting.send_replace(false);
+    }
+}
+
+impl CallRegistration {
+    /// Waits until the call has run for `limit`. Time in which the server waits for an answer does not count.
+    pub(super) async fn wait_for_limit(&self, limit: Duration) {
+        let (mut left, mut is_waiting) = (limit, self.is_waiting.clone());
+        loop {
+            let started = clock::now();
+            tokio::select! { biased;
+                () = wait_for(&mut is_waiting, true) => {}
+                () = tokio::time::sleep(left) => return,
+            }
+            left = left.saturating_sub(started.elapsed());
+            wait_for(&mut is_waiting, false).await;
+        }
+    }
+}
+
+/// Waits for a state; for ever if it cannot change any more.
+async fn wait_for(state: &mut watch::Receiver<bool>, wanted: bool) {
+    let has_ended = state.wait_for(|is_waiting| *is_waiting == wanted).await.is_err();
+    if has_ended {
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Drop for CallRegistration {
+    fn drop(&mut self) {
+        self.ended.cancel();
+        self.router.lock().calls.retain(|call| call.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::mcp::elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest};
+
+    async fn ask(router: &RequestRouter) -> Result<ElicitationAnswer, RequestFailure> {
+        let params = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
+        let elicitation = Elicitation::read(&params).unwrap();
+        let build = |reply| ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
+        router.forward(build).await
+    }
+
+    async fn receive(requests: &mut mpsc::Receiver<ServerRequest>) -> ElicitationRequest {
+        let ServerRequest::Elicit(request) = requests.recv().await.unwrap();
+        request
+    }
+
+    fn refusal(answer: Result<ElicitationAnswer, RequestFailure>) -> &'static str {
+        match answer {
+            Err(RequestFailure::Refused(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_call_is_asked_and_only_one_question_is_open() {
+        let router = Arc::<RequestRouter>::default();
+        assert!(ask(&router).await.is_err(), "no call runs");
+        let (first, mut first_asked) = mpsc::channel(1);
+        let (second, mut second_asked) = mpsc::channel(1);
+        let _first = router.begin_call(first);
+        let second_call = router.begin_call(second);
+        let asking = ask(&router);
+        tokio::pin!(asking);
+        tokio::select! { biased;
+            _ = &mut asking => panic!("nobody has answered"),
+            () = yield_now() => {}
+        }
+        let request = receive(&mut second_asked).await;
+        assert!(refusal(ask(&router).await).contains("another"));
+        drop(second_call);
+        assert_eq!(asking.await, Err(RequestFailure::CallEnded));
+        assert!(request.reply.is_closed());
+        let answered = async {
+            let request = receive(&mut first_asked).await;
+            request.reply.send(ElicitationAnswer::Decline).unwrap();
+        };
+        let (answer, ()) = tokio::join!(ask(&router), answered);
+        assert_eq!(answer, Ok(ElicitationAnswer::Decline));
+    }
+
+    #[tokio::test]
+    async fn a_call_asks_a_bounded_number_of_times() {
+        let router = Arc::<RequestRouter>::default();
+        let (sender, mut asked) = mpsc::channel(1);
+        let _call = router.begin_call(sender);
+        for _ in 0..MAX_PER_CALL {
+            let answered = async {
+                let request = receive(&mut asked).await;
+                request.reply.send(ElicitationAnswer::Accept(None)).unwrap();
+            };
+            let (answer, ()) = tokio::join!(ask(&router), answered);
+            assert_eq!(answer, Ok(ElicitationAnswer::Accept(None)));
+        }
+        assert!(refusal(ask(&router).await).contains("too often"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_the_server_waits_does_not_count() {
+        let router = Arc::<RequestRouter>::default();
+        let (sender, mut asked) = mpsc::channel(1);
+        let call = router.begin_call(sender);
+        let started = clock::now();
+        let user = async {
+            let request = receive(&mut asked).await;
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            request.reply.send(ElicitationAnswer::Decline).unwrap();
+        };
+        let server = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            ask(&router).await.unwrap();
+        };
+        tokio::join!(call.wait_for_limit(Duration::from_secs(3)), server, user);
+        assert_eq!(started.elapsed().as_secs(), 103);
+    }
+}

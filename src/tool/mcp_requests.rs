@@ -1,0 +1,21 @@
+//! Answers what an MCP server requests during a call.
+
+use tokio::sync::mpsc;
+
+use super::ToolContext;
+use super::mcp_elicitation::answer_elicitation;
+use crate::mcp::ServerRequest;
+
+/// Answers the requests of the server until the call ends. `call` is the name of the tool for rules.
+pub(super) async fn answer_requests(
+    cx: &ToolContext,
+    call: &str,
+    mut requests: mpsc::Receiver<ServerRequest>,
+) {
+    let call = call.trim_start_matches("mcp:");
+    while let Some(request) = requests.recv().await {
+        match request {
+            ServerRequest::Elicit(request) => answer_elicitation(cx, call, request).await,
+        }
+    }
+}
