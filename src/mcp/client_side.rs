@@ -1,6 +1,6 @@
 //! Our side of the protocol: what a server may ask us, as the SDK passes it on.
 //!
-//! It announces only what works here. A server gets no answer of a model (sampling).
+//! It announces only what works here: that a server may ask the model (sampling) only if its settings allow that.
 
 #![expect(
     deprecated,
@@ -13,7 +13,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
     CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode,
     ErrorData, FormElicitationCapability, Implementation, ListRootsResult, ProtocolVersion, Root,
-    RootsCapabilities, UrlElicitationCapability,
+    RootsCapabilities, SamplingCapability, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -22,6 +22,7 @@ use serde_json::Value;
 use super::connection::McpClient;
 use super::elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest};
 use super::request_router::{RequestFailure, RequestRouter};
+use super::sampling::{Sampling, SamplingRequest};
 use super::server_request::ServerRequest;
 
 /// The method of elicitation.
@@ -73,6 +74,7 @@ impl ClientHandler for ClientSide {
         let mut roots = RootsCapabilities::default();
         roots.list_changed = Some(true);
         capabilities.roots = Some(roots);
+        capabilities.sampling = self.client.allows_sampling().then(SamplingCapability::default);
         capabilities.elicitation = Some(
             ElicitationCapability::new()
                 .with_form(FormElicitationCapability::default())
@@ -97,14 +99,31 @@ impl ClientHandler for ClientSide {
 
     async fn create_message(
         &self,
-        _params: CreateMessageRequestParams,
-        _context: RequestContext<RoleClient>,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        Err(ErrorData::new(
-            ErrorCode::METHOD_NOT_FOUND,
-            "agentls does not let servers use its models (sampling)",
-            None,
-        ))
+        if !self.client.allows_sampling() {
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "the user does not let this server ask their model (sampling)",
+                None,
+            ));
+        }
+        let sampling = Sampling::read(params).map_err(|reason| ErrorData::invalid_params(reason, None))?;
+        let build = |reply| ServerRequest::Sample(SamplingRequest { sampling, reply });
+        // Dropping the request ends the call of the model.
+        let answer = tokio::select! { biased;
+            () = context.ct.cancelled() => Err(RequestFailure::CallEnded),
+            answer = self.requests.forward(build) => answer,
+        };
+        match answer {
+            Ok(Ok(answer)) => Ok(answer.into_result()),
+            Ok(Err(reason)) => Err(ErrorData::internal_error(reason, None)),
+            Err(RequestFailure::Refused(reason)) => Err(ErrorData::invalid_request(reason, None)),
+            Err(RequestFailure::Unheard | RequestFailure::CallEnded) => {
+                Err(ErrorData::internal_error("the call has ended", None))
+            }
+        }
     }
 
     async fn create_elicitation(

@@ -85,6 +85,9 @@ pub trait McpClient: Send + Sync {
     /// Returns the workspace folders.
     fn list_roots(&self) -> Vec<McpRoot>;
 
+    /// Returns whether the server may ask our model.
+    fn allows_sampling(&self) -> bool;
+
     /// Takes note that the server has other tools now.
     fn note_tools_changed(&self);
 

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::server_request::ServerRequest;
 use crate::base::{CancellationToken, clock};
 
-/// The most elicitations of a call.
+/// The most requests of a call.
 const MAX_PER_CALL: u32 = 10;
 
 /// The running calls of a server, and whether it waits for an answer.
@@ -101,10 +101,10 @@ impl RequestRouter {
     fn open_request(&self) -> Result<OpenRequest<'_>, &'static str> {
         let mut state = self.lock();
         if state.is_waiting {
-            return Err("another elicitation of this server is open; ask again when it is answered");
+            return Err("another request of this server is open; ask again when it is answered");
         }
         let Some(call) = state.calls.last_mut() else {
-            return Err("elicitation is possible only during a call of a tool");
+            return Err("this is possible only during a call of a tool");
         };
         if call.asked >= MAX_PER_CALL {
             return Err("this call has asked too often");
@@ -189,8 +189,10 @@ mod tests {
     }
 
     async fn receive(requests: &mut mpsc::Receiver<ServerRequest>) -> ElicitationRequest {
-        let ServerRequest::Elicit(request) = requests.recv().await.unwrap();
-        request
+        match requests.recv().await.unwrap() {
+            ServerRequest::Elicit(request) => request,
+            ServerRequest::Sample(_) => panic!("no test asks the model"),
+        }
     }
 
     fn refusal(answer: Result<ElicitationAnswer, RequestFailure>) -> &'static str {

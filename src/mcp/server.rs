@@ -259,6 +259,10 @@ impl McpClient for ServerShared {
         roots
     }
 
+    fn allows_sampling(&self) -> bool {
+        self.setup.settings.sampling
+    }
+
     fn note_tools_changed(&self) {
         self.tools_changed.notify_one();
     }

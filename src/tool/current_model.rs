@@ -5,7 +5,8 @@
 use futures::future::BoxFuture;
 
 use crate::base::CancellationToken;
-use crate::domain::WebSource;
+use crate::domain::{Message, WebSource};
+pub use crate::mcp::{SamplingAnswer, SamplingStop};
 
 /// The model of the current step.
 pub trait CurrentModel: Send + Sync {
@@ -14,6 +15,9 @@ pub trait CurrentModel: Send + Sync {
 
     /// Makes one search of the web. After a cancel it ends within milliseconds, with what it cost counted.
     fn search(&self, job: SearchJob) -> BoxFuture<'static, Result<SearchAnswer, ModelFailure>>;
+
+    /// Answers messages, without tools. After a cancel it ends within milliseconds, with what it cost counted.
+    fn sample(&self, job: SampleJob) -> BoxFuture<'static, Result<SamplingAnswer, ModelFailure>>;
 }
 
 /// A search.
@@ -31,6 +35,19 @@ pub struct SearchAnswer {
     pub sources: Vec<WebSource>,
     /// Whether the provider searched at all, instead of answering from what its model knows.
     pub has_searched: bool,
+}
+
+/// Messages that an MCP server wants to have answered.
+#[derive(Clone, Debug)]
+pub struct SampleJob {
+    /// `None` for one of ours.
+    pub system: Option<String>,
+    pub messages: Vec<Message>,
+    /// The longest answer, in tokens.
+    pub max_tokens: u32,
+    /// Texts before which the answer ends.
+    pub stops: Vec<String>,
+    pub cancel: CancellationToken,
 }
 
 /// Why there is no answer.

@@ -4,6 +4,7 @@ use tokio::sync::mpsc;
 
 use super::ToolContext;
 use super::mcp_elicitation::answer_elicitation;
+use super::mcp_sampling::answer_sampling;
 use crate::mcp::ServerRequest;
 
 /// Answers the requests of the server until the call ends. `call` is the name of the tool for rules.
@@ -16,6 +17,7 @@ pub(super) async fn answer_requests(
     while let Some(request) = requests.recv().await {
         match request {
             ServerRequest::Elicit(request) => answer_elicitation(cx, call, request).await,
+            ServerRequest::Sample(request) => answer_sampling(cx, call, request).await,
         }
     }
 }

@@ -38,6 +38,7 @@ pub mod list_dir;
 pub mod mcp_content;
 mod mcp_elicitation;
 mod mcp_requests;
+mod mcp_sampling;
 pub mod mcp_tool;
 mod new_errors;
 mod notebook;
@@ -72,7 +73,9 @@ pub mod write_file;
 pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
 };
-pub use current_model::{CurrentModel, ModelFailure, SearchAnswer, SearchJob};
+pub use current_model::{
+    CurrentModel, ModelFailure, SampleJob, SamplingAnswer, SamplingStop, SearchAnswer, SearchJob,
+};
 pub use editor::{
     DiagnosticSeverity, DiagnosticsRequest, DocumentEdit, DocumentEdits, EditorAbilities, EditorDiagnostic,
     EditorError, EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind,

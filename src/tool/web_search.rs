@@ -163,8 +163,10 @@ mod tests {
     use futures::future::BoxFuture;
     use serde_json::json;
 
+    use super::super::SampleJob;
     use super::super::testing::ToolHarness;
     use super::*;
+    use crate::mcp::SamplingAnswer;
 
     /// Answers with the query, except `slow`, which ends only with its cancel.
     struct Echo;
@@ -190,6 +192,10 @@ mod tests {
                 })
             }
             .boxed()
+        }
+
+        fn sample(&self, _job: SampleJob) -> BoxFuture<'static, Result<SamplingAnswer, ModelFailure>> {
+            unreachable!("a search asks for no other answer")
         }
     }
 

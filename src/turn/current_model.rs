@@ -1,6 +1,6 @@
 //! Gives tools access to the model of the current step.
 //!
-//! What is asked, and what an answer means, is decided by `web_search`.
+//! What is asked, and what an answer means, is decided by `web_search` and `sampling`.
 
 use std::sync::Arc;
 
@@ -10,11 +10,15 @@ use futures::future::BoxFuture;
 use super::context::TurnContext;
 use super::loop_state::LoopState;
 use super::model_choice::ResolvedModel;
+use super::sampling::sample;
 use super::session_link::TurnStopped;
 use super::usage_meter::UsageMeter;
 use super::web_search::search_web;
 use crate::base::CancellationToken;
-use crate::tool::{CurrentModel, ModelFailure, NoSpawner, Registry, SearchAnswer, SearchJob, TurnTools};
+use crate::tool::{
+    CurrentModel, ModelFailure, NoSpawner, Registry, SampleJob, SamplingAnswer, SearchAnswer, SearchJob,
+    TurnTools,
+};
 
 /// The model of the current step.
 #[derive(Clone)]
@@ -66,5 +70,11 @@ impl CurrentModel for TurnModel {
         let cx = self.context_until(job.cancel);
         let (model, used) = (self.model.clone(), self.used.clone());
         async move { to_result(search_web(&cx, &model, &used, job.query).await) }.boxed()
+    }
+
+    fn sample(&self, job: SampleJob) -> BoxFuture<'static, Result<SamplingAnswer, ModelFailure>> {
+        let cx = self.context_until(job.cancel.clone());
+        let (model, used) = (self.model.clone(), self.used.clone());
+        async move { to_result(sample(&cx, &model, &used, job).await) }.boxed()
     }
 }

@@ -41,6 +41,7 @@ mod reopen_inquiries;
 mod route;
 mod routing;
 mod run;
+mod sampling;
 mod search_findings;
 mod session_link;
 mod settings;

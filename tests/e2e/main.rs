@@ -55,6 +55,7 @@ mod mcp_elicitation;
 mod mcp_login;
 mod mcp_prompts;
 mod mcp_real_servers;
+mod mcp_sampling;
 mod models;
 mod network;
 mod own_sandbox;

@@ -148,7 +148,7 @@ fn nobody_to_ask_declines_and_a_bad_form_is_refused() {
     );
     let sampled = call_tool(&world, &client, &session, "sample", json!({}));
     assert!(
-        sampled.contains("-32601") && sampled.contains("does not let servers use its models"),
+        sampled.contains("-32601") && sampled.contains("does not let this server ask their model"),
         "{sampled}"
     );
 }
@@ -186,7 +186,7 @@ fn a_server_has_one_open_question_and_a_bounded_number() {
     // The other two are refused while it is open.
     world.wait_until(|| {
         let log = std::fs::read_to_string(&log).unwrap_or_default();
-        log.matches("another elicitation of this server is open").count() == 2
+        log.matches("another request of this server is open").count() == 2
     });
     turn.dismiss(&question);
     let answers = turn.result();

@@ -36,7 +36,7 @@ fn server_script(name: &str) -> Option<PathBuf> {
 /// Returns a world with one server named `real`.
 fn world_with(server: &str) -> World {
     World::with(Config {
-        tables: format!("[mcp.real]\nstartup_timeout_s = 60\n{server}\n{ALLOW}"),
+        tables: format!("[mcp.real]\nstartup_timeout_s = 60\nsampling = true\n{server}\n{ALLOW}"),
         ..Config::default()
     })
 }
@@ -207,6 +207,22 @@ impl Everything<'_> {
         assert!(visit.contains("; the user must first open https://"), "{visit}");
     }
 
+    fn sampling_works(&self) {
+        self.push_call(
+            "trigger-sampling-request",
+            json!({"prompt": "Say it.", "maxTokens": 20}),
+        );
+        self.world.mock().push(Reply::text("It is said."));
+        self.client.ask(&self.session, "go");
+        let asked = self.world.wait_for_request(self.world.requests() - 2);
+        assert!(asked.messages().last().unwrap().to_string().contains("Say it."));
+        let result = last_content(self.world);
+        assert!(
+            result.contains("It is said.") && result.contains("endTurn"),
+            "{result}"
+        );
+    }
+
     fn works(world: &World) {
         let client = world.start_asking();
         let everything = Everything {
@@ -218,6 +234,7 @@ impl Everything<'_> {
         everything.progress_and_cancel_work();
         everything.prompts_and_resources_work();
         everything.elicitation_works();
+        everything.sampling_works();
     }
 }
 
@@ -246,7 +263,7 @@ fn server_filesystem_works_within_the_workspace_folders() {
     // It takes the folders that it may read from our roots.
     let server = program(&script, &[world.workspace().to_str().unwrap()]);
     world.configure(Config {
-        tables: format!("[mcp.real]\nstartup_timeout_s = 60\n{server}\n{ALLOW}"),
+        tables: format!("[mcp.real]\nstartup_timeout_s = 60\nsampling = true\n{server}\n{ALLOW}"),
         ..Config::default()
     });
     let client = world.start();

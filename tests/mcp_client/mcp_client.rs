@@ -127,9 +127,11 @@ async fn call_tool(tool: &ServedTool) -> String {
         }
     };
     let answer = async {
-        while let Some(ServerRequest::Elicit(ElicitationRequest { elicitation, reply })) =
-            requested.recv().await
-        {
+        while let Some(request) = requested.recv().await {
+            let ServerRequest::Elicit(ElicitationRequest { elicitation, reply }) = request else {
+                // Without a setting that allows it, no server asks a model.
+                continue;
+            };
             println!("elicitation: {elicitation:?}");
             let answer = match elicitation.requested {
                 Requested::Visit(_) => ElicitationAnswer::Decline,

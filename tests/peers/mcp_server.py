@@ -385,9 +385,11 @@ class Connection:
     def call_roots(self, _arguments, request, _meta):
         return text(json.dumps(self.ask("roots/list", {}, request)))
 
-    def call_sample(self, _arguments, request, _meta):
+    def call_sample(self, arguments, request, _meta):
         message = {"role": "user", "content": {"type": "text", "text": "Say something."}}
-        return text(json.dumps(self.ask("sampling/createMessage", {"messages": [message], "maxTokens": 10}, request)))
+        params = {"messages": [message], "maxTokens": 10, **arguments.get("params", {})}
+        answers = [self.ask("sampling/createMessage", params, request) for _ in range(arguments.get("times", 1))]
+        return text(json.dumps(answers if "times" in arguments else answers[0]))
 
     def call_elicit_form(self, _arguments, request, _meta):
         params = {"message": "Who are you?", "requestedSchema": FORM}

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 use super::rng::Rng;
 use super::tools::EXPECTED_PANIC;
@@ -19,7 +20,8 @@ use agentls::config::McpServerSettings;
 use agentls::domain::{Effect, EffectKind, ForeignTool, ToolCallId};
 use agentls::mcp::{
     McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpContent, McpError, McpPeer, McpPrompt,
-    McpRegistration, McpResource, McpTool, PromptReply,
+    McpRegistration, McpResource, McpTool, PromptReply, Sampling, SamplingMessage, SamplingRequest,
+    ServerRequest,
 };
 
 /// The servers of the folder.
@@ -44,6 +46,7 @@ const GOOD_ENDS: &[&str] = &[
     "structured",
     "is_error",
     "grow",
+    "sample",
     "roots",
 ];
 /// The ends with a failure.
@@ -345,6 +348,7 @@ impl SimConnection {
                 self.client.note_tools_changed();
                 Ok(result(vec![text("changed".to_owned())]))
             }
+            "sample" => Ok(result(vec![text(sample(call).await)])),
             "refused" => Err(McpError::Refused("simulated".to_owned())),
             "malformed" => Err(McpError::Malformed("simulated".to_owned())),
             "failed" => Err(McpError::Failed("simulated".to_owned())),
@@ -356,6 +360,29 @@ impl SimConnection {
             "panic" => panic!("{EXPECTED_PANIC}"),
             _ => Ok(result(vec![text("done".to_owned())])),
         }
+    }
+}
+
+/// Asks the model, and returns its answer or why there is none.
+async fn sample(call: &McpCall) -> String {
+    let (reply, answer) = oneshot::channel();
+    let sampling = Sampling {
+        system: None,
+        messages: vec![SamplingMessage {
+            is_from_assistant: false,
+            content: vec![McpContent::Text("sum this up".to_owned())],
+        }],
+        max_tokens: 100,
+        stops: Vec::new(),
+    };
+    let request = ServerRequest::Sample(SamplingRequest { sampling, reply });
+    if call.requests.try_send(request).is_err() {
+        return "nobody hears it".to_owned();
+    }
+    match answer.await {
+        Ok(Ok(answer)) => answer.text,
+        Ok(Err(reason)) => reason,
+        Err(_) => "nobody answers".to_owned(),
     }
 }
 

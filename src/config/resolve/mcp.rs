@@ -74,6 +74,7 @@ impl Resolver<'_> {
                 }
             }
             self.drop_foreign_login(name, server);
+            self.drop_foreign_sampling(name, server);
             let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
             let stated = if server.command.is_some() { "command" } else { "url" };
             let at = self.find_location(&path(stated));
@@ -104,6 +105,15 @@ impl Resolver<'_> {
         if has_scopes {
             server.oauth_scopes.clear();
             self.report_error(&["mcp", name, "oauth_scopes"], message);
+        }
+    }
+
+    /// Drops the permission of a project's file to ask the model: it would spend the user's money.
+    fn drop_foreign_sampling(&mut self, name: &str, server: &mut McpServerSettings) {
+        let path = ["mcp", name, "sampling"];
+        if server.sampling && self.is_from_folder(&path) {
+            server.sampling = false;
+            self.report_error(&path, "ignored: only your own config file can allow it");
         }
     }
 

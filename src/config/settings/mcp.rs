@@ -61,6 +61,9 @@ pub struct McpServerSettings {
     pub required: bool,
     /// `true` believes the server if it says that a tool only reads. Such a call then needs no approval. Default: false.
     pub trust_annotations: bool,
+    /// `true` lets the server ask the model of the session during a call (sampling), within your limits on costs. A
+    /// project's file cannot allow it. Default: false.
+    pub sampling: bool,
     /// What the program may do while the sandbox is enabled. Default: `off`; `workspace` if a project's file names it.
     #[schemars(with = "Option<SandboxPolicySchema>")]
     pub sandbox: Option<SandboxPolicy>,
@@ -95,6 +98,7 @@ impl Default for McpServerSettings {
             timeout_s: Seconds::from(60.0),
             required: false,
             trust_annotations: false,
+            sampling: false,
             sandbox: None,
             is_from_folder: false,
             source: None,
@@ -159,7 +163,13 @@ impl McpServerSettings {
         let token = self.bearer_token.as_ref().map(ExposeSecret::expose_secret);
         let program = (&self.command, &self.args, exposed(&self.env), &self.cwd);
         let address = (&self.url, exposed(&self.headers), token);
-        let start = (self.startup_timeout_s.0, self.sandbox, self.is_from_folder);
+        // The server learns at its start whether it may ask the model.
+        let start = (
+            self.startup_timeout_s.0,
+            self.sandbox,
+            self.is_from_folder,
+            self.sampling,
+        );
         let mut hasher = DefaultHasher::new();
         (&self.name, program, address, start).hash(&mut hasher);
         hasher.finish()

@@ -1,0 +1,168 @@
+//! MCP servers that ask the model during a call (R-MCP).
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, World};
+use crate::mcp::{call_tool, peer_table, world_with};
+use crate::mock_llm::{Gate, Reply};
+
+const ALLOW: &str = "sampling = true\n[approvals]\nallow = [\"mcp:*\"]";
+
+fn push_call(world: &World, input: Value) {
+    world.mock().push(Reply::tool("mcp__peer__sample", input));
+}
+
+/// Returns what the server got, from the tool's result in the last request.
+fn answer_in_last_request(world: &World) -> Value {
+    let request = world.wait_for_request(world.requests() - 1);
+    let content = &request.messages().last().unwrap()["content"][0]["content"];
+    let text = content.as_str().or_else(|| content[0]["text"].as_str()).unwrap();
+    serde_json::from_str(text).unwrap()
+}
+
+/// Lets the server ask the model, which gives `reply`. Returns what the server got.
+fn sample(world: &World, client: &Client, session: &str, params: Value, reply: Reply) -> Value {
+    push_call(world, json!({"params": params}));
+    world.mock().push(reply);
+    client.ask(session, "go");
+    answer_in_last_request(world)
+}
+
+#[test]
+fn the_model_answers_the_server_and_the_cost_counts() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    let image = json!({"type": "image", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==", "mimeType": "image/png"});
+    let messages = json!([
+        {"role": "user", "content": {"type": "text", "text": "What is this?"}},
+        {"role": "assistant", "content": {"type": "text", "text": "Show it."}},
+        {"role": "user", "content": [{"type": "text", "text": "Here."}, image]},
+    ]);
+    let params =
+        json!({"messages": messages, "systemPrompt": "Be brief.", "maxTokens": 77, "stopSequences": ["END"]});
+    let reply = Reply::text("A pixel. END of it").tokens(1_000, 100);
+    let answer = sample(&world, &client, &session, params, reply);
+    assert_eq!(
+        answer["result"]["content"],
+        json!({"type": "text", "text": "A pixel. "})
+    );
+    assert_eq!(answer["result"]["role"], "assistant");
+    assert_eq!(answer["result"]["stopReason"], "stopSequence");
+    let request = world.wait_for_request(1);
+    let body = &request.body;
+    assert_eq!(answer["result"]["model"], body["model"]);
+    assert_eq!(body["max_tokens"], 77);
+    assert!(
+        body.get("tools")
+            .is_none_or(|tools| tools.as_array().unwrap().is_empty()),
+        "{body}"
+    );
+    assert!(body["system"].to_string().contains("Be brief."), "{body}");
+    assert_eq!(body["messages"].as_array().unwrap().len(), 3);
+    assert_eq!(body["messages"][2]["content"][1]["type"], "image");
+    let live: String = (client.all(&session, "agent/toolOutputDelta").iter())
+        .map(|delta| delta.text("text").to_owned())
+        .collect();
+    assert!(
+        live.contains("peer asks the model: Here.") && live.contains("the model answers: A pixel."),
+        "{live}"
+    );
+    let usage = client.all(&session, "agent/usage");
+    let total = &usage.last().unwrap().params["turn"];
+    assert!(total["inputTokens"].as_u64().unwrap() >= 1_000, "{total}");
+}
+
+#[test]
+fn a_request_that_no_model_can_answer_is_refused_and_the_server_goes_on() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    let refused = call_tool(
+        &world,
+        &client,
+        &session,
+        "sample",
+        json!({"params": {"messages": []}}),
+    );
+    assert!(
+        refused.contains("-32602") && refused.contains("1 to 100"),
+        "{refused}"
+    );
+    push_call(&world, json!({"times": 11}));
+    for _ in 0..10 {
+        world.mock().push(Reply::text("yes"));
+    }
+    client.ask(&session, "go");
+    let answers = answer_in_last_request(&world);
+    assert_eq!(answers[9]["result"]["content"]["text"], "yes", "{answers}");
+    assert!(
+        answers[10]["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("too often"),
+        "{answers}"
+    );
+}
+
+#[test]
+fn a_failure_of_the_provider_is_shown_to_the_user_and_not_to_the_server() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    let failure = Reply::error(400, "invalid_request_error", "a detail of the account");
+    let answer = sample(&world, &client, &session, json!({}), failure);
+    assert_eq!(answer["error"]["message"], "the model does not answer");
+    let shown = client.all(&session, "agent/toolOutputDelta");
+    assert!(
+        shown
+            .iter()
+            .any(|delta| delta.text("text").contains("a detail of the account")),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn a_cancel_ends_the_answer_and_the_next_turn_works() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    let gate = Gate::new();
+    push_call(&world, json!({}));
+    world.mock().push(Reply::text("too late").gate(&gate));
+    let prompt = client.prompt(&session, "go");
+    world.wait_at_gate(&gate);
+    client.cancel(&session);
+    assert_eq!(json!(client.prompt_result(&prompt).state), "cancelled");
+    world.closed(&world.wait_for_request(1));
+    let answer = sample(&world, &client, &session, json!({}), Reply::text("in time"));
+    assert_eq!(answer["result"]["content"]["text"], "in time", "{answer}");
+}
+
+#[test]
+fn the_answer_may_take_longer_than_the_call() {
+    let world = world_with(&[], &format!("timeout_s = 0.5\n{ALLOW}"));
+    let client = world.start();
+    let session = client.session();
+    let reply = Reply::text("slow").delay(std::time::Duration::from_millis(900));
+    let answer = sample(&world, &client, &session, json!({}), reply);
+    assert_eq!(answer["result"]["content"]["text"], "slow", "{answer}");
+}
+
+#[test]
+fn a_project_cannot_let_its_server_ask_the_model() {
+    let world = World::with(Config {
+        tables: "[approvals]\nallow = [\"mcp:*\"]".to_owned(),
+        ..Config::default()
+    });
+    world.write(".agentls/config.toml", peer_table(&[], "sampling = true"));
+    let client = world.start();
+    let session = client.session();
+    let _: Value = client.call(
+        "agent/setTrust",
+        json!({"folder": world.workspace(), "trusted": true}),
+    );
+    let refused = call_tool(&world, &client, &session, "sample", json!({}));
+    assert!(refused.contains("-32601"), "{refused}");
+    assert_eq!(world.requests(), 2, "only the turn itself asks the model");
+}
