@@ -205,6 +205,9 @@ impl<'a> McpCommands<'a> {
             let is_logged_in = status.is_some_and(|status| status.login.has_tokens);
             lines.push(("login", if is_logged_in { "yes" } else { "no" }.to_owned()));
         }
+        if server.sampling {
+            lines.push(("sampling", "it may ask your model".to_owned()));
+        }
         screen.write_line(&screen.styler.paint_text(Color::Bold, name));
         for (key, value) in lines {
             screen.write_entry(&format!("  {key:<14} "), 17, &self.clean(&value));
