@@ -1,7 +1,7 @@
-//! Expands `${VAR}` in texts. `$$` yields `$`, `\${` yields `${`, and a lone `$` stays.
+//! Expands `${VAR}` and `${VAR:-default}` in texts. `$$` yields `$`, `\${` yields `${`, and a lone `$` stays.
 //!
-//! Expanded values are not expanded again. Each text keeps its original in `raw`, because the expanded one may be
-//! secret.
+//! Neither values nor defaults are expanded again. Each text keeps its original in `raw`, because the expanded one may
+//! be secret.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expand
                     Diagnostic::new_error(
                         &tree.at,
                         path,
-                        "`${` must be followed by a variable's name and `}`",
+                        "`${…}` must contain a variable's name, optionally with `:-` and a default without variables",
                     )
                     .with_hint("write `$$` for a plain `$`"),
                 );
@@ -77,8 +77,25 @@ fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expand
 
 /// Returns whether a text names a variable.
 pub(super) fn names_variable(text: &str) -> bool {
-    // In an empty environment, every name is unset and therefore an error.
-    expand_text(text, &Env::default()).is_err()
+    match expand_text(text, &Env::default()) {
+        // With a default, a variable may be unset.
+        Ok(Some((_, named))) => !named.is_empty(),
+        Ok(None) => false,
+        // In an empty environment, every other name is unset and therefore an error.
+        Err(_) => true,
+    }
+}
+
+/// Splits the inside of `${…}` into a variable's name and its default; `None` if it is malformed.
+pub(super) fn parse_variable(inside: &str) -> Option<(&str, Option<&str>)> {
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    // A variable in a default would end at the first `}`.
+    let has_plain_default = default.is_none_or(|default| !default.contains("${"));
+    (is_name && has_plain_default).then_some((name, default))
 }
 
 enum ExpansionError {
@@ -107,13 +124,11 @@ fn expand_text(text: &str, env: &Env) -> Result<Option<(String, Vec<String>)>, E
                 rest = tail;
                 continue;
             }
-            let (name, tail) = tail.split_once('}').ok_or(ExpansionError::Malformed)?;
-            let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty() || !name.chars().all(good) {
-                return Err(ExpansionError::Malformed);
-            }
+            let (inside, tail) = tail.split_once('}').ok_or(ExpansionError::Malformed)?;
+            let (name, default) = parse_variable(inside).ok_or(ExpansionError::Malformed)?;
             let value = env
                 .non_empty(name)
+                .or(default)
                 .ok_or_else(|| ExpansionError::Unset(name.to_owned()))?;
             out.push_str(value);
             named.push(name.to_owned());
@@ -133,7 +148,7 @@ mod tests {
 
     #[test]
     fn variables_are_expanded_and_escapes_respected() {
-        let env = Env::from_vars([("A", "one"), ("B_2", "$A ${A}")]);
+        let env = Env::from_vars([("A", "one"), ("B_2", "$A ${A}"), ("EMPTY", "")]);
         for (given, expected) in [
             ("plain", Some("plain")),
             ("${A}", Some("one")),
@@ -147,6 +162,13 @@ mod tests {
             ("${A", None),
             ("${}", None),
             ("${A-x}", None),
+            ("${A:-x}", Some("one")),
+            ("${NONE:-http://h:80/$A$$}/p", Some("http://h:80/$A$$/p")),
+            ("${EMPTY:-x}${NONE:-}", Some("x")),
+            ("${NONE:-a:-b}", Some("a:-b")),
+            ("${NONE:-${A}}", None),
+            ("${:-x}", None),
+            ("${NONE:-x", None),
         ] {
             let got = match expand_text(given, &env) {
                 Ok(Some((text, _))) => Some(text),
@@ -155,6 +177,9 @@ mod tests {
             };
             assert_eq!(got.as_deref(), expected, "{given}");
         }
-        assert!(names_variable("x${A}") && !names_variable("$$ $x \\${A}"));
+        for text in ["x${A}", "${A:-x}", "${A:-}"] {
+            assert!(names_variable(text), "{text}");
+        }
+        assert!(!names_variable("$$ $x \\${A} $${A:-x}"));
     }
 }

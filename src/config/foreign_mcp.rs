@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::diagnostics::Diagnostic;
+use super::expand::parse_variable;
 use super::inputs::FileText;
 use super::location::ConfigLocation;
 use super::tree::SpannedValue;
@@ -160,14 +161,13 @@ fn convert_variables(text: &str, root: &str) -> Result<String, String> {
             rest = &rest[1..];
             continue;
         };
-        let is_name =
-            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         match variable.strip_prefix("env:").unwrap_or(variable) {
             "workspaceFolder" | "workspaceRoot" => out.push_str(&root.replace('$', "$$")),
             "userHome" => out.push_str("${HOME}"),
-            name if is_name(name) => {
+            // A default is as in our syntax, too.
+            inside if parse_variable(inside).is_some() => {
                 out.push_str("${");
-                out.push_str(name);
+                out.push_str(inside);
                 out.push('}');
             }
             _ => return Err(variable.to_owned()),
@@ -194,18 +194,18 @@ mod tests {
     #[test]
     fn both_files_are_converted() {
         let (tree, problems) = read(
-            r#"{"mcpServers": {"docs": {"command": "npx", "args": ["-y", "docs"], "env": {"KEY": "${KEY}", "N": 1}}}}"#,
+            r#"{"mcpServers": {"docs": {"command": "npx", "args": ["-y", "docs", "${PORT:-$80}"], "env": {"KEY": "${KEY}", "N": 1}}}}"#,
         );
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(
             tree,
-            json!({"mcp": {"docs": {"command": "npx", "args": ["-y", "docs"], "env": {"KEY": "${KEY}", "N": "1"}}}})
+            json!({"mcp": {"docs": {"command": "npx", "args": ["-y", "docs", "${PORT:-$80}"], "env": {"KEY": "${KEY}", "N": "1"}}}})
         );
         let (tree, problems) = read(
             r#"{
               // Servers.
               "servers": {
-                "web": {"type": "http", "url": "https://example.com/mcp", "headers": {"A": "Bearer ${env:TOKEN}"},},
+                "web": {"type": "http", "url": "https://example.com/mcp", "headers": {"A": "Bearer ${env:TOKEN:-none}"},},
                 "local": {"command": "${workspaceFolder}/bin/x", "args": ["$1", "a // b"], /* off */ "disabled": true},
               },
             }"#,
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(
             tree,
             json!({"mcp": {
-                "web": {"url": "https://example.com/mcp", "headers": {"A": "Bearer ${TOKEN}"}},
+                "web": {"url": "https://example.com/mcp", "headers": {"A": "Bearer ${TOKEN:-none}"}},
                 "local": {"command": "/w/bin/x", "args": ["$$1", "a // b"], "enabled": false},
             }})
         );
@@ -232,6 +232,11 @@ mod tests {
                 r#"{"servers": {"x": {"command": "${command:pick}/c"}}}"#,
                 false,
                 "`${command:pick}` is not supported",
+            ),
+            (
+                r#"{"servers": {"x": {"command": "${A:-${B}}/c"}}}"#,
+                false,
+                "`${A:-${B}` is not supported",
             ),
             (
                 r#"{"servers": {"x": {"type": "sse", "url": "http://h/"}}}"#,

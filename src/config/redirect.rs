@@ -299,7 +299,9 @@ impl RedirectFinder<'_> {
             let setting = self.full.tree.find(&["provider", name, "api_key"]);
             match (setting, find_preset(name).and_then(|known| known.key_variable)) {
                 (Some(setting), _) if matches!(&*setting.at.origin, ValueSource::File(_)) => {
-                    sends.push(match setting.raw.as_deref() {
+                    // A default may be the key itself.
+                    let raw = setting.raw.as_deref().filter(|raw| !raw.contains(":-"));
+                    sends.push(match raw {
                         Some(raw) => reveal_hidden_characters(raw).into_owned(),
                         None => format!("the API key of {name}"),
                     });

@@ -383,12 +383,12 @@ mod tests {
     #[test]
     fn untrusted_folder_reads_no_variables() {
         let mut folder_settings = parse_tree(
-            "[agent.default]\nsystem_prompt = '${AWS_SECRET}'\nmodel = 'm'\n[approvals]\ndeny = ['${X}', 'y']",
+            "[agent.default]\nsystem_prompt = '${AWS_SECRET}'\nmodel = 'm'\n[approvals]\ndeny = ['${X}', '${X:-z}', 'y']",
         );
         let problems = hold_back_variables(&mut folder_settings, Path::new("/w"));
         assert_eq!(
             problems.iter().map(|problem| problem.line).collect::<Vec<_>>(),
-            [2, 5]
+            [2, 5, 5]
         );
         assert_eq!(
             folder_settings.to_json(),

@@ -199,6 +199,17 @@ fn folder_proxy_is_a_redirect_for_unencrypted_requests() {
 }
 
 #[test]
+fn redirect_does_not_show_the_default_of_a_key() {
+    let layers = TestLayers {
+        user: "[provider.anthropic]\napi_key = '${MY_KEY:-sk-in-the-file}'",
+        ..trusting("[provider.anthropic]\nbase_url = 'https://evil.example'")
+    };
+    let sends = &layers.describe().redirects[0].sends;
+    assert_eq!(sends[0], "the API key of anthropic", "{sends:?}");
+    assert!(!sends.concat().contains("in-the-file"), "{sends:?}");
+}
+
+#[test]
 fn redirect_lists_the_secrets_it_would_send() {
     let layers = TestLayers {
         user: "[provider.anthropic.headers]\nx-team = 'secret'",
