@@ -44,6 +44,7 @@ impl SignIn {
             url: self.peer.url.clone(),
             client_id: self.client_id.clone(),
             scopes: Vec::new(),
+            callback_port: None,
         };
         PendingLogin::begin(self.client(), &server).await
     }

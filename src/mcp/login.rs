@@ -51,8 +51,13 @@ impl McpManager {
             url: url.clone(),
             client_id: settings.oauth_client_id.clone(),
             scopes: settings.oauth_scopes.to_vec(),
+            callback_port: settings.oauth_callback_port,
         };
         let client = OAuthClient::new(&url, registration.network.clone())?;
+        if server.callback_port.is_some() {
+            // A login that waits already holds the port.
+            self.cancel_login(registration, name)?;
+        }
         let begun = timeout(BEGIN, PendingLogin::begin(client, &server)).await;
         let pending = begun.map_err(|_| McpLoginError::TimedOut)??;
         let address = pending.url.clone();

@@ -45,7 +45,7 @@ impl PendingLogin {
     /// Fails if the server names no acceptable authorization server, or if that one refuses to register clients.
     pub async fn begin(client: OAuthClient, server: &OAuthServer) -> Result<Self, OAuthError> {
         let authorization = Authorization::discover(&client).await?;
-        let listener = RedirectListener::open().await?;
+        let listener = RedirectListener::open(server.callback_port).await?;
         let identity = match &server.client_id {
             Some(id) => ClientIdentity {
                 id: id.clone(),

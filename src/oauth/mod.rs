@@ -39,6 +39,8 @@ pub struct OAuthServer {
     pub client_id: Option<String>,
     /// The scopes to request; empty for those that the server asks for.
     pub scopes: Vec<String>,
+    /// The port for the browser's redirect; `None` for any free one.
+    pub callback_port: Option<u16>,
 }
 
 /// Why a sign-in or a refresh failed.

@@ -20,6 +20,7 @@ const PATH: &str = "/callback";
 #[derive(Debug)]
 pub(super) struct RedirectListener {
     listener: TcpListener,
+    host: &'static str,
     port: u16,
 }
 
@@ -37,20 +38,25 @@ impl RedirectAnswer {
 }
 
 impl RedirectListener {
-    /// Listens on a free port of 127.0.0.1.
+    /// Listens on this port of 127.0.0.1, or on a free one.
     ///
     /// # Errors
-    /// Fails if no port can be opened.
-    pub(super) async fn open() -> Result<Self, OAuthError> {
-        let local = |error: std::io::Error| OAuthError::Local(format!("no port for the sign-in: {error}"));
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(local)?;
+    /// Fails if the port cannot be opened.
+    pub(super) async fn open(fixed: Option<u16>) -> Result<Self, OAuthError> {
+        let name = fixed.map_or_else(|| "no port".to_owned(), |port| format!("port {port}"));
+        let local = |error: std::io::Error| OAuthError::Local(format!("{name} for the sign-in: {error}"));
+        let listener = TcpListener::bind(("127.0.0.1", fixed.unwrap_or(0)))
+            .await
+            .map_err(local)?;
         let port = listener.local_addr().map_err(local)?.port();
-        Ok(Self { listener, port })
+        // A fixed port belongs to an address that is registered in advance, which other programs write with `localhost`.
+        let host = if fixed.is_some() { "localhost" } else { "127.0.0.1" };
+        Ok(Self { listener, host, port })
     }
 
     /// Returns the address for the redirect.
     pub(super) fn uri(&self) -> String {
-        format!("http://127.0.0.1:{}{PATH}", self.port)
+        format!("http://{}:{}{PATH}", self.host, self.port)
     }
 
     /// Waits for the redirect with this `state`. Other requests are refused and change nothing.
@@ -144,8 +150,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn fixed_port_is_part_of_the_address() {
+        let free = RedirectListener::open(None).await.unwrap();
+        assert_eq!(free.uri(), format!("http://127.0.0.1:{}/callback", free.port));
+        let taken = RedirectListener::open(Some(free.port)).await.unwrap_err();
+        assert!(
+            taken.to_string().contains(&format!("port {} for", free.port)),
+            "{taken}"
+        );
+        let port = free.port;
+        drop(free);
+        let fixed = RedirectListener::open(Some(port)).await.unwrap();
+        assert_eq!(fixed.uri(), format!("http://localhost:{port}/callback"));
+    }
+
+    #[tokio::test]
     async fn only_the_right_state_ends_the_wait() {
-        let listener = RedirectListener::open().await.unwrap();
+        let listener = RedirectListener::open(None).await.unwrap();
         let uri = listener.uri();
         let waiting = crate::base::spawn::spawn(async move { listener.wait("right").await });
         for target in [

@@ -199,6 +199,8 @@ impl<'a> McpCommands<'a> {
                 .map(|name| ("bearer token", format!("from {name}"))),
         );
         lines.extend(server.oauth_client_id.iter().map(|id| ("client id", id.clone())));
+        let port = server.oauth_callback_port.iter();
+        lines.extend(port.map(|port| ("callback port", port.to_string())));
         let status = self.manager.list_servers(&self.folder, &self.registration);
         let status = status.iter().find(|status| status.name == name);
         if server.login_address().is_some() {

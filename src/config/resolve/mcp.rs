@@ -29,6 +29,7 @@ impl Resolver<'_> {
                 "bearer_token_env",
                 "oauth_client_id",
                 "oauth_scopes",
+                "oauth_callback_port",
                 "tools",
                 "deny_tools",
                 "sandbox",
@@ -95,16 +96,21 @@ impl Resolver<'_> {
         if is_from_folder(&["mcp", name, "url"]) {
             return;
         }
-        let foreign = ["oauth_client_id", "oauth_scopes"].map(|key| is_from_folder(&["mcp", name, key]));
-        let [has_client_id, has_scopes] = foreign;
-        let message = "ignored: only the file that states the `url` decides how to log in there";
+        let keys = ["oauth_client_id", "oauth_scopes", "oauth_callback_port"];
+        let foreign = keys.map(|key| is_from_folder(&["mcp", name, key]));
+        let [has_client_id, has_scopes, has_port] = foreign;
         if has_client_id {
             server.oauth_client_id = None;
-            self.report_error(&["mcp", name, "oauth_client_id"], message);
         }
         if has_scopes {
             server.oauth_scopes.clear();
-            self.report_error(&["mcp", name, "oauth_scopes"], message);
+        }
+        if has_port {
+            server.oauth_callback_port = None;
+        }
+        let message = "ignored: only the file that states the `url` decides how to log in there";
+        for (key, _) in keys.iter().zip(foreign).filter(|(_, is_foreign)| *is_foreign) {
+            self.report_error(&["mcp", name, key], message);
         }
     }
 

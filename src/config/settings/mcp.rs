@@ -45,6 +45,10 @@ pub struct McpServerSettings {
     pub oauth_client_id: Option<String>,
     /// The scopes that a login requests. Default: those that the server asks for.
     pub oauth_scopes: StringList,
+    /// The port on which a login waits for the browser, if the client id is registered with the redirect address
+    /// `http://localhost:PORT/callback`. Default: any free port.
+    #[schemars(range(min = 1_024, max = 65_535))]
+    pub oauth_callback_port: Option<u16>,
     /// `false` disables the server. Default: true.
     pub enabled: bool,
     /// Only the tools whose name matches one of these; `*` matches any characters. Default: all tools.
@@ -91,6 +95,7 @@ impl Default for McpServerSettings {
             bearer_token_env: None,
             oauth_client_id: None,
             oauth_scopes: StringList::default(),
+            oauth_callback_port: None,
             enabled: true,
             tools: None,
             deny_tools: StringList::default(),
@@ -141,7 +146,7 @@ impl McpServerSettings {
         let names = |settings: &Self| {
             let tools = (settings.tools.clone(), settings.deny_tools.clone());
             let login = (settings.oauth_client_id.clone(), settings.oauth_scopes.clone());
-            (tools, login)
+            (tools, login, settings.oauth_callback_port)
         };
         let flags = |settings: &Self| [settings.enabled, settings.required, settings.trust_annotations];
         self.timeout_s == other.timeout_s

@@ -108,18 +108,29 @@ fn variables_that_a_folder_adds_confine_a_server() {
 fn a_folder_does_not_decide_how_the_user_logs_in() {
     let load = |workspace: &'static str| {
         TestLayers {
-            user: "[mcp.wiki]\nurl = 'https://wiki.example/mcp'\noauth_client_id = 'mine'\noauth_scopes = ['read']",
+            user: "[mcp.wiki]\nurl = 'https://wiki.example/mcp'\noauth_client_id = 'mine'\noauth_scopes = ['read']\n\
+                   oauth_callback_port = 8080",
             workspace,
             trusted: true,
             ..TestLayers::default()
         }
         .load()
     };
-    let wiki = &load("[mcp.wiki]\noauth_client_id = 'theirs'\noauth_scopes = ['admin']")
-        .settings
-        .mcp["wiki"]
-        .clone();
+    assert_eq!(load("").settings.mcp["wiki"].oauth_callback_port, Some(8080));
+    let wiki =
+        &load("[mcp.wiki]\noauth_client_id = 'theirs'\noauth_scopes = ['admin']\noauth_callback_port = 8081")
+            .settings
+            .mcp["wiki"]
+            .clone();
     assert!(wiki.oauth_client_id.is_none() && wiki.oauth_scopes.is_empty());
+    assert_eq!(wiki.oauth_callback_port, None);
+    // A privileged port is refused, and with it the server.
+    assert!(
+        load("[mcp.wiki]\noauth_callback_port = 80")
+            .settings
+            .mcp
+            .is_empty()
+    );
     // Another address is another server, which the user's client id is not meant for.
     let wiki = &load("[mcp.wiki]\nurl = 'https://other.example/mcp'").settings.mcp["wiki"].clone();
     assert!(wiki.oauth_client_id.is_none() && wiki.oauth_scopes.is_empty());
