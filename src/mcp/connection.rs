@@ -225,4 +225,7 @@ pub enum McpError {
     /// The request did not reach the server.
     #[error("{0}")]
     Failed(String),
+    /// The settings do not allow a start.
+    #[error("{0}")]
+    Unusable(String),
 }

@@ -12,6 +12,8 @@ mod client_side;
 mod connection;
 mod convert;
 mod elicitation;
+mod env_file;
+mod environment;
 mod folder;
 mod form;
 mod form_values;

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::connection::{
     McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot, McpTool,
 };
+use super::environment::collect_variables;
 use super::http::{self, HttpAccess};
 use super::rmcp_connection::RmcpConnection;
 use super::stderr::StderrTail;
@@ -460,8 +461,8 @@ async fn build_command(shared: &ServerShared, program: &str) -> Result<(Command,
     let cwd = setup.settings.cwd.clone().unwrap_or_else(|| setup.folder.clone());
     let words = std::iter::once(program.to_owned()).chain(setup.settings.args.iter().cloned());
     let command = Command::from_argv(words).current_dir(&cwd).stdin(Stdin::Piped);
-    let variables = setup.settings.env.iter();
-    let command = variables.fold(command, |command, (name, value)| {
+    let variables = collect_variables(&setup.settings, &setup.folder, &shared.host.redactor).await?;
+    let command = variables.iter().fold(command, |command, (name, value)| {
         command.env(name, value.expose_secret())
     });
     let sandbox = CallSandbox {
@@ -575,7 +576,7 @@ fn explain_end(shared: &ServerShared, error: McpError, status: Option<ExitStatus
                 limit.as_secs_f64()
             )
         }
-        (McpError::NeedsLogin | McpError::Cancelled, _) => return error,
+        (McpError::NeedsLogin | McpError::Cancelled | McpError::Unusable(_), _) => return error,
         (other, _) => other.to_string(),
     };
     if is_confined {

@@ -180,6 +180,8 @@ impl<'a> McpCommands<'a> {
             (Some(command), _) => {
                 lines.push(("command", command.clone()));
                 lines.extend(server.args.iter().map(|arg| ("argument", arg.clone())));
+                let env_file = server.env_file.iter();
+                lines.extend(env_file.map(|file| ("env file", file.display().to_string())));
                 lines.extend(server.cwd.iter().map(|cwd| ("cwd", cwd.display().to_string())));
                 lines.push(("sandbox", server.sandbox_policy().to_string()));
             }

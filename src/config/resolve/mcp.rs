@@ -23,6 +23,7 @@ impl Resolver<'_> {
                 "command",
                 "args",
                 "env",
+                "env_file",
                 "cwd",
                 "url",
                 "headers",
@@ -76,12 +77,13 @@ impl Resolver<'_> {
             }
             self.drop_foreign_login(name, server);
             self.drop_foreign_sampling(name, server);
+            server.env_file.take_if(|path| path.as_os_str().is_empty());
             let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
             let stated = if server.command.is_some() { "command" } else { "url" };
             let at = self.find_location(&path(stated));
             server.source = Some(at.format_source(self.inputs.root.unwrap_or(Path::new(""))));
             // Whoever states a part of it decides what runs.
-            server.is_from_folder = ["command", "args", "cwd", "url"]
+            server.is_from_folder = ["command", "args", "env_file", "cwd", "url"]
                 .iter()
                 .any(|key| is_from_folder(&path(key)))
                 || (server.env.keys()).any(|variable| is_from_folder(&["mcp", name, "env", variable]));

@@ -30,6 +30,11 @@ pub struct McpServerSettings {
     /// Environment variables of the program, in addition to those that commands get.
     #[schemars(with = "BTreeMap<String, String>")]
     pub env: BTreeMap<String, SecretString>,
+    /// A file with more environment variables of the program: `NAME=value` in each line; `#` begins a comment. `env` goes
+    /// first. It is read when the program starts. A relative path starts at the config file's folder. The file of a
+    /// server that a project's file names must be in the workspace folder.
+    #[schemars(extend("x-path" = true))]
+    pub env_file: Option<PathBuf>,
     /// The folder in which the program runs. A relative path starts at the config file's folder. Default: the workspace
     /// folder.
     #[schemars(extend("x-path" = true))]
@@ -89,6 +94,7 @@ impl Default for McpServerSettings {
             command: None,
             args: Vec::new(),
             env: BTreeMap::new(),
+            env_file: None,
             cwd: None,
             url: None,
             headers: BTreeMap::new(),
@@ -166,7 +172,13 @@ impl McpServerSettings {
                 .collect()
         };
         let token = self.bearer_token.as_ref().map(ExposeSecret::expose_secret);
-        let program = (&self.command, &self.args, exposed(&self.env), &self.cwd);
+        let program = (
+            &self.command,
+            &self.args,
+            exposed(&self.env),
+            &self.env_file,
+            &self.cwd,
+        );
         let address = (&self.url, exposed(&self.headers), token);
         // The server learns at its start whether it may ask the model.
         let start = (

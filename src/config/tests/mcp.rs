@@ -105,6 +105,37 @@ fn variables_that_a_folder_adds_confine_a_server() {
 }
 
 #[test]
+fn file_that_a_folder_adds_confines_a_server() {
+    let load = |workspace: &'static str| {
+        TestLayers {
+            user: "[mcp.mine]\ncommand = 'mine'\nenv_file = '~/mine.env'",
+            workspace,
+            trusted: true,
+            ..TestLayers::default()
+        }
+        .load()
+    };
+    let own = &load("").settings.mcp["mine"].clone();
+    assert!(!own.is_from_folder);
+    assert_eq!(own.env_file.as_deref(), Some(Path::new("/h/mine.env")));
+    let theirs = &load("[mcp.mine]\nenv_file = 'their.env'").settings.mcp["mine"].clone();
+    assert!(theirs.is_from_folder);
+    assert_eq!(theirs.sandbox_policy(), SandboxPolicy::Workspace);
+    assert_eq!(
+        theirs.env_file.as_deref(),
+        Some(Path::new("/w/.agentls/their.env"))
+    );
+    let moved = McpServerSettings {
+        env_file: None,
+        ..own.clone()
+    };
+    assert_ne!(moved.connection_fingerprint(), own.connection_fingerprint());
+    // It must not start without what the file would give it.
+    assert!(load("[mcp.mine]\nenv_file = '${NONE}'").settings.mcp.is_empty());
+    assert!(load("[mcp.mine]\nenv_file = 3").settings.mcp.is_empty());
+}
+
+#[test]
 fn a_folder_does_not_decide_how_the_user_logs_in() {
     let load = |workspace: &'static str| {
         TestLayers {
