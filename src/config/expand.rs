@@ -3,7 +3,7 @@
 //! Neither values nor defaults are expanded again. Each text keeps its original in `raw`, because the expanded one may
 //! be secret.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Env;
 use super::diagnostics::Diagnostic;
@@ -19,17 +19,34 @@ pub(super) struct ExpandedVariables {
     pub(super) failed: BTreeSet<String>,
 }
 
-/// Expands the variables in every text below `tree`. Removes a text that names an unset variable.
-pub(super) fn expand_variables(tree: &mut SpannedValue, env: &Env) -> ExpandedVariables {
+/// Where the values of variables come from.
+struct VariableSource<'a> {
+    env: &'a Env,
+    /// What to do about variables that are not set, by their names.
+    hints: &'a BTreeMap<String, String>,
+}
+
+/// Expands the variables in every text below `tree`. Removes a text that names an unset variable, and reports it with
+/// the hint for this variable, if there is one.
+pub(super) fn expand_variables(
+    tree: &mut SpannedValue,
+    env: &Env,
+    hints: &BTreeMap<String, String>,
+) -> ExpandedVariables {
     let mut expansion = ExpandedVariables::default();
-    expand_value(tree, "", env, &mut expansion);
+    expand_value(tree, "", &VariableSource { env, hints }, &mut expansion);
     expansion
 }
 
 /// Expands one value. Returns false if it must be removed.
-fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut ExpandedVariables) -> bool {
+fn expand_value(
+    tree: &mut SpannedValue,
+    path: &str,
+    source: &VariableSource<'_>,
+    out: &mut ExpandedVariables,
+) -> bool {
     match &mut tree.node {
-        Node::Text(text) => match expand_text(text, env) {
+        Node::Text(text) => match expand_text(text, source.env) {
             Ok(None) => true,
             Ok(Some((new, named))) => {
                 let raw = std::mem::replace(text, new);
@@ -38,13 +55,14 @@ fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expand
                 true
             }
             Err(ExpansionError::Unset(name)) => {
+                let hint = source.hints.get(&name).map(String::as_str);
                 out.problems.push(
                     Diagnostic::new_warning(
                         &tree.at,
                         path,
                         format!("the environment variable {name} is not set"),
                     )
-                    .with_hint("set it, or remove this setting"),
+                    .with_hint(hint.unwrap_or("set it, or remove this setting")),
                 );
                 out.named.insert(name);
                 out.failed.insert(path.to_owned());
@@ -64,11 +82,11 @@ fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expand
             }
         },
         Node::List(items) => {
-            items.retain_mut(|item| expand_value(item, path, env, out));
+            items.retain_mut(|item| expand_value(item, path, source, out));
             true
         }
         Node::Table(entries) => {
-            entries.retain(|key, value| expand_value(value, &join(path, key), env, out));
+            entries.retain(|key, value| expand_value(value, &join(path, key), source, out));
             true
         }
         Node::Integer(_) | Node::Float(_) | Node::Bool(_) | Node::Date(_) => true,

@@ -3,12 +3,14 @@
 //! The result has the form of our own config file, so that trust, variables, and validation treat both alike. Pure:
 //! `layers` reads the files.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use super::diagnostics::Diagnostic;
 use super::expand::parse_variable;
+use super::foreign_inputs::ForeignInputs;
 use super::inputs::FileText;
 use super::location::ConfigLocation;
 use super::tree::SpannedValue;
@@ -19,13 +21,32 @@ pub(super) const FILES: [&str; 2] = [".mcp.json", ".vscode/mcp.json"];
 /// The settings of a server that have the same name and meaning here.
 const SHARED_KEYS: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
 
-/// Converts a file to the form of a config file, with its problems.
-pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> (SpannedValue, Vec<Diagnostic>) {
+/// Settings that decide what runs, and that nothing here corresponds to.
+const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
+    ("headersHelper", "it is not run, so its headers are not sent"),
+    (
+        "sandbox",
+        "it is ignored; the program runs in our own sandbox instead",
+    ),
+];
+
+/// The servers of a file in the form of a config file.
+pub(super) struct ForeignServers {
+    pub(super) tree: SpannedValue,
+    pub(super) problems: Vec<Diagnostic>,
+    /// What to do about variables that may not be set, by their names.
+    pub(super) hints: BTreeMap<String, String>,
+}
+
+/// Converts a file to the form of a config file.
+pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> ForeignServers {
     let at = ConfigLocation::start_of_file(&file.path);
     let mut reader = ForeignReader {
         at: at.clone(),
         root: root.to_string_lossy().into_owned(),
+        inputs: ForeignInputs::default(),
         problems: Vec::new(),
+        hints: BTreeMap::new(),
     };
     let servers = match &file.bytes {
         Ok(bytes) => reader.read_servers(bytes),
@@ -35,14 +56,19 @@ pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> (SpannedValu
         }
     };
     let tree = SpannedValue::from_json(&json!({"mcp": servers}), &at);
-    let tree = tree.unwrap_or_else(|| SpannedValue::new_table(at));
-    (tree, reader.problems)
+    ForeignServers {
+        tree: tree.unwrap_or_else(|| SpannedValue::new_table(at)),
+        problems: reader.problems,
+        hints: reader.hints,
+    }
 }
 
 struct ForeignReader {
     at: ConfigLocation,
     root: String,
+    inputs: ForeignInputs,
     problems: Vec<Diagnostic>,
+    hints: BTreeMap<String, String>,
 }
 
 impl ForeignReader {
@@ -66,6 +92,7 @@ impl ForeignReader {
                 return Map::new();
             }
         };
+        self.inputs = ForeignInputs::read(parsed.get("inputs"));
         // `.mcp.json` has the first name, VS Code's file the second.
         let servers = parsed.get("mcpServers").or_else(|| parsed.get("servers"));
         let Some(Value::Object(servers)) = servers else {
@@ -89,8 +116,10 @@ impl ForeignReader {
             );
             return None;
         }
-        if stated.contains_key("envFile") {
-            self.report_warning(name, "`envFile` is not supported; use `env`");
+        for (key, effect) in UNSUPPORTED_KEYS {
+            if stated.contains_key(key) {
+                self.report_warning(name, &format!("`{key}` is not supported: {effect}"));
+            }
         }
         let mut converted = Map::new();
         for key in SHARED_KEYS {
@@ -98,26 +127,52 @@ impl ForeignReader {
                 converted.insert(key.to_owned(), self.convert_value(name, value)?);
             }
         }
+        if let Some(path) = stated.get("envFile") {
+            converted.insert("env_file".to_owned(), self.convert_value(name, path)?);
+        }
+        if let Some(oauth) = stated.get("oauth") {
+            self.convert_login(name, oauth, &mut converted)?;
+        }
         if stated.get("disabled") == Some(&json!(true)) {
             converted.insert("enabled".to_owned(), json!(false));
         }
         Some(Value::Object(converted))
     }
 
+    /// Converts how to log in at a server; `None` if the server cannot be used because of it.
+    fn convert_login(&mut self, name: &str, oauth: &Value, converted: &mut Map<String, Value>) -> Option<()> {
+        let Value::Object(stated) = oauth else {
+            self.report_warning(name, "`oauth` must be an object; ignored");
+            return Some(());
+        };
+        for (key, value) in stated {
+            let (key, value) = match key.as_str() {
+                "clientId" => ("oauth_client_id", self.convert_value(name, value)?),
+                "callbackPort" => ("oauth_callback_port", value.clone()),
+                "scopes" => {
+                    let separate = value.as_str().map(|text| text.split_whitespace().collect());
+                    (
+                        "oauth_scopes",
+                        self.convert_value(name, &separate.unwrap_or(value.clone()))?,
+                    )
+                }
+                other => {
+                    self.report_warning(name, &format!("`oauth.{other}` is not supported; ignored"));
+                    continue;
+                }
+            };
+            converted.insert(key.to_owned(), value);
+        }
+        Some(())
+    }
+
     /// Converts the variables in all texts; `None` if the server cannot be used because of one.
     fn convert_value(&mut self, name: &str, value: &Value) -> Option<Value> {
         Some(match value {
-            Value::String(text) => match convert_variables(text, &self.root) {
+            Value::String(text) => match self.convert_variables(name, text) {
                 Ok(text) => Value::String(text),
                 Err(variable) => {
-                    let message = if variable.starts_with("input:") {
-                        format!(
-                            "`${{{variable}}}` asks for a value, which is not supported; set an environment variable \
-                             and write `${{NAME}}`. The server is not available"
-                        )
-                    } else {
-                        format!("`${{{variable}}}` is not supported; the server is not available")
-                    };
+                    let message = format!("`${{{variable}}}` is not supported; the server is not available");
                     self.report_warning(name, &message);
                     return None;
                 }
@@ -140,42 +195,59 @@ impl ForeignReader {
             other => other.clone(),
         })
     }
+
+    /// Converts `${env:NAME}`, `${input:ID}`, `${workspaceFolder}`, and `${userHome}` to our syntax. The error is a
+    /// variable that has no meaning here.
+    fn convert_variables(&mut self, name: &str, text: &str) -> Result<String, String> {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find('$') {
+            out.push_str(&rest[..start]);
+            rest = &rest[start..];
+            let Some((variable, tail)) = rest.strip_prefix("${").and_then(|tail| tail.split_once('}')) else {
+                // In our syntax, two of them stand for one.
+                out.push_str("$$");
+                rest = &rest[1..];
+                continue;
+            };
+            if let Some(id) = variable.strip_prefix("input:") {
+                out.push_str(&self.convert_input(name, id));
+                rest = tail;
+                continue;
+            }
+            match variable.strip_prefix("env:").unwrap_or(variable) {
+                "workspaceFolder" | "workspaceRoot" => out.push_str(&self.root.replace('$', "$$")),
+                "userHome" => out.push_str("${HOME}"),
+                // A default is as in our syntax, too.
+                inside if parse_variable(inside).is_some() => {
+                    out.push_str("${");
+                    out.push_str(inside);
+                    out.push('}');
+                }
+                _ => return Err(variable.to_owned()),
+            }
+            rest = tail;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
+    fn convert_input(&mut self, name: &str, id: &str) -> String {
+        let variable = self.inputs.convert_input(id);
+        if variable.lacks_default {
+            let message =
+                format!("the default of `${{input:{id}}}` contains `}}` or `${{`, so it is ignored");
+            self.report_warning(name, &message);
+        }
+        self.hints.insert(variable.name, variable.hint);
+        variable.text
+    }
 }
 
 /// Returns a server's name without the characters that names of tools must not have.
 fn usable_name(name: &str) -> String {
     let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     name.chars().map(|c| if is_usable(c) { c } else { '-' }).collect()
-}
-
-/// Converts `${env:NAME}`, `${workspaceFolder}`, and `${userHome}` to our syntax. The error is a variable that has no meaning here.
-fn convert_variables(text: &str, root: &str) -> Result<String, String> {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find('$') {
-        out.push_str(&rest[..start]);
-        rest = &rest[start..];
-        let Some((variable, tail)) = rest.strip_prefix("${").and_then(|tail| tail.split_once('}')) else {
-            // In our syntax, two of them stand for one.
-            out.push_str("$$");
-            rest = &rest[1..];
-            continue;
-        };
-        match variable.strip_prefix("env:").unwrap_or(variable) {
-            "workspaceFolder" | "workspaceRoot" => out.push_str(&root.replace('$', "$$")),
-            "userHome" => out.push_str("${HOME}"),
-            // A default is as in our syntax, too.
-            inside if parse_variable(inside).is_some() => {
-                out.push_str("${");
-                out.push_str(inside);
-                out.push('}');
-            }
-            _ => return Err(variable.to_owned()),
-        }
-        rest = tail;
-    }
-    out.push_str(rest);
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -187,8 +259,9 @@ mod tests {
             path: "/w/.mcp.json".into(),
             bytes: Ok(text.as_bytes().to_vec()),
         };
-        let (tree, problems) = read_foreign_servers(&file, Path::new("/w"));
-        (tree.to_json(), problems.iter().map(ToString::to_string).collect())
+        let read = read_foreign_servers(&file, Path::new("/w"));
+        let problems = read.problems.iter().map(ToString::to_string);
+        (read.tree.to_json(), problems.collect())
     }
 
     #[test]
@@ -221,13 +294,32 @@ mod tests {
     }
 
     #[test]
+    fn files_inputs_and_logins_are_converted() {
+        let (tree, problems) = read(
+            r#"{
+              "inputs": [{"type": "promptString", "id": "key", "description": "The key", "password": true}],
+              "servers": {
+                "local": {"command": "c", "envFile": "${workspaceFolder}/.env", "env": {"KEY": "${input:key}-${input:other}"},
+                          "dev": {"watch": "x"}, "gallery": "x", "autoApprove": ["*"], "alwaysAllow": ["*"], "sandboxEnabled": true},
+                "web": {"url": "https://h/", "oauth": {"clientId": "id", "callbackPort": 8080, "scopes": "a  b"}},
+              },
+            }"#,
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(
+            tree,
+            json!({"mcp": {
+                "local": {"command": "c", "env_file": "/w/.env",
+                          "env": {"KEY": "${AGENTLS_INPUT_KEY}-${AGENTLS_INPUT_OTHER}"}},
+                "web": {"url": "https://h/", "oauth_client_id": "id", "oauth_callback_port": 8080,
+                        "oauth_scopes": ["a", "b"]},
+            }})
+        );
+    }
+
+    #[test]
     fn what_cannot_be_used_is_reported() {
         for (text, server, expected) in [
-            (
-                r#"{"servers": {"x": {"command": "c", "args": ["${input:key}"]}}}"#,
-                false,
-                "asks for a value",
-            ),
             (
                 r#"{"servers": {"x": {"command": "${command:pick}/c"}}}"#,
                 false,
@@ -244,9 +336,24 @@ mod tests {
                 "old transport",
             ),
             (
-                r#"{"servers": {"x": {"command": "c", "envFile": ".env"}}}"#,
+                r#"{"servers": {"x": {"command": "c", "sandbox": {"filesystem": {}}}}}"#,
                 true,
-                "`envFile` is not supported",
+                "`sandbox` is not supported",
+            ),
+            (
+                r#"{"servers": {"x": {"url": "https://h/", "headersHelper": "./x"}}}"#,
+                true,
+                "`headersHelper` is not supported",
+            ),
+            (
+                r#"{"servers": {"x": {"url": "https://h/", "oauth": {"authServerMetadataUrl": "https://h/"}}}}"#,
+                true,
+                "`oauth.authServerMetadataUrl` is not supported",
+            ),
+            (
+                r#"{"inputs": [{"id": "a", "default": "}"}], "servers": {"x": {"command": "${input:a}"}}}"#,
+                true,
+                "the default of `${input:a}`",
             ),
             (r#"{"servers": {"x": 3}}"#, false, "must be an object"),
             ("{", false, "is not valid JSON"),

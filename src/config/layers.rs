@@ -8,7 +8,7 @@
 //! Variables: `AGENTLS_CONFIG` (another user file), `AGENTLS_PROVIDER`, `AGENTLS_MODEL`, `AGENTLS_MODE` (of the agent
 //! `default`), `AGENTLS_LOG` (a level, or a filter such as `info,agentls::provider=debug`). Flags set the same values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -385,6 +385,8 @@ struct ConfigLayer {
     problems: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
+    /// What to do about variables that are not set, by their names.
+    hints: BTreeMap<String, String>,
     /// A file of an untrusted folder.
     restrained: bool,
 }
@@ -398,10 +400,11 @@ impl ConfigLayer {
 
     /// Reads the MCP servers in a file of another program.
     fn from_foreign_servers(file: &FileText, root: &Path) -> Self {
-        let (tree, problems) = read_foreign_servers(file, root);
+        let read = read_foreign_servers(file, root);
         Self {
-            problems,
-            ..Self::from_tree(tree)
+            problems: read.problems,
+            hints: read.hints,
+            ..Self::from_tree(read.tree)
         }
     }
 
@@ -556,6 +559,7 @@ impl ConfigLayer {
             problems: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
+            hints: BTreeMap::new(),
             restrained: false,
         }
     }
@@ -584,7 +588,7 @@ impl ConfigLayer {
     }
 
     fn expand_and_validate(&mut self, env: &Env) {
-        let expansion = expand_variables(&mut self.tree, env);
+        let expansion = expand_variables(&mut self.tree, env, &self.hints);
         self.problems.extend(expansion.problems);
         self.failed.extend(expansion.failed);
         self.named.extend(expansion.named);

@@ -12,6 +12,7 @@ pub mod diagnostics;
 pub mod env;
 mod expand;
 mod folder_items;
+mod foreign_inputs;
 mod foreign_mcp;
 mod inputs;
 pub mod layers;

@@ -55,7 +55,7 @@ pub(super) fn resolve_settings(
         problems: Vec::new(),
     };
     let mut complete = merged.clone();
-    resolve_paths(&mut complete, annotated_schema(), inputs.env);
+    resolve_paths(&mut complete, annotated_schema(), inputs);
     agents::add_built_in_agent(&mut complete);
     agents::inherit_from_default(&mut complete);
     let mut settings: Settings = serde_json::from_value(complete.to_json()).unwrap_or_else(|error| {
@@ -84,25 +84,32 @@ pub(super) fn resolve_settings(
     (settings, resolver.problems)
 }
 
-/// Makes the paths in config files absolute: `~` is the home folder, and a relative path starts at the file's folder.
-fn resolve_paths(tree: &mut SpannedValue, schema: &Value, env: &Env) {
+/// Makes the paths in config files absolute: `~` is the home folder, and a relative path starts at the file's folder. In
+/// a file of another program it starts at the workspace folder.
+fn resolve_paths(tree: &mut SpannedValue, schema: &Value, inputs: &LoadInputs<'_>) {
     match &mut tree.node {
         Node::Table(entries) => {
             for (key, value) in entries {
                 if let Some(schema) = find_property(schema, key) {
-                    resolve_paths(value, schema, env);
+                    resolve_paths(value, schema, inputs);
                 }
             }
         }
         Node::List(items) if schema.get("x-path").is_some() => {
             for item in items {
-                resolve_paths(item, schema, env);
+                resolve_paths(item, schema, inputs);
             }
         }
         Node::Text(text) if schema.get("x-path").is_some() && !text.is_empty() => {
-            let mut path = home_expanded(text, env);
-            if let (true, ValueSource::File(file)) = (path.is_relative(), &*tree.at.origin)
-                && let Some(folder) = file.parent()
+            let mut path = home_expanded(text, inputs.env);
+            let is_foreign = |file: &PathBuf| inputs.foreign_mcp.iter().any(|foreign| foreign.path == *file);
+            let folder = match &*tree.at.origin {
+                ValueSource::File(file) if is_foreign(file) => inputs.root,
+                ValueSource::File(file) => file.parent(),
+                _ => None,
+            };
+            if path.is_relative()
+                && let Some(folder) = folder
             {
                 path = folder.join(path);
             }

@@ -52,6 +52,7 @@ mod limits;
 mod mcp;
 mod mcp_bad_servers;
 mod mcp_elicitation;
+mod mcp_env_files;
 mod mcp_login;
 mod mcp_prompts;
 mod mcp_real_servers;

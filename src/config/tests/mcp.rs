@@ -136,6 +136,55 @@ fn file_that_a_folder_adds_confines_a_server() {
 }
 
 #[test]
+fn inputs_of_vs_code_are_variables() {
+    let layers = |env, trusted| TestLayers {
+        vscode_json: r#"{
+            "inputs": [{"type": "promptString", "id": "api-key", "description": "The key of\u202e x", "password": true}],
+            "servers": {"theirs": {"command": "c", "args": ["${PORT:-80}"], "cwd": "sub", "envFile": "sub/.env",
+                                   "env": {"API_KEY": "${input:api-key}"}, "autoApprove": ["*"]}}
+        }"#,
+        env,
+        trusted,
+        ..TestLayers::default()
+    };
+    let unset = layers(&[], true).load();
+    assert!(unset.settings.mcp.is_empty());
+    let problems = lines(&unset).concat();
+    let expected = "the environment variable AGENTLS_INPUT_API_KEY is not set (set it to use the server: it is the \
+                    value of `${input:api-key}`: The key of<U+202E> x)";
+    assert!(problems.contains(expected), "{problems}");
+    let set: &[(&str, &str)] = &[("AGENTLS_INPUT_API_KEY", "key-0123456789abcdef"), ("PORT", "")];
+    let loaded = layers(set, true).load();
+    assert_eq!(lines(&loaded), [""; 0]);
+    let server = &loaded.settings.mcp["theirs"];
+    assert_eq!(server.env["API_KEY"].expose_secret(), "key-0123456789abcdef");
+    assert_eq!(server.args, ["80"]);
+    // Relative paths start at the workspace folder, not at `.vscode`.
+    assert_eq!(server.env_file.as_deref(), Some(Path::new("/w/sub/.env")));
+    assert_eq!(server.cwd.as_deref(), Some(Path::new("/w/sub")));
+    // Nothing is approved in advance, no command gets the variable, and the value is redacted.
+    assert!(!server.trust_annotations && loaded.settings.approvals.allow.is_empty());
+    let env = layers(set, true).env();
+    assert!(
+        loaded
+            .settings
+            .secret_env_names(&env)
+            .contains("AGENTLS_INPUT_API_KEY")
+    );
+    let redactor = Redactor::from_settings(&loaded.settings);
+    assert_eq!(redactor.redact_text("key-0123456789abcdef"), "***");
+    // The trust question shows the file, and the variable instead of its value.
+    assert!(layers(set, false).load().settings.mcp.is_empty());
+    let items = layers(set, false).describe().items;
+    let detail = &items[0].detail;
+    assert!(detail.contains(r#"env_file = "sub/.env""#), "{detail}");
+    assert!(
+        detail.contains("${AGENTLS_INPUT_API_KEY}") && !detail.contains("0123"),
+        "{detail}"
+    );
+}
+
+#[test]
 fn a_folder_does_not_decide_how_the_user_logs_in() {
     let load = |workspace: &'static str| {
         TestLayers {

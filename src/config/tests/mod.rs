@@ -55,6 +55,7 @@ struct TestLayers<'a> {
     workspace: &'a str,
     local: &'a str,
     mcp_json: &'a str,
+    vscode_json: &'a str,
     options: Option<Value>,
     editor: Option<Value>,
     env: &'a [(&'a str, &'a str)],
@@ -96,7 +97,13 @@ impl TestLayers<'_> {
             root: Some(root),
             workspace: file("/w/.agentls/config.toml", self.workspace),
             local: file("/w/.agentls/config.local.toml", self.local),
-            foreign_mcp: file("/w/.mcp.json", self.mcp_json).into_iter().collect(),
+            foreign_mcp: [
+                file("/w/.mcp.json", self.mcp_json),
+                file("/w/.vscode/mcp.json", self.vscode_json),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             options: self.options.as_ref(),
             editor: self.editor.as_ref(),
             flags: &self.flags,
