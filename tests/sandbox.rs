@@ -33,6 +33,8 @@ use serde_json::Value;
 mod attacks;
 #[path = "sandbox/random_plans.rs"]
 mod random_plans;
+#[path = "sandbox/variables.rs"]
+mod variables;
 
 use attacks::{ALL, Attack, FULL, MAY_FAIL_ANYWAY, ONLY_ORDINARY, ONLY_ROOT, PREPARED_BY_ROOT};
 

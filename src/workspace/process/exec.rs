@@ -290,6 +290,7 @@ fn start(
     let child = name_program(request, name)?
         .args(args)
         .current_dir(&request.cwd)
+        .envs(request.env.iter().map(|(name, value)| (name, value)))
         .envs(proxy_port.into_iter().flat_map(list_proxy_variables))
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))

@@ -24,7 +24,7 @@ pub(super) const BUBBLEWRAP_INNER_STAGE: &str = "bubblewrap-inner";
 /// Largest request that the helper accepts, in bytes; the kernel allows far less for arguments.
 pub(super) const REQUEST_LIMIT: usize = 64 << 20;
 
-/// What to run. The command inherits the helper's environment.
+/// What to run. The command inherits the helper's environment and gets `env` in addition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExecRequest {
     pub(super) cwd: PathBuf,
@@ -32,13 +32,16 @@ pub(super) struct ExecRequest {
     pub(super) program: Option<PathBuf>,
     /// What the command may do; `None` if it is not confined.
     pub(super) sandbox: Option<SandboxPlan>,
+    /// Variables for the command alone: some of them, such as `LD_PRELOAD`, would run code in the helper before it has
+    /// confined itself.
+    pub(super) env: Vec<(OsString, OsString)>,
     /// Starts with the program's name; never empty.
     pub(super) argv: Vec<OsString>,
 }
 
 impl ExecRequest {
-    /// Encodes length-prefixed fields: the working directory, the program (empty for none), the words of the sandbox
-    /// and before them their number, the arguments.
+    /// Encodes length-prefixed fields: the working directory, the program (empty for none), the numbers of words of the
+    /// sandbox and of variables, the words, names and values of the variables, the arguments.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let program = self.program.as_deref().unwrap_or(Path::new(""));
@@ -47,9 +50,11 @@ impl ExecRequest {
             .as_ref()
             .map(SandboxPlan::to_words)
             .unwrap_or_default();
-        let count = OsString::from(plan.len().to_string());
-        let head = [self.cwd.as_os_str(), program.as_os_str(), &count];
-        let words = plan.iter().chain(&self.argv).map(OsString::as_os_str);
+        let words = OsString::from(plan.len().to_string());
+        let variables = OsString::from(self.env.len().to_string());
+        let head = [self.cwd.as_os_str(), program.as_os_str(), &words, &variables];
+        let env = self.env.iter().flat_map(|(name, value)| [name, value]);
+        let words = plan.iter().chain(env).chain(&self.argv).map(OsString::as_os_str);
         for field in head.into_iter().chain(words) {
             body.extend_from_slice(&(field.len() as u32).to_le_bytes());
             body.extend_from_slice(field.as_bytes());
@@ -66,10 +71,13 @@ impl ExecRequest {
             fields.push(OsStr::from_bytes(field).to_owned());
             body = rest;
         }
-        let [cwd, program, count, words @ ..] = fields.as_slice() else {
+        let [cwd, program, words, variables, rest @ ..] = fields.as_slice() else {
             return None;
         };
-        let (plan, argv) = words.split_at_checked(count.to_str()?.parse().ok()?)?;
+        let (plan, rest) = rest.split_at_checked(words.to_str()?.parse().ok()?)?;
+        let variables: usize = variables.to_str()?.parse().ok()?;
+        let (env, argv) = rest.split_at_checked(variables.checked_mul(2)?)?;
+        let env = env.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
         let sandbox = match plan {
             [] => None,
             // A plan that is not understood must not mean that there is none.
@@ -79,6 +87,7 @@ impl ExecRequest {
             cwd: cwd.into(),
             program: (!program.is_empty()).then(|| program.into()),
             sandbox,
+            env: env.collect(),
             argv: argv.to_vec(),
         })
     }
@@ -242,6 +251,7 @@ mod tests {
             cwd: "/tmp".into(),
             program: Some("/bin/a".into()),
             sandbox: Some(plan()),
+            env: vec![("A".into(), "1".into())],
             argv: vec!["a".into(), "b".into()],
         }
         .to_bytes();
@@ -258,12 +268,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_round_trip(cwd: Vec<u8>, program: Vec<u8>, confined: bool, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
+        fn requests_round_trip(
+            cwd: Vec<u8>,
+            program: Vec<u8>,
+            confined: bool,
+            env: Vec<(Vec<u8>, Vec<u8>)>,
+            argv in prop::collection::vec(any::<Vec<u8>>(), 1..5),
+        ) {
+            let word = OsString::from_vec;
             let request = ExecRequest {
                 cwd: OsString::from_vec(cwd).into(),
                 program: (!program.is_empty()).then(|| OsString::from_vec(program).into()),
                 sandbox: confined.then(plan),
-                argv: argv.into_iter().map(OsString::from_vec).collect(),
+                env: env.into_iter().map(|(name, value)| (word(name), word(value))).collect(),
+                argv: argv.into_iter().map(word).collect(),
             };
             prop_assert_eq!(ExecRequest::from_bytes(&request.to_bytes()), Some(request));
         }

@@ -171,6 +171,7 @@ impl Launcher {
             cwd: command.cwd.clone(),
             program: self.own_program(command, &path)?,
             sandbox: command.sandbox.clone(),
+            env: self.list_variables(command),
             argv: command.argv.clone(),
         }
         .to_bytes();
@@ -286,24 +287,27 @@ impl Launcher {
         for name in &self.strip_env {
             helper.env_remove(name);
         }
-        // After the stripped names: what the command adds explicitly wins.
-        for (name, value) in &command.env {
-            match value {
-                Some(value) => helper.env(name, value),
-                None => helper.env_remove(name),
-            };
+        // What the command sets comes with the request, and wins over the stripped names.
+        for (name, _) in command.env.iter().filter(|(_, value)| value.is_none()) {
+            helper.env_remove(name);
         }
-        // Last, so that neither the inherited PATH nor the command's own brings back relative entries.
+        // Neither the inherited PATH nor the command's own may bring back relative entries.
         helper.env("PATH", path);
-        self.set_git(&mut helper, command);
         spawn_helper(&mut helper)
     }
 
-    /// Adds the settings for git to those already in the environment.
-    fn set_git(&self, helper: &mut tokio::process::Command, command: &Command) {
+    /// Returns what the command gets beyond what the helper gets.
+    fn list_variables(&self, command: &Command) -> Vec<(OsString, OsString)> {
+        let own = command.env.iter().filter(|(name, _)| *name != "PATH");
+        let own = own.filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        own.chain(self.list_git_variables(command)).collect()
+    }
+
+    /// Returns the settings for git, which are added to those already in the environment.
+    fn list_git_variables(&self, command: &Command) -> Vec<(OsString, OsString)> {
         const COUNT: &str = "GIT_CONFIG_COUNT";
         if command.git.is_empty() {
-            return;
+            return Vec::new();
         }
         #[expect(
             clippy::disallowed_methods,
@@ -314,11 +318,18 @@ impl Launcher {
             .filter(|_| !self.strip_env.contains(COUNT))
             .and_then(|count| count.parse().ok())
             .unwrap_or(0);
-        for (at, (key, value)) in command.git.iter().enumerate() {
-            helper.env(format!("GIT_CONFIG_KEY_{}", inherited + at), key);
-            helper.env(format!("GIT_CONFIG_VALUE_{}", inherited + at), value);
-        }
-        helper.env(COUNT, (inherited + command.git.len()).to_string());
+        let count = (inherited + command.git.len()).to_string();
+        let settings = command.git.iter().enumerate().flat_map(|(at, (key, value))| {
+            let at = inherited + at;
+            [
+                (format!("GIT_CONFIG_KEY_{at}"), key.to_string()),
+                (format!("GIT_CONFIG_VALUE_{at}"), value.to_string()),
+            ]
+        });
+        let settings = settings.chain([(COUNT.to_owned(), count)]);
+        settings
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
     }
 }
 
