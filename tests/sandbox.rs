@@ -600,6 +600,53 @@ fn a_server_of_the_command_can_be_reached_by_the_command() {
 }
 
 #[test]
+fn the_settings_count_for_a_command_of_the_user() {
+    let world = World::new(false);
+    let config = world.path("sandbox.toml");
+    let with_settings = |method: Method, settings: &str, script: &str| {
+        fs::write(&config, format!("[sandbox]\n{settings}\n")).unwrap();
+        let words = [
+            "run",
+            "--config",
+            config.to_str().unwrap(),
+            "--",
+            "bash",
+            "-c",
+            script,
+        ];
+        world.agentls(method, &words).output().unwrap()
+    };
+    let (writable, hidden) = (world.path("extra/writable"), world.path("extra/hidden"));
+    for folder in [&writable, &hidden] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(hidden.join("file"), "text").unwrap();
+    let script = format!(
+        "echo x > {}/new && echo written; cat {}/file || echo hidden",
+        writable.display(),
+        hidden.display()
+    );
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        let output = with_settings(method, "", &script);
+        assert_eq!(output.stdout, b"text", "{method}");
+        let settings = format!("write = [{writable:?}]\nread_deny = [{hidden:?}]\nrequired = true");
+        let output = with_settings(method, &settings, &script);
+        assert_eq!(output.stdout, b"written\nhidden\n", "{method}: {output:?}");
+    }
+    let output = with_settings("landlock", "required = true", "echo ran");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), output.stdout.len()),
+        (Some(1), 0),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("require a full one, not landlock; AGENTLS_SANDBOX_METHOD is \"landlock\""),
+        "{errors}"
+    );
+}
+
+#[test]
 fn a_folder_that_cannot_be_confined_is_refused() {
     let world = World::new(false);
     for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {

@@ -38,14 +38,18 @@ pub(super) async fn run_sandbox_command(
             command,
         } => {
             if tools.detected.method == SandboxMethod::None {
-                let reasons = tools.detected.failures.join("; ");
-                return Err(format!("no sandbox works on this machine: {reasons}").into());
+                return Err(format!("there is no sandbox here: {}", tools.detected.explain()).into());
             }
             let settings = source
                 .load_settings(Some(&folder), trust)
                 .settings
                 .sandbox
                 .clone();
+            let refused = |reason| format!("cannot set up the sandbox: {reason}");
+            tools
+                .detected
+                .check_required(settings.required)
+                .map_err(refused)?;
             let scope = SandboxScope {
                 policy: if read_only {
                     SandboxPolicy::ReadOnly
@@ -57,6 +61,8 @@ pub(super) async fn run_sandbox_command(
                 } else {
                     settings.network
                 },
+                extra_write: settings.write.iter().map(|path| folder.join(path)).collect(),
+                extra_hide: settings.read_deny.iter().map(|path| folder.join(path)).collect(),
                 ..tools.scope(source, &folder)
             };
             let command = confine(Command::from_argv(command).current_dir(&folder), &scope, source);

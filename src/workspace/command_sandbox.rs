@@ -12,7 +12,7 @@ use super::real_path::real_path;
 use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
 use crate::base::spawn::run_blocking;
 use crate::config::SandboxSettings;
-use crate::domain::{SandboxLevel, SandboxMethod, SandboxPolicy};
+use crate::domain::{SandboxMethod, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope};
 
 /// What one call's command may do.
@@ -89,14 +89,7 @@ pub(super) async fn confine_command(
         return Ok((command, false));
     }
     let detected = place.detection.detect().await;
-    if settings.required && detected.method.level() != SandboxLevel::Full {
-        let mut reasons = vec![format!(
-            "the settings require a full one, not {}",
-            detected.method.name()
-        )];
-        reasons.extend(detected.failures.iter().cloned());
-        return Err(refuse(reasons.join("; ")));
-    }
+    detected.check_required(settings.required).map_err(refuse)?;
     if detected.method == SandboxMethod::None {
         return Ok((command, false));
     }

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::process::{Command, Launcher};
-use crate::domain::{SandboxMethod, SandboxNetwork};
+use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork};
 use crate::sandbox::SandboxPlan;
 
 /// The methods of this system, the strongest first.
@@ -29,6 +29,32 @@ pub struct DetectedMethod {
     pub method: SandboxMethod,
     /// Why each stronger method does not work, for users.
     pub failures: Vec<String>,
+}
+
+impl DetectedMethod {
+    /// Returns why no stronger method is used, for users.
+    pub fn explain(&self) -> String {
+        if self.failures.is_empty() {
+            format!("{METHOD_VARIABLE} is {:?}", self.method.name())
+        } else {
+            self.failures.join("; ")
+        }
+    }
+
+    /// Checks whether commands may run with this method.
+    ///
+    /// # Errors
+    /// A full sandbox is required, and this is not one; with the reason.
+    pub fn check_required(&self, is_required: bool) -> Result<(), String> {
+        if is_required && self.method.level() != SandboxLevel::Full {
+            let name = self.method.name();
+            return Err(format!(
+                "the settings require a full one, not {name}; {}",
+                self.explain()
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Returns the strongest method that works, or tries only the one that is forced.

@@ -68,7 +68,7 @@ impl Doctor<'_> {
         if level == SandboxLevel::None && detected.failures.is_empty() {
             return self.report_info("sandbox", format!("none, as {METHOD_VARIABLE} says"));
         }
-        let hint = format!("{}; see `agentls docs security`", detected.failures.join("; "));
+        let hint = format!("{}; see `agentls docs security`", detected.explain());
         if settings.sandbox.required {
             self.report_problem("sandbox", format!("{found}: commands are refused"), &hint);
         } else {
