@@ -94,19 +94,21 @@ pub(super) fn reasoning_field(section: &str, model: &str) -> Option<ReasoningFie
     found.or_else(|| catalog.find_sibling(model))?.gives_back
 }
 
-/// Returns the effort that `model` accepts and that is nearest to `wanted`; of two equally near ones, the lower. A
-/// model whose efforts are unknown gets `wanted`.
-pub(super) fn nearest_effort(section: &str, model: &str, wanted: Effort) -> Effort {
+/// Returns the effort that `model` accepts and that is nearest to `wanted`; of two equally near ones, the lower. `None`
+/// for a model that is known to accept none: APIs refuse the field then. A model whose efforts are unknown gets `wanted`.
+pub(super) fn nearest_effort(section: &str, model: &str, wanted: Effort) -> Option<Effort> {
     let catalog = catalog();
     let found = catalog.find(Some(section), model).map(|found| found.row);
+    if found.is_some_and(|row| ["", "fixed"].contains(&&*row.reasoning)) {
+        return None;
+    }
     let Some(row) = found.or_else(|| catalog.find_sibling(model)) else {
-        return wanted;
+        return Some(wanted);
     };
     let accepted = row.reasoning.split(' ').filter_map(Effort::from_name);
     let distance = |effort: &Effort| (*effort as u8).abs_diff(wanted as u8);
-    accepted
-        .min_by_key(|effort| (distance(effort), *effort))
-        .unwrap_or(wanted)
+    let nearest = accepted.min_by_key(|effort| (distance(effort), *effort));
+    Some(nearest.unwrap_or(wanted))
 }
 
 /// Reports whether `model` is exactly known, so that its name is not a typo.
@@ -242,7 +244,19 @@ mod tests {
             ("anthropic", "claude-sonnet-4-5", Effort::Max, Effort::Max),
             ("openai", "made-up", Effort::Max, Effort::Max),
         ] {
-            assert_eq!(nearest_effort(section, model, wanted), sent, "{model} {wanted:?}");
+            assert_eq!(
+                nearest_effort(section, model, wanted),
+                Some(sent),
+                "{model} {wanted:?}"
+            );
+        }
+        // The first two do not reason, and the last one always does.
+        for (section, model) in [
+            ("openai", "gpt-4o"),
+            ("mistral", "mistral-large-2512"),
+            ("xai", "grok-build-0.1"),
+        ] {
+            assert_eq!(nearest_effort(section, model, Effort::High), None, "{model}");
         }
     }
 

@@ -218,8 +218,8 @@ impl ProviderSpec {
         }
     }
 
-    /// Returns the effort that `model` accepts and that is nearest to `wanted`.
-    pub fn nearest_effort(&self, model: &str, wanted: Effort) -> Effort {
+    /// Returns the effort that `model` accepts and that is nearest to `wanted`; `None` if it is known to accept none.
+    pub fn nearest_effort(&self, model: &str, wanted: Effort) -> Option<Effort> {
         nearest_effort(self.catalog_section(), model, wanted)
     }
 

@@ -425,16 +425,17 @@ impl Models {
         let agent = self.agent_settings(choice.agent.as_deref());
         let spec = self.provider_spec(settings);
         let wanted = choice.effort.or(configured_effort(agent.reasoning_effort));
-        let effort = wanted.map(|wanted| spec.nearest_effort(&model, wanted));
+        let effort = wanted.and_then(|wanted| spec.nearest_effort(&model, wanted));
+        let info = self.model_info(&spec, &model);
         let notes = [
             reason,
-            describe_effort(&model, wanted, effort),
+            describe_effort(&model, info.reasoning, wanted, effort),
             describe_end(&spec, &model),
         ];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
         Ok(ResolvedModel {
             provider: self.open_provider(settings)?,
-            info: self.model_info(&spec, &model),
+            info,
             edit_tool: self.find_edit_tool(settings, &model),
             model,
             retry: spec.retry,
@@ -462,13 +463,29 @@ fn configured_effort(effort: ReasoningEffort) -> Option<Effort> {
 }
 
 /// Warns about an effort that the model lacks.
-fn describe_effort(model: &str, wanted: Option<Effort>, sent: Option<Effort>) -> Option<String> {
-    let (wanted, sent) = wanted.zip(sent).filter(|(wanted, sent)| wanted != sent)?;
-    Some(format!(
-        "{model} has no reasoning effort {}; using {}",
-        wanted.name(),
-        sent.name()
-    ))
+fn describe_effort(
+    model: &str,
+    reasons: bool,
+    wanted: Option<Effort>,
+    sent: Option<Effort>,
+) -> Option<String> {
+    let wanted = wanted.filter(|wanted| sent != Some(*wanted))?;
+    match sent {
+        Some(sent) => Some(format!(
+            "{model} has no reasoning effort {}; using {}",
+            wanted.name(),
+            sent.name()
+        )),
+        None if reasons => Some(format!(
+            "{model} always reasons in the same way; the reasoning effort {} is not used",
+            wanted.name()
+        )),
+        None if wanted == Effort::None => None,
+        None => Some(format!(
+            "{model} does not reason; the reasoning effort {} is not used",
+            wanted.name()
+        )),
+    }
 }
 
 /// Warns about a model that its vendor will retire within [`RETIREMENT_NOTICE`] days.
@@ -625,6 +642,23 @@ fn not_configured(message: String) -> AgentError {
 mod tests {
     use super::*;
     use crate::provider::{ApiKind, ModelList};
+
+    #[test]
+    fn an_effort_that_is_not_used_is_reported() {
+        let high = Some(Effort::High);
+        assert_eq!(describe_effort("m", true, high, high), None);
+        assert_eq!(describe_effort("m", true, None, None), None);
+        let told = |reasons, wanted| describe_effort("m", reasons, Some(wanted), None);
+        assert_eq!(
+            told(false, Effort::High).unwrap(),
+            "m does not reason; the reasoning effort high is not used"
+        );
+        assert_eq!(told(false, Effort::None), None);
+        assert_eq!(
+            told(true, Effort::None).unwrap(),
+            "m always reasons in the same way; the reasoning effort none is not used"
+        );
+    }
 
     #[test]
     fn a_model_that_ends_within_a_month_is_reported() {
