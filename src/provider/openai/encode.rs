@@ -68,9 +68,10 @@ fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str,
     }
     if let Some(effort) = request.effort {
         match flavour {
-            Flavour::OpenAi | Flavour::Other => options.push(("reasoning_effort", json!(effort.name()))),
             Flavour::OpenRouter => options.push(("reasoning", json!({"effort": effort.name()}))),
-            Flavour::Mistral | Flavour::ReasoningBack => {}
+            Flavour::OpenAi | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => {
+                options.push(("reasoning_effort", json!(effort.name())));
+            }
         }
     }
     options
@@ -358,10 +359,9 @@ mod tests {
 
     #[test]
     fn mistral_gets_short_ids_and_no_user_message_after_a_tool() {
-        let mut request = build_request("mistral-large", every_block());
-        request.effort = Some(Effort::High);
+        let request = build_request("mistral-large", every_block());
         let body = json_of(&request, Flavour::Mistral);
-        assert!(body["stream_options"].is_null() && body["reasoning_effort"].is_null());
+        assert!(body["stream_options"].is_null());
         let messages = body["messages"].as_array().unwrap();
         let call = messages
             .iter()
@@ -507,7 +507,9 @@ mod tests {
         request.effort = Some(Effort::Low);
         let openai = json_of(&request, Flavour::OpenAi);
         assert_eq!(openai["max_completion_tokens"], request.max_output_tokens);
-        assert_eq!(openai["reasoning_effort"], "low");
+        for flavour in [Flavour::OpenAi, Flavour::Mistral, Flavour::ReasoningBack, Flavour::Other] {
+            assert_eq!(json_of(&request, flavour)["reasoning_effort"], "low", "{flavour:?}");
+        }
         assert_eq!(openai["stream_options"]["include_usage"], true);
         let router = json_of(&request, Flavour::OpenRouter);
         assert_eq!(router["reasoning"]["effort"], "low");
