@@ -500,15 +500,21 @@ pub fn is_sufficient_reduction(before: u64, after: u64) -> bool {
 /// Begins the part of a summary that describes the work at that moment.
 pub const WORK_HEADING: &str = "## State of the work";
 
+const PLAN_HEADING: &str = "Plan:";
+const FILES_HEADING: &str = "Files changed so far:";
+
 /// Describes the work at the moment of a compaction: the plan, the files that the calls of `range` changed, and
 /// `processes` that run in the background, one for each line. Empty if there is nothing to tell.
+///
+/// What an earlier summary in `range` says of the plan and the files still counts: the calls behind it are gone.
 pub fn describe_work(items: &[Arc<HistoryItem>], range: CompactionRange, processes: &[String]) -> String {
     let mut lines = Vec::new();
+    let earlier = find_earlier_work(range.slice_items(items));
     let plans = |name: &str| name == "update_plan";
     if let Some(plan) = find_succeeded_calls(range.slice_items(items), plans).last()
         && let Some(entries) = plan.get("items").and_then(Value::as_array)
     {
-        lines.push("Plan:".to_owned());
+        lines.push(PLAN_HEADING.to_owned());
         let text_of =
             |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
         lines.extend(entries.iter().filter_map(|entry| {
@@ -518,21 +524,26 @@ pub fn describe_work(items: &[Arc<HistoryItem>], range: CompactionRange, process
                 one_line(&text_of(entry, "text")?, 500)
             ))
         }));
+    } else if !earlier.plan.is_empty() {
+        lines.push(PLAN_HEADING.to_owned());
+        lines.extend(earlier.plan.iter().map(|entry| format!("- {entry}")));
     }
     let edits = |name: &str| EDITING_TOOLS.contains(&name);
     let changed: BTreeSet<&str> = find_succeeded_calls(range.slice_items(items), edits)
         .flat_map(named_files)
+        .chain(earlier.files)
         .collect();
     if !changed.is_empty() {
-        lines.push("Files changed so far:".to_owned());
+        lines.push(FILES_HEADING.to_owned());
         lines.extend(
             changed
                 .iter()
                 .take(MAX_LISTED_FILES)
                 .map(|path| format!("- {path}")),
         );
-        if changed.len() > MAX_LISTED_FILES {
-            lines.push(format!("- and {} more", changed.len() - MAX_LISTED_FILES));
+        let more = changed.len().saturating_sub(MAX_LISTED_FILES) + earlier.more_files;
+        if more > 0 {
+            lines.push(format!("- and {more} more"));
         }
     }
     if !processes.is_empty() {
@@ -547,6 +558,49 @@ pub fn describe_work(items: &[Arc<HistoryItem>], range: CompactionRange, process
         return String::new();
     }
     format!("{WORK_HEADING}\n{}", lines.join("\n"))
+}
+
+/// What an earlier summary says of the work, without the dashes before each entry.
+#[derive(Default)]
+struct EarlierWork<'a> {
+    plan: Vec<&'a str>,
+    files: Vec<&'a str>,
+    /// How many more files it only counts.
+    more_files: usize,
+}
+
+/// Reads what [`describe_work`] wrote into the last summary of `items`.
+fn find_earlier_work(items: &[Arc<HistoryItem>]) -> EarlierWork<'_> {
+    let mut work = EarlierWork::default();
+    let summaries = items.iter().rev().filter(|item| item.message.hidden);
+    let mut texts = summaries
+        .flat_map(|item| &item.message.content)
+        .filter_map(|block| match block {
+            Block::Text(text) => text.strip_prefix(PREFIX),
+            _ => None,
+        });
+    // The notes before it may quote the heading, so the last one counts.
+    let Some((_, text)) = texts.next().and_then(|text| text.rsplit_once(WORK_HEADING)) else {
+        return work;
+    };
+    let mut heading = "";
+    for line in text.lines() {
+        match (line.strip_prefix("- "), heading) {
+            (None, _) => heading = line,
+            (Some(entry), PLAN_HEADING) => work.plan.push(entry),
+            (Some(entry), FILES_HEADING) => {
+                let count = entry
+                    .strip_prefix("and ")
+                    .and_then(|rest| rest.strip_suffix(" more"));
+                match count.and_then(|count| count.parse::<usize>().ok()) {
+                    Some(count) => work.more_files += count,
+                    None => work.files.push(entry),
+                }
+            }
+            (Some(_), _) => {}
+        }
+    }
+    work
 }
 
 /// Returns the arguments of the calls that `wanted` selects by name and that did not fail.

@@ -348,6 +348,36 @@ fn the_work_is_described_as_it_is() {
 }
 
 #[test]
+fn a_later_summary_keeps_the_plan_and_the_files_of_an_earlier_one() {
+    let summary = |text: &str| {
+        HistoryItem::new(Message {
+            hidden: true,
+            ..Message::user_text(format!("{PREFIX}\n{text}"))
+        })
+    };
+    let mut events = vec![text_message("first", Role::User, "build it")];
+    events.extend(edit("e1", "c.rs"));
+    events.extend(long(4).split_off(1));
+    let mut items = history(&events).to_messages();
+    // The notes may repeat an older state; what follows them counts.
+    let before = "- notes\n\n## State of the work\nPlan:\n- [pending] old\n\n## State of the work\nPlan:\n\
+                  - [completed] parse\n- [in progress] test\nFiles changed so far:\n- a.rs\n- and 7 more\n\
+                  Background processes that run now:\n- bg1: gone";
+    items.insert(1, summary(before));
+    let middle = find_compaction_range(&items).unwrap();
+    assert_eq!(
+        describe_work(&items, middle, &[]),
+        "## State of the work\nPlan:\n- [completed] parse\n- [in progress] test\nFiles changed so far:\n- a.rs\n\
+         - c.rs\n- and 7 more"
+    );
+    items[1] = summary("- notes");
+    assert_eq!(
+        describe_work(&items, middle, &[]),
+        "## State of the work\nFiles changed so far:\n- c.rs"
+    );
+}
+
+#[test]
 fn refused_pictures_are_removed_from_messages_and_results() {
     let picture = MediaData {
         media_type: "image/png".into(),
