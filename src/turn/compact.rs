@@ -210,6 +210,12 @@ pub(super) async fn summarize_history(
     let staying = before - compact::estimate_total_tokens(middle.slice_items(items))
         + compact::estimate_total_tokens(&kept);
     let after = |summary: &Summary| staying + compact::summary_tokens(&summary.text);
+    // Even an empty summary would be too long, so nobody should pay for one.
+    if trigger == CompactTrigger::Manual && !compact::is_sufficient_reduction(before, staying) {
+        return Ok(SummaryOutcome::Same(
+            "nearly all of the conversation is recent; nothing to compact",
+        ));
+    }
     let written = write_notes(cx, state, middle, items, &kept, trigger, instructions).await?;
     let reason = match written.map(|notes| replace(notes, false)) {
         Ok(summary) if compact::is_sufficient_reduction(before, after(&summary)) => {

@@ -713,6 +713,25 @@ fn manual_compaction_summarizes_on_request() {
 }
 
 #[test]
+fn manual_compaction_pays_for_no_summary_that_cannot_help() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    for short in ["a", "b", "c"] {
+        client.ask(&session, short);
+    }
+    add_rounds(&client, &session);
+    let before = world.requests();
+    let result = client.answer(&compact(&client, &session)).unwrap();
+    assert_eq!(describe_end(&result), "completed / completed / no error");
+    assert_eq!(world.requests(), before);
+    assert!(compactions(&client, &session).is_empty());
+    let transitions = client.all(&session, "agent/transition");
+    let detail = transitions.last().unwrap().text("detail");
+    assert!(detail.contains("nothing to compact"), "{detail}");
+}
+
+#[test]
 fn manual_compaction_error_is_reported_and_changes_nothing() {
     let world = World::new();
     let client = world.start();
