@@ -19,7 +19,8 @@ use super::screen::{Screen, print_json};
 use super::style::{Color, format_path};
 use crate::base::clock;
 use crate::config::{
-    ApiKind, ConfigSource, DefaultChoice, LoadedConfig, Redactor, Settings, Trust, select_default,
+    ApiKind, ConfigSource, DefaultChoice, LoadedConfig, Redactor, Settings, Trust, missing_key_hint,
+    select_default,
 };
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
@@ -215,7 +216,7 @@ impl Doctor<'_> {
             (None, None) => format!("{name}, any model"),
         };
         if chosen.needs_key() && chosen.api_key.is_none() {
-            let todo = format!("set [provider.{name}] api_key, preferably as \"${{NAME_OF_A_VARIABLE}}\"");
+            let todo = missing_key_hint(&name);
             return self.report_problem("provider", format!("{label}: missing key"), &todo);
         }
         if chosen.kind == ApiKind::Script {

@@ -39,7 +39,7 @@ pub use env::Env;
 pub use folder_items::{FolderItem, FolderItemKind, FolderMcpServer};
 pub use inputs::{FileText, Flags, LoadInputs, Trust};
 pub use layers::{ConfigSource, FolderDescription, LoadedConfig, describe_folder, load_settings};
-pub use names::{key_variables, preset_at, providers_of_key};
+pub use names::{key_variables, missing_key_hint, preset_at, providers_of_key};
 pub use paths::ConfigPaths;
 pub use redirect::ProviderRedirect;
 pub use schema::export_json_schema;

@@ -139,6 +139,14 @@ pub fn key_variables() -> Vec<&'static str> {
     names
 }
 
+/// Returns how to give `provider` the key that it lacks, for the user.
+pub fn missing_key_hint(provider: &str) -> String {
+    match find_preset(provider).and_then(|known| known.key_variable) {
+        Some(variable) => format!("set {variable}, or put the key into [provider.{provider}] api_key"),
+        None => format!("set [provider.{provider}] api_key, preferably as \"${{NAME_OF_A_VARIABLE}}\""),
+    }
+}
+
 /// The path of Google's API that is compatible with Chat Completions, below the address of its own.
 const GOOGLE_COMPATIBLE: &str = "/openai";
 
@@ -199,6 +207,15 @@ pub fn providers_of_key(variable: &str) -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hint_names_the_variable_of_a_known_provider() {
+        assert_eq!(
+            missing_key_hint("groq"),
+            "set GROQ_API_KEY, or put the key into [provider.groq] api_key"
+        );
+        assert!(missing_key_hint("work").starts_with("set [provider.work] api_key, "));
+    }
 
     #[test]
     fn presets_are_complete_and_unique() {

@@ -22,6 +22,7 @@ pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
 use crate::config::{
     AgentSettings, DefaultChoice, EditTool, Env, ProviderSettings, ReasoningEffort, Settings,
+    missing_key_hint,
 };
 use crate::domain::circuit::CircuitPolicy;
 use crate::domain::{AgentError, CircuitState, ErrorCode};
@@ -316,10 +317,8 @@ impl Models {
 
     fn open_provider(&self, settings: &ProviderSettings) -> Result<Arc<WatchedProvider>, AgentError> {
         if settings.needs_key() && settings.api_key.is_none() {
-            return Err(not_configured(format!(
-                "the provider {:?} has no API key",
-                settings.name
-            )));
+            let message = format!("the provider {:?} has no API key", settings.name);
+            return Err(not_configured(message).with_user_action(missing_key_hint(&settings.name)));
         }
         // Locked over the build, so that parallel turns share one provider.
         let mut built = self.lock();
