@@ -103,15 +103,21 @@ pub fn build_environment_note(facts: &[Fact], items: &[Arc<HistoryItem>]) -> Opt
     (text.len() > empty).then(|| text + CLOSING)
 }
 
-/// Describes a mode for the model: what is free, what asks, and what is denied.
-pub fn describe_mode(mode: Mode) -> &'static str {
+/// Describes a mode for the model: what is free, what asks, and what is denied. An agent that cannot present a plan
+/// (`presents_plan`), such as a sub-agent, only reads in plan mode; its task need not be a plan.
+pub fn describe_mode(mode: Mode, presents_plan: bool) -> &'static str {
     match mode {
+        Mode::Plan if !presents_plan => {
+            "plan. You change nothing. Free: reading in the workspace, and commands that only read, such as ls, cat, rg, \
+             git log, git diff. Denied: edits, all other commands, the network. Asks the user: files outside the \
+             workspace, and files that look like secrets. If the task needs changes, end with a plan for them."
+        }
         Mode::Plan => {
             "plan. You read and prepare a plan; you change nothing. Free: reading in the workspace, and commands that \
              only read, such as ls, cat, rg, git log, git diff. Denied: edits, all other commands, the network. Asks the \
              user: files outside the workspace, and files that look like secrets. Find out what the plan needs. Ask \
              what only the user can decide. Then present the whole plan with present_plan; only the user's answer \
-             ends plan mode. Without that tool, end with the plan as your last message."
+             ends plan mode."
         }
         Mode::Ask => {
             "ask. Free: reading in the workspace, and commands that only read. Asks the user: edits, all other \

@@ -14,7 +14,7 @@ fn note(text: &str) -> Arc<HistoryItem> {
 fn a_note_tells_only_what_changed_since_the_last_one() {
     let facts = |mode, branch: &str| {
         vec![
-            Fact::new("mode", describe_mode(mode)),
+            Fact::new("mode", describe_mode(mode, true)),
             Fact::new("git branch", branch),
             Fact::snapshot("git status", &["M a.rs".to_owned(), "?? b".to_owned()]),
         ]
@@ -48,6 +48,16 @@ fn a_note_tells_only_what_changed_since_the_last_one() {
     assert!(
         again.contains("- git branch: other") && !again.contains("- mode"),
         "{again}"
+    );
+}
+
+#[test]
+fn only_an_agent_that_can_present_a_plan_hears_of_it() {
+    assert!(describe_mode(Mode::Plan, true).contains("present_plan"));
+    let alone = describe_mode(Mode::Plan, false);
+    assert!(
+        alone.starts_with("plan. You change nothing.") && !alone.contains("present_plan"),
+        "{alone}"
     );
 }
 

@@ -21,6 +21,7 @@ use crate::domain::Mode;
 use crate::provider::HistoryItem;
 use crate::tool::Tool;
 use crate::tool::bash::Bash;
+use crate::tool::present_plan::PresentPlan;
 use crate::workspace::git_summary::read_branches;
 
 /// How long the first request may wait for facts about the repository.
@@ -61,7 +62,8 @@ pub(super) async fn describe_environment(
 
 /// Describes the mode, and the sandbox of commands if the agent can run some.
 async fn describe_permissions(cx: &TurnContext, mode: Mode) -> Vec<Fact> {
-    let mut facts = vec![Fact::new("mode", describe_mode(mode))];
+    let presents_plan = cx.tools.get(PresentPlan::NAME).is_some();
+    let mut facts = vec![Fact::new("mode", describe_mode(mode, presents_plan))];
     if cx.tools.get(Bash::NAME).is_some() {
         let detected = cx.workspace.shared().sandbox().detect().await;
         let sandbox = describe_sandbox(&cx.settings.sandbox, mode.sandbox_policy(), detected.method);
