@@ -331,7 +331,7 @@ impl TurnRunner<'_> {
                 self.send_decision(Decision::Allow, None).await
             }
             ApprovalMode::No(reason) => {
-                self.view.show_warning(reason);
+                self.view.show_warning(format!("denied: {reason}"));
                 self.send_decision(Decision::Deny, Some(reason.to_owned())).await
             }
         }

@@ -233,7 +233,7 @@ fn run_denies_what_needs_approval_unless_told_otherwise() {
         .assert_exit_code(3)
         .assert_stderr("denied")
         .assert_stderr("--yes")
-        .assert_stderr("⊘ Write new.txt\n  ");
+        .assert_stderr("⊘ Write new.txt\n  Denied by user: nobody approves");
     assert!(denied.err.contains("approval"), "the reason: {}", denied.err);
     assert!(!world.path("work/new.txt").exists());
     let allowed = world.run(&["run", "-y", "-p", "write it"]);
