@@ -14,7 +14,7 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::workspace::Buffer;
 
 /// Other names of fields: what models have learned from other tools, and our field.
-const ALIASES: [(&str, &str); 32] = [
+const ALIASES: [(&str, &str); 35] = [
     ("absolute_path", "path"),
     ("file", "path"),
     ("file_path", "path"),
@@ -44,6 +44,9 @@ const ALIASES: [(&str, &str); 32] = [
     ("directory", "workdir"),
     ("working_directory", "workdir"),
     ("query", "pattern"),
+    ("query", "name"),
+    ("symbol", "name"),
+    ("name", "symbol"),
     ("regex", "pattern"),
     ("include", "glob"),
     ("run_in_background", "background"),

@@ -86,6 +86,18 @@ fn unambiguous_arguments_are_corrected_and_told() {
             "5 for 5.0 in `limit`; 12 for \"12\" in `offset`",
         ),
         (
+            "find_symbol",
+            json!({"query": "Cart"}),
+            &json!({"name": "Cart"}),
+            "`name` for `query`",
+        ),
+        (
+            "find_references",
+            json!({"path": "a.rs", "name": "Cart"}),
+            &json!({"path": "a.rs", "symbol": "Cart"}),
+            "`symbol` for `name`",
+        ),
+        (
             "write_file",
             json!({"file_path": "'new.rs'", "contents": "x\n"}),
             &json!({"path": "new.rs", "content": "x\n"}),
