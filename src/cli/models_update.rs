@@ -33,12 +33,18 @@ pub(super) async fn update_models(
     let file = places
         .ok_or("no home folder: set HOME or XDG_DATA_HOME")?
         .models_file();
+    // Behind a firewall the usual address cannot be reached.
+    let hint = from.map_or(
+        "\nsave that file on a machine that reaches it, and name it with --from",
+        |_| "",
+    );
     let from = from.unwrap_or(DEFAULT_SOURCE);
     let unchanged = |problem: String| format!("{problem}\nnothing was changed");
     let text = if from.contains("://") {
         let network = &source.load_settings(None, trust).settings.network;
         screen.set_status(&format!("fetching {from} …"));
-        fetch_catalog(from, network).await.map_err(unchanged)?
+        let fetched = fetch_catalog(from, network).await;
+        fetched.map_err(|problem| unchanged(format!("{problem}\n{from} was not fetched{hint}")))?
     } else {
         read_bounded(Path::new(from)).map_err(|error| unchanged(format!("{from}: {error}")))?
     };

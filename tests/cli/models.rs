@@ -103,6 +103,13 @@ fn wrong_data_changes_nothing() {
         &format!("http://127.0.0.1:{port}/api.json"),
         "refused the connection",
     );
+    world.configure(&format!("[network]\nproxy = \"http://127.0.0.1:{port}\"\n"));
+    let unreachable = world.run(&["models", "update"]);
+    unreachable
+        .assert_exit_code(1)
+        .assert_stderr("https://models.dev/api.json was not fetched")
+        .assert_stderr("name it with --from")
+        .assert_stderr("nothing was changed");
     let huge = world.path("huge.json");
     fs::File::create(&huge).unwrap().set_len(33 << 20).unwrap();
     fails(huge.to_str().unwrap(), "it is larger than 32 MB");
