@@ -18,7 +18,7 @@ use sse_stream::Sse;
 
 use super::connection::McpError;
 use crate::base::CancellationToken;
-use crate::base::error_chain::find;
+use crate::base::error_chain::{find, innermost_message};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::Redactor;
 use crate::oauth::{OAuthError, TokenSource};
@@ -40,6 +40,17 @@ pub(super) struct AuthorizedClient {
 impl AuthorizedClient {
     /// Sends a request with the right token. If the server refuses it, refreshes once and tries once more.
     async fn send_authorized<T, F>(
+        &self,
+        stated: Option<String>,
+        send: impl Fn(Option<String>) -> F,
+    ) -> HttpResult<T>
+    where
+        F: Future<Output = HttpResult<T>>,
+    {
+        self.send_with_login(stated, send).await.map_err(hide_address)
+    }
+
+    async fn send_with_login<T, F>(
         &self,
         stated: Option<String>,
         send: impl Fn(Option<String>) -> F,
@@ -95,6 +106,30 @@ fn to_http_error(error: OAuthError) -> StreamableHttpError<reqwest::Error> {
         OAuthError::LoginNeeded => StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new())),
         error => StreamableHttpError::Io(io::Error::other(error)),
     }
+}
+
+/// Removes the address, whose query may contain a secret: the SDK logs such errors.
+fn hide_address(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
+    match error {
+        StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
+        other => other,
+    }
+}
+
+/// Describes why an HTTP request failed; `None` if the error is of another kind.
+pub(super) fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let StreamableHttpError::Client(error) = find::<StreamableHttpError<reqwest::Error>>(error)? else {
+        return None;
+    };
+    let is_refused =
+        find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    Some(match error.status() {
+        Some(status) => format!("the server answered with HTTP {status}"),
+        None if is_refused => {
+            "the server refused the connection; check that it runs, and its `url`".to_owned()
+        }
+        None => format!("the request to the server failed: {}", innermost_message(error)),
+    })
 }
 
 /// Recognizes a refusal without a challenge, which the SDK reports as any other status.

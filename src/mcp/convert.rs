@@ -5,15 +5,17 @@ use std::sync::Arc;
 use rmcp::RoleClient;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, PromptMessage, ResourceContents, Role};
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
+use rmcp::transport::DynamicTransportError;
 use serde_json::Value;
 
-use super::authorize::explain_refusal;
+use super::authorize::{describe_http_failure, explain_refusal};
 use super::connection::{
     McpCallResult, McpContent, McpError, McpPeer, McpPrompt, McpPromptArgument, McpPromptMessage,
     McpResource, McpTool,
 };
 use super::elicitation::{Elicitation, Requested};
 use super::schema::adapt_schema;
+use crate::base::error_chain::innermost_message;
 use crate::base::text::{one_line, prefix_within, reveal_hidden_characters};
 
 /// The longest description of a tool, in bytes.
@@ -165,9 +167,7 @@ pub(super) fn to_error(error: &ServiceError) -> McpError {
         ServiceError::UnexpectedResponse => McpError::Malformed("another kind of result".to_owned()),
         ServiceError::Timeout { timeout } => McpError::TimedOut(*timeout),
         ServiceError::Cancelled { .. } => McpError::Cancelled,
-        ServiceError::TransportSend(error) => explain_refusal(error.error.as_ref()).unwrap_or_else(|| {
-            McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
-        }),
+        ServiceError::TransportSend(error) => to_transport_error(error),
         other => McpError::Failed(to_message(&other.to_string())),
     }
 }
@@ -179,12 +179,17 @@ pub(super) fn to_start_error(error: &ClientInitializeError) -> McpError {
     match error {
         ClientInitializeError::ConnectionClosed(_) => McpError::Closed,
         ClientInitializeError::JsonRpcError(error) => McpError::Refused(to_message(&error.message)),
-        ClientInitializeError::TransportError { error, .. } => explain_refusal(error.error.as_ref())
-            .unwrap_or_else(|| {
-                McpError::Failed(to_message(&crate::base::error_chain::innermost_message(error)))
-            }),
+        ClientInitializeError::TransportError { error, .. } => to_transport_error(error),
         other => McpError::Malformed(to_message(&other.to_string())),
     }
+}
+
+fn to_transport_error(error: &DynamicTransportError) -> McpError {
+    let inner = error.error.as_ref();
+    explain_refusal(inner).unwrap_or_else(|| {
+        let reason = describe_http_failure(inner).unwrap_or_else(|| innermost_message(error));
+        McpError::Failed(to_message(&reason))
+    })
 }
 
 /// Describes why a server refuses, with the addresses that it wants the user to visit first.

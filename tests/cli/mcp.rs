@@ -202,3 +202,24 @@ fn doctor_reports_what_would_run_and_starts_nothing() {
     }
     assert!(!touched.exists() && !done.out.contains("canary"), "{}", done.out);
 }
+
+#[test]
+fn a_failed_request_is_explained_without_the_secrets_of_its_address() {
+    let world = World::with(json!([{"repeat": true, "events": [{"text": "hello"}]}]));
+    let mine = world.config();
+    world.configure(&format!(
+        "{mine}\n[mcp.remote]\nurl = \"http://127.0.0.1:9/mcp?key=canary-query\"\n"
+    ));
+    let tested = world.run(&["mcp", "test", "remote"]);
+    tested
+        .assert_exit_code(1)
+        .assert_stdout("the server refused the connection");
+    let ran = world.run(&["run", "hello"]);
+    ran.assert_exit_code(0)
+        .assert_stderr("MCP server remote: the server refused the connection");
+    let log = fs::read_to_string(world.path("home/.local/state/agentls/agentls.log")).unwrap();
+    assert!(log.contains("an MCP server failed"), "{log}");
+    for text in [tested.out, ran.err, log] {
+        assert!(!text.contains("canary-query"), "{text}");
+    }
+}
