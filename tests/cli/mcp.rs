@@ -204,6 +204,26 @@ fn doctor_reports_what_would_run_and_starts_nothing() {
 }
 
 #[test]
+fn a_server_that_its_settings_turn_off_is_named_with_the_reason() {
+    let world = World::new();
+    world.configure("[mcp.tickets]\nurl = \"https://h.example/mcp\"\nbearer_token_env = \"TICKETS_TOKEN\"\n");
+    let reason = "mcp.tickets.bearer_token_env: the environment variable TICKETS_TOKEN is not set";
+    let listed = world.run(&["mcp", "list"]);
+    listed.assert_exit_code(0).assert_stdout(reason);
+    assert!(!listed.out.contains("no MCP server"), "{}", listed.out);
+    for command in ["get", "test", "login", "logout"] {
+        world
+            .run(&["mcp", command, "tickets"])
+            .assert_exit_code(1)
+            .assert_stderr(reason);
+    }
+    world
+        .run(&["mcp", "logout", "none"])
+        .assert_exit_code(1)
+        .assert_stderr("see `agentls mcp list`");
+}
+
+#[test]
 fn a_failed_request_is_explained_without_the_secrets_of_its_address() {
     let world = World::with(json!([{"repeat": true, "events": [{"text": "hello"}]}]));
     let mine = world.config();

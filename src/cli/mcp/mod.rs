@@ -15,7 +15,7 @@ use super::args::{McpAddArguments, McpCommand};
 use super::screen::Screen;
 use super::style::{Color, format_path};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::config::{ConfigSource, LoadedConfig, McpServerSettings, Redactor, Trust};
+use crate::config::{ConfigSource, Diagnostic, LoadedConfig, McpServerSettings, Redactor, Trust};
 use crate::domain::{McpServerState, McpServerStatus};
 use crate::mcp::{McpFolder, McpManager, McpRegistration, hide_secrets};
 use crate::workspace::process::{adopt_orphans, sweep_orphans};
@@ -83,6 +83,7 @@ impl<'a> McpCommands<'a> {
             McpCommand::Test { name } => self.test_server(&name, screen).await,
             McpCommand::Login { name } => self.log_in(&name, screen).await,
             McpCommand::Logout { name } => {
+                self.find_server(&name)?;
                 let had = self
                     .manager
                     .log_out(&self.folder, &self.registration, &name)
@@ -113,10 +114,30 @@ impl<'a> McpCommands<'a> {
             let text = format!("{target}  ({from}; {})", self.describe_state(server));
             screen.write_entry(&styler.paint_text(color, &name), 21, &text);
         }
-        if servers.is_empty() {
+        let problems = self.find_problems(None);
+        if servers.is_empty() && problems.is_empty() {
             screen.write_line("no MCP server is configured; `agentls mcp add --help` shows how to add one");
         }
+        self.show_problems(&problems, screen);
         0
+    }
+
+    /// Returns what is wrong with the settings of a server, or of all. Such a server may be missing from the list.
+    fn find_problems(&self, name: Option<&str>) -> Vec<&Diagnostic> {
+        let prefix = name.map_or_else(|| "mcp.".to_owned(), |name| format!("mcp.{name}."));
+        let problems = self.loaded.diagnostics.iter();
+        // In an untrusted folder, each server says that it does not start.
+        problems
+            .filter(|problem| format!("{}.", problem.key).starts_with(&prefix))
+            .filter(|problem| problem.key != "mcp" || self.loaded.trusted)
+            .collect()
+    }
+
+    fn show_problems(&self, problems: &[&Diagnostic], screen: &mut Screen) {
+        for problem in problems {
+            let text = format!("! {}", self.clean(&problem.to_string()));
+            screen.write_line(&screen.styler.paint_text(Color::Yellow, &text));
+        }
     }
 
     /// Returns the servers that files of an untrusted folder name. Not one whose name the user's own server has.
@@ -227,14 +248,9 @@ impl<'a> McpCommands<'a> {
         screen.write_line(&format!("added {} to {shown}", arguments.name));
         let loaded = self.source.load_settings(Some(&self.folder), self.trust);
         let key = format!("mcp.{}", arguments.name);
-        for problem in loaded
-            .diagnostics
-            .iter()
-            .filter(|problem| problem.key.starts_with(&key))
-        {
-            let text = screen.styler.paint_text(Color::Yellow, &format!("! {problem}"));
-            screen.write_line(&text);
-        }
+        let problems = loaded.diagnostics.iter();
+        let problems: Vec<_> = problems.filter(|problem| problem.key.starts_with(&key)).collect();
+        self.show_problems(&problems, screen);
         Ok(0)
     }
 
@@ -388,6 +404,17 @@ impl<'a> McpCommands<'a> {
             if self.untrusted_servers().iter().any(|server| server.name == name) {
                 format!(
                     "{name} does not start, since the folder is not trusted; run `/trust` in a chat to review it"
+                )
+            } else if let problems = self.find_problems(Some(name))
+                && !problems.is_empty()
+            {
+                let problems = problems.iter();
+                let problems: Vec<_> = problems
+                    .map(|problem| format!("\n  {}", self.clean(&problem.to_string())))
+                    .collect();
+                format!(
+                    "the MCP server {name} is not used because of its settings:{}",
+                    problems.concat()
                 )
             } else {
                 format!("no MCP server is called {name:?}; see `agentls mcp list` and `agentls config check`")
