@@ -224,6 +224,27 @@ fn a_server_that_its_settings_turn_off_is_named_with_the_reason() {
 }
 
 #[test]
+fn all_settings_of_a_server_are_shown() {
+    let world = World::new();
+    world.configure(
+        "[mcp.wiki]\nurl = \"https://h.example/mcp\"\noauth_scopes = [\"read\", \"write\"]\ntools = [\"get_*\"]\n\
+         deny_tools = [\"get_all\"]\ntimeout_s = 7.5\nrequired = true\ntrust_annotations = true\n",
+    );
+    let shown = world.run(&["mcp", "get", "wiki"]);
+    for part in [
+        "scopes read, write",
+        "tools get_*",
+        "deny tools get_all",
+        "start limit 10 s",
+        "call limit 7.5 s",
+        "required a turn fails without it",
+        "annotations calls that only read need no approval",
+    ] {
+        shown.assert_exit_code(0).assert_stdout(part);
+    }
+}
+
+#[test]
 fn a_failed_request_is_explained_without_the_secrets_of_its_address() {
     let world = World::with(json!([{"repeat": true, "events": [{"text": "hello"}]}]));
     let mine = world.config();

@@ -222,6 +222,9 @@ impl<'a> McpCommands<'a> {
                 .map(|name| ("bearer token", format!("from {name}"))),
         );
         lines.extend(server.oauth_client_id.iter().map(|id| ("client id", id.clone())));
+        if !server.oauth_scopes.0.is_empty() {
+            lines.push(("scopes", server.oauth_scopes.0.join(", ")));
+        }
         let port = server.oauth_callback_port.iter();
         lines.extend(port.map(|port| ("callback port", port.to_string())));
         let status = self.manager.list_servers(&self.folder, &self.registration);
@@ -229,6 +232,22 @@ impl<'a> McpCommands<'a> {
         if server.login_address().is_some() {
             let is_logged_in = status.is_some_and(|status| status.login.has_tokens);
             lines.push(("login", if is_logged_in { "yes" } else { "no" }.to_owned()));
+        }
+        let tools = server.tools.iter();
+        lines.extend(tools.map(|tools| ("tools", tools.0.join(", "))));
+        if !server.deny_tools.0.is_empty() {
+            lines.push(("deny tools", server.deny_tools.0.join(", ")));
+        }
+        lines.push((
+            "start limit",
+            format!("{} s", server.startup_timeout_s.0.as_secs_f64()),
+        ));
+        lines.push(("call limit", format!("{} s", server.timeout_s.0.as_secs_f64())));
+        if server.required {
+            lines.push(("required", "a turn fails without it".to_owned()));
+        }
+        if server.trust_annotations {
+            lines.push(("annotations", "calls that only read need no approval".to_owned()));
         }
         if server.sampling {
             lines.push(("sampling", "it may ask your model".to_owned()));
