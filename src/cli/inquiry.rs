@@ -20,6 +20,8 @@ use crate::protocol::{
 
 /// How many choices the keys 1 to 9 reach.
 const KEYED_CHOICES: usize = 9;
+/// The prompt for a typed answer.
+const ANSWER: &str = "answer: ";
 
 /// Open limits and questions, in the order of their arrival.
 #[derive(Default)]
@@ -327,7 +329,7 @@ impl QuestionForm {
     }
 
     fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
-        match take_line(&mut self.words, "", key, now) {
+        match take_line(&mut self.words, ANSWER, key, now) {
             Some(Err(step)) => step,
             Some(Ok(line)) if line.is_empty() => InquiryStep::Wrong("nothing was typed"),
             Some(Ok(line)) => match self.read_typed(&line) {
@@ -378,7 +380,7 @@ impl QuestionForm {
             }
             Key::Char('t' | 'T') if takes_words(field) => {
                 self.words = Some(Draft::default());
-                InquiryStep::Typing(String::new())
+                InquiryStep::Typing(ANSWER.to_owned())
             }
             Key::Char('n' | 'N') if !field.required => self.fill_field(None),
             Key::Char(digit @ '1'..='9') => match choice_index(*digit) {
@@ -574,7 +576,8 @@ mod tests {
         assert_eq!(press(&mut form, "2"), InquiryStep::Show);
         assert_eq!(press(&mut form, "12\n"), InquiryStep::Show);
         assert!(form.render_first(plain()).unwrap().contains("Why?"));
-        assert_eq!(press(&mut form, "tso\n"), InquiryStep::Show);
+        assert_eq!(press(&mut form, "t"), InquiryStep::Typing("answer: ".to_owned()));
+        assert_eq!(press(&mut form, "so\n"), InquiryStep::Show);
         assert_eq!(
             expect_answer(press(&mut form, "n")),
             json!({"questionId": "ask_1", "answers": {"one": ["y"], "some": ["x", "y"], "words": ["so"]}})

@@ -281,7 +281,11 @@ impl TurnRunner<'_> {
         match self.input.inquiries.handle_key(key, now) {
             InquiryStep::Nothing => {}
             InquiryStep::Typing(line) => self.view.set_draft(&line),
-            InquiryStep::Show => self.show_inquiry(),
+            InquiryStep::Show => {
+                // What was typed for the previous field.
+                self.view.set_draft("");
+                self.show_inquiry();
+            }
             InquiryStep::Wrong(reason) => {
                 self.view.set_draft("");
                 self.view.show_warning(format!("! {reason}"));

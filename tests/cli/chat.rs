@@ -667,3 +667,37 @@ fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
     chat.wait_for_text("pear");
     chat.quit();
 }
+
+#[test]
+fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
+    let form = json!({"message": "Who?", "requestedSchema": {
+        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}});
+    let world = World::with(json!([
+        {"when": {"prompt": "ask", "step": 0}, "events": [
+            {"tool": {"name": "mcp__peer__elicit", "input": {"params": form}}}]},
+        {"repeat": true, "events": [{"text": "Done with it."}]},
+    ]));
+    let mine = fs::read_to_string(world.path("home/.config/agentls/config.toml")).unwrap();
+    let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/mcp_server.py");
+    world.configure(&format!(
+        "{mine}\n[approvals]\nallow = [\"mcp:*\"]\n[mcp.peer]\ncommand = \"python3\"\nargs = [\"{peer}\"]\n"
+    ));
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.wait_for_text("› ");
+    chat.send_keys("ask\r");
+    chat.wait_for_text("t type an answer");
+    // A key that comes at once may have been meant for what was on the screen before.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    chat.send_keys("t");
+    chat.wait_for_text("› answer: ");
+    chat.send_keys("hunter2");
+    chat.wait_for_text("hunter2");
+    chat.send_keys("\u{1b}");
+    let mut shown = chat.wait_for_text("t type an answer");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    chat.send_keys("x");
+    shown += &chat.wait_for_text("not answered");
+    assert!(!shown.contains("hunter2"), "{shown}");
+    chat.wait_for_text("Done with it.");
+    chat.quit();
+}
