@@ -13,7 +13,7 @@ use super::diagnostics::Diagnostic;
 use super::expand::names_variable;
 use super::schema::{TrustRule, find_trust_rule};
 use super::settings::{RetryPolicy, RetryProfile};
-use super::tree::{Node, SpannedValue, join, split_keys};
+use super::tree::{Node, SpannedValue, join, join_keys, split_keys};
 use super::untrusted::Untrusted;
 
 /// Returns whether a path is, or is below, something that an untrusted folder must not set.
@@ -26,7 +26,8 @@ pub(super) fn hold_back_variables(tree: &mut SpannedValue, folder: &Path) -> Vec
     let mut problems = Vec::new();
     retain_values(tree, "", &mut |path, value| {
         let named = value.text().is_some_and(names_variable);
-        if named {
+        // A table that is ignored as a whole has a warning of its own.
+        if named && !is_in_forbidden_table(path) {
             problems.push(build_refusal(
                 value,
                 path,
@@ -37,6 +38,13 @@ pub(super) fn hold_back_variables(tree: &mut SpannedValue, folder: &Path) -> Vec
         !named
     });
     problems
+}
+
+/// Returns whether a table around a setting is something that an untrusted folder must not set.
+fn is_in_forbidden_table(path: &str) -> bool {
+    let keys = split_keys(path);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    (1..keys.len()).any(|length| is_forbidden(&join_keys(&keys[..length])))
 }
 
 /// Removes everything that would loosen a restriction. `user` is the user's own file.
@@ -378,6 +386,16 @@ mod tests {
                 assert!(folder_settings.find(&keys).is_none(), "{problem}");
             }
         }
+    }
+
+    #[test]
+    fn variables_of_an_ignored_table_are_not_reported_twice() {
+        let mut tree = parse_tree("[mcp.x]\ncommand = 'c'\nargs = ['${X}']\nenv = { K = '${X}' }");
+        assert!(hold_back_variables(&mut tree, Path::new("/w")).is_empty());
+        let problems = drop_refused_settings(&mut tree, &parse_tree(""), Path::new("/w"));
+        let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+        assert_eq!(keys, ["mcp"]);
+        assert!(!tree.to_json().to_string().contains('$'));
     }
 
     #[test]
