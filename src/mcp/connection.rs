@@ -217,7 +217,7 @@ pub enum McpError {
     Cancelled,
     #[error("the server has ended")]
     Closed,
-    #[error("the server needs a login; see the list of MCP servers, or run `agentls mcp login`")]
+    #[error("the server needs a login")]
     NeedsLogin,
     /// The answer does not have the form that the protocol demands.
     #[error("the answer of the server is malformed: {0}")]

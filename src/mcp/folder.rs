@@ -147,7 +147,12 @@ impl McpFolder {
             let name = &server.settings.name;
             match server.server.phase() {
                 Phase::Failed(error) => {
-                    let reason = error.to_string();
+                    let reason = match error {
+                        McpError::NeedsLogin => {
+                            format!("{error}; see the list of MCP servers, or run `agentls mcp login {name}`")
+                        }
+                        error => error.to_string(),
+                    };
                     if reported.insert(name.clone(), reason.clone()).as_ref() != Some(&reason) {
                         new.push((name.clone(), reason));
                     }

@@ -70,6 +70,9 @@ fn a_server_is_ready_after_a_login() {
     let session = client.session();
     start_turn(&world, &client, &session);
     wait_for_update(&world, &client, "needsLogin");
+    let warning = &client.all(&session, "agent/warning")[0];
+    let command = "run `agentls mcp login peer`";
+    assert!(warning.text("message").contains(command), "{warning:?}");
     assert!(servers(&client)[0]["loggedIn"].is_null());
     let url = login(&client);
     wait_for_update(&world, &client, "needsLogin waits");
