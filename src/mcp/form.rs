@@ -143,13 +143,13 @@ impl FormField {
 }
 
 impl TextFormat {
-    /// Returns its name in schemas.
-    pub fn name(self) -> &'static str {
+    /// Returns what a text of this format is, for the user.
+    pub fn describe(self) -> &'static str {
         match self {
-            Self::Email => "email",
-            Self::Uri => "uri",
-            Self::Date => "date",
-            Self::DateTime => "date-time",
+            Self::Email => "an email address",
+            Self::Uri => "an address such as https://example.com",
+            Self::Date => "a date such as 2030-12-31",
+            Self::DateTime => "a date and time such as 2030-12-31T23:59:00Z",
         }
     }
 }

@@ -51,7 +51,7 @@ impl FormField {
                     (min, 10_000..) => Some(format!("at least {min} characters")),
                     (min, max) => Some(format!("{min} to {max} characters")),
                 };
-                let format = format.map(|format| format.name().to_owned());
+                let format = format.map(|format| format.describe().to_owned());
                 let parts: Vec<String> = format.into_iter().chain(length).collect();
                 (!parts.is_empty()).then(|| parts.join(", "))
             }
@@ -294,7 +294,7 @@ mod tests {
         for (name, given, expected) in [
             ("name", &["A"][..], "name: must be 2 to 5 characters"),
             ("name", &[][..], "name: needs an answer"),
-            ("email", &["ada"], "email: must be email"),
+            ("email", &["ada"], "email: must be an email address"),
             ("age", &["1.5"], "age: must be a whole number from 0 to 150"),
             ("age", &["151"], "age: must be a whole number"),
             ("share", &["NaN"], "share: must be a number"),
@@ -362,7 +362,7 @@ mod tests {
             field.and_then(FormField::describe_values).unwrap_or_default()
         };
         assert_eq!(described("name"), "2 to 5 characters");
-        assert_eq!(described("email"), "email");
+        assert_eq!(described("email"), "an email address");
         assert_eq!(described("share"), "a number");
         assert_eq!(described("agree"), "");
         assert_eq!(described("tags"), "0 to 2 choices");
