@@ -43,8 +43,13 @@ impl RedirectListener {
     /// # Errors
     /// Fails if the port cannot be opened.
     pub(super) async fn open(fixed: Option<u16>) -> Result<Self, OAuthError> {
-        let name = fixed.map_or_else(|| "no port".to_owned(), |port| format!("port {port}"));
-        let local = |error: std::io::Error| OAuthError::Local(format!("{name} for the sign-in: {error}"));
+        let name = match fixed {
+            Some(port) => format!("port {port} (`oauth_callback_port`)"),
+            None => "a port".to_owned(),
+        };
+        let local = |error: std::io::Error| {
+            OAuthError::Local(format!("cannot listen on {name} for the login: {error}"))
+        };
         let listener = TcpListener::bind(("127.0.0.1", fixed.unwrap_or(0)))
             .await
             .map_err(local)?;
@@ -155,7 +160,9 @@ mod tests {
         assert_eq!(free.uri(), format!("http://127.0.0.1:{}/callback", free.port));
         let taken = RedirectListener::open(Some(free.port)).await.unwrap_err();
         assert!(
-            taken.to_string().contains(&format!("port {} for", free.port)),
+            taken
+                .to_string()
+                .contains(&format!("port {} (`oauth_callback_port`)", free.port)),
             "{taken}"
         );
         let port = free.port;
