@@ -126,7 +126,8 @@ fn report_price(spec: &ProviderSpec, model: &str) -> Check {
     let text = match spec.price_source(model) {
         PriceSource::List => format!("priced at list price: {dollars}"),
         PriceSource::Configured => format!("priced as configured: {dollars}"),
-        PriceSource::Free => "free: local model".to_owned(),
+        PriceSource::Free if spec.is_local() => "free: local model".to_owned(),
+        PriceSource::Free => "free".to_owned(),
         PriceSource::Unknown => {
             "price unknown: with a spending limit you are asked once before it is used".to_owned()
         }
@@ -196,6 +197,11 @@ mod tests {
                 vec![format!("{list}$2 in, $10 out per million tokens")],
             ),
             (&local, "qwen3:8b", vec!["Info free: local model".to_owned()]),
+            (
+                &vendor("openrouter", ApiKind::OpenAi),
+                "made-up:free",
+                vec!["Info free".to_owned()],
+            ),
             (
                 &anthropic,
                 "claude-sonnet-4-20250514",

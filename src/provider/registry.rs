@@ -231,7 +231,8 @@ impl ProviderSpec {
         section_of(known.unwrap_or(&self.name))
     }
 
-    fn is_local(&self) -> bool {
+    /// Reports whether the provider is on the user's own machine or network.
+    pub fn is_local(&self) -> bool {
         self.resolve_base_url().is_ok_and(|url| is_local(&url))
     }
 
