@@ -430,7 +430,10 @@ fn the_explore_agent_reads_on_the_cheapest_model() {
     assert!(first["system"].to_string().contains("You explore a code base"));
     // It answers a question, so nothing asks it for a plan.
     let told = first["messages"].to_string();
-    assert!(told.contains("- mode: plan. ") && !told.contains("present_plan"), "{told}");
+    assert!(
+        told.contains("- mode: plan. ") && !told.contains("present_plan"),
+        "{told}"
+    );
     let tools = first["tools"].as_array().unwrap().iter();
     let mut tools: Vec<&str> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
     tools.sort_unstable();

@@ -507,8 +507,17 @@ mod tests {
         request.effort = Some(Effort::Low);
         let openai = json_of(&request, Flavour::OpenAi);
         assert_eq!(openai["max_completion_tokens"], request.max_output_tokens);
-        for flavour in [Flavour::OpenAi, Flavour::Mistral, Flavour::ReasoningBack, Flavour::Other] {
-            assert_eq!(json_of(&request, flavour)["reasoning_effort"], "low", "{flavour:?}");
+        for flavour in [
+            Flavour::OpenAi,
+            Flavour::Mistral,
+            Flavour::ReasoningBack,
+            Flavour::Other,
+        ] {
+            assert_eq!(
+                json_of(&request, flavour)["reasoning_effort"],
+                "low",
+                "{flavour:?}"
+            );
         }
         assert_eq!(openai["stream_options"]["include_usage"], true);
         let router = json_of(&request, Flavour::OpenRouter);
