@@ -1,7 +1,7 @@
 //! `web_search`: searches the web through the provider of the model, and returns an answer with its sources.
 //!
 //! Offered only with a model that can search (see `TurnTools::refresh`). Marks the result as material from outside
-//! (R-TOOL-7). Must not know providers; it acts through [`CurrentModel`](super::CurrentModel).
+//! (R-TOOL-7). Must not know providers; it acts through [`CurrentModel`].
 
 use std::sync::Arc;
 use std::time::Duration;
