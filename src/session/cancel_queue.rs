@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use futures::future::{BoxFuture, FutureExt};
+use tokio::sync::{Notify, watch};
 
 use crate::domain::TurnId;
 
@@ -16,6 +17,8 @@ use crate::domain::TurnId;
 pub(super) struct CancelQueue {
     state: Mutex<CancelQueueState>,
     wake: Notify,
+    /// The number of commands before the newest cancel without a turn.
+    newest: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +50,7 @@ impl CancelQueue {
             return;
         }
         let after = if turn.is_some() { 0 } else { posted };
+        self.newest.send_modify(|newest| *newest = after.max(*newest));
         let same = |due: &&mut PendingCancel| due.after == after && due.turn.as_ref() == turn;
         if let Some(due) = state.due.iter_mut().find(same) {
             due.is_repeated = true;
@@ -64,6 +68,18 @@ impl CancelQueue {
         }
         drop(state);
         self.wake.notify_one();
+    }
+
+    /// Waits for a cancel that means the turn of command number `command`.
+    pub(super) fn wait_for_cancel_of(&self, command: u64) -> BoxFuture<'static, ()> {
+        let mut newest = self.newest.subscribe();
+        async move {
+            if newest.wait_for(|newest| *newest >= command).await.is_err() {
+                // The session has ended, and with it whatever waits here.
+                std::future::pending::<()>().await;
+            }
+        }
+        .boxed()
     }
 
     /// Records that a turn has started.
@@ -123,6 +139,19 @@ mod tests {
         assert_eq!(cancels.take(1, None), None);
         assert_eq!(cancels.take(2, None), Some(None));
         assert_eq!(cancels.take(9, None), None);
+    }
+
+    #[test]
+    fn only_a_later_cancel_means_the_turn_of_a_command() {
+        let cancels = CancelQueue::default();
+        cancels.request_cancel(1, None);
+        let has_come = |command| cancels.wait_for_cancel_of(command).now_or_never().is_some();
+        assert_eq!([has_come(1), has_come(2)], [true, false]);
+        cancels.note_turn_started(&TurnId::from("turn_1"));
+        cancels.request_cancel(2, Some(&TurnId::from("turn_1")));
+        assert!(!has_come(2), "this one names another turn");
+        cancels.request_cancel(2, None);
+        assert!(has_come(2));
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(super) struct PendingOperation {
     /// Distinguishes it from the session's other operations.
     pub(super) id: u64,
     /// The number of commands that were taken with it; `None` if no client asked for it.
-    number: Option<u64>,
+    pub(super) number: Option<u64>,
     pub(super) operation: Operation,
     pub(super) gathered: Gathered,
 }

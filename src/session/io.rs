@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use super::command::{CommandError, RevertReply, SessionInfo};
@@ -49,6 +50,13 @@ pub(super) struct ExpandedMessage {
     pub(super) content: Vec<Block>,
     /// The MCP servers that were needed. They run as long as the session holds this.
     pub(super) mcp: Option<Arc<McpFolder>>,
+}
+
+/// What ends the wait for MCP servers early.
+pub(super) struct ExpansionCancel {
+    /// The message starts a turn, which the cancel ends then. Without a turn, the message is refused.
+    pub(super) starts_turn: bool,
+    pub(super) canceled: BoxFuture<'static, ()>,
 }
 
 /// A session's row and pending records, without its events.
@@ -207,11 +215,20 @@ pub(super) async fn expand_message(
     info: SessionInfo,
     workspace: Arc<Workspace>,
     content: Vec<Block>,
+    cancel: ExpansionCancel,
 ) -> Result<ExpandedMessage, CommandError> {
     let typed = content.clone();
     let (content, call) = expand_slash_command(services.clone(), info.clone(), content).await?;
     let content = prepare_blocks(info.clone(), workspace, content).await?;
-    add_server_content(services, info, content, &typed, call).await
+    // For the turn that is canceled at once.
+    let without_servers = cancel.starts_turn.then(|| content.clone());
+    tokio::select! { biased;
+        () = cancel.canceled => match without_servers {
+            Some(content) => Ok(ExpandedMessage { content, mcp: None }),
+            None => Err(CommandError::BadCommand("canceled before the MCP server answered".to_owned())),
+        },
+        expanded = add_server_content(services, info, content, &typed, call) => expanded,
+    }
 }
 
 async fn prepare_blocks(

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use super::actor::{Actor, IoResult};
 use super::command::{CommandError, QueueAction, SessionCommand};
 use super::command_queue::{Gathered, IoStep, Operation, PendingOperation};
-use super::io::{self, GrantsRead, IoOutcome};
+use super::io::{self, ExpansionCancel, GrantsRead, IoOutcome};
 use super::models::ModelVerdict;
 use super::residency::LoadState;
 use super::revert::{RevertRequest, revert_context, revert_files};
@@ -300,8 +300,24 @@ impl Actor {
             }
             IoStep::ExpandMessage => {
                 let content = message_of(&pending.operation).unwrap_or_default();
-                let expanded =
-                    io::expand_message(services, self.info.clone(), self.session_workspace(), content);
+                let starts_turn = matches!(
+                    pending.operation,
+                    Operation::Command(SessionCommand::Prompt { .. })
+                );
+                let cancel = ExpansionCancel {
+                    starts_turn,
+                    canceled: self
+                        .mailbox
+                        .cancels
+                        .wait_for_cancel_of(pending.number.unwrap_or(u64::MAX)),
+                };
+                let expanded = io::expand_message(
+                    services,
+                    self.info.clone(),
+                    self.session_workspace(),
+                    content,
+                    cancel,
+                );
                 expanded.map(IoOutcome::Message).boxed()
             }
             IoStep::ReadSettings => {

@@ -192,6 +192,30 @@ fn resources_are_read_when_they_are_mentioned() {
 }
 
 #[test]
+fn a_cancel_ends_the_wait_for_a_server() {
+    for prompt in ["look at @peer:note://hang", "/mcp__silent__prompt"] {
+        let silent = "[mcp.silent]\ncommand = \"sleep\"\nargs = [\"1000\"]\nstartup_timeout_s = 5\n";
+        let world = world_with(&[], silent);
+        let client = world.start();
+        let session = client.session();
+        let asked = client.prompt(&session, prompt);
+        world.wait_until(|| client.processes() > 1);
+        let started = now();
+        client.cancel(&session);
+        let result = client.prompt_result(&asked);
+        assert_eq!(json!(result.state), "cancelled");
+        assert!(
+            started.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            started.elapsed()
+        );
+        assert_eq!(world.requests(), 0, "nobody asks the model");
+        world.mock().push(Reply::text("done"));
+        client.ask(&session, "next");
+    }
+}
+
+#[test]
 fn a_resource_that_does_not_come_ends_by_the_limit() {
     let world = world_with(&[], "timeout_s = 1");
     let client = world.start();
