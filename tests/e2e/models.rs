@@ -417,6 +417,14 @@ fn explore(world: &World) -> [Value; 2] {
             .to_string()
             .contains("In src/a.rs:1.")
     );
+    // It answers a question, so nothing asks it for a plan.
+    let [note] = requests[1].environment_notes() else {
+        panic!("{:?}", requests[1].environment_notes())
+    };
+    assert!(
+        note.contains("- mode: plan. ") && !note.contains("present_plan"),
+        "{note}"
+    );
     [requests[1].body.clone(), requests[2].body.clone()]
 }
 
@@ -428,12 +436,6 @@ fn the_explore_agent_reads_on_the_cheapest_model() {
         "{first}"
     );
     assert!(first["system"].to_string().contains("You explore a code base"));
-    // It answers a question, so nothing asks it for a plan.
-    let told = first["messages"].to_string();
-    assert!(
-        told.contains("- mode: plan. ") && !told.contains("present_plan"),
-        "{told}"
-    );
     let tools = first["tools"].as_array().unwrap().iter();
     let mut tools: Vec<&str> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
     tools.sort_unstable();
