@@ -94,8 +94,9 @@ pub(super) fn reasoning_field(section: &str, model: &str) -> Option<ReasoningFie
     found.or_else(|| catalog.find_sibling(model))?.gives_back
 }
 
-/// Returns the effort that `model` accepts and that is nearest to `wanted`; of two equally near ones, the lower. `None`
-/// for a model that is known to accept none: APIs refuse the field then. A model whose efforts are unknown gets `wanted`.
+/// Returns the effort that `model` accepts and that is nearest to `wanted`; of two equally near ones, the lower. Whoever
+/// asks for more than the least reasoning gets some. `None` for a model that accepts no such effort: APIs refuse the field
+/// then, or would switch reasoning off. A model whose efforts are unknown gets `wanted`.
 pub(super) fn nearest_effort(section: &str, model: &str, wanted: Effort) -> Option<Effort> {
     let catalog = catalog();
     let found = catalog.find(Some(section), model).map(|found| found.row);
@@ -105,10 +106,14 @@ pub(super) fn nearest_effort(section: &str, model: &str, wanted: Effort) -> Opti
     let Some(row) = found.or_else(|| catalog.find_sibling(model)) else {
         return Some(wanted);
     };
-    let accepted = row.reasoning.split(' ').filter_map(Effort::from_name);
+    let accepted: Vec<Effort> = row.reasoning.split(' ').filter_map(Effort::from_name).collect();
+    if accepted.is_empty() {
+        return Some(wanted);
+    }
+    let fits = |effort: &Effort| *effort != Effort::None || wanted <= Effort::Minimal;
     let distance = |effort: &Effort| (*effort as u8).abs_diff(wanted as u8);
-    let nearest = accepted.min_by_key(|effort| (distance(effort), *effort));
-    Some(nearest.unwrap_or(wanted))
+    let fitting = accepted.into_iter().filter(fits);
+    fitting.min_by_key(|effort| (distance(effort), *effort))
 }
 
 /// Reports whether `model` is exactly known, so that its name is not a typo.
@@ -243,6 +248,8 @@ mod tests {
             ("anthropic", "claude-sonnet-5-5", Effort::None, Effort::Low),
             ("anthropic", "claude-sonnet-4-5", Effort::Max, Effort::Max),
             ("openai", "made-up", Effort::Max, Effort::Max),
+            ("mistral", "mistral-medium-2604", Effort::Low, Effort::High),
+            ("mistral", "mistral-medium-2604", Effort::Minimal, Effort::None),
         ] {
             assert_eq!(
                 nearest_effort(section, model, wanted),
@@ -250,11 +257,12 @@ mod tests {
                 "{model} {wanted:?}"
             );
         }
-        // The first two do not reason, and the last one always does.
+        // The first two do not reason, the next one always does, and the last one by default.
         for (section, model) in [
             ("openai", "gpt-4o"),
             ("mistral", "mistral-large-2512"),
             ("xai", "grok-build-0.1"),
+            ("groq", "qwen/qwen3.6-27b"),
         ] {
             assert_eq!(nearest_effort(section, model, Effort::High), None, "{model}");
         }
