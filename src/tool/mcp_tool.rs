@@ -154,9 +154,13 @@ impl PreparedCall for McpToolCall {
             };
             let answer = answer_requests(&cx, &self.tool.rule_name, requested);
             // The channels close with the call, so all end.
-            let (result, (), ()) = futures::future::join3(self.tool.served.call(call), pass_on, answer).await;
+            let (result, (), sampled) =
+                futures::future::join3(self.tool.served.call(call), pass_on, answer).await;
             match result {
-                Ok(result) => files::run_blocking(&cx, move |stop| Ok(to_output(result, stop))).await,
+                Ok(result) => {
+                    let output = files::run_blocking(&cx, move |stop| Ok(to_output(result, stop))).await?;
+                    Ok(with_sampling(output, &sampled))
+                }
                 Err(McpError::Cancelled) => Err(ToolError::Cancelled),
                 Err(McpError::TimedOut(limit)) => Ok(ToolOutput {
                     is_error: true,
@@ -170,6 +174,14 @@ impl PreparedCall for McpToolCall {
         }
         .boxed()
     }
+}
+
+/// Puts what the server asked the model before its result.
+fn with_sampling(mut output: ToolOutput, sampled: &str) -> ToolOutput {
+    if !sampled.is_empty() {
+        output.text = format!("[{}]\n{}", sampled.trim_end(), output.text);
+    }
+    output
 }
 
 /// Converts a result. The caller cuts a text that is too long.

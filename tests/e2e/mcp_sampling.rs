@@ -12,12 +12,17 @@ fn push_call(world: &World, input: Value) {
     world.mock().push(Reply::tool("mcp__peer__sample", input));
 }
 
-/// Returns what the server got, from the tool's result in the last request.
-fn answer_in_last_request(world: &World) -> Value {
+/// Returns the text of the tool's result in the last request.
+fn last_result(world: &World) -> String {
     let request = world.wait_for_request(world.requests() - 1);
     let content = &request.messages().last().unwrap()["content"][0]["content"];
-    let text = content.as_str().or_else(|| content[0]["text"].as_str()).unwrap();
-    serde_json::from_str(text).unwrap()
+    let text = content.as_str().or_else(|| content[0]["text"].as_str());
+    text.unwrap().to_owned()
+}
+
+/// Returns what the server got, from the last line of the result.
+fn answer_in_last_request(world: &World) -> Value {
+    serde_json::from_str(last_result(world).lines().last().unwrap()).unwrap()
 }
 
 /// Lets the server ask the model, which gives `reply`. Returns what the server got.
@@ -68,6 +73,8 @@ fn the_model_answers_the_server_and_the_cost_counts() {
         live.contains("peer asks the model: Here.") && live.contains("the model answers: A pixel."),
         "{live}"
     );
+    let kept = "[peer asks the model: Here.\nthe model answers: A pixel.]\n{";
+    assert!(last_result(&world).starts_with(kept), "{}", last_result(&world));
     let usage = client.all(&session, "agent/usage");
     let total = &usage.last().unwrap().params["turn"];
     assert!(total["inputTokens"].as_u64().unwrap() >= 1_000, "{total}");
