@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use super::content::McpContent;
 use super::server_request::ServerRequest;
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
@@ -180,29 +181,6 @@ pub struct McpCallResult {
     pub structured: Option<Value>,
     /// The tool failed.
     pub is_error: bool,
-}
-
-/// A part of a result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum McpContent {
-    Text(String),
-    Image {
-        media_type: String,
-        /// In base64.
-        data: String,
-    },
-    /// A document within the result.
-    Document {
-        uri: String,
-        text: String,
-    },
-    /// A document elsewhere.
-    Link {
-        uri: String,
-        name: String,
-    },
-    /// What no model can read, such as sound.
-    Other(String),
 }
 
 /// The reason why a request to a server has no result.

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::authorize::{describe_http_failure, explain_refusal};
 use super::connection::{
-    McpCallResult, McpContent, McpError, McpPeer, McpPrompt, McpPromptArgument, McpPromptMessage,
-    McpResource, McpTool,
+    McpCallResult, McpError, McpPeer, McpPrompt, McpPromptArgument, McpPromptMessage, McpResource, McpTool,
 };
+use super::content::McpContent;
 use super::elicitation::{Elicitation, Requested};
 use super::schema::adapt_schema;
 use crate::base::error_chain::innermost_message;

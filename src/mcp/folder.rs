@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use super::connection::{
-    McpCall, McpCallResult, McpContent, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool,
+    McpCall, McpCallResult, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool,
 };
+use super::content::McpContent;
 use super::http::hide_secrets;
 use super::names::{name_for_models, name_for_rules};
 use super::server::{McpServer, Phase, ReadyServer};

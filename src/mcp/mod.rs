@@ -10,6 +10,7 @@
 mod authorize;
 mod client_side;
 mod connection;
+mod content;
 mod convert;
 mod elicitation;
 mod env_file;
@@ -34,9 +35,10 @@ mod stdio;
 mod transport_guard;
 
 pub use connection::{
-    McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpContent, McpError, McpPeer, McpPrompt,
+    McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt,
     McpPromptArgument, McpPromptMessage, McpResource, McpRoot, McpTool, PromptReply,
 };
+pub use content::McpContent;
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
 pub use folder::{McpFolder, ServedPrompt, ServedTool, ServerLink};
 pub use form::{FieldKind, FieldOption, Form, FormField};

@@ -19,9 +19,10 @@ use tokio::sync::Mutex;
 
 use super::client_side::ClientSide;
 use super::connection::{
-    McpCall, McpCallResult, McpClient, McpConnection, McpContent, McpError, McpPeer, McpPrompt, McpResource,
-    McpTool, PromptReply,
+    McpCall, McpCallResult, McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpResource, McpTool,
+    PromptReply,
 };
+use super::content::McpContent;
 use super::convert::{
     read_prompt, read_resource, read_tool, to_call_result, to_document, to_error, to_peer, to_prompt_message,
     to_start_error,

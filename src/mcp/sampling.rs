@@ -13,7 +13,7 @@ use rmcp::model::{
 };
 use tokio::sync::oneshot;
 
-use super::connection::McpContent;
+use super::content::McpContent;
 
 /// The most messages of a request.
 const MAX_MESSAGES: usize = 100;
