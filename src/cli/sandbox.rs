@@ -38,7 +38,7 @@ pub(super) async fn run_sandbox_command(
             command,
         } => {
             if tools.detected.method == SandboxMethod::None {
-                return Err(format!("there is no sandbox here: {}", tools.detected.explain()).into());
+                return Err(format!("no sandbox works here: {}", tools.detected.explain()).into());
             }
             let settings = source
                 .load_settings(Some(&folder), trust)

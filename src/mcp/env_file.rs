@@ -31,7 +31,7 @@ struct LineError {
 /// Reads the variables of a file. With `within`, it must be in that folder, also after its links are resolved.
 ///
 /// # Errors
-/// There is no such file, it may not be used, or a line is malformed.
+/// The file does not exist, must not be used, or contains a malformed line.
 pub(super) async fn read_env_file(path: &Path, within: Option<&Path>) -> Result<Variables, McpError> {
     let (owned, within) = (path.to_owned(), within.map(Path::to_owned));
     let read = run_blocking(move || read_variables(&owned, within)).await;
@@ -105,7 +105,7 @@ fn parse_value(text: &str) -> Result<String, &'static str> {
     } else if let Some(quoted) = text.strip_prefix('"') {
         parse_double_quoted(quoted).ok_or(OPEN)?
     } else {
-        // A `#` within a word, as in an address, is no comment.
+        // A `#` within a word, as in an address, does not begin a comment.
         let end = text.match_indices('#').map(|(at, _)| at);
         let mut end = end.filter(|at| *at == 0 || text[..*at].ends_with([' ', '\t']));
         let value = &text[..end.next().unwrap_or(text.len())];

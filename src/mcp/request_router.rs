@@ -80,7 +80,7 @@ impl RequestRouter {
     /// Hands a request to the newest call, and waits for its answer. Dropping the future withdraws the request.
     ///
     /// # Errors
-    /// There is no answer; see [`RequestFailure`].
+    /// The request gets no answer; see [`RequestFailure`].
     pub(super) async fn forward<T>(
         &self,
         build: impl FnOnce(oneshot::Sender<T>) -> ServerRequest,

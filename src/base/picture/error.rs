@@ -3,7 +3,7 @@
 /// The reason why a picture cannot be scaled.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// Width and height, and the most pixels of that format.
+    /// Width, height, and the limit of pixels for the format.
     #[error("it has {0} × {1} pixels; at most {limit} million can be scaled", limit = .2 / 1_000_000)]
     TooLarge(u32, u32, u64),
     #[error("it cannot be decoded: {0}")]
