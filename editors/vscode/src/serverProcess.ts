@@ -5,6 +5,8 @@ import { revealHidden } from "./format";
 
 const MAX_STDERR_CHARS = 2000;
 const MAX_STDERR_LINES = 6;
+/** Time for the last output to arrive after the exit. */
+const OUTPUT_TIMEOUT_MS = 500;
 
 export class ServerProcess {
   readonly child: ChildProcess;
@@ -30,10 +32,15 @@ export class ServerProcess {
         resolve(description);
       };
       this.child.once("error", (error) => resolveExit(`it cannot be started: ${error.message}`));
-      // `close` fires after all output has arrived; `exit` may fire earlier.
-      this.child.once("close", (code, signal) =>
-        resolveExit(signal === null ? `exit code ${code}` : `signal ${signal}`),
-      );
+      this.child.once("exit", (code, signal) => {
+        const description = signal === null ? `exit code ${code}` : `signal ${signal}`;
+        // `close` fires after all output has arrived. It does not fire while another process holds the pipes.
+        const timer = setTimeout(() => resolveExit(description), OUTPUT_TIMEOUT_MS);
+        this.child.once("close", () => {
+          clearTimeout(timer);
+          resolveExit(description);
+        });
+      });
     });
   }
 

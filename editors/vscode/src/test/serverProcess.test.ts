@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { ServerProcess } from "../serverProcess";
 import { PING_INTERVAL_MS, PING_TIMEOUT_MS, ServerWatchdog } from "../serverWatchdog";
 
@@ -32,6 +33,13 @@ test("a program that does not exit is killed after the timeout", async () => {
   const server = startScript("stays", "trap '' TERM\nexec sleep 1000");
   await server.waitForExit(200);
   assert.equal(await server.exited, "signal SIGKILL");
+});
+
+test("an exit is reported even if another process holds the pipes", async (t) => {
+  const server = startScript("leaves-a-child", "sleep 60 & echo $! >&2; exit 3");
+  t.after(() => process.kill(Number(server.stderrTail)));
+  const description = await Promise.race([server.exited, sleep(10_000, "no exit", { ref: false })]);
+  assert.equal(description, "exit code 3");
 });
 
 /** Lets pending promises settle. */
