@@ -50,7 +50,7 @@ if (flags.has("--test")) {
     format: "esm",
     sourcemap: "inline",
     // Unit tests run without an editor.
-    alias: { vscode: "./src/test/vscode.mock.ts" },
+    alias: { vscode: "./src/test/vscode.mock.ts", "vscode-languageclient/node": "./src/test/languageClient.mock.ts" },
   });
 }
 

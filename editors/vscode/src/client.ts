@@ -95,7 +95,10 @@ export class AgentClient implements Disposable {
   /** Kept until a server is ready. */
   #lastExitReason: string | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
-  #isDisposed = false;
+  /** Counts transitions. See `#beginTransition`. */
+  #transitionCount = 0;
+  /** Resolves when the previous server has exited. */
+  #previousExit: Promise<unknown> = Promise.resolve();
 
   constructor(
     readonly context: ExtensionContext,
@@ -108,9 +111,14 @@ export class AgentClient implements Disposable {
     return this.#client?.isRunning() ?? false;
   }
 
-  /** Starts the server and reports failures to the listener. */
+  /** Starts the server, after one that runs has stopped. Reports failures to the listener. */
   async start(): Promise<void> {
-    clearTimeout(this.#restartTimer);
+    const isCurrent = this.#beginTransition();
+    await this.#stopServer();
+    if (isCurrent()) await this.#startServer(isCurrent);
+  }
+
+  async #startServer(isCurrent: () => boolean): Promise<void> {
     const command = this.#findProgram();
     if (command === undefined) return;
     this.#restartPolicy.recordStart(Date.now());
@@ -120,9 +128,10 @@ export class AgentClient implements Disposable {
     const client = this.#createClient(server);
     this.#client = client;
     const outcome = await awaitStart(client, server);
-    if (this.#client !== client) return;
+    if (!isCurrent()) return;
     if (outcome !== "ready") {
-      await this.#dropClient(client);
+      await this.#stopServer();
+      if (!isCurrent()) return;
       if (outcome === "silent") return this.#reportUnresponsive(command, server);
       this.#scheduleRestart(appendStderr(`The agentls server did not start: ${outcome}`, server));
       return;
@@ -130,8 +139,8 @@ export class AgentClient implements Disposable {
     const capability = client.initializeResult?.capabilities.experimental?.agent as ServerCapability | undefined;
     const incompatibility = describeIncompatibility(capability);
     if (incompatibility !== undefined || capability === undefined) {
-      await this.#dropClient(client);
-      this.listener.onDisconnected({ state: "failed", remedy: "version", message: incompatibility });
+      await this.#stopServer();
+      if (isCurrent()) this.listener.onDisconnected({ state: "failed", remedy: "version", message: incompatibility });
       return;
     }
     this.#lastExitReason = undefined;
@@ -145,7 +154,6 @@ export class AgentClient implements Disposable {
 
   async restart(): Promise<void> {
     this.#restartPolicy.reset();
-    await this.stop();
     await this.start();
   }
 
@@ -154,19 +162,16 @@ export class AgentClient implements Disposable {
     const watchdog = this.#watchdog;
     if (watchdog === undefined || (await watchdog.respondsWithin(STOP_TIMEOUT_MS)) || this.#watchdog !== watchdog)
       return;
-    const client = this.#client;
-    if (client === undefined) return;
+    const isCurrent = this.#beginTransition();
     // Closing the pipes rejects pending requests, which restores the user's drafts.
     this.#server?.kill();
-    await this.#dropClient(client);
-    this.#scheduleRestart("The agentls server did not respond and was stopped.");
+    await this.#stopServer();
+    if (isCurrent()) this.#scheduleRestart("The agentls server did not respond and was stopped.");
   }
 
   async stop(): Promise<void> {
-    clearTimeout(this.#restartTimer);
-    const client = this.#client;
-    this.#client = undefined;
-    if (client) await this.#dropClient(client);
+    this.#beginTransition();
+    await this.#stopServer();
   }
 
   sendNotification(method: string, params: unknown): void {
@@ -182,10 +187,20 @@ export class AgentClient implements Disposable {
   }
 
   dispose(): void {
-    this.#isDisposed = true;
-    clearTimeout(this.#restartTimer);
+    this.#beginTransition();
     this.logChannel.dispose();
     this.traceChannel.dispose();
+  }
+
+  /**
+   * Begins a start, a stop, or the handling of an exit. The result tells whether no other one has begun since, so that
+   * only the last one starts a server.
+   */
+  #beginTransition(): () => boolean {
+    clearTimeout(this.#restartTimer);
+    this.#transitionCount += 1;
+    const transition = this.#transitionCount;
+    return () => transition === this.#transitionCount;
   }
 
   #spawnServer(command: string): ServerProcess {
@@ -212,15 +227,7 @@ export class AgentClient implements Disposable {
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
         closed: () => {
-          if (this.#client === client && client.isRunning()) {
-            this.#client = undefined;
-            this.#watchdog?.stop();
-            // The client cleans up first, and the exit status arrives a moment later.
-            void Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, "connection closed")]).then((description) => {
-              server.kill();
-              this.#scheduleRestart(appendStderr(`The agentls server exited: ${description}`, server));
-            });
-          }
+          if (this.#client === client && client.isRunning()) void this.#onConnectionClosed(server);
           return { action: CloseAction.DoNotRestart, handled: true };
         },
       },
@@ -285,7 +292,6 @@ export class AgentClient implements Disposable {
   }
 
   #scheduleRestart(message: string): void {
-    if (this.#isDisposed) return;
     this.#lastExitReason = message;
     const delay = this.#restartPolicy.recordExit(Date.now());
     this.logChannel.warn(`${message} Restarting in ${delay} ms.`);
@@ -293,19 +299,43 @@ export class AgentClient implements Disposable {
     this.#restartTimer = setTimeout(() => void this.start(), delay);
   }
 
-  /** Disposes a client and stops its server. A server that does not respond is killed at once. */
-  async #dropClient(client: QuietClient): Promise<void> {
+  async #onConnectionClosed(server: ServerProcess): Promise<void> {
+    const isCurrent = this.#beginTransition();
+    this.#forgetConnection();
+    // The client cleans up first, and the exit status arrives a moment later.
+    const description = Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, "connection closed")]);
+    this.#previousExit = description.then(async () => {
+      server.kill();
+      await server.exited;
+    });
+    await this.#previousExit;
+    if (isCurrent()) this.#scheduleRestart(appendStderr(`The agentls server exited: ${await description}`, server));
+  }
+
+  /**
+   * Disposes the client and stops its server, if there is one. A server that does not respond is killed at once.
+   * Returns when no server is left, including one that another call stops.
+   */
+  async #stopServer(): Promise<void> {
+    const client = this.#client;
     const server = this.#server;
     const isSilent = this.#watchdog?.isSilent ?? true;
-    if (this.#client === client) this.#client = undefined;
+    this.#forgetConnection();
+    if (client) {
+      if (isSilent) server?.kill();
+      this.#previousExit = client
+        .dispose()
+        .catch((error: unknown) => this.logChannel.debug(`while stopping: ${getErrorMessage(error)}`))
+        .then(() => server?.waitForExit(EXIT_TIMEOUT_MS));
+    }
+    await this.#previousExit;
+  }
+
+  #forgetConnection(): void {
+    this.#client = undefined;
+    this.#server = undefined;
     this.#watchdog?.stop();
     this.#watchdog = undefined;
-    this.#server = undefined;
-    if (isSilent) server?.kill();
-    await client
-      .dispose()
-      .catch((error: unknown) => this.logChannel.debug(`while stopping: ${getErrorMessage(error)}`));
-    await server?.waitForExit(EXIT_TIMEOUT_MS);
   }
 }
 

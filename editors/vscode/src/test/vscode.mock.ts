@@ -65,7 +65,14 @@ export const window = {
   showWarningMessage: (text: string) => recordMessage(`warning: ${text}`),
   // Frozen, like the real channels.
   createOutputChannel: () =>
-    Object.freeze({ logLevel: LogLevel.Info, info: (text: string) => void shownMessages.push(text), dispose() {} }),
+    Object.freeze({
+      logLevel: LogLevel.Info,
+      debug() {},
+      info: (text: string) => void shownMessages.push(text),
+      warn() {},
+      error() {},
+      dispose() {},
+    }),
 };
 
 export const workspace = {
@@ -83,6 +90,8 @@ export enum LogLevel {
   Trace = 1,
   Info = 3,
 }
+
+export const Uri = {};
 
 export const Disposable = { from: () => ({ dispose() {} }) };
 
