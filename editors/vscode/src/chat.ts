@@ -35,6 +35,8 @@ import type {
 
 /** The part of a connection that the chat uses. A canceled request rejects. */
 export interface ServerApi {
+  /** Process id of the server. */
+  readonly serverPid: number | undefined;
   request<M extends keyof RequestTypes>(
     method: M,
     params: RequestTypes[M]["params"],
@@ -155,7 +157,7 @@ export class Chat {
     const methods = new Set(capability.methods);
     const features = new Set<string>(capability.features);
     this.updateView({
-      connection: { state: "ready" },
+      connection: { state: "ready", serverPid: api.serverPid },
       lastChoice: readChoice(this.memory, LAST_CHOICE_KEY),
       warnings: [],
       capabilities: {
@@ -205,7 +207,9 @@ export class Chat {
   }
 
   onSilenceChanged(message: string | undefined): void {
-    if (this.#api) this.updateView({ connection: { state: "ready", isSilent: message !== undefined, message } });
+    if (this.#api === undefined) return;
+    const { serverPid } = this.#api;
+    this.updateView({ connection: { state: "ready", serverPid, isSilent: message !== undefined, message } });
   }
 
   onNotification(event: AgentEvent): void {

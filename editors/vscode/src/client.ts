@@ -149,7 +149,7 @@ export class AgentClient implements Disposable {
       (isSilent) => this.listener.onSilenceChanged(isSilent ? SILENT_MESSAGE : undefined),
     );
     this.#watchdog.start();
-    this.listener.onConnected(createApi(client), capability);
+    this.listener.onConnected(createApi(client, server), capability);
   }
 
   async restart(): Promise<void> {
@@ -372,7 +372,7 @@ function describeIncompatibility(capability: ServerCapability | undefined): stri
   return `The server uses protocol version ${serverMajor}, but this extension uses version ${supportedMajor}. Update ${outdated}.`;
 }
 
-function createApi(client: QuietClient): ServerApi {
+function createApi(client: QuietClient, server: ServerProcess): ServerApi {
   const sendRequest = async (method: string, params: unknown, signal?: AbortSignal): Promise<unknown> => {
     if (!signal) return client.sendTracked(method, params);
     const cancellation = new CancellationTokenSource();
@@ -386,6 +386,7 @@ function createApi(client: QuietClient): ServerApi {
     }
   };
   return {
+    serverPid: server.child.pid,
     sendRequest,
     request: (method, params, signal) =>
       sendRequest(method, params, signal) as Promise<RequestTypes[typeof method]["result"]> as never,

@@ -5,6 +5,8 @@ import type { ChatItem, ChatState } from "./state";
 
 export interface Connection {
   state: "starting" | "ready" | "waiting" | "failed";
+  /** Process id of the connected server. */
+  serverPid?: number | undefined;
   /** Connected, but not responding. */
   isSilent?: boolean | undefined;
   message?: string | undefined;

@@ -276,12 +276,10 @@ testInChat("a killed server is reported and restarted", async () => {
   await s.sendPrompt("forever");
   await s.at("assistant").filter({ hasText: "Once upon a time" }).last().waitFor();
   await s.at("stop").waitFor();
-  // The view shows the restart only for a moment, so look for the new process.
   const killServer = async () => {
-    const [{ pid }] = s.listServers();
+    const pid = await s.readServerPid();
     process.kill(pid, "SIGKILL");
-    await waitUntil(() => s.listServers().some((server) => server.pid !== pid), "another server");
-    await s.waitUntilReady();
+    await s.waitForNewServer(pid);
   };
   await killServer();
   await waitUntil(async () => (await s.countEndedTurns()) > turns, "the turn's end");
@@ -292,7 +290,6 @@ testInChat("a killed server is reported and restarted", async () => {
   for (let attempt = 0; attempt < 5; attempt++) {
     // The stock client would give up after five exits in three minutes.
     await killServer();
-    assert.equal(s.listServers().length, 1);
   }
   await s.sendPrompt("and now?");
   await s.at("assistant").filter({ hasText: "Understood." }).last().waitFor();

@@ -25,11 +25,10 @@ testInWorkbench(
   { config: CASSETTE_CONFIG, files: { "a.txt": "one\n" } },
   async (s, _page, t) => {
     const banner = s.at("banner").filter({ hasText: "The server is not responding" });
-    const server = () => s.listServers()[0]?.pid;
-    const waitForNewServer = async (old) => {
-      await waitUntil(() => server() !== undefined && server() !== old, "another server");
-      await s.waitUntilReady();
-      await banner.waitFor({ state: "detached" });
+    const hangServer = async () => {
+      const pid = await s.readServerPid();
+      process.kill(pid, "SIGSTOP");
+      return pid;
     };
     // The text returns when the old connection closes, shortly after the process exits.
     const waitForRestoredDraft = () =>
@@ -38,42 +37,39 @@ testInWorkbench(
     await s.openFile("a.txt");
 
     await t.test("the banner reports silence and recovery", async () => {
-      process.kill(server(), "SIGSTOP");
+      const hangingPid = await hangServer();
       await banner.waitFor();
       await s.takeScreenshot("hangs");
-      process.kill(server(), "SIGCONT");
+      process.kill(hangingPid, "SIGCONT");
       await banner.waitFor({ state: "detached" });
     });
 
     await t.test("a stopped first prompt is restored with its attachments", async () => {
-      const hangingPid = server();
-      process.kill(hangingPid, "SIGSTOP");
+      const hangingPid = await hangServer();
       await s.at("active-file").click();
       await s.sendPrompt("the first thing");
       await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
       await s.at("stop").click();
-      await waitForNewServer(hangingPid);
+      await s.waitForNewServer(hangingPid);
       await waitForRestoredDraft();
       await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
     });
 
     await t.test("a restart before the silence is noticed restores the prompt", async () => {
-      const hangingPid = server();
-      process.kill(hangingPid, "SIGSTOP");
+      const hangingPid = await hangServer();
       await s.at("input").press("Enter");
       await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
       await s.runCommand("Agent: Restart Server");
-      await waitForNewServer(hangingPid);
+      await s.waitForNewServer(hangingPid);
       await waitForRestoredDraft();
     });
 
     await t.test("a restart restores a prompt that no turn took", async () => {
-      const hangingPid = server();
-      process.kill(hangingPid, "SIGSTOP");
+      const hangingPid = await hangServer();
       await s.at("input").press("Enter");
       await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
       await banner.getByRole("button", { name: "Restart server" }).click();
-      await waitForNewServer(hangingPid);
+      await s.waitForNewServer(hangingPid);
       await waitForRestoredDraft();
       await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
       await s.at("input").press("Enter");
@@ -83,10 +79,9 @@ testInWorkbench(
     await t.test("a running turn stops with its server and can be resumed", async () => {
       await s.sendPrompt("forever");
       await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
-      const hangingPid = server();
-      process.kill(hangingPid, "SIGSTOP");
+      const hangingPid = await hangServer();
       await s.at("stop").click();
-      await waitForNewServer(hangingPid);
+      await s.waitForNewServer(hangingPid);
       await s.at("resume").waitFor();
     });
   },

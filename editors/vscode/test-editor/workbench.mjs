@@ -158,6 +158,25 @@ class Workbench {
     await this.view.locator('[data-testid="app"][data-connection="ready"]').waitFor();
   }
 
+  /** Returns the process id of the connected server. */
+  async readServerPid() {
+    const { connection, serverPid } = await this.at("app").evaluate(({ dataset }) => ({ ...dataset }));
+    if (serverPid === undefined) throw new Error(`no server is connected; the connection is ${connection}`);
+    return Number(serverPid);
+  }
+
+  /**
+   * Waits until another server than `oldPid` is connected, and is the only one. The view may lag behind the processes,
+   * so its state alone could be that of the old connection.
+   */
+  async waitForNewServer(oldPid) {
+    const isNew = `[data-connection="ready"][data-server-pid]:not([data-server-pid="${oldPid}"])`;
+    await this.view.locator(`[data-testid="app"]${isNew}`).waitFor();
+    const pid = await this.readServerPid();
+    const isOther = (process) => process.pid !== pid;
+    await waitUntil(() => !this.listServers().some(isOther), `the exit of all servers except ${pid}`);
+  }
+
   /** Reloads the window with a command, so that the extension's state is saved first. */
   async reloadWindow() {
     const navigation = this.page.waitForEvent("framenavigated", (frame) => frame === this.page.mainFrame());

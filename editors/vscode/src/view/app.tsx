@@ -25,6 +25,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
       onKeyDown={onKeyDown}
       data-testid="app"
       data-connection={connection.state}
+      data-server-pid={connection.serverPid}
       data-running={chat?.running !== undefined}
     >
       {(connection.state !== "ready" || connection.isSilent) && <ConnectionBanner connection={connection} />}
