@@ -106,6 +106,16 @@ test("a prompt whose turn had started is not restored when the server dies", asy
   assert.equal(fake.chat.view.error, undefined);
 });
 
+test("the view names the process of the connected server, also while it does not respond", async () => {
+  const fake = await new FakeServer().connectChat();
+  assert.deepEqual(fake.chat.view.connection, { state: "ready", serverPid: 1234 });
+  fake.chat.onSilenceChanged("no response");
+  const silent = { state: "ready", serverPid: 1234, isSilent: true, message: "no response" };
+  assert.deepEqual(fake.chat.view.connection, silent);
+  fake.chat.onDisconnected({ state: "waiting" });
+  assert.deepEqual(fake.chat.view.connection, { state: "waiting" });
+});
+
 test("a prompt without a server is restored", async () => {
   const fake = new FakeServer();
   await fake.chat.sendPrompt("hello", []);

@@ -39,7 +39,7 @@ export class FakeServer {
   };
 
   readonly api: ServerApi = {
-    serverPid: undefined,
+    serverPid: 1234,
     sendRequest: (method, params, signal) =>
       new Promise((resolve, reject) => {
         this.requests.push({ method, params: params as Record<string, unknown>, signal, resolve, reject });
