@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { CASSETTE_CONFIG, openWorkbench, TIMEOUT_MS, waitUntil } from "./workbench.mjs";
+import { CASSETTE_CONFIG, createStepRunner, openWorkbench, TIMEOUT_MS, waitUntil } from "./workbench.mjs";
 
 const CONFIG = `${CASSETTE_CONFIG}mode = "full"
 
@@ -94,19 +94,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
   const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
   const { page } = s;
   let turns = 0;
-  let hasFailed = false;
-  /** Takes a screenshot on failure and skips the steps that depend on this one. */
-  const step = (name, body) =>
-    t.test(name, { skip: hasFailed }, async () => {
-      try {
-        await body();
-      } catch (error) {
-        hasFailed = true;
-        await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-        console.error(s.readLogs());
-        throw error;
-      }
-    });
+  const step = createStepRunner(t, s);
   const fileExists = (name) => fs.existsSync(path.join(s.workspace, name));
   const changes = (at) => s.at("changes").nth(at);
   const card = s.at("revert-card");

@@ -48,12 +48,26 @@ export async function withWorkbench(name, options, body) {
   try {
     await body(s, s.page);
   } catch (error) {
-    await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-    console.error(s.readLogs());
+    await s.reportFailure(name);
     throw error;
   } finally {
     await s.close();
   }
+}
+
+/** Returns a function that runs a step of a test. After a failure, it skips the steps that depend on that one. */
+export function createStepRunner(t, s) {
+  let hasFailed = false;
+  return (name, body) =>
+    t.test(name, { skip: hasFailed }, async () => {
+      try {
+        await body();
+      } catch (error) {
+        hasFailed = true;
+        await s.reportFailure(name);
+        throw error;
+      }
+    });
 }
 
 /** The host for workbenches without demands of their own. The first one starts it. */
@@ -221,6 +235,12 @@ class Workbench {
   async takeScreenshot(name) {
     fs.mkdirSync(screenshotFolder, { recursive: true });
     await this.page.screenshot({ path: path.join(screenshotFolder, `${name}.png`) });
+  }
+
+  /** Takes a screenshot and prints the logs. */
+  async reportFailure(name) {
+    await this.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+    console.error(this.readLogs());
   }
 
   async allowRequest() {
