@@ -6,7 +6,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { CASSETTE_CONFIG, TIMEOUT_MS, waitUntil, withWorkbench } from "./workbench.mjs";
+import { CASSETTE_CONFIG, createStepRunner, TIMEOUT_MS, waitUntil, withWorkbench } from "./workbench.mjs";
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-programs-"));
 after(() => fs.rmSync(folder, { recursive: true }));
@@ -33,10 +33,11 @@ testInWorkbench(
     // The text returns when the old connection closes, shortly after the process exits.
     const waitForRestoredDraft = () =>
       waitUntil(async () => (await s.at("input").inputValue()) === "the first thing", "the prompt back");
+    const step = createStepRunner(t, s);
     await s.showChat();
     await s.openFile("a.txt");
 
-    await t.test("the banner reports silence and recovery", async () => {
+    await step("the banner reports silence and recovery", async () => {
       const hangingPid = await hangServer();
       await banner.waitFor();
       await s.takeScreenshot("hangs");
@@ -44,7 +45,7 @@ testInWorkbench(
       await banner.waitFor({ state: "detached" });
     });
 
-    await t.test("a stopped first prompt is restored with its attachments", async () => {
+    await step("a stopped first prompt is restored with its attachments", async () => {
       const hangingPid = await hangServer();
       await s.at("active-file").click();
       await s.sendPrompt("the first thing");
@@ -55,7 +56,7 @@ testInWorkbench(
       await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
     });
 
-    await t.test("a restart before the silence is noticed restores the prompt", async () => {
+    await step("a restart before the silence is noticed restores the prompt", async () => {
       const hangingPid = await hangServer();
       await s.at("input").press("Enter");
       await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
@@ -64,7 +65,7 @@ testInWorkbench(
       await waitForRestoredDraft();
     });
 
-    await t.test("a restart restores a prompt that no turn took", async () => {
+    await step("a restart restores a prompt that no turn took", async () => {
       const hangingPid = await hangServer();
       await s.at("input").press("Enter");
       await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
@@ -76,7 +77,7 @@ testInWorkbench(
       await s.waitForTurnEnd(1, "completed");
     });
 
-    await t.test("a running turn stops with its server and can be resumed", async () => {
+    await step("a running turn stops with its server and can be resumed", async () => {
       await s.sendPrompt("forever");
       await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
       const hangingPid = await hangServer();

@@ -156,6 +156,8 @@ export function listProcesses(home) {
       if (!fs.readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").includes(`HOME=${home}`)) continue;
       processes.push({
         pid: Number(pid),
+        // R runs, S sleeps, T is stopped.
+        state: /^State:\s+(\w)/m.exec(fs.readFileSync(`/proc/${pid}/status`, "latin1"))?.[1],
         command: fs.readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " "),
       });
     } catch {

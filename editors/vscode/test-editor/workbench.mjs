@@ -237,10 +237,25 @@ class Workbench {
     await this.page.screenshot({ path: path.join(screenshotFolder, `${name}.png`) });
   }
 
-  /** Takes a screenshot and prints the logs. */
+  /** Takes a screenshot, and prints the state of the view, the processes, and the logs. */
   async reportFailure(name) {
     await this.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+    console.error(`failed: ${name}`, await this.#describeView(), this.listPrograms("agentls"));
     console.error(this.readLogs());
+  }
+
+  /** Returns the connection and the visible messages. Does not wait long for a view that is gone. */
+  #describeView() {
+    const describe = (app) => ({
+      ...app.dataset,
+      messages: [...app.querySelectorAll("[role=status], [role=alert]")]
+        .map((message) => message.textContent)
+        .filter((text) => text !== ""),
+      input: app.querySelector("[data-testid=input]")?.value,
+    });
+    return this.at("app")
+      .evaluate(describe, undefined, { timeout: 5000 })
+      .catch((error) => `no view: ${error.message}`);
   }
 
   async allowRequest() {
