@@ -9,7 +9,7 @@
 //! - [`config`] -- typed settings, layers, trust, diagnostics.
 //! - [`provider`] -- LLM APIs as one typed stream.
 //! - [`context`] -- what the model sees.
-//! - [`oauth`] -- signs in to MCP servers.
+//! - [`oauth`] -- logs in to MCP servers.
 //! - [`approval`] -- decides whether an effect may happen and whether a user must approve it.
 //! - [`sandbox`] -- what commands may read, write, and reach.
 //! - [`proxy`] -- connects sandboxed commands to allowed hosts.

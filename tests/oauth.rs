@@ -1,4 +1,4 @@
-//! Signs in at a real authorization server on this machine, which behaves well or badly (tests/peers/oauth_server.py).
+//! Logs in at a real authorization server on this machine, which behaves well or badly (tests/peers/oauth_server.py).
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that fails says so by a panic")]
 
@@ -7,16 +7,16 @@ mod mcp_peer;
 
 use agentls::config::NetworkSettings;
 use agentls::oauth::{OAuthClient, OAuthError, OAuthServer, PendingLogin, TokenSource, TokenStore};
-use mcp_peer::{HttpPeer, sign_in};
+use mcp_peer::{HttpPeer, log_in_by_browser};
 use secrecy::ExposeSecret as _;
 
-struct SignIn {
+struct LoginWorld {
     peer: HttpPeer,
     folder: tempfile::TempDir,
     client_id: Option<String>,
 }
 
-impl SignIn {
+impl LoginWorld {
     fn new(arguments: &[&str]) -> Self {
         let peer = HttpPeer::start(&[&["--oauth"], arguments].concat());
         Self {
@@ -49,11 +49,11 @@ impl SignIn {
         PendingLogin::begin(self.client(), &server).await
     }
 
-    /// Signs in as a user would; returns the last page of the browser.
+    /// Logs in as a user would; returns the last page of the browser.
     async fn complete(&self) -> Result<String, OAuthError> {
         let login = self.begin().await?;
         let url = login.url.to_string();
-        let browser = tokio::task::spawn_blocking(move || sign_in(&url));
+        let browser = tokio::task::spawn_blocking(move || log_in_by_browser(&url));
         login.finish(&self.store()).await?;
         Ok(browser.await.unwrap())
     }
@@ -80,21 +80,21 @@ impl SignIn {
     }
 }
 
-/// Signs in at a server with a fault, which must not give a token.
+/// Logs in at a server with a fault, which must not give a token.
 async fn refusal(fault: &str) -> String {
-    let sign_in = SignIn::new(&["--oauth-fault", fault]);
-    let error = sign_in.complete().await.unwrap_err();
-    assert!(!sign_in.store().has_tokens(&sign_in.peer.url), "{fault}");
-    assert!(sign_in.tokens().get_access_token().await.unwrap().is_none());
+    let world = LoginWorld::new(&["--oauth-fault", fault]);
+    let error = world.complete().await.unwrap_err();
+    assert!(!world.store().has_tokens(&world.peer.url), "{fault}");
+    assert!(world.tokens().get_access_token().await.unwrap().is_none());
     error.to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_signs_in_and_the_token_works() {
-    let world = SignIn::new(&[]);
+async fn a_person_logs_in_and_the_token_works() {
+    let world = LoginWorld::new(&[]);
     assert!(world.tokens().get_access_token().await.unwrap().is_none());
     let page = world.complete().await.unwrap();
-    assert!(page.contains("You are signed in"), "{page}");
+    assert!(page.contains("You are logged in"), "{page}");
     let token = world.tokens().get_access_token().await.unwrap().unwrap();
     assert!(world.accepts(token.expose_secret()).await);
     assert_eq!(world.peer.oauth_steps("authorize")[0]["scope"], "notes");
@@ -105,7 +105,7 @@ async fn a_person_signs_in_and_the_token_works() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registered_client_id_needs_no_registration() {
-    let mut world = SignIn::new(&["--oauth-fault", "no_registration"]);
+    let mut world = LoginWorld::new(&["--oauth-fault", "no_registration"]);
     let error = world.begin().await.unwrap_err().to_string();
     assert!(error.contains("oauth_client_id"), "{error}");
     world.client_id = Some("known-client".to_owned());
@@ -117,7 +117,7 @@ async fn a_registered_client_id_needs_no_registration() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expiring_token_is_refreshed_once_by_all_who_need_it() {
     // The second half of a lifetime of two seconds counts as expired.
-    let world = SignIn::new(&["--oauth-lifetime", "2"]);
+    let world = LoginWorld::new(&["--oauth-lifetime", "2"]);
     world.complete().await.unwrap();
     let first = world.tokens().get_access_token().await.unwrap().unwrap();
     let expired = async {
@@ -152,8 +152,8 @@ async fn an_expiring_token_is_refreshed_once_by_all_who_need_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_refresh_needs_a_new_sign_in() {
-    let world = SignIn::new(&["--oauth-lifetime", "0", "--oauth-fault", "refuse_refresh"]);
+async fn a_refused_refresh_needs_a_new_login() {
+    let world = LoginWorld::new(&["--oauth-lifetime", "0", "--oauth-fault", "refuse_refresh"]);
     world.complete().await.unwrap();
     let error = world.tokens().get_access_token().await.unwrap_err();
     assert!(matches!(error, OAuthError::LoginNeeded), "{error}");
@@ -191,7 +191,7 @@ async fn metadata_that_does_not_match_is_refused() {
         ("huge_metadata", "longer than 256 KiB"),
         ("redirecting_token", "redirects, which is not followed"),
         ("other_token", "not a bearer token"),
-        ("no_metadata", "does not say how to sign in"),
+        ("no_metadata", "does not say how to log in"),
     ] {
         let error = refusal(fault).await;
         assert!(error.contains(expected), "{fault}: {error}");
@@ -200,13 +200,15 @@ async fn metadata_that_does_not_match_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_with_another_state_changes_nothing() {
-    let world = SignIn::new(&["--oauth-fault", "wrong_state"]);
+    let world = LoginWorld::new(&["--oauth-fault", "wrong_state"]);
     let login = world.begin().await.unwrap();
     let url = login.url.to_string();
     let store = world.store();
     let waiting = agentls::base::spawn::spawn(async move { login.finish(&store).await });
-    let page = tokio::task::spawn_blocking(move || sign_in(&url)).await.unwrap();
-    assert!(page.contains("not the expected sign-in"), "{page}");
+    let page = tokio::task::spawn_blocking(move || log_in_by_browser(&url))
+        .await
+        .unwrap();
+    assert!(page.contains("not the expected login"), "{page}");
     assert!(!waiting.is_finished());
     waiting.abort();
     assert!(world.peer.oauth_steps("token").is_empty());

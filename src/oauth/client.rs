@@ -1,4 +1,4 @@
-//! Requests to the endpoints of a sign-in: bounded, without redirects, to acceptable addresses only.
+//! Requests to the endpoints of a login: bounded, without redirects, to acceptable addresses only.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const LOOK_UP: Duration = Duration::from_secs(2);
 /// The largest document that is read, in bytes.
 const MAX_BODY: usize = 256 * 1024;
 
-/// The client for the sign-in at one server.
+/// The client for the login at one server.
 #[derive(Debug)]
 pub struct OAuthClient {
     network: NetworkSettings,

@@ -1,4 +1,4 @@
-//! Finds out who signs people in for a server: resource metadata (RFC 9728), then the authorization server's (RFC 8414).
+//! Finds out who logs people in for a server: resource metadata (RFC 9728), then the authorization server's (RFC 8414).
 
 use serde::Deserialize;
 use url::Url;
@@ -69,7 +69,7 @@ impl Authorization {
         Self::check(client, metadata, resource.resource, scopes)
     }
 
-    /// The first version of the standard had no resource metadata: the server's origin signed people in.
+    /// The first version of the standard had no resource metadata: the server's origin logged people in.
     async fn discover_without_resource(client: &OAuthClient) -> Result<Self, OAuthError> {
         let server = client.policy.server();
         let origin = server.origin().ascii_serialization();
@@ -121,7 +121,7 @@ async fn find_resource(
     let server = client.policy.server();
     if let Some(named) = read_parameter(challenge, "resource_metadata") {
         let url = client.policy.parse(WHAT, &named)?;
-        // Only the server itself may say who signs people in for it.
+        // Only the server itself may say who logs people in for it.
         if url.origin() != server.origin() {
             return Err(OAuthError::Refused {
                 what: WHAT,

@@ -1,4 +1,4 @@
-//! Which addresses a sign-in may use. Pure, except that names are checked when the client connects.
+//! Which addresses a login may use. Pure, except that names are checked when the client connects.
 
 use url::{Host, Url};
 

@@ -1,4 +1,4 @@
-//! A sign-in, from the first question to the server to the stored tokens.
+//! A login, from the first question to the server to the stored tokens.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::store::{ClientIdentity, StoredTokens, TokenStore};
 use super::token::{request_tokens, run_blocking};
 use super::{OAuthError, OAuthServer};
 
-/// How long a user may take to sign in.
+/// How long a user may take to log in.
 const MINUTES: u64 = 10;
 
-/// A sign-in that waits for the user.
+/// A login that waits for the user.
 #[derive(Debug)]
 pub struct PendingLogin {
     /// The address that the user opens.
@@ -39,7 +39,7 @@ struct Registration {
 }
 
 impl PendingLogin {
-    /// Prepares a sign-in: finds the authorization server, registers there if necessary, and listens on this machine.
+    /// Prepares a login: finds the authorization server, registers there if necessary, and listens on this machine.
     ///
     /// # Errors
     /// Fails if the server names no acceptable authorization server, or if that one refuses to register clients.
@@ -83,10 +83,10 @@ impl PendingLogin {
         })
     }
 
-    /// Waits for the user, exchanges the code for tokens, and stores them. Dropping the future ends the sign-in.
+    /// Waits for the user, exchanges the code for tokens, and stores them. Dropping the future ends the login.
     ///
     /// # Errors
-    /// Fails if the user or the authorization server refuses, or if nobody signs in within ten minutes.
+    /// Fails if the user or the authorization server refuses, or if nobody logs in within ten minutes.
     pub async fn finish(self, store: &TokenStore) -> Result<(), OAuthError> {
         use secrecy::ExposeSecret as _;
         let redirect = self.listener.uri();

@@ -1,6 +1,6 @@
-//! OAuth 2.1 for MCP servers over HTTP: sign-in through the user's browser, tokens, and their refresh (R-MCP).
+//! OAuth 2.1 for MCP servers over HTTP: login through the user's browser, tokens, and their refresh (R-MCP).
 //!
-//! Owns discovery ([`Authorization`]), the sign-in ([`PendingLogin`]), and the tokens of each server
+//! Owns discovery ([`Authorization`]), the login ([`PendingLogin`]), and the tokens of each server
 //! ([`TokenSource`]). Knows HTTP and files; must not know MCP messages or sessions. It never opens a browser: the
 //! caller shows the address.
 //!
@@ -28,10 +28,10 @@ pub use login::PendingLogin;
 pub use store::TokenStore;
 pub use token::TokenSource;
 
-/// A server that may need a sign-in, and what the user has configured about it.
+/// A server that may need a login, and what the user has configured about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuthServer {
-    /// The name for the user who signs in.
+    /// The name for the user who logs in.
     pub name: String,
     /// Its address; tokens are bound to it.
     pub url: Url,
@@ -43,7 +43,7 @@ pub struct OAuthServer {
     pub callback_port: Option<u16>,
 }
 
-/// Why a sign-in or a refresh failed.
+/// Why a login or a refresh failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OAuthError {
     /// The server's own address cannot be used with tokens.
@@ -56,8 +56,8 @@ pub enum OAuthError {
         url: String,
         why: &'static str,
     },
-    /// Nothing says how to sign in.
-    #[error("{0} does not say how to sign in; if it takes a fixed token, set bearer_token_env")]
+    /// Nothing says how to log in.
+    #[error("{0} does not say how to log in; if it takes a fixed token, set bearer_token_env")]
     NoMetadata(Url),
     /// A document names something else than what was asked for.
     #[error("the {what} names {found:?} instead of {expected:?}")]
@@ -66,7 +66,7 @@ pub enum OAuthError {
         expected: String,
         found: String,
     },
-    /// The authorization server lacks something that a sign-in needs.
+    /// The authorization server lacks something that a login needs.
     #[error("the authorization server {issuer} {lacks}")]
     Unsupported { issuer: String, lacks: &'static str },
     /// An endpoint did not answer, or answered with what cannot be used.
@@ -75,11 +75,11 @@ pub enum OAuthError {
     /// The authorization server refused.
     #[error("the authorization server refused: {0}")]
     Denied(String),
-    /// Nobody signed in within the time limit.
-    #[error("nobody signed in within {0} minutes")]
+    /// Nobody logged in within the time limit.
+    #[error("nobody logged in within {0} minutes")]
     TimedOut(u64),
     /// There is no token, or it can no longer be refreshed.
-    #[error("a sign-in is needed")]
+    #[error("a login is needed")]
     LoginNeeded,
     /// The file of tokens cannot be used.
     #[error("the tokens in {path} cannot be {action}: {why}")]

@@ -1,4 +1,4 @@
-//! The end of a sign-in: a listener on this machine that takes the browser's redirect (RFC 8252).
+//! The end of a login: a listener on this machine that takes the browser's redirect (RFC 8252).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl RedirectListener {
                     respond(
                         &mut stream,
                         "400 Bad Request",
-                        "This is not the expected sign-in.\n",
+                        "This is not the expected login.\n",
                     )
                     .await
                 }
@@ -122,9 +122,9 @@ fn parse_target(target: &str) -> Option<RedirectAnswer> {
 
 fn page(is_error: bool) -> &'static str {
     if is_error {
-        "The sign-in was refused. You can close this page.\n"
+        "The login was refused. You can close this page.\n"
     } else {
-        "You are signed in. You can close this page and go back to your editor.\n"
+        "You are logged in. You can close this page and go back to your editor.\n"
     }
 }
 
@@ -134,7 +134,7 @@ async fn respond(stream: &mut TcpStream, status: &str, text: &str) {
          Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\r\n{text}",
         text.len()
     );
-    // The browser may be gone; the sign-in is complete anyway.
+    // The browser may be gone; the login is complete anyway.
     let _ = stream.write_all(answer.as_bytes()).await;
     let _ = stream.shutdown().await;
 }
@@ -191,7 +191,7 @@ mod tests {
             "GET /callback?code=a%20b&state=right HTTP/1.1\r\nHost: x\r\n\r\n",
         )
         .await;
-        assert!(answer.contains("You are signed in"), "{answer}");
+        assert!(answer.contains("You are logged in"), "{answer}");
         assert_eq!(waiting.await.unwrap().unwrap().get("code"), Some("a b"));
     }
 }

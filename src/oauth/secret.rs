@@ -1,4 +1,4 @@
-//! Random secrets of a sign-in, and the PKCE challenge.
+//! Random secrets of a login, and the PKCE challenge.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

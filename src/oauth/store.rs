@@ -23,7 +23,7 @@ pub struct TokenStore {
     folder: PathBuf,
 }
 
-/// What a sign-in gave.
+/// What a login gave.
 #[derive(Clone, Debug)]
 pub(super) struct StoredTokens {
     pub(super) issuer: String,
@@ -241,9 +241,7 @@ fn read_private(path: &Path) -> io::Result<Vec<u8>> {
         .open(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() || meta.mode() & 0o077 != 0 {
-        return Err(io::Error::other(
-            "others can read it; remove it and sign in again",
-        ));
+        return Err(io::Error::other("others can read it; remove it and log in again"));
     }
     let mut text = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut text)?;

@@ -92,7 +92,7 @@ impl TokenSource {
         }
     }
 
-    /// Returns the server's token; `None` if nobody has signed in.
+    /// Returns the server's token; `None` if nobody has logged in.
     ///
     /// # Errors
     /// Fails with [`OAuthError::LoginNeeded`] if the token has expired and cannot be refreshed, and with other errors
@@ -110,7 +110,7 @@ impl TokenSource {
     /// Returns a token in place of one that the server has refused.
     ///
     /// # Errors
-    /// As [`Self::get_access_token`]; [`OAuthError::LoginNeeded`] also if nobody has signed in.
+    /// As [`Self::get_access_token`]; [`OAuthError::LoginNeeded`] also if nobody has logged in.
     pub async fn replace_refused(&self, refused: &SecretString) -> Result<SecretString, OAuthError> {
         self.refresh(refused).await
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::mcp_peer::{HttpPeer, sign_in};
+use crate::mcp_peer::{HttpPeer, log_in_by_browser};
 use crate::terminal::Terminal;
 use crate::{World, hello};
 
@@ -656,8 +656,8 @@ fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
     chat.wait_for_text("Open this address in your browser to log in to wiki:");
     let shown = chat.wait_for_text("waiting for the login");
     let address = shown.lines().find(|line| line.starts_with("http")).unwrap();
-    let page = sign_in(address.trim());
-    assert!(page.contains("You are signed in"), "{page}");
+    let page = log_in_by_browser(address.trim());
+    assert!(page.contains("You are logged in"), "{page}");
     chat.wait_for_text("✓ wiki · ready · ");
     chat.wait_for_text("› ");
     chat.send_keys("/mcp logout wiki\r");

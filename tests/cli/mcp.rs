@@ -7,12 +7,31 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::mcp_peer::{HttpPeer, script, sign_in};
+use crate::mcp_peer::{HttpPeer, log_in_by_browser, script, visit};
 use crate::{CommandResult, World};
 
 impl World {
     fn config(&self) -> String {
         fs::read_to_string(self.path("home/.config/agentls/config.toml")).unwrap()
+    }
+
+    /// Logs in as a user would.
+    fn log_in(&self, name: &str) {
+        let mut child = self
+            .command(&["mcp", "login", name])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut url = String::new();
+        while !url.starts_with("http") {
+            url.clear();
+            assert!(output.read_line(&mut url).unwrap() > 0, "no address");
+        }
+        log_in_by_browser(url.trim());
+        let rest: Vec<String> = output.lines().map(Result::unwrap).collect();
+        assert!(child.wait().unwrap().success(), "{rest:?}");
+        assert!(rest.concat().contains("logged in"), "{rest:?}");
     }
 
     /// Writes a file of the workspace that names a server.
@@ -146,21 +165,7 @@ fn a_login_waits_for_the_browser_and_a_logout_forgets_it() {
         .run(&["mcp", "test", "peer"])
         .assert_exit_code(1)
         .assert_stdout("agentls mcp login peer");
-    let mut child = world
-        .command(&["mcp", "login", "peer"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut url = String::new();
-    while !url.starts_with("http") {
-        url.clear();
-        assert!(output.read_line(&mut url).unwrap() > 0, "no address");
-    }
-    sign_in(url.trim());
-    let rest: Vec<String> = output.lines().map(Result::unwrap).collect();
-    assert!(child.wait().unwrap().success(), "{rest:?}");
-    assert!(rest.concat().contains("logged in"), "{rest:?}");
+    world.log_in("peer");
     world
         .run(&["mcp", "test", "peer"])
         .assert_exit_code(0)

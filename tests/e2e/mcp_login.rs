@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World};
 use crate::mcp::{call_tool, servers};
-use crate::mcp_peer::{HttpPeer, sign_in, visit};
+use crate::mcp_peer::{HttpPeer, log_in_by_browser, visit};
 use crate::mock_llm::Reply;
 
 /// Returns a world whose server `peer` is at the address of the scripted one.
@@ -77,8 +77,8 @@ fn a_server_is_ready_after_a_login() {
     let url = login(&client);
     wait_for_update(&world, &client, "needsLogin waits");
     assert_eq!(servers(&client)[0]["loginUrl"], json!(url));
-    let page = sign_in(&url);
-    assert!(page.contains("You are signed in"), "{page}");
+    let page = log_in_by_browser(&url);
+    assert!(page.contains("You are logged in"), "{page}");
     wait_for_update(&world, &client, "ready");
     let echo = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
     assert!(echo.contains("hello"), "{echo}");
@@ -99,7 +99,7 @@ fn a_login_needs_no_turn_before_it() {
     let client = world.start();
     let url = login(&client);
     wait_for_update(&world, &client, "needsLogin waits");
-    sign_in(&url);
+    log_in_by_browser(&url);
     wait_for_update(&world, &client, "ready");
     assert_eq!(peer.oauth_steps("authorize")[0]["scope"], "notes more");
     let session = client.session();
@@ -114,7 +114,7 @@ fn a_refused_token_is_refreshed_once_and_the_request_repeated() {
     world.mock().allow_rewrites();
     let client = world.start();
     let session = client.session();
-    sign_in(&login(&client));
+    log_in_by_browser(&login(&client));
     wait_for_update(&world, &client, "ready");
     revoke(&peer, "access");
     let echo = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
@@ -130,7 +130,7 @@ fn a_refused_token_is_refreshed_once_and_the_request_repeated() {
     assert!(refused.contains("needs a login"), "{refused}");
     wait_for_update(&world, &client, "needsLogin");
     assert_eq!(grants(&peer).len(), 3);
-    sign_in(&login(&client));
+    log_in_by_browser(&login(&client));
     wait_for_update(&world, &client, "ready");
     let echo = call_tool(&world, &client, &session, "echo", json!({"text": "fourth"}));
     assert!(echo.contains("fourth"), "{echo}");
@@ -163,7 +163,10 @@ fn what_refuses_a_login_is_reported() {
     let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "deny"]);
     let world = world_at(&peer, "[mcp.program]\ncommand = \"true\"");
     let client = world.start();
-    sign_in(&login(&client));
+    let listed = servers(&client).remove(0);
+    assert_eq!(listed["reason"], "the last login is no longer valid");
+    assert!(listed["loggedIn"].is_null(), "{listed}");
+    log_in_by_browser(&login(&client));
     wait_for_update(
         &world,
         &client,
@@ -188,7 +191,7 @@ fn a_missing_scope_is_a_clear_error() {
     let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "insufficient_scope"]);
     let world = world_at(&peer, "");
     let client = world.start();
-    sign_in(&login(&client));
+    log_in_by_browser(&login(&client));
     wait_for_update(&world, &client, "ready");
     let session = client.session();
     let refused = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
@@ -207,7 +210,7 @@ fn a_token_reaches_no_other_server() {
     world.mock().allow_rewrites();
     let client = world.start();
     let session = client.session();
-    sign_in(&login(&client));
+    log_in_by_browser(&login(&client));
     wait_for_update(&world, &client, "ready");
     // A project gives the same name another address, and adds a server of its own.
     world.write(

@@ -97,8 +97,8 @@ pub fn visit(url: &str) -> (String, Option<String>, String) {
     (status, location.map(str::to_owned), body.to_owned())
 }
 
-/// Signs in at the scripted authorization server, as a browser would. Returns the last page.
-pub fn sign_in(url: &str) -> String {
+/// Logs in at the scripted authorization server, as a browser would. Returns the last page.
+pub fn log_in_by_browser(url: &str) -> String {
     let (status, location, body) = visit(url);
     match location {
         Some(location) => visit(&location).2,

@@ -118,7 +118,7 @@ test("a login shows its address and opens it after the user agrees", { timeout: 
       await dialog.getByRole("button", { name: "Copy Address" }).click();
       await waitForRow(page, "wiki", "waits for the login in your browser");
       const copied = await page.evaluate(() => navigator.clipboard.readText());
-      assert.match(await (await fetch(copied)).text(), /You are signed in/);
+      assert.match(await (await fetch(copied)).text(), /You are logged in/);
       await waitForRow(page, "wiki", "tools · Scripted peer 1.0.0");
       await s.takeScreenshot("mcp-logged-in");
       await pressRowButton(page, "wiki", "Log Out");
@@ -154,7 +154,7 @@ test("a server asks with a form and with an address", { timeout: 6 * TIMEOUT_MS 
     await s.view.locator(".note", { hasText: "→ Ada, true, green" }).waitFor();
 
     await s.sendPrompt("let it lead");
-    await question.getByRole("link", { name: "https://peer.example/sign-in?id=1" }).waitFor();
+    await question.getByRole("link", { name: "https://peer.example/login?id=1" }).waitFor();
     await s.takeScreenshot("mcp-address");
     await question.getByLabel("Decline").check();
     await question.getByRole("button", { name: "Answer" }).click();

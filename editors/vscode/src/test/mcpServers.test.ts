@@ -154,7 +154,7 @@ test("the keyboard reaches every action", async () => {
 const LOGIN_URL = "https://login.example/authorize?state=a_b%2B1";
 
 test("a login shows the whole address and opens it only after the user agrees", async () => {
-  const wiki = describeServer("wiki", "needsLogin", { reason: "nobody signed in within 10 minutes" });
+  const wiki = describeServer("wiki", "needsLogin", { reason: "nobody logged in within 10 minutes" });
   server.answers["agent/loginMcpServer"] = { url: LOGIN_URL };
   listed(wiki);
   await list.showServers();
