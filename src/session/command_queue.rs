@@ -71,6 +71,15 @@ pub(super) struct PendingOperation {
     pub(super) number: Option<u64>,
     pub(super) operation: Operation,
     pub(super) gathered: Gathered,
+    /// The step that it waits for.
+    step: Option<IoStep>,
+}
+
+impl PendingOperation {
+    /// Returns whether it waits for what its message mentions, and changes nothing meanwhile.
+    fn is_expanding(&self) -> bool {
+        self.step == Some(IoStep::ExpandMessage)
+    }
 }
 
 /// Operations of different groups do not depend on each other's order while a turn runs.
@@ -156,16 +165,19 @@ impl CommandQueue {
             number,
             operation,
             gathered: Gathered::default(),
+            step: None,
         }
     }
 
-    /// Takes the next operation that may begin. Without a turn there is one at a time. While a turn runs, an operation
-    /// waits only for earlier ones of its group, so that none holds up an answer that the turn needs.
+    /// Takes the next operation that may begin. Without a turn there is one at a time, except that the session can be
+    /// looked at while a message waits for an MCP server. While a turn runs, an operation waits only for earlier ones of
+    /// its group, so that none holds up an answer that the turn needs.
     pub(super) fn take_next(&mut self, has_turn: bool) -> Option<PendingOperation> {
         let may_begin = |at: &usize| {
             let group = self.waiting[*at].operation.order_group();
             if !has_turn || group == OrderGroup::Alone {
-                return *at == 0 && self.in_progress.is_empty();
+                let mut begun = self.in_progress.iter();
+                return *at == 0 && begun.all(|begun| group == OrderGroup::Look && begun.is_expanding());
             }
             let earlier = self.in_progress.iter().chain(self.waiting.range(..*at));
             !{ earlier }.any(|earlier| earlier.operation.order_group() == group)
@@ -175,7 +187,8 @@ impl CommandQueue {
     }
 
     /// Keeps an operation until its step is taken.
-    pub(super) fn hold(&mut self, pending: PendingOperation) {
+    pub(super) fn hold(&mut self, mut pending: PendingOperation, step: IoStep) {
+        pending.step = Some(step);
         self.in_progress.push(pending);
     }
 
@@ -237,7 +250,7 @@ mod tests {
         let mut queue = queue_of([rename("a"), set_mode()]);
         let first = queue.take_next(false).unwrap();
         let id = first.id;
-        queue.hold(first);
+        queue.hold(first, IoStep::Lock);
         assert!(queue.take_next(false).is_none());
         assert_eq!(queue.done_through(), 0);
         drop(queue.take_started(id));
@@ -253,7 +266,7 @@ mod tests {
     fn during_a_turn_an_operation_waits_only_for_its_own_kind() {
         let mut queue = queue_of([rename("a"), rename("b"), set_mode()]);
         let first = queue.take_next(true).unwrap();
-        queue.hold(first);
+        queue.hold(first, IoStep::Lock);
         assert!(matches!(
             queue.take_next(true).unwrap().operation,
             Operation::Command(SessionCommand::SetMode { .. })
@@ -270,11 +283,28 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_waits_for_a_server_holds_up_no_look() {
+        let inspect = || SessionCommand::Inspect {
+            reply: oneshot::channel().0,
+        };
+        for (step, may_look) in [(IoStep::ExpandMessage, true), (IoStep::Fold, false)] {
+            let mut queue = queue_of([rename("a"), inspect(), set_mode(), inspect()]);
+            let first = queue.take_next(false).unwrap();
+            queue.hold(first, step);
+            assert_eq!(queue.take_next(false).is_some(), may_look, "{step:?}");
+            assert!(
+                queue.take_next(false).is_none(),
+                "the mode waits, and what follows it"
+            );
+        }
+    }
+
+    #[test]
     fn own_operations_come_first_and_alone() {
         let mut queue = queue_of([rename("a")]);
         let pending = queue.take_next(true).unwrap();
         let id = pending.id;
-        queue.hold(pending);
+        queue.hold(pending, IoStep::Lock);
         queue.push_first(Operation::StartQueued);
         assert!(queue.take_next(true).is_none());
         drop(queue.take_started(id));

@@ -41,7 +41,7 @@ impl Actor {
                 let step_future = self.start_step(step, &pending);
                 let posted = step_future.map(move |outcome| IoResult::Step(id, step, Box::new(outcome)));
                 self.mailbox.io.push(posted.boxed());
-                self.mailbox.queue.hold(pending);
+                self.mailbox.queue.hold(pending, step);
             }
             Err(refused) => self.refuse(pending.operation, refused),
         }

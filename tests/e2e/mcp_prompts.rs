@@ -216,6 +216,46 @@ fn a_cancel_ends_the_wait_for_a_server() {
 }
 
 #[test]
+fn a_canceled_request_ends_the_wait_for_a_server() {
+    let world = world_with(&[], "");
+    let client = world.start();
+    let session = client.session();
+    let asked = client.prompt(&session, "look at @peer:note://hang");
+    world.wait_until(|| client.processes() > 1);
+    let started = now();
+    client.cancel_request(&asked);
+    let result = client.cancelled(&asked);
+    assert_eq!(json!(result.state), "cancelled");
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(world.requests(), 0, "nobody asks the model");
+    world.mock().push(Reply::text("done"));
+    client.ask(&session, "next");
+}
+
+#[test]
+fn lists_do_not_wait_for_a_prompt_that_waits_for_a_server() {
+    let world = world_with(&[], "");
+    let client = world.start();
+    let session = client.session();
+    send(&world, &client, &session, "/mcp__peer__plain");
+    let asked = client.prompt(&session, "look at @peer:note://hang");
+    let started = now();
+    assert!(!commands(&client, &session).is_empty());
+    let _: Value = client.call("agent/listMcpServers", json!({"sessionId": session}));
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    client.cancel(&session);
+    client.prompt_result(&asked);
+}
+
+#[test]
 fn a_resource_that_does_not_come_ends_by_the_limit() {
     let world = world_with(&[], "timeout_s = 1");
     let client = world.start();
