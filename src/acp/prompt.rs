@@ -79,7 +79,11 @@ async fn start_turn(
             state.sessions.send_request(session, compact).await
         }
         None => {
-            let prompt = |reply| SessionCommand::Prompt { content, reply };
+            let prompt = |reply| SessionCommand::Prompt {
+                content,
+                canceled: request,
+                reply,
+            };
             state.sessions.send_request(session, prompt).await
         }
     };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::base::CancellationToken;
 use crate::domain::{
     AgentError, ApprovalId, Block, ChangeKind, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply,
     InstructionFile, MessageId, Mode, OpenApproval, OpenInquiry, PromptQueue, RequestSubject, SessionId,
@@ -21,6 +22,8 @@ use crate::store::{Holder, SkippedRow, StoreError, StoreHealth};
 pub enum SessionCommand {
     Prompt {
         content: Vec<Block>,
+        /// Canceled when the client gives up on the prompt before its turn has started.
+        canceled: CancellationToken,
         /// Answered when the turn has started, or with the reason why not.
         reply: PromptReply,
     },

@@ -16,8 +16,7 @@ use super::messages::make_title;
 use super::residency::LoadState;
 use super::revert::{revert_cause, to_revert_diff};
 use super::services::SessionSettings;
-use crate::base::clock;
-use crate::base::random;
+use crate::base::{CancellationToken, clock, random};
 use crate::domain::{
     Block, ChangeState, CircuitState, CircuitSubject, Event, Message, Mode, ResolvedBy, Role, TerminalReason,
     ToolCallStatus, TurnId, TurnTrigger,
@@ -58,7 +57,11 @@ impl Actor {
             Operation::Unload => return self.unload(&gathered),
         };
         match command {
-            SessionCommand::Prompt { content, reply } => self.handle_prompt(content, gathered, reply),
+            SessionCommand::Prompt {
+                content,
+                canceled,
+                reply,
+            } => self.handle_prompt(content, &canceled, gathered, reply),
             SessionCommand::Resume { reply } => self.resume_turn(gathered, reply),
             SessionCommand::Compact { instructions, reply } => {
                 self.start_compaction(instructions, gathered, reply)
@@ -124,13 +127,22 @@ impl Actor {
         !open.is_empty()
     }
 
-    fn handle_prompt(&mut self, content: Vec<Block>, gathered: Gathered, reply: PromptReply) {
+    fn handle_prompt(
+        &mut self,
+        content: Vec<Block>,
+        canceled: &CancellationToken,
+        gathered: Gathered,
+        reply: PromptReply,
+    ) {
         // Without settings the reply is dropped, as when the session has ended.
         let Some(settings) = gathered.settings else { return };
         // The title is what the user typed, not what a slash command expands to.
         let title = make_title(&content);
         let content = gathered.message.unwrap_or(content);
         let handle = self.start_prompt(TurnTrigger::Prompt, title, content, settings, |_| {});
+        if canceled.is_cancelled() {
+            self.cancel_turn(Some(handle.turn.clone()));
+        }
         self.return_handle(handle, reply);
     }
 

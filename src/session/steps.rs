@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture};
 
 use super::actor::{Actor, IoResult};
 use super::command::{CommandError, QueueAction, SessionCommand};
@@ -300,16 +300,22 @@ impl Actor {
             }
             IoStep::ExpandMessage => {
                 let content = message_of(&pending.operation).unwrap_or_default();
-                let starts_turn = matches!(
-                    pending.operation,
-                    Operation::Command(SessionCommand::Prompt { .. })
-                );
-                let cancel = ExpansionCancel {
-                    starts_turn,
-                    canceled: self
-                        .mailbox
-                        .cancels
-                        .wait_for_cancel_of(pending.number.unwrap_or(u64::MAX)),
+                let number = pending.number.unwrap_or(u64::MAX);
+                let canceled = self.mailbox.cancels.wait_for_cancel_of(number);
+                let cancel = match &pending.operation {
+                    Operation::Command(SessionCommand::Prompt {
+                        canceled: of_request, ..
+                    }) => {
+                        let of_request = of_request.clone().cancelled_owned();
+                        ExpansionCancel {
+                            starts_turn: true,
+                            canceled: future::select(canceled, Box::pin(of_request)).map(drop).boxed(),
+                        }
+                    }
+                    _ => ExpansionCancel {
+                        starts_turn: false,
+                        canceled,
+                    },
                 };
                 let expanded = io::expand_message(
                     services,

@@ -193,7 +193,11 @@ fn resources_are_read_when_they_are_mentioned() {
 
 #[test]
 fn a_cancel_ends_the_wait_for_a_server() {
-    for prompt in ["look at @peer:note://hang", "/mcp__silent__prompt"] {
+    for (prompt, is_of_request) in [
+        ("look at @peer:note://hang", false),
+        ("/mcp__silent__prompt", false),
+        ("look at @peer:note://hang", true),
+    ] {
         let silent = "[mcp.silent]\ncommand = \"sleep\"\nargs = [\"1000\"]\nstartup_timeout_s = 5\n";
         let world = world_with(&[], silent);
         let client = world.start();
@@ -201,8 +205,13 @@ fn a_cancel_ends_the_wait_for_a_server() {
         let asked = client.prompt(&session, prompt);
         world.wait_until(|| client.processes() > 1);
         let started = now();
-        client.cancel(&session);
-        let result = client.prompt_result(&asked);
+        let result = if is_of_request {
+            client.cancel_request(&asked);
+            client.cancelled(&asked)
+        } else {
+            client.cancel(&session);
+            client.prompt_result(&asked)
+        };
         assert_eq!(json!(result.state), "cancelled");
         assert!(
             started.elapsed() < Duration::from_secs(5),
@@ -213,27 +222,6 @@ fn a_cancel_ends_the_wait_for_a_server() {
         world.mock().push(Reply::text("done"));
         client.ask(&session, "next");
     }
-}
-
-#[test]
-fn a_canceled_request_ends_the_wait_for_a_server() {
-    let world = world_with(&[], "");
-    let client = world.start();
-    let session = client.session();
-    let asked = client.prompt(&session, "look at @peer:note://hang");
-    world.wait_until(|| client.processes() > 1);
-    let started = now();
-    client.cancel_request(&asked);
-    let result = client.cancelled(&asked);
-    assert_eq!(json!(result.state), "cancelled");
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        started.elapsed()
-    );
-    assert_eq!(world.requests(), 0, "nobody asks the model");
-    world.mock().push(Reply::text("done"));
-    client.ask(&session, "next");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::files::write_as_user;
 use super::mcp;
 use super::model::LONGEST_TURN;
 use super::server_run::ServerRun;
+use agentls::base::CancellationToken;
 use agentls::base::clock;
 use agentls::domain::{Approval, ApprovalId, Decision, DecisionKind, Mode, SessionId, TurnId};
 use agentls::provider::Effort;
@@ -101,10 +102,14 @@ async fn send_prompt(window: &ClientWindow, session: &SessionId) {
         .lock_checker()
         .label_input(session, TypedKind::Prompt);
     let (reply, answer) = oneshot::channel();
-    if let Err(refused) = server
-        .sessions
-        .post_command(session, SessionCommand::Prompt { content, reply })
-    {
+    if let Err(refused) = server.sessions.post_command(
+        session,
+        SessionCommand::Prompt {
+            content,
+            canceled: CancellationToken::new(),
+            reply,
+        },
+    ) {
         return server
             .world
             .lock_checker()

@@ -8,6 +8,7 @@ use super::super::error::RequestError;
 use super::super::service::Service;
 use super::super::state::session_param;
 use super::super::{from_wire, to_wire};
+use crate::base::CancellationToken;
 use crate::domain::{SessionId, TurnId};
 use crate::protocol::{
     CancelNotification, CompactParams, PromptParams, PromptResult, QueueParams, QueueResult,
@@ -22,10 +23,20 @@ impl Service {
         let session = session_param(&params.session_id);
         // Before the first await, so that prompts keep their order.
         let content = documents::load_prompt_content(&self.state, params.prompt)?;
-        let handle = self
-            .ask_session(&session, |reply| SessionCommand::Prompt { content, reply })
-            .await?;
-        self.follow_turn(session, handle).await
+        let canceled = CancellationToken::new();
+        let mut started = std::pin::pin!(self.ask_session(&session, |reply| SessionCommand::Prompt {
+            content,
+            canceled: canceled.clone(),
+            reply,
+        }));
+        let handle = tokio::select! { biased;
+            handle = &mut started => handle?,
+            () = self.wait_for_cancel() => {
+                canceled.cancel();
+                started.await?
+            }
+        };
+        self.follow_turn(&session, handle).await
     }
 
     pub(in crate::server) async fn resume_turn(&self, params: Value) -> Result<PromptResult> {
@@ -34,7 +45,7 @@ impl Service {
         let handle = self
             .ask_session(&session, |reply| SessionCommand::Resume { reply })
             .await?;
-        self.follow_turn(session, handle).await
+        self.follow_turn(&session, handle).await
     }
 
     pub(in crate::server) async fn compact_session(&self, params: Value) -> Result<PromptResult> {
@@ -46,7 +57,7 @@ impl Service {
         let handle = self
             .ask_session(&session, |reply| SessionCommand::Compact { instructions, reply })
             .await?;
-        self.follow_turn(session, handle).await
+        self.follow_turn(&session, handle).await
     }
 
     pub(in crate::server) async fn steer_turn(&self, params: Value) -> Result<SteerResult> {
@@ -104,21 +115,28 @@ impl Service {
     }
 
     /// Follows a turn to its end. `$/cancelRequest` cancels the turn, and the answer carries its result (R-WIRE).
-    async fn follow_turn(&self, session: SessionId, handle: TurnHandle) -> Result<PromptResult> {
+    async fn follow_turn(&self, session: &SessionId, handle: TurnHandle) -> Result<PromptResult> {
         let turn = handle.turn.clone();
-        let cancelled = cancel_token();
+        let was_canceled = cancel_token().is_cancelled() && !self.state.ending.is_cancelled();
         let mut outcome = std::pin::pin!(handle.wait_for_outcome());
-        tokio::select! { biased;
-            // A turn that has ended gets its normal answer, even if a cancel arrives at the same time.
-            outcome = &mut outcome => return Ok(to_prompt_result(outcome)?),
-            () = cancelled.cancelled() => {}
+        if !was_canceled {
+            tokio::select! { biased;
+                // A turn that has ended gets its normal answer, even if a cancel arrives at the same time.
+                outcome = &mut outcome => return Ok(to_prompt_result(outcome)?),
+                () = self.wait_for_cancel() => {}
+            }
         }
-        // The server is ending: the turn was interrupted, not canceled by the user, so its result is a normal answer.
-        if self.state.ending.is_cancelled() {
-            return Ok(to_prompt_result(outcome.await)?);
-        }
-        self.state.sessions.cancel_turn(&session, Some(&turn));
+        self.state.sessions.cancel_turn(session, Some(&turn));
         Err(RequestError::Cancelled(Box::new(to_prompt_result(outcome.await)?)).into())
+    }
+
+    /// Waits for `$/cancelRequest` of the current request.
+    async fn wait_for_cancel(&self) {
+        cancel_token().cancelled().await;
+        // At the server's end a turn is interrupted, not canceled by the user, and gets its normal answer.
+        if self.state.ending.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
+use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
 use crate::base::spawn::{AbortOnDrop, spawn};
@@ -406,6 +407,7 @@ async fn commands_are_rejected_when_neither_disk_nor_memory_can_store_them() {
     ));
     let prompt = |reply| SessionCommand::Prompt {
         content: vec![Block::Text("hello".to_owned())],
+        canceled: CancellationToken::new(),
         reply,
     };
     let refused = rig.sessions.send_request(&"ses_1".into(), prompt).await.err();

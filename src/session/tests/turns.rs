@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
+use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
 use crate::base::spawn::{AbortOnDrop, spawn};
@@ -212,9 +213,14 @@ impl TurnFixture {
     ) -> oneshot::Receiver<Result<TurnHandle, CommandError>> {
         let (reply, answer) = oneshot::channel();
         let content = vec![Block::Text(text.to_owned())];
-        let posted = self
-            .sessions
-            .post_command(session, SessionCommand::Prompt { content, reply });
+        let posted = self.sessions.post_command(
+            session,
+            SessionCommand::Prompt {
+                content,
+                canceled: CancellationToken::new(),
+                reply,
+            },
+        );
         posted.unwrap();
         answer
     }
