@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(60);
 pub enum McpLoginError {
     #[error("{0:?} is not an enabled MCP server; see agent/listMcpServers")]
     UnknownServer(String),
-    #[error("cannot log in at the MCP server {name}: {reason}")]
+    #[error("the MCP server {name} has no login: {reason}")]
     NotPossible { name: String, reason: &'static str },
     #[error("the login could not begin within {} s", BEGIN.as_secs())]
     TimedOut,
@@ -128,7 +128,7 @@ impl McpManager {
         let store = self.tokens().cloned();
         store.ok_or_else(|| McpLoginError::NotPossible {
             name: name.to_owned(),
-            reason: "there is no home folder for the tokens",
+            reason: "there is no home folder for its tokens",
         })
     }
 }

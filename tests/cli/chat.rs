@@ -632,6 +632,9 @@ fn mcp_servers_are_listed_with_their_states_and_restarted() {
     chat.quit();
 }
 
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp logout peer\r");
+    chat.wait_for_text("the MCP server peer has no login: it is a program");
 #[test]
 fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
     let peer = HttpPeer::start(&["--oauth"]);

@@ -155,6 +155,12 @@ fn test_starts_a_server_and_reports_why_one_does_not() {
     let refused = world.run(&["mcp", "test", "theirs"]);
     refused.assert_exit_code(1).assert_stderr("not trusted");
 }
+    for command in ["login", "logout"] {
+        world
+            .run(&["mcp", command, "good"])
+            .assert_exit_code(1)
+            .assert_stderr("the MCP server good has no login: it is a program");
+    }
 
 #[test]
 fn a_login_waits_for_the_browser_and_a_logout_forgets_it() {
