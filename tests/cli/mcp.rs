@@ -137,7 +137,7 @@ fn test_starts_a_server_and_reports_why_one_does_not() {
     let world = World::new();
     let script = script().display().to_string();
     world.configure(&format!(
-        "[mcp.good]\ncommand = \"python3\"\nargs = [\"{script}\"]\n\
+        "[mcp.good]\ncommand = \"python3\"\nargs = [\"{script}\", \"--tools\", \"60\"]\n\
          [mcp.bad]\ncommand = \"sh\"\nargs = [\"-c\", \"echo no database >&2; exit 3\"]\n"
     ));
     world
@@ -145,6 +145,7 @@ fn test_starts_a_server_and_reports_why_one_does_not() {
         .assert_exit_code(0)
         .assert_stdout("Scripted peer 1.0.0")
         .assert_stdout("echo, write_note")
+        .assert_stdout("extra_059")
         .assert_stdout("3 prompts, ");
     world
         .run(&["mcp", "test", "bad"])

@@ -6,7 +6,6 @@
 mod checks;
 mod edit;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -367,11 +366,10 @@ impl<'a> McpCommands<'a> {
         };
         screen.write_entry(&format!("{mark} {name:<14} "), 17, &text);
         if code == 0 {
-            let mut tools = format!("{} tools", server.tools.len());
-            if !server.tools.is_empty() {
-                let _ = write!(tools, ": {}", server.tools.join(", "));
-            }
-            screen.write_entry("  offers         ", 17, &self.clean(&tools));
+            let names: Vec<String> = server.tools.iter().map(|tool| self.clean(tool)).collect();
+            let separator = if names.is_empty() { "" } else { ": " };
+            let tools = format!("{} tools{separator}{}", names.len(), names.join(", "));
+            screen.write_entry("  offers         ", 17, &tools);
         } else {
             for line in &server.stderr {
                 screen.write_entry("  stderr         ", 17, &self.clean(line));
