@@ -12,7 +12,7 @@ use url::Url;
 
 use super::OAuthError;
 use crate::base::spawn::run_blocking;
-use crate::base::{hash, private, random};
+use crate::base::{clock, hash, private, random};
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 256 * 1024;
@@ -34,6 +34,13 @@ pub(super) struct StoredTokens {
     pub(super) refresh: Option<SecretString>,
     /// When the access token expires, in milliseconds since 1970.
     pub(super) expires_ms: Option<i64>,
+}
+
+impl StoredTokens {
+    /// Returns whether the access token can be used without a refresh.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.expires_ms.is_none_or(|end| clock::wall_ms() < end)
+    }
 }
 
 /// How this program identifies itself to an authorization server.

@@ -45,20 +45,7 @@ pub(super) async fn request_tokens(
     identity: &ClientIdentity,
     grant: &[(&str, &str)],
 ) -> Result<TokenAnswer, OAuthError> {
-    let mut fields = grant.to_vec();
-    let mut basic = None;
-    match &identity.secret {
-        Some(secret) if identity.is_basic => basic = Some((identity.id.as_str(), secret.expose_secret())),
-        Some(secret) => {
-            fields.push(("client_id", &identity.id));
-            fields.push(("client_secret", secret.expose_secret()));
-        }
-        None => fields.push(("client_id", &identity.id)),
-    }
-    let (status, body) = client.post_form(WHAT, url, &fields, basic).await?;
-    if !status.is_success() {
-        return Err(bad_status(WHAT, status, &body));
-    }
+    let body = post_as_client(client, WHAT, url, identity, grant).await?;
     let answer: TokenAnswer = parse_body(WHAT, &body)?;
     let token = answer.access_token.expose_secret();
     if !answer.token_type.eq_ignore_ascii_case("bearer") {
@@ -69,6 +56,31 @@ pub(super) async fn request_tokens(
         return Err(endpoint(WHAT, "its token cannot be sent in a header".to_owned()));
     }
     Ok(answer)
+}
+
+/// Posts a form as the registered client, and returns the body of the answer.
+pub(super) async fn post_as_client(
+    client: &OAuthClient,
+    what: &'static str,
+    url: &Url,
+    identity: &ClientIdentity,
+    fields: &[(&str, &str)],
+) -> Result<Vec<u8>, OAuthError> {
+    let mut fields = fields.to_vec();
+    let mut basic = None;
+    match &identity.secret {
+        Some(secret) if identity.is_basic => basic = Some((identity.id.as_str(), secret.expose_secret())),
+        Some(secret) => {
+            fields.push(("client_id", &identity.id));
+            fields.push(("client_secret", secret.expose_secret()));
+        }
+        None => fields.push(("client_id", &identity.id)),
+    }
+    let (status, body) = client.post_form(what, url, &fields, basic).await?;
+    if !status.is_success() {
+        return Err(bad_status(what, status, &body));
+    }
+    Ok(body)
 }
 
 /// The access token of one server.
@@ -101,7 +113,7 @@ impl TokenSource {
         let Some(tokens) = self.load().await? else {
             return Ok(None);
         };
-        if is_fresh(&tokens) {
+        if tokens.is_fresh() {
             return Ok(Some(tokens.access));
         }
         self.refresh(&tokens.access).await.map(Some)
@@ -120,7 +132,7 @@ impl TokenSource {
         let _one = self.refreshing.lock().await;
         let _lock = self.lock().await?;
         let tokens = self.load().await?.ok_or(OAuthError::LoginNeeded)?;
-        if tokens.access.expose_secret() != old.expose_secret() && is_fresh(&tokens) {
+        if tokens.access.expose_secret() != old.expose_secret() && tokens.is_fresh() {
             return Ok(tokens.access);
         }
         let refresh = tokens.refresh.as_ref().ok_or(OAuthError::LoginNeeded)?;
@@ -138,9 +150,13 @@ impl TokenSource {
         };
         let tokens = answer.into_tokens(&tokens);
         let access = tokens.access.clone();
-        let (store, server) = (self.store.clone(), self.server.clone());
-        run_blocking(move || store.save(&server, &tokens)).await?;
+        self.save(tokens).await?;
         Ok(access)
+    }
+
+    async fn save(&self, tokens: StoredTokens) -> Result<(), OAuthError> {
+        let (store, server) = (self.store.clone(), self.server.clone());
+        run_blocking(move || store.save(&server, &tokens)).await
     }
 
     async fn load(&self) -> Result<Option<StoredTokens>, OAuthError> {
@@ -152,10 +168,6 @@ impl TokenSource {
         let (store, server) = (self.store.clone(), self.server.clone());
         run_blocking(move || store.lock(&server)).await
     }
-}
-
-fn is_fresh(tokens: &StoredTokens) -> bool {
-    tokens.expires_ms.is_none_or(|end| clock::wall_ms() < end)
 }
 
 /// Runs file access on the runtime's threads for blocking work.
