@@ -56,6 +56,6 @@ pub struct McpLoginStatus {
     pub url: Option<String>,
     /// Why the last login failed, for people.
     pub problem: Option<String>,
-    /// There are tokens of a login.
+    /// There are tokens of a login, which work or can be refreshed as far as known.
     pub has_tokens: bool,
 }

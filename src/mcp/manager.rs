@@ -17,7 +17,7 @@ use super::login_registry::LoginRegistry;
 use super::server::{McpHost, McpServer, Phase, ServerSetup};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::config::{McpServerSettings, NetworkSettings, Redactor, SandboxSettings};
-use crate::domain::{McpServerStatus, SessionId};
+use crate::domain::{McpServerState, McpServerStatus, SessionId};
 use crate::oauth::TokenStore;
 use crate::workspace::WorkspaceShared;
 
@@ -217,8 +217,7 @@ impl McpManager {
             .map(|settings| {
                 let known = live.as_ref().and_then(|live| live.find_server(&settings.name));
                 let mut status = self.describe(folder, settings, known.map(|known| known.server.as_ref()));
-                let address = settings.login_address().zip(self.tokens());
-                status.login.has_tokens = address.is_some_and(|(url, tokens)| tokens.has_tokens(&url));
+                self.describe_tokens(settings, &mut status);
                 status
             })
             .collect()
@@ -254,6 +253,24 @@ impl McpManager {
         let mut status = describe_server(folder, settings, server);
         self.logins.describe_login(settings, &mut status);
         status
+    }
+
+    /// Adds whether there are tokens of a login, and whether they still work.
+    fn describe_tokens(&self, settings: &McpServerSettings, status: &mut McpServerStatus) {
+        let Some((url, tokens)) = settings.login_address().zip(self.tokens()) else {
+            return;
+        };
+        if !tokens.needs_new_login(&url) {
+            status.login.has_tokens = tokens.has_tokens(&url);
+            return;
+        }
+        if status.state == McpServerState::Idle {
+            status.state = McpServerState::NeedsLogin;
+        }
+        if status.state == McpServerState::NeedsLogin && status.login.url.is_none() {
+            let problem = || "the last login is no longer valid".to_owned();
+            status.login.problem.get_or_insert_with(problem);
+        }
     }
 
     /// Stops and starts a server. Returns false if no session holds one of this name.

@@ -201,6 +201,12 @@ impl TokenStore {
         self.path(server).exists()
     }
 
+    /// Returns whether the tokens of a server have expired and cannot be refreshed. Blocks for file access.
+    pub fn needs_new_login(&self, server: &Url) -> bool {
+        let tokens = self.load(server).ok().flatten();
+        tokens.is_some_and(|tokens| tokens.refresh.is_none() && !tokens.is_fresh())
+    }
+
     /// Waits until no other process uses the tokens of a server. Blocks.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ use crate::base::clock;
 /// How long before its end a token is refreshed. A short token is refreshed in the last half of its life.
 const EARLY_MS: i64 = 60_000;
 const WHAT: &str = "token endpoint";
+/// Codes of refusals after which no refresh can succeed any more.
+const UNUSABLE: [&str; 2] = ["invalid_grant", "invalid_client"];
 
 /// The answer of a token endpoint.
 #[derive(Deserialize)]
@@ -145,7 +147,17 @@ impl TokenSource {
         ];
         let answer = match request_tokens(&self.client, &url, &tokens.client, &grant).await {
             Ok(answer) => answer,
-            Err(OAuthError::Denied(_)) => return Err(OAuthError::LoginNeeded),
+            Err(OAuthError::Denied(reason)) => {
+                if UNUSABLE.iter().any(|code| reason.starts_with(code)) {
+                    self.save(StoredTokens {
+                        refresh: None,
+                        expires_ms: Some(0),
+                        ..tokens
+                    })
+                    .await?;
+                }
+                return Err(OAuthError::LoginNeeded);
+            }
             Err(error) => return Err(error),
         };
         let tokens = answer.into_tokens(&tokens);

@@ -47,7 +47,8 @@ pub struct McpServerInfo {
     /// The address at which a user logs in, while a login waits for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_url: Option<String>,
-    /// Whether there are tokens of a login, which `agent/logoutMcpServer` removes; only in `agent/listMcpServers`.
+    /// Whether there are tokens of a login that are still valid as far as known, which `agent/logoutMcpServer` removes;
+    /// only in `agent/listMcpServers`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub logged_in: bool,
     /// Number of tools that the agent may use.

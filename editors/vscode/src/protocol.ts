@@ -1834,8 +1834,8 @@ export interface McpServerInfo {
   /** Number of tools that the agent may use. */
   toolCount: number;
   /**
-   * Whether there are tokens of a login, which `agent/logoutMcpServer` removes; only in
-   * `agent/listMcpServers`.
+   * Whether there are tokens of a login that are still valid as far as known, which
+   * `agent/logoutMcpServer` removes; only in `agent/listMcpServers`.
    */
   loggedIn?: boolean;
   /** The address at which a user logs in, while a login waits for that. */

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::McpCommands;
 use crate::cli::doctor_models::{Check, CheckState};
 use crate::config::McpServerSettings;
-use crate::domain::McpServerStatus;
+use crate::domain::{McpServerState, McpServerStatus};
 use crate::mcp::hide_secrets;
 use crate::workspace::process::find_own_program;
 
@@ -77,6 +77,10 @@ impl McpCommands<'_> {
         let (access, hint) = match &settings.bearer_token_env {
             Some(variable) => (format!(" with the token of {variable}"), None),
             None if status.login.has_tokens => (", logged in".to_owned(), None),
+            None if status.state == McpServerState::NeedsLogin => (
+                ", needs a new login".to_owned(),
+                Some(format!("agentls mcp login {name}")),
+            ),
             None if settings.login_address().is_some() => (
                 String::new(),
                 Some(format!("if it asks for a login: agentls mcp login {name}")),

@@ -171,8 +171,10 @@ impl<'a> McpCommands<'a> {
         if server.state == McpServerState::Untrusted {
             parts.push("the folder is not trusted");
         }
-        if server.login.has_tokens {
-            parts.push("logged in");
+        match server.state {
+            McpServerState::NeedsLogin => parts.push("needs a new login"),
+            _ if server.login.has_tokens => parts.push("logged in"),
+            _ => {}
         }
         parts.join(", ")
     }
@@ -229,8 +231,12 @@ impl<'a> McpCommands<'a> {
         let status = self.manager.list_servers(&self.folder, &self.registration);
         let status = status.iter().find(|status| status.name == name);
         if server.login_address().is_some() {
-            let is_logged_in = status.is_some_and(|status| status.login.has_tokens);
-            lines.push(("login", if is_logged_in { "yes" } else { "no" }.to_owned()));
+            let login = match status {
+                Some(status) if status.login.has_tokens => "yes",
+                Some(status) if status.state == McpServerState::NeedsLogin => "needs a new one",
+                _ => "no",
+            };
+            lines.push(("login", login.to_owned()));
         }
         let tools = server.tools.iter();
         lines.extend(tools.map(|tools| ("tools", tools.0.join(", "))));

@@ -1045,7 +1045,7 @@ M.server_notifications = {
 ---@field state agentls.McpServerState What it is doing.
 ---@field target string The program that runs, or the address.
 ---@field toolCount integer Number of tools that the agent may use.
----@field loggedIn? boolean Whether there are tokens of a login, which `agent/logoutMcpServer` removes; only in `agent/listMcpServers`.
+---@field loggedIn? boolean Whether there are tokens of a login that are still valid as far as known, which `agent/logoutMcpServer` removes; only in `agent/listMcpServers`.
 ---@field loginUrl? string The address at which a user logs in, while a login waits for that.
 ---@field reason? string Why it failed, or why the last login did, for the user.
 ---@field source? string Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
