@@ -33,6 +33,15 @@ pub enum McpLoginError {
     Failed(#[from] OAuthError),
 }
 
+/// How a logout ended.
+#[derive(Debug, Default)]
+pub struct McpLogout {
+    /// There were tokens.
+    pub had_tokens: bool,
+    /// Why the authorization server may still accept them.
+    pub revocation_problem: Option<String>,
+}
+
 impl McpManager {
     /// Begins a login, and returns the address that the user opens. What waits for the redirect ends by itself.
     ///
@@ -105,7 +114,7 @@ impl McpManager {
         Ok(())
     }
 
-    /// Removes the tokens of a server and ends a login that waits. Returns whether there were tokens.
+    /// Removes the tokens of a server, ends a login that waits, and revokes the tokens.
     ///
     /// # Errors
     /// There is no such server, or the tokens cannot be removed.
@@ -114,14 +123,20 @@ impl McpManager {
         folder: &Path,
         registration: &McpRegistration,
         name: &str,
-    ) -> Result<bool, McpLoginError> {
+    ) -> Result<McpLogout, McpLoginError> {
         let (_, url) = find_login(registration, name)?;
         self.logins().lock().remove(&url);
-        let had_tokens = self.find_store(name)?.forget_tokens(&url).await?;
+        let removed = self.find_store(name)?.forget_tokens(&url).await?;
         // It must not go on using what it was given.
         self.restart_started(folder, name);
         self.note_change();
-        Ok(had_tokens)
+        Ok(match removed {
+            Some(removed) => McpLogout {
+                had_tokens: true,
+                revocation_problem: removed.revoke(registration.network.clone()).await,
+            },
+            None => McpLogout::default(),
+        })
     }
 
     fn find_store(&self, name: &str) -> Result<TokenStore, McpLoginError> {

@@ -43,7 +43,7 @@ pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Reques
 pub use folder::{McpFolder, ServedPrompt, ServedTool, ServerLink};
 pub use form::{FieldKind, FieldOption, Form, FormField};
 pub use http::hide_secrets;
-pub use login::McpLoginError;
+pub use login::{McpLoginError, McpLogout};
 pub use manager::{McpManager, McpRegistration};
 pub use prompt_arguments::{describe_arguments, match_arguments};
 pub use sampling::{Sampling, SamplingAnswer, SamplingMessage, SamplingRequest, SamplingStop};

@@ -13,6 +13,8 @@ pub struct Authorization {
     pub(super) authorize: Url,
     pub(super) token: Url,
     pub(super) register: Option<Url>,
+    /// Where tokens are revoked (RFC 7009).
+    pub(super) revoke: Option<Url>,
     /// The resource that tokens are requested for.
     pub(super) resource: String,
     /// The scopes to request if the user configured none.
@@ -36,6 +38,7 @@ struct ServerMetadata {
     authorization_endpoint: String,
     token_endpoint: String,
     registration_endpoint: Option<String>,
+    revocation_endpoint: Option<String>,
     #[serde(default)]
     scopes_supported: Vec<String>,
     #[serde(default)]
@@ -99,12 +102,15 @@ impl Authorization {
         }
         let policy = &client.policy;
         let register = metadata.registration_endpoint.as_deref();
+        let revoke = metadata.revocation_endpoint.as_deref();
         Ok(Self {
             authorize: policy.parse("authorization endpoint", &metadata.authorization_endpoint)?,
             token: policy.parse("token endpoint", &metadata.token_endpoint)?,
             register: register
                 .map(|url| policy.parse("registration endpoint", url))
                 .transpose()?,
+            // A login works without it.
+            revoke: revoke.and_then(|url| policy.parse("revocation endpoint", url).ok()),
             issuer: metadata.issuer,
             resource,
             scopes,

@@ -106,6 +106,7 @@ impl PendingLogin {
         let tokens = tokens.into_tokens(&StoredTokens {
             issuer: self.authorization.issuer,
             token_endpoint: self.authorization.token.to_string(),
+            revocation_endpoint: self.authorization.revoke.map(Into::into),
             resource: self.authorization.resource,
             client: self.identity,
             access: String::new().into(),

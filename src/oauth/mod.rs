@@ -15,6 +15,7 @@ mod client;
 mod discovery;
 mod endpoint;
 mod login;
+mod logout;
 mod redirect;
 mod secret;
 mod store;
@@ -25,7 +26,7 @@ use url::Url;
 pub use client::OAuthClient;
 pub use discovery::Authorization;
 pub use login::PendingLogin;
-pub use store::TokenStore;
+pub use store::{RemovedTokens, TokenStore};
 pub use token::TokenSource;
 
 /// A server that may need a login, and what the user has configured about it.

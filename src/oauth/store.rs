@@ -28,12 +28,21 @@ pub struct TokenStore {
 pub(super) struct StoredTokens {
     pub(super) issuer: String,
     pub(super) token_endpoint: String,
+    pub(super) revocation_endpoint: Option<String>,
     pub(super) resource: String,
     pub(super) client: ClientIdentity,
     pub(super) access: SecretString,
     pub(super) refresh: Option<SecretString>,
     /// When the access token expires, in milliseconds since 1970.
     pub(super) expires_ms: Option<i64>,
+}
+
+/// Tokens that are no longer on this machine.
+#[derive(Debug)]
+pub struct RemovedTokens {
+    pub(super) server: Url,
+    /// `None` if their file could not be read.
+    pub(super) tokens: Option<StoredTokens>,
 }
 
 impl StoredTokens {
@@ -58,6 +67,8 @@ struct TokenFile {
     server: String,
     issuer: String,
     token_endpoint: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revocation_endpoint: Option<String>,
     resource: String,
     client_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,6 +120,7 @@ impl TokenStore {
         Ok(Some(StoredTokens {
             issuer: file.issuer,
             token_endpoint: file.token_endpoint,
+            revocation_endpoint: file.revocation_endpoint,
             resource: file.resource,
             client: ClientIdentity {
                 id: file.client_id,
@@ -133,6 +145,7 @@ impl TokenStore {
             server: server.to_string(),
             issuer: tokens.issuer.clone(),
             token_endpoint: tokens.token_endpoint.clone(),
+            revocation_endpoint: tokens.revocation_endpoint.clone(),
             resource: tokens.resource.clone(),
             client_id: tokens.client.id.clone(),
             client_secret: expose(&tokens.client.secret),
@@ -171,19 +184,22 @@ impl TokenStore {
         }
     }
 
-    /// Removes the tokens of a server once no other process uses them. Returns whether there were any.
+    /// Removes the tokens of a server once no other process uses them. Returns them; `None` if there were none.
     ///
     /// # Errors
     /// Fails if the file cannot be removed.
-    pub async fn forget_tokens(&self, server: &Url) -> Result<bool, OAuthError> {
+    pub async fn forget_tokens(&self, server: &Url) -> Result<Option<RemovedTokens>, OAuthError> {
         let (store, server) = (self.clone(), server.clone());
         let done = run_blocking(move || {
             if !store.has_tokens(&server) {
-                return Ok(false);
+                return Ok(None);
             }
             // A refresh that runs meanwhile would write them again.
             let _lock = store.lock(&server)?;
-            store.remove(&server)
+            // A file that cannot be read is removed all the same.
+            let tokens = store.load(&server).ok().flatten();
+            let was_removed = store.remove(&server)?;
+            Ok(was_removed.then_some(RemovedTokens { server, tokens }))
         });
         let done = done.await;
         done.unwrap_or_else(|error| Err(OAuthError::Local(error.to_string())))
@@ -279,6 +295,7 @@ mod tests {
         StoredTokens {
             issuer: "https://auth.example.com".to_owned(),
             token_endpoint: "https://auth.example.com/token".to_owned(),
+            revocation_endpoint: None,
             resource: "https://mcp.example.com/mcp".to_owned(),
             client: ClientIdentity {
                 id: "client".to_owned(),

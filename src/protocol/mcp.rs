@@ -132,6 +132,16 @@ pub struct LogoutMcpServerParams {
 
 /// Params of `agent/mcpServerUpdated`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Result of `agent/logoutMcpServer`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogoutMcpServerResult {
+    /// Why the authorization server did not revoke the tokens, for the user. They are removed from this machine all the
+    /// same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revocation_problem: Option<String>,
+}
+
 #[serde(rename_all = "camelCase")]
 pub struct McpServerUpdatedNotification {
     /// The server as it is now.

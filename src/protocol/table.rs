@@ -219,8 +219,8 @@ table! {
         LOGIN_MCP_SERVER "agent/loginMcpServer": LoginMcpServerParams => LoginMcpServerResult;
         /// Ends a login that waits. Has no effect if none does.
         CANCEL_MCP_LOGIN "agent/cancelMcpLogin": CancelMcpLoginParams => EmptyResult;
-        /// Removes the tokens of the login at an MCP server, and restarts the server if it runs.
-        LOGOUT_MCP_SERVER "agent/logoutMcpServer": LogoutMcpServerParams => EmptyResult;
+        /// Removes the tokens of the login at an MCP server, restarts the server if it runs, and revokes the tokens if the authorization server has a revocation endpoint.
+        LOGOUT_MCP_SERVER "agent/logoutMcpServer": LogoutMcpServerParams => LogoutMcpServerResult;
         /// Reads the rest of a cut field.
         READ_CONTENT "agent/readContent": ReadContentParams => ReadContentResult;
         /// Returns the server's counters since its start.

@@ -184,12 +184,44 @@ fn a_login_waits_for_the_browser_and_a_logout_forgets_it() {
         .run(&["mcp", "logout", "peer"])
         .assert_exit_code(0)
         .assert_stdout("removed the tokens");
+    assert_eq!(peer.oauth_steps("revocation").len(), 1);
     world
         .run(&["mcp", "logout", "peer"])
         .assert_exit_code(0)
         .assert_stdout("no tokens");
     world.run(&["mcp", "test", "peer"]).assert_exit_code(1);
     doctor(&world).assert_stdout("agentls mcp login peer");
+}
+
+#[test]
+fn a_refused_refresh_and_a_failed_revocation_are_shown() {
+    let world = World::new();
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "refuse_revocation"]);
+    world.configure(&format!("[mcp.peer]\nurl = \"{}\"\n", peer.url));
+    world.log_in("peer");
+    let listed = world.run(&["mcp", "list"]);
+    listed.assert_stdout("logged in");
+    assert!(!listed.out.contains("needs a new login"), "{}", listed.out);
+    let revoke = peer.url.join("/revoke?all").unwrap();
+    visit(revoke.as_str());
+    world.run(&["mcp", "test", "peer"]).assert_exit_code(1);
+    let listed = world.run(&["mcp", "list"]);
+    listed.assert_stdout("needs a new login");
+    assert!(!listed.out.contains("logged in"), "{}", listed.out);
+    world
+        .run(&["mcp", "get", "peer"])
+        .assert_stdout("login needs a new one");
+    world
+        .run(&["doctor", "--offline"])
+        .assert_stdout("needs a new login");
+    world
+        .run(&["mcp", "logout", "peer"])
+        .assert_exit_code(0)
+        .assert_stdout("removed the tokens")
+        .assert_stdout("the authorization server did not revoke them: the authorization server refused");
+    world
+        .run(&["mcp", "logout", "peer"])
+        .assert_stdout("there were no tokens");
 }
 
 #[test]

@@ -87,8 +87,30 @@ fn a_server_is_ready_after_a_login() {
     for request in peer.oauth_steps("request") {
         assert!(request["authorization"].is_null(), "{request}");
     }
-    let _: Value = client.call("agent/logoutMcpServer", json!({"name": "peer"}));
+    let ended: Value = client.call("agent/logoutMcpServer", json!({"name": "peer"}));
+    assert_eq!(ended, json!({}));
     wait_for_update(&world, &client, "needsLogin");
+    assert!(servers(&client)[0]["loggedIn"].is_null());
+    let revoked = peer.oauth_steps("revocation");
+    assert_eq!(
+        revoked,
+        [json!({"step": "revocation", "kind": "refresh_token", "known": true})]
+    );
+}
+
+#[test]
+fn a_failed_revocation_is_reported_and_the_tokens_are_gone() {
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "refuse_revocation"]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    log_in_by_browser(&login(&client));
+    wait_for_update(&world, &client, "ready");
+    assert_eq!(servers(&client)[0]["loggedIn"], true);
+    let ended: Value = client.call("agent/logoutMcpServer", json!({"name": "peer"}));
+    assert_eq!(
+        ended["revocationProblem"],
+        "the authorization server refused: temporarily_unavailable"
+    );
     assert!(servers(&client)[0]["loggedIn"].is_null());
 }
 
@@ -130,6 +152,9 @@ fn a_refused_token_is_refreshed_once_and_the_request_repeated() {
     assert!(refused.contains("needs a login"), "{refused}");
     wait_for_update(&world, &client, "needsLogin");
     assert_eq!(grants(&peer).len(), 3);
+    let listed = servers(&client).remove(0);
+    assert_eq!(listed["reason"], "the last login is no longer valid");
+    assert!(listed["loggedIn"].is_null(), "{listed}");
     log_in_by_browser(&login(&client));
     wait_for_update(&world, &client, "ready");
     let echo = call_tool(&world, &client, &session, "echo", json!({"text": "fourth"}));
@@ -163,9 +188,6 @@ fn what_refuses_a_login_is_reported() {
     let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "deny"]);
     let world = world_at(&peer, "[mcp.program]\ncommand = \"true\"");
     let client = world.start();
-    let listed = servers(&client).remove(0);
-    assert_eq!(listed["reason"], "the last login is no longer valid");
-    assert!(listed["loggedIn"].is_null(), "{listed}");
     log_in_by_browser(&login(&client));
     wait_for_update(
         &world,

@@ -17,6 +17,7 @@ private_issuer     the authorization server is at a private address
 redirecting_token  the token endpoint redirects elsewhere
 other_token        the type of the token is not Bearer
 refuse_refresh     refresh tokens are refused
+refuse_revocation  tokens cannot be revoked
 huge_metadata      the metadata has 64 MiB
 no_metadata        there is no metadata at all
 rejecting          every token is refused by the resource
@@ -89,6 +90,7 @@ class Authority:
             "/.well-known/oauth-authorization-server": lambda: self.server_metadata(handler),
             "/register": lambda: self.register(handler, json.loads(body)),
             "/authorize": lambda: self.authorize(handler, query),
+            "/revocation": lambda: self.revocation(handler, dict(urllib.parse.parse_qsl((body or b"").decode()))),
             "/token": lambda: self.token(handler, dict(urllib.parse.parse_qsl((body or b"").decode()))),
         }
         route = routes.get(path)
@@ -109,6 +111,7 @@ class Authority:
             "issuer": "https://other.example" if self.fault == "wrong_issuer" else self.origin,
             "authorization_endpoint": f"{self.origin}/authorize",
             "token_endpoint": "http://peer.example/token" if self.fault == "plain_http" else f"{self.origin}/token",
+            "revocation_endpoint": f"{self.origin}/revocation",
             "response_types_supported": ["code"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
             "code_challenge_methods_supported": methods,
@@ -120,6 +123,19 @@ class Authority:
         if self.fault == "huge_metadata":
             metadata["padding"] = "x" * (64 << 20)
         handler.reply(200, {key: value for key, value in metadata.items() if value is not None})
+
+    def revocation(self, handler, request):
+        client = self.refresh_tokens.get(request.get("token"))
+        is_known = client is not None and client == request.get("client_id")
+        self.note(step="revocation", kind=request.get("token_type_hint"), known=is_known)
+        if self.fault == "refuse_revocation":
+            handler.reply(503, {"error": "temporarily_unavailable"})
+            return
+        if is_known:
+            self.refresh_tokens.pop(request["token"])
+            self.tokens.clear()
+        # An unknown token is no error (RFC 7009).
+        handler.reply(200, {})
 
     def register(self, handler, request):
         if self.fault == "no_registration":

@@ -178,7 +178,7 @@ export class McpServerList {
       case "cancelLogin":
         return this.#finishAction(await this.chat.request("agent/cancelMcpLogin", params));
       case "logout":
-        return this.#finishAction(await this.chat.request("agent/logoutMcpServer", params));
+        return this.#logOut(params);
       case "log":
         return this.reviews.showText(`MCP server ${server.name}`, buildMcpDocument(server));
       case "trust":
@@ -193,6 +193,16 @@ export class McpServerList {
   }
 
   /** Shows the address of a login, and opens it if the user agrees. */
+  async #logOut(params: { name: string; sessionId?: string }): Promise<void> {
+    const answer = await this.chat.request("agent/logoutMcpServer", params);
+    const problem = answer?.revocationProblem;
+    if (problem !== undefined) {
+      const text = `Logged out of ${params.name}, but the authorization server did not revoke the tokens: ${problem}`;
+      void window.showWarningMessage(escapeNotification(text));
+    }
+    return this.#finishAction(answer);
+  }
+
   async #logIn(params: { name: string; sessionId?: string }): Promise<void> {
     const answer = await this.chat.request("agent/loginMcpServer", params);
     if (answer === undefined) return;

@@ -117,7 +117,10 @@ export const requests = {
   loginMcpServer: "agent/loginMcpServer",
   /** Ends a login that waits. Has no effect if none does. */
   cancelMcpLogin: "agent/cancelMcpLogin",
-  /** Removes the tokens of the login at an MCP server, and restarts the server if it runs. */
+  /**
+   * Removes the tokens of the login at an MCP server, restarts the server if it runs, and revokes
+   * the tokens if the authorization server has a revocation endpoint.
+   */
   logoutMcpServer: "agent/logoutMcpServer",
   /** Reads the rest of a cut field. */
   readContent: "agent/readContent",
@@ -278,7 +281,7 @@ export interface RequestTypes {
   "agent/restartMcpServer": { params: RestartMcpServerParams; result: EmptyResult };
   "agent/loginMcpServer": { params: LoginMcpServerParams; result: LoginMcpServerResult };
   "agent/cancelMcpLogin": { params: CancelMcpLoginParams; result: EmptyResult };
-  "agent/logoutMcpServer": { params: LogoutMcpServerParams; result: EmptyResult };
+  "agent/logoutMcpServer": { params: LogoutMcpServerParams; result: LogoutMcpServerResult };
   "agent/readContent": { params: ReadContentParams; result: ReadContentResult };
   "agent/metrics": { params: MetricsParams; result: MetricsResult };
   "agent/resetCircuit": { params: ResetCircuitParams; result: ResetCircuitResult };
@@ -1919,6 +1922,15 @@ export interface ReadContentParams {
   /** The session. */
   sessionId: string;
   /** The `ref` of a cut field. */
+/** Result of `agent/logoutMcpServer`. */
+export interface LogoutMcpServerResult {
+  /**
+   * Why the authorization server did not revoke the tokens, for the user. They are removed from
+   * this machine all the same.
+   */
+  revocationProblem?: string;
+}
+
   ref: string;
   /** Largest number of bytes: 65,536 by default, at most 1,048,576. */
   limit?: number;

@@ -14,8 +14,8 @@ use crate::cli::style::{Color, format_path};
 use crate::protocol::table::method;
 use crate::protocol::{
     CancelMcpLoginParams, EmptyResult, ListMcpServersParams, ListMcpServersResult, LoginMcpServerParams,
-    LoginMcpServerResult, LogoutMcpServerParams, McpServerInfo, McpServerState, RestartMcpServerParams,
-    ServerNotification,
+    LoginMcpServerResult, LogoutMcpServerParams, LogoutMcpServerResult, McpServerInfo, McpServerState,
+    RestartMcpServerParams, ServerNotification,
 };
 
 /// How many lines of a failed server's standard error are shown.
@@ -144,9 +144,13 @@ impl Chat {
             name: name.clone(),
             session_id: Some(self.session.clone()),
         };
-        let _: EmptyResult = self.request(method::LOGOUT_MCP_SERVER, &params).await?;
+        let ended: LogoutMcpServerResult = self.request(method::LOGOUT_MCP_SERVER, &params).await?;
         self.show_success(&format!("logged out of {name}"));
         Ok(())
+        if let Some(problem) = ended.revocation_problem {
+            let text = format!("! the authorization server did not revoke the tokens: {problem}");
+            self.view.show_warning(text);
+        }
     }
 
     async fn show_mcp_server_named(&mut self, name: &str) -> Result<(), ClientError> {

@@ -16,7 +16,7 @@ use super::style::{Color, format_path};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{ConfigSource, Diagnostic, LoadedConfig, McpServerSettings, Redactor, Trust};
 use crate::domain::{McpServerState, McpServerStatus};
-use crate::mcp::{McpFolder, McpManager, McpRegistration, hide_secrets};
+use crate::mcp::{McpFolder, McpLogout, McpManager, McpRegistration, hide_secrets};
 use crate::workspace::process::{adopt_orphans, sweep_orphans};
 use crate::workspace::{Folder, WorkspaceShared};
 
@@ -83,15 +83,16 @@ impl<'a> McpCommands<'a> {
             McpCommand::Login { name } => self.log_in(&name, screen).await,
             McpCommand::Logout { name } => {
                 self.find_server(&name)?;
-                let had = self
+                let logout = self
                     .manager
                     .log_out(&self.folder, &self.registration, &name)
                     .await?;
-                screen.write_line(if had {
+                screen.write_line(if logout.had_tokens {
                     "removed the tokens"
                 } else {
                     "there were no tokens"
                 });
+                self.report_revocation(&logout, screen);
                 Ok(0)
             }
         }
@@ -294,11 +295,23 @@ impl<'a> McpCommands<'a> {
         removed.map_err(|problem| format!("{}: {problem}", self.shorten(path)))?;
         screen.write_line(&format!("removed {name} from {}", self.shorten(path)));
         // A server without a login has nothing to remove.
-        if let Ok(true) = self.manager.log_out(&self.folder, &self.registration, name).await {
+        let logout = self.manager.log_out(&self.folder, &self.registration, name).await;
+        if let Some(logout) = logout.ok().filter(|logout| logout.had_tokens) {
+            self.report_revocation(&logout, screen);
             screen.write_line("removed its tokens too");
         }
         Ok(0)
     }
+    fn report_revocation(&self, logout: &McpLogout, screen: &mut Screen) {
+        if let Some(problem) = &logout.revocation_problem {
+            let text = format!(
+                "! the authorization server did not revoke them: {}",
+                self.clean(problem)
+            );
+            screen.write_line(&screen.styler.paint_text(Color::Yellow, &text));
+        }
+    }
+
 
     async fn test_server(&self, name: &str, screen: &mut Screen) -> CommandResult {
         self.find_server(name)?;

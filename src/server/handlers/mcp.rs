@@ -97,14 +97,23 @@ impl Service {
         Ok(EmptyResult {})
     }
 
-    pub(in crate::server) async fn logout_mcp_server(&self, params: Value) -> Result<EmptyResult> {
+    pub(in crate::server) async fn logout_mcp_server(&self, params: Value) -> Result<LogoutMcpServerResult> {
         let params: LogoutMcpServerParams = self.parse_params(params)?;
         let folder = self.mcp_folder(params.session_id).await?;
         let configured = self.state.configured.folder_config(&folder);
         let manager = self.state.configured.mcp();
         let ended = manager.log_out(&folder, &configured.mcp, &params.name).await;
-        ended.map_err(|error| self.refuse_login(&error))?;
-        Ok(EmptyResult {})
+        let logout = ended.map_err(|error| self.refuse_login(&error))?;
+        let problem = logout.revocation_problem;
+        Ok(LogoutMcpServerResult {
+            revocation_problem: problem.map(|problem| self.clean_text(&problem)),
+        })
+    }
+
+    /// Returns a text that may quote what a server says, in one line and without secrets.
+    fn clean_text(&self, text: &str) -> String {
+        let text = self.state.sessions.redactor().redact_text(text);
+        one_line(&reveal_hidden_characters(&text), MAX_TEXT)
     }
 
     /// Converts an error, which may quote what a server says.

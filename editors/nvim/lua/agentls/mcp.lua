@@ -279,8 +279,14 @@ local ACTIONS = {
       return server.loggedIn == true
     end,
     run = function(server)
-      sessions.request(requests.logoutMcpServer, build_params(server), function()
-        notifications.notify_line('logged out of ', server.name)
+      sessions.request(requests.logoutMcpServer, build_params(server), function(result)
+        local problem = result.revocationProblem
+        notifications.notify_line(
+          'logged out of ',
+          server.name,
+          problem and '; the authorization server did not revoke the tokens: ' .. format.display_text(problem)
+            or ''
+        )
       end)
     end,
   },

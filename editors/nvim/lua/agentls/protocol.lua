@@ -96,7 +96,8 @@ M.requests = {
   loginMcpServer = "agent/loginMcpServer",
   ---Ends a login that waits. Has no effect if none does.
   cancelMcpLogin = "agent/cancelMcpLogin",
-  ---Removes the tokens of the login at an MCP server, and restarts the server if it runs.
+  ---Removes the tokens of the login at an MCP server, restarts the server if it runs, and revokes the
+  ---tokens if the authorization server has a revocation endpoint.
   logoutMcpServer = "agent/logoutMcpServer",
   ---Reads the rest of a cut field.
   readContent = "agent/readContent",
@@ -1089,6 +1090,10 @@ M.server_notifications = {
 
 ---Params of `agent/readContent`.
 ---@class (exact) agentls.ReadContentParams
+---Result of `agent/logoutMcpServer`.
+---@class (exact) agentls.LogoutMcpServerResult
+---@field revocationProblem? string Why the authorization server did not revoke the tokens, for the user. They are removed from this machine all the same.
+
 ---@field sessionId string The session.
 ---@field ref string The `ref` of a cut field.
 ---@field limit? integer Largest number of bytes: 65,536 by default, at most 1,048,576.

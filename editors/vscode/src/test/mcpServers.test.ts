@@ -202,3 +202,8 @@ test("a login that waits can be ended, and a logged-in server offers to log out"
   await settle();
   assert.deepEqual(server.lastRequest("agent/logoutMcpServer").params, { name: "tasks" });
 });
+  assert.deepEqual(shownMessages, []);
+  server.answers["agent/logoutMcpServer"] = { revocationProblem: "no answer within 5 s" };
+  currentPick().pressButton(1, "Log Out");
+  await settle();
+  assert.match(shownMessages[0] ?? "", /^warning: Logged out of tasks, but .* did not revoke .*: no answer within 5 s/);
