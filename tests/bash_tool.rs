@@ -142,7 +142,7 @@ impl Session {
 fn text_of(progress: ToolProgress) -> String {
     match progress {
         ToolProgress::Output(text) => text,
-        ToolProgress::Plan(_) => panic!("a command has no plan"),
+        other => panic!("a command only has output: {other:?}"),
     }
 }
 

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::context::ask_withdrawing;
+use super::progress::ToolProgress;
 use super::{ToolContext, UserPrompt};
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::user_request::CHOICE_FIELD;
 use crate::domain::{AgentQuestion, FieldChoice, InquiryReply, QuestionField};
 use crate::mcp::{
@@ -14,6 +16,8 @@ use crate::mcp::{
 
 /// How often a form whose answers do not fit is asked again.
 const MAX_REPEATS: usize = 2;
+/// The longest message of a server in a warning, in characters.
+const MAX_MESSAGE: usize = 200;
 /// The answer that accepts.
 const ACCEPT: &str = "accept";
 /// The answer that declines.
@@ -31,11 +35,20 @@ pub(super) async fn answer_elicitation(cx: &ToolContext, call: &str, request: El
         answer = ask(cx.asker.as_ref(), call, &elicitation) => answer,
     };
     // Without a reply the turn was canceled, or the client takes no questions.
-    let answer = answer.unwrap_or(if cx.cancel.is_cancelled() {
-        ElicitationAnswer::Cancel
-    } else {
-        ElicitationAnswer::Decline
-    });
+    let answer = match answer {
+        Some(answer) => answer,
+        None if cx.cancel.is_cancelled() => ElicitationAnswer::Cancel,
+        None => {
+            let message = one_line(&reveal_hidden_characters(&elicitation.message), MAX_MESSAGE);
+            let server = server_of(call);
+            let declined = format!(
+                "MCP server {server} asked a question that was declined, because nobody can answer it here: {message}"
+            );
+            // Without a receiver the turn has ended.
+            let _ = cx.send_progress(ToolProgress::QuestionDeclined(declined)).await;
+            ElicitationAnswer::Decline
+        }
+    };
     // The server may have given up meanwhile.
     let _ = reply.send(answer);
 }

@@ -9,6 +9,8 @@ pub enum ToolProgress {
     Output(String),
     /// The complete plan.
     Plan(Vec<PlanItem>),
+    /// An MCP server asked something that nobody can answer. The text is for the user.
+    QuestionDeclined(String),
 }
 
 /// The turn has ended, so progress has no receiver any more.

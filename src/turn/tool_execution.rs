@@ -8,6 +8,7 @@ use futures::future::FusedFuture;
 use tokio::sync::mpsc;
 
 use super::context::TurnContext;
+use super::emit::emit_warning;
 use super::redact;
 use super::session_link::TurnStopped;
 use super::tool_guard;
@@ -182,6 +183,9 @@ async fn forward_progress(
                 emit_output(cx, call, pieces.push(&text::strip_control_characters(&raw))).await
             }
             ToolProgress::Plan(items) => cx.link.emit_event(Event::Plan { items }).await,
+            ToolProgress::QuestionDeclined(message) => {
+                emit_warning(cx, "mcp_question_declined", message).await
+            }
         };
         if sent.is_err() {
             return;

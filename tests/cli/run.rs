@@ -63,6 +63,24 @@ fn last_line(done: &CommandResult) -> Value {
 }
 
 #[test]
+fn a_question_of_a_server_that_nobody_can_answer_is_reported() {
+    let world = World::with(json!([
+        {"when": {"prompt": "ask", "step": 0}, "events": [{"tool": {"name": "mcp__peer__elicit_form", "input": {}}}]},
+        {"repeat": true, "events": [{"text": "Done with it."}]},
+    ]));
+    let config = world.path("home/.config/agentls/config.toml");
+    let mine = fs::read_to_string(&config).unwrap();
+    let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/mcp_server.py");
+    world.configure(&format!(
+        "{mine}\n[mcp.peer]\ncommand = \"python3\"\nargs = [\"{peer}\"]\n"
+    ));
+    let done = world.run(&["run", "--yes", "ask"]);
+    done.assert_exit_code(0)
+        .assert_stdout("Done with it.")
+        .assert_stderr("MCP server peer asked a question that was declined, because nobody can answer");
+}
+
+#[test]
 fn piped_stdin_becomes_context_of_the_prompt() {
     let world = World::with(hello());
     // The folder contains `x`, but `@x` in piped text is not a file reference.

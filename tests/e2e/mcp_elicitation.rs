@@ -147,6 +147,13 @@ fn nobody_to_ask_declines_and_a_bad_form_is_refused() {
         "{nested}"
     );
     let sampled = call_tool(&world, &client, &session, "sample", json!({}));
+    let warnings = client.all(&session, "agent/warning");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    for warning in warnings {
+        assert_eq!(warning.text("code"), "mcp_question_declined");
+        let start = "MCP server peer asked a question that was declined, because nobody can answer it here: ";
+        assert!(warning.text("message").starts_with(start), "{warning:?}");
+    }
     assert!(
         sampled.contains("-32601") && sampled.contains("does not let this server ask their model"),
         "{sampled}"
